@@ -1,0 +1,1 @@
+"""Graphs to ONNX models and back."""

@@ -1,0 +1,1 @@
+"""Graphs to numbers: interpreter, plans and kernels."""
