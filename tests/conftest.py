@@ -1,0 +1,58 @@
+"""What every test gets: a seed of its own, a verified graph after every pass, and a skip where its hardware is absent."""
+
+import ctypes
+import os
+import random
+import sys
+import zlib
+
+# Before numpy loads: parallel workers that each run a threaded BLAS would mostly wait for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("JIT_VERIFY", "1")
+
+import numpy as np
+import pytest
+
+
+def cuda_obstacle() -> str | None:
+    """Why kernels cannot run on a GPU here, or None where they can."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no CUDA driver (libcuda.so.1) on this machine"
+    if status := driver.cuInit(0):
+        return f"the CUDA driver does not start: cuInit answered {status}"
+    count = ctypes.c_int(0)
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    return None if count.value else "the CUDA driver finds no GPU"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("cuda")]
+    reason = cuda_obstacle() if marked else None
+    if reason:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """A number that depends on the test's name alone: a test draws the same inputs alone, in a suite and on a worker."""
+    return zlib.crc32(request.node.nodeid.encode())
+
+
+@pytest.fixture(autouse=True)
+def seed_generators(seed: int) -> None:
+    """Every generator that a test could draw from without saying so starts from the test's seed."""
+    random.seed(seed)
+    np.random.seed(seed)
+    manual_seed = getattr(sys.modules.get("jit"), "manual_seed", None)  # tests of jit.ir alone need not load all of jit
+    if manual_seed is not None:
+        manual_seed(seed)
+
+
+@pytest.fixture
+def rng(seed: int) -> np.random.Generator:
+    """The generator from which a test draws its inputs."""
+    return np.random.default_rng(seed)
