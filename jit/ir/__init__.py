@@ -1,0 +1,15 @@
+"""What a graph is and what an operator is: the bottom layer, on the standard library, numpy and ml_dtypes alone."""
+
+from . import dtypes
+from .errors import Error
+from .graph import Graph, Node, Ref, Source, Stage, Use, Value
+from .op import OVERLOADS, REGISTRY, Op, find
+from .random_state import RandomState
+from .schema import Schema, parse_schema
+from .types import BOOL, COMPLEX_SCALAR, FLOAT, GENERATOR, HANDLE, INT, TENSOR, UNDEFINED, TensorType, Type
+
+__all__ = [
+    "BOOL", "COMPLEX_SCALAR", "FLOAT", "GENERATOR", "HANDLE", "INT", "OVERLOADS", "REGISTRY", "TENSOR", "UNDEFINED",
+    "Error", "Graph", "Node", "Op", "RandomState", "Ref", "Schema", "Source", "Stage", "TensorType", "Type", "Use",
+    "Value", "dtypes", "find", "parse_schema",
+]  # fmt: skip

@@ -1,0 +1,176 @@
+"""Element types, and ATen's rules for what an operation on several of them computes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .errors import DTypeError
+
+# Categories of the promotion lattice, in rising order.
+BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
+
+
+class DType:
+    """An element type, e.g. `jit.float32`: one instance per type, compared by identity.
+
+    >>> float32.itemsize, float32.is_floating_point
+    (4, True)
+    """
+
+    __slots__ = ("category", "itemsize", "name", "numpy", "text")
+
+    def __init__(self, name: str, text: str, numpy: Any, category: int) -> None:
+        self.name = name
+        self.text = text
+        self.numpy: np.dtype[Any] = np.dtype(numpy)
+        self.category = category
+        self.itemsize: int = self.numpy.itemsize
+
+    @property
+    def is_floating_point(self) -> bool:
+        """True for the real floating types."""
+        return self.category == FLOATING
+
+    @property
+    def is_complex(self) -> bool:
+        """True for the complex types."""
+        return self.category == COMPLEX
+
+    @property
+    def is_signed(self) -> bool:
+        """True for the types that hold negative numbers."""
+        return self not in (bool_, uint8)
+
+    @property
+    def is_integral(self) -> bool:
+        """True for the integer types and bool."""
+        return self.category <= INTEGRAL
+
+    @property
+    def is_half(self) -> bool:
+        """True for the 16-bit floats, which compute in float32 and round once per op."""
+        return self.category == FLOATING and self.itemsize == 2
+
+    def __repr__(self) -> str:
+        return f"jit.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return (by_name, (self.name,))
+
+
+bool_ = DType("bool", "Bool", np.bool_, BOOL)
+uint8 = DType("uint8", "Byte", np.uint8, INTEGRAL)
+int8 = DType("int8", "Char", np.int8, INTEGRAL)
+int16 = DType("int16", "Short", np.int16, INTEGRAL)
+int32 = DType("int32", "Int", np.int32, INTEGRAL)
+int64 = DType("int64", "Long", np.int64, INTEGRAL)
+float16 = DType("float16", "Half", np.float16, FLOATING)
+bfloat16 = DType("bfloat16", "BFloat16", ml_dtypes.bfloat16, FLOATING)
+float32 = DType("float32", "Float", np.float32, FLOATING)
+float64 = DType("float64", "Double", np.float64, FLOATING)
+complex64 = DType("complex64", "ComplexFloat", np.complex64, COMPLEX)
+complex128 = DType("complex128", "ComplexDouble", np.complex128, COMPLEX)
+
+ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
+DEFAULT = float32
+"""What Python floats become."""
+
+_BY_NUMPY = {d.numpy: d for d in ALL}
+_BY_NAME = {d.name: d for d in ALL} | {
+    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
+}  # fmt: skip
+BY_TEXT = {d.text: d for d in ALL}
+_RANK = {d: i for i, d in enumerate(ALL)}
+
+
+def by_name(name: str) -> DType:
+    """The type called `name`, e.g. "float32" or "long"."""
+    if name not in _BY_NAME:
+        raise DTypeError(f"there is no dtype {name!r}; the dtypes are {', '.join(d.name for d in ALL)}")
+    return _BY_NAME[name]
+
+
+def from_numpy(dtype: Any) -> DType:
+    """The type of a numpy dtype; `DTypeError` for those that tensors cannot hold (strings, records, objects)."""
+    found = _BY_NUMPY.get(dtype)
+    if found is None:
+        found = _BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))
+    if found is None:
+        raise DTypeError(f"tensors cannot hold numpy's {np.dtype(dtype)}; they hold {', '.join(d.name for d in ALL)}")
+    return found
+
+
+def as_dtype(value: Any) -> DType:
+    """A DType from a DType, its name, a numpy dtype, or Python's bool, int, float, complex."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str):
+        return by_name(value)
+    python = {bool: bool_, int: int64, float: DEFAULT, complex: complex64}
+    return python[value] if value in python else from_numpy(value)
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The smallest type that both go into, by ATen's table.
+
+    >>> promote(int64, float16), promote(uint8, int8), promote(float16, bfloat16)
+    (jit.float16, jit.int16, jit.float32)
+    """
+    if a is b:
+        return a
+    if a.category != b.category:
+        low, high = (a, b) if a.category < b.category else (b, a)
+        return complex128 if high is complex64 and low is float64 else high
+    if {a, b} == {float16, bfloat16}:
+        return float32
+    if uint8 in (a, b):
+        other = b if a is uint8 else a
+        return int16 if other is int8 else other
+    return max(a, b, key=_RANK.__getitem__)
+
+
+def _of_number(value: Any) -> DType:
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, (complex, np.complexfloating)):
+        return complex64 if DEFAULT is float32 else complex128
+    return DEFAULT if isinstance(value, (float, np.floating)) else int64
+
+
+def result_type(operands: Iterable[tuple[DType | None, int, Any]]) -> DType:
+    """What an operation on `operands` computes in, by ATen's rule.
+
+    Each operand is (dtype, ndim, value); Python numbers come as (None, 0, number). Tensors with dims outrank
+    0-dim tensors, which outrank numbers; a lower rank matters only if its category is higher.
+    """
+    dims: DType | None = None
+    zeros: DType | None = None
+    numbers: DType | None = None
+    for dtype, ndim, value in operands:
+        if dtype is None:
+            kind = _of_number(value)
+            numbers = kind if numbers is None else promote(numbers, kind)
+        elif ndim:
+            dims = dtype if dims is None else promote(dims, dtype)
+        else:
+            zeros = dtype if zeros is None else promote(zeros, dtype)
+    return _combine(_combine(dims, zeros), numbers) or DEFAULT
+
+
+def _combine(high: DType | None, low: DType | None) -> DType | None:
+    if high is None or low is None:
+        return high or low
+    if low.category <= high.category:
+        return high
+    if low.category == COMPLEX and high is float64:
+        return complex128
+    return low
+
+
+def float_of(dtype: DType) -> DType:
+    """What a function such as `sin` returns for `dtype`: itself, or the default float for integers."""
+    return dtype if dtype.category >= FLOATING else DEFAULT

@@ -1,0 +1,355 @@
+"""How an operator is declared: once, with every facet, next to its neighbours in `jit/ir/ops/<family>.py`.
+
+    @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", onnx="Tanh", samples=unary(-3, 3),
+               grad=dict(self=lambda F, g, out: g * (1 - out * out)))
+    def tanh(m, self):
+        return m.tanh(self)
+
+Facets that fit on a line are keywords; longer ones are attached beneath: `@tanh.onnx`, `@tanh.grad`, `@tanh.type`,
+`@tanh.samples`. A facet touches only its arguments, so this package imports neither llvmlite nor onnx:
+
+* the decorated function is the op itself. Its first parameter is the math namespace `m` (pointwise, array, random),
+  a `Geometry` (view) or the op namespace `F` (composite); then come the schema's arguments, in order.
+* `grad` is a dict {argument: lambda} whose lambdas name what they need of `F`, `g` (the incoming gradient), `out`,
+  the op's arguments, and `<argument>_meta` for sizes, dtype and device alone - only what is named gets saved;
+  or an attached function with `needs` among its parameters that returns one gradient per tensor argument.
+* `onnx` is the name of an ONNX operator that takes the same inputs, or a function of a node builder.
+* a facet that does not apply is `absent("why")`; the catalogue prints the reason.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import dtypes
+from .dtypes import DType
+from .errors import SchemaError
+from .geometry import Geometry, broadcast_shapes
+from .schema import REQUIRED, Argument, Schema, parse_schema
+from .types import GENERATOR, TensorType, Type, contiguous_strides
+
+KINDS = ("pointwise", "array", "view", "random", "composite")
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A facet that an op does not have, and why."""
+
+    reason: str
+
+
+def absent(reason: str) -> Absent:
+    """Say why a facet does not apply: `onnx=absent("ONNX has no strided views")`."""
+    return Absent(reason)
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """What one derivative formula is, and which names it wants to be called with."""
+
+    function: Callable[..., Any]
+    names: tuple[str, ...]
+
+
+class Op:
+    """One operator with all its facets; made by the decorators below, found by `find` and `overloads`."""
+
+    def __init__(self, kind: str, schema: Schema, body: Callable[..., Any], module: str) -> None:
+        self.kind = kind
+        """One of KINDS; a composite has no kernel of its own."""
+        self.schema = schema
+        self.name = schema.qualified
+        """`aten::max.dim`."""
+        self.body = body
+        """Kernel, geometry function or composite body, by kind."""
+        self.module = module
+        """The family: the module that declares it."""
+        self.promote: str | tuple[str, ...] | None = None
+        """"common" or "float": how operands are cast before the body; or the names of the arguments to be cast."""
+        self.result: DType | None = None
+        """The dtype of a pointwise result where it is not what the op computes in (comparisons: bool)."""
+        self.numpy_body: Callable[..., Any] | None = None
+        """A separate body for numpy alone, where the shared formula would be slow or would warn."""
+        self.type_rule: Callable[..., Any] | None = None
+        self.derivatives: dict[str, Derivative] = {}
+        """By argument, for derivatives declared as a dict."""
+        self.backward: Derivative | None = None
+        """One function for all arguments, with a `needs` mask."""
+        self.symbolic: str | Callable[..., Any] | None = None
+        self.scatter: Callable[..., Any] | None = None
+        """Views: `scatter(F, base, source, ...)` is `base` with the viewed part replaced by `source`."""
+        self.sampler: Callable[[], Iterable[Any]] | None = None
+        self.missing: dict[str, str] = {}
+        """Facet name -> reason why it is absent."""
+        self.differentiable: tuple[int, ...] = (0,)
+        """Which outputs carry gradients."""
+        self.namespaces: tuple[str, ...] = ("jit", "Tensor")
+        """Where users find it: "jit", "Tensor", "nn.functional", "linalg", "special"."""
+        self.aliases: tuple[str, ...] = ()
+        self.has_inplace = False
+        """Whether `name_` exists too."""
+        self.tensors = tuple(i for i, a in enumerate(schema.arguments) if a.type.base == "Tensor")
+        """Positions of the tensor arguments."""
+
+    # -- attached facets -----------------------------------------------------------------------------------------
+
+    def onnx(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the ONNX symbolic: `def _(g, <arguments>)` returns the output Value(s)."""
+        self._same_module(function)
+        self.symbolic = function
+        return function
+
+    def grad(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the derivative of all arguments: `def _(F, g, needs, ...)` returns a gradient per tensor argument."""
+        self._same_module(function)
+        self.backward = self._derivative(function)
+        return function
+
+    def type(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the type rule: schema arguments, TensorTypes for tensors, to the TensorType(s) of the result."""
+        self._same_module(function)
+        self.type_rule = function
+        return function
+
+    def numpy(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach a body for numpy alone."""
+        self._same_module(function)
+        self.numpy_body = function
+        return function
+
+    def samples(self, function: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
+        """Attach the generator of samples."""
+        self._same_module(function)
+        self.sampler = function
+        return function
+
+    def _same_module(self, function: Callable[..., Any]) -> None:
+        if function.__module__ != self.module:
+            raise SchemaError(f"facets of {self.name} belong beside it, in {self.module.replace('.', '/')}.py")
+
+    def _derivative(self, function: Callable[..., Any]) -> Derivative:
+        names = tuple(inspect.signature(function).parameters)
+        known = {"F", "g", "out", "needs", *self.schema.argument_names}
+        known |= {f"{self.schema.arguments[i].name}_meta" for i in self.tensors}
+        for name in names:
+            if name not in known:
+                raise SchemaError(f"{self.name}: the derivative asks for {name!r}, which is none of {sorted(known)}")
+        return Derivative(function, names)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_differentiable(self) -> bool:
+        """True if it has a derivative of its own; a composite without one is differentiated through its parts."""
+        return bool(self.derivatives) or self.backward is not None
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The schema's arguments."""
+        return self.schema.arguments
+
+    @property
+    def family(self) -> str:
+        """The last part of the module's name, e.g. "pointwise"."""
+        return self.module.rsplit(".", 1)[-1]
+
+    def split(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Schema-ordered arguments as a node holds them: tensors positional, the rest by keyword, defaults left out."""
+        operands = [values[i] for i in self.tensors]
+        while operands and operands[-1] is None:
+            operands.pop()
+        attributes = {
+            a.name: v
+            for i, (a, v) in enumerate(zip(self.arguments, values, strict=True))
+            if i not in self.tensors and a.type.base != "Generator" and not _is_default(v, a.default)
+        }
+        if self.kind == "random" or any(a.type.base == "Generator" for a in self.arguments):
+            operands += [v for a, v in zip(self.arguments, values, strict=True) if a.type.base == "Generator"]
+        return operands, attributes
+
+    def join(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
+        """The inverse of `split`: a node's operands and attributes as schema-ordered arguments."""
+        rest = list(operands)
+        values = []
+        for index, argument in enumerate(self.arguments):
+            if index in self.tensors:
+                values.append(rest.pop(0) if rest else None)
+            elif argument.type.base == "Generator":
+                values.append(rest.pop(0) if rest else None)
+            elif argument.name in attributes:
+                values.append(attributes[argument.name])
+            elif argument.default is REQUIRED:
+                raise SchemaError(f"{self.name} needs {argument.name}; its declaration is {self.schema}")
+            else:
+                values.append(argument.default)
+        return values
+
+    def infer(self, values: Sequence[Any]) -> list[Type]:
+        """The types of the results for schema-ordered arguments in which tensors are TensorTypes.
+
+        Where a size or dtype among them is unknown, results are unknown too.
+        """
+        if any(isinstance(t, TensorType) and (t.dtype is None or t.sizes is None) for t in _flat(values)):
+            return [TensorType() for _ in self.schema.returns]
+        if self.kind == "view":
+            geometries = self.body(Geometry(values[0].sizes, strides_of(values[0])), *values[1:])
+            many = geometries if isinstance(geometries, list) else [geometries]
+            return [_viewed(values[0], geometry) for geometry in many]
+        rule = self.type_rule or (self._pointwise_type if self.kind == "pointwise" else None)
+        if rule is None:
+            raise SchemaError(f"{self.name} has no type rule; attach one with @{self.schema.name}.type in {self.module}")
+        found = rule(*values)
+        types: list[Type] = list(found) if isinstance(found, (tuple, list)) else [found]
+        return [*types, GENERATOR] if self.kind == "random" else types
+
+    def _pointwise_type(self, *values: Any) -> TensorType:
+        tensors = [values[i] for i in self.tensors if values[i] is not None]
+        shapes = [t.sizes for t in tensors if isinstance(t, TensorType)]
+        device = next((t.device for t in tensors if isinstance(t, TensorType)), "cpu")
+        dtype = self.result or self.compute_dtype(values)
+        return TensorType(dtype, broadcast_shapes(*shapes), None, device)
+
+    def compute_dtype(self, values: Sequence[Any]) -> DType:
+        """What the op casts its promoted arguments to; operands are anything with `.dtype` and `.ndim`, or numbers."""
+        operands = []
+        for index in self.promoted:
+            for value in _flat([values[index]]):
+                if value is None:
+                    continue
+                dtype = getattr(value, "dtype", None)
+                known = isinstance(dtype, DType) or dtype is None
+                operands.append((dtype if known else dtypes.from_numpy(dtype), getattr(value, "ndim", 0), value))
+        common = dtypes.result_type(operands)
+        return dtypes.float_of(common) if self.promote == "float" else common
+
+    @property
+    def promoted(self) -> tuple[int, ...]:
+        """Positions of the arguments that are cast to one dtype before the body."""
+        if self.promote is None:
+            return ()
+        if isinstance(self.promote, str):
+            return self.tensors
+        return tuple(i for i, a in enumerate(self.arguments) if a.name in self.promote)
+
+    def __repr__(self) -> str:
+        return f"<op {self.schema}>"
+
+
+def strides_of(type: TensorType) -> tuple[int, ...]:
+    """The strides of a type whose sizes are known."""
+    assert type.sizes is not None
+    return contiguous_strides(type.sizes) if type.strides is None else type.strides
+
+
+def _viewed(base: TensorType, geometry: Geometry) -> TensorType:
+    strides = None if geometry.is_contiguous else geometry.strides
+    return TensorType(base.dtype, geometry.sizes, strides, base.device)
+
+
+def _flat(values: Iterable[Any]) -> Iterable[Any]:
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if default is REQUIRED or type(value) is not type(default):
+        return False
+    return bool(value == default)
+
+
+# -- registry ----------------------------------------------------------------------------------------------------
+
+REGISTRY: dict[str, Op] = {}
+"""Every op by its qualified name, in the order of declaration."""
+OVERLOADS: dict[str, list[Op]] = {}
+"""Every op by its bare name: `max` -> [max, max.dim, max.other]."""
+
+
+def find(kind: str) -> Op | None:
+    """The op of a node kind such as "aten::max.dim", or None for `prim::`, `^` and unknown kinds."""
+    return REGISTRY.get(kind)
+
+
+def _declare(kind: str, text: str, facets: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Op]:
+    schema = parse_schema(text)
+
+    def decorate(body: Callable[..., Any]) -> Op:
+        _check_parameters(kind, schema, body)
+        op = Op(kind, schema, body, body.__module__)
+        if schema.qualified in REGISTRY:
+            raise SchemaError(f"{schema.qualified} is already declared in {REGISTRY[schema.qualified].module}")
+        for name, facet in facets.items():
+            _set_facet(op, name, facet)
+        REGISTRY[op.name] = op
+        OVERLOADS.setdefault(schema.name, []).append(op)
+        return op
+
+    return decorate
+
+
+def _set_facet(op: Op, name: str, facet: Any) -> None:
+    if isinstance(facet, Absent):
+        op.missing[name] = facet.reason
+    elif name == "grad" and isinstance(facet, dict):
+        for argument, function in facet.items():
+            if argument not in op.schema.argument_names:
+                raise SchemaError(f"{op.name}: a derivative is given for {argument!r}, which is no argument")
+            op.derivatives[argument] = op._derivative(function)
+    elif name == "grad":
+        op.backward = op._derivative(facet)
+    else:
+        setattr(op, {"onnx": "symbolic", "samples": "sampler", "type": "type_rule", "numpy": "numpy_body"}.get(name, name), facet)
+
+
+def _check_parameters(kind: str, schema: Schema, body: Callable[..., Any]) -> None:
+    names = list(inspect.signature(body).parameters)[1:]
+    skip = {"view": 1, "random": 1}.get(kind, 0)  # the geometry stands for `self`; the random state for `m`'s sake
+    wanted = [a.name for a in schema.arguments]
+    if kind == "view":
+        wanted = wanted[skip:]
+    elif kind == "random":
+        names = names[skip:]
+        wanted = [a.name for a in schema.arguments if a.type.base != "Generator"]
+    if names != wanted:
+        raise SchemaError(f"{schema.qualified}: the schema names {wanted}, but the function takes {names}")
+
+
+def pointwise(schema: str, **facets: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Declare an op by its scalar body `f(m, *arguments)`; broadcasting and promotion are done by the caller.
+
+    Facets: promote ("common", the default, or "float"), result, grad, onnx, samples, inplace, aliases, namespaces.
+    """
+    return _declare("pointwise", schema, {"promote": "common", **_common(facets)})
+
+
+def array(schema: str, **facets: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Declare an op by an array body `f(m, *arguments)` in numpy's terms. Needs a `type` rule."""
+    return _declare("array", schema, _common(facets))
+
+
+def view(schema: str, **facets: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Declare a view by its geometry `f(geometry, *other arguments)`, which returns one Geometry or a list."""
+    return _declare("view", schema, _common(facets))
+
+
+def random(schema: str, **facets: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Declare a random op by its body `f(m, state, *arguments)`, which returns (result, words of randomness used).
+
+    The schema ends in `Generator? generator=None`; a recorded node takes the state and returns its successor.
+    """
+    return _declare("random", schema, _common(facets))
+
+
+def composite(schema: str, **facets: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Declare an op by its expression in other ops, `f(F, *arguments)`. It is traced as itself."""
+    return _declare("composite", schema, _common(facets))
+
+
+def _common(facets: Mapping[str, Any]) -> dict[str, Any]:
+    return {("has_inplace" if name == "inplace" else name): facet for name, facet in facets.items()}

@@ -1,0 +1,7 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..op import composite

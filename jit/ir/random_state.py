@@ -1,0 +1,45 @@
+"""The state of a random generator: the runtime value of every `Generator` in a graph.
+
+Random numbers come from a counter-based generator, so a state is no buffer that drawing changes: it is a seed, which
+names a sequence of 128-bit blocks, and an offset, which says how many of them are spent. Whoever draws reads the blocks
+from the offset on and hands the advanced state to the next. What is in a block is the runtime's business
+(`jit.runtime.philox`).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from jit.ir.errors import UsageError
+
+__all__ = ["RandomState"]
+
+_WORD64: Final = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class RandomState:
+    """A place in a sequence of random blocks; immutable, hashable, and equal where seed and offset are.
+
+    Args:
+        seed: Which sequence, from -2**63 to 2**64 - 1; a negative seed is the same as that seed + 2**64.
+        offset: How many 128-bit blocks (each holds four 32-bit words) of the sequence are spent, modulo 2**64.
+
+    Raises:
+        UsageError: The seed is out of range.
+
+    >>> RandomState(seed=7).advance(3)
+    RandomState(seed=7, offset=3)
+    """
+
+    seed: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if not -_WORD64 // 2 <= self.seed < _WORD64:
+            raise UsageError(f"The seed {self.seed} does not fit in 64 bits; take one from -2**63 to 2**64 - 1.")
+        object.__setattr__(self, "seed", self.seed % _WORD64)
+        object.__setattr__(self, "offset", self.offset % _WORD64)
+
+    def advance(self, draws: int) -> "RandomState":
+        """The state after `draws` further blocks are spent."""
+        return RandomState(self.seed, self.offset + draws)

@@ -1,0 +1,123 @@
+"""What a Value can be: a tensor, a scalar that Python would have seen, a Handle, a Generator, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .dtypes import DType
+
+Dim: TypeAlias = "int | str | None"
+"""A size: known, named (a dynamic axis), or unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Base of the types; `str()` is the form that the IR text uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType(Type):
+    """A strided array: `Float(2, 3)`, or `Tensor` where nothing is known."""
+
+    dtype: DType | None = None
+    shape: tuple[Dim, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    """In elements; None means contiguous."""
+    device: str = "cpu"
+
+    @property
+    def ndim(self) -> int | None:
+        """The number of dims, None where unknown."""
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def sizes(self) -> tuple[int, ...] | None:
+        """The shape if every size is a known number, else None."""
+        if self.shape is None or not all(isinstance(d, int) for d in self.shape):
+            return None
+        return self.shape  # type: ignore[return-value]
+
+    @property
+    def numel(self) -> int | None:
+        """How many elements, None where a size is unknown."""
+        sizes = self.sizes
+        if sizes is None:
+            return None
+        count = 1
+        for size in sizes:
+            count *= size
+        return count
+
+    def __str__(self) -> str:
+        name = self.dtype.text if self.dtype else "Tensor"
+        if self.shape is None:
+            return name
+        dims = [str(d) if d is not None else "?" for d in self.shape]
+        if self.strides is not None:
+            dims.append(f"strides={list(self.strides)}")
+        if self.device != "cpu":
+            dims.append(f"device={self.device}")
+        return f"{name}({', '.join(dims)})"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType(Type):
+    """A traced Python number: `int`, `float`, `bool` or `complex`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class HandleType(Type):
+    """An opaque value passed from a node of one stage to a node of a later stage."""
+
+    def __str__(self) -> str:
+        return "Handle"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorType(Type):
+    """The state of a random generator: a key and a counter."""
+
+    def __str__(self) -> str:
+        return "Generator"
+
+
+@dataclass(frozen=True, slots=True)
+class UndefinedType(Type):
+    """An undefined tensor: a missing optional argument or gradient."""
+
+    def __str__(self) -> str:
+        return "Undefined"
+
+
+INT, FLOAT, BOOL, COMPLEX_SCALAR = ScalarType("int"), ScalarType("float"), ScalarType("bool"), ScalarType("complex")
+HANDLE, GENERATOR, UNDEFINED = HandleType(), GeneratorType(), UndefinedType()
+TENSOR = TensorType()
+
+
+def contiguous_strides(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides, in elements: (2, 3) -> (3, 1)."""
+    strides = []
+    step = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def is_contiguous(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """True if elements follow each other in row-major order; dims of size 1 and empty arrays do not matter."""
+    if 0 in sizes:
+        return True
+    step = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size != 1:
+            if stride != step:
+                return False
+            step *= size
+    return True

@@ -1,0 +1,76 @@
+"""Strided windows into numpy arrays: how a `Geometry` becomes an array that shares memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jit.ir.errors import ShapeError
+from jit.ir.geometry import Geometry
+
+
+class _Window:
+    """Describes memory to numpy through the array interface, and keeps its owner alive."""
+
+    __slots__ = ("__array_interface__", "base")
+
+    def __init__(self, base: Any, interface: dict[str, Any]) -> None:
+        self.base = base
+        self.__array_interface__ = interface
+
+
+def address_of(array: Any) -> int:
+    """The address of the first element, in bytes."""
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def owner_of(array: Any) -> Any:
+    """The array whose memory `array` is a view of (itself if it is no view)."""
+    while True:
+        base = array.base
+        if isinstance(base, _Window):
+            base = base.base
+        if not isinstance(base, np.ndarray):
+            return array
+        array = base
+
+
+def geometry_of(array: Any) -> Geometry:
+    """The geometry of an array, offset 0 at its own first element."""
+    size = array.itemsize
+    return Geometry(array.shape, tuple(s // size for s in array.strides))
+
+
+def offset_of(array: Any) -> int:
+    """How many elements the first element lies behind the first one of the owner."""
+    return (address_of(array) - address_of(owner_of(array))) // array.itemsize  # type: ignore[no-any-return]
+
+
+def window(array: Any, geometry: Geometry) -> Any:
+    """The view of `array`'s memory that `geometry` describes, its offset counted from `array`'s first element."""
+    size = array.itemsize
+    address, readonly = array.__array_interface__["data"]
+    interface = {
+        "version": 3,
+        "shape": geometry.sizes,
+        "strides": tuple(s * size for s in geometry.strides),
+        "typestr": array.dtype.str,
+        "data": (address + geometry.offset * size, readonly),
+    }
+    view = np.asarray(_Window(array, interface))
+    return view if view.dtype == array.dtype else view.view(array.dtype)
+
+
+def check_inside(array: Any, geometry: Geometry) -> None:
+    """ShapeError if `geometry` (offset from `array`'s first element) leaves the memory that `array` belongs to."""
+    if 0 in geometry.sizes:
+        return
+    owner = owner_of(array)
+    start = (address_of(array) - address_of(owner)) // array.itemsize
+    low, high = geometry.extent()
+    if start + low < 0 or start + high >= owner.size:
+        raise ShapeError(
+            f"as_strided: sizes {list(geometry.sizes)}, strides {list(geometry.strides)} and offset "
+            f"{start + geometry.offset} reach element {start + high} of a storage of {owner.size}"
+        )

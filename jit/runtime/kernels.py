@@ -1,0 +1,139 @@
+"""Runs one primitive operator on numpy arrays: the single place where eager mode and the interpreter compute.
+
+Operands are cast before the body runs, by ATen's rules rather than numpy's; 16-bit floats compute in float32 and
+round once, at the end of the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.geometry import Geometry
+from jit.ir.op import Op
+from jit.ir.random_state import RandomState
+
+from . import arrays, numpy_math
+
+_HALVES = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
+_SINGLE = dtypes.float32.numpy
+_compute_dtypes: dict[Any, Any] = {}
+
+
+def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> list[Any]:
+    """Run `op` on schema-ordered `values` in which tensors are arrays; the results are arrays.
+
+    A random op takes the generator's `state` and appends the successor to its results.
+    """
+    return _RUNNERS[op.kind](op, values, state)
+
+
+def _run_view(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
+    source = values[0]
+    if op.schema.name == "as_strided":
+        geometries: Any = _absolute(op, values)
+    else:
+        geometries = op.body(arrays.geometry_of(source), *values[1:])
+    if isinstance(geometries, Geometry):
+        return [arrays.window(source, geometries)]
+    return [arrays.window(source, geometry) for geometry in geometries]
+
+
+def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
+    """as_strided counts its offset from the start of the storage, not from the tensor's first element."""
+    source = values[0]
+    start = arrays.offset_of(source)
+    sizes, strides, offset = op.body(Geometry(*arrays.geometry_of(source)[:2], start), *values[1:])
+    geometry = Geometry(sizes, strides, offset - start)
+    arrays.check_inside(source, geometry)
+    return geometry
+
+
+def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
+    dtype, wide = _dtypes_of(op, values)
+    args = list(values)
+    for index in op.tensors:
+        value = args[index]
+        if value is not None and getattr(value, "dtype", None) != wide:
+            args[index] = np.asarray(value).astype(wide)
+    with np.errstate(all="ignore"):
+        result = (op.numpy_body or op.body)(numpy_math, *args)
+    final = op.result.numpy if op.result else dtype
+    return [_as_array(result, final)]
+
+
+def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
+    """(the dtype of the result, the dtype that the body computes in), cached by what the rule looks at."""
+    key = (op.name, *(_signature(values[i]) for i in op.tensors))
+    found = _compute_dtypes.get(key)
+    if found is None:
+        dtype = op.compute_dtype(values).numpy
+        found = _compute_dtypes[key] = (dtype, _SINGLE if dtype in _HALVES else dtype)
+    return found  # type: ignore[no-any-return]
+
+
+def _signature(value: Any) -> Any:
+    return (value.dtype, value.ndim > 0) if isinstance(value, np.ndarray) else type(value)
+
+
+def _run_array(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
+    args, half = _widened(op, values)
+    with np.errstate(all="ignore"):
+        result = (op.numpy_body or op.body)(numpy_math, *args)
+    return _results(result, half)
+
+
+def _run_random(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
+    args = [v for a, v in zip(op.arguments, values, strict=True) if a.type.base != "Generator"]
+    result, words = op.body(numpy_math, state, *args)
+    return [*_results(result, None), state.advance(words)]
+
+
+def _widened(op: Op, values: Sequence[Any]) -> tuple[list[Any], Any]:
+    """Arguments promoted as the op asks, 16-bit floats as float32; and the 16-bit dtype that results round to."""
+    args = list(values)
+    if op.promoted:
+        dtype = op.compute_dtype(values).numpy
+        for index in op.promoted:
+            args[index] = _map(args[index], lambda a: np.asarray(a).astype(dtype, copy=False))
+    found: list[Any] = []
+
+    def widen(array: Any) -> Any:
+        if getattr(array, "dtype", None) not in _HALVES:
+            return array
+        found.append(array.dtype)
+        return array.astype(_SINGLE)
+
+    for index in op.tensors:
+        args[index] = _map(args[index], widen)
+    explicit = any(isinstance(v, dtypes.DType) for v in values)
+    return args, found[0] if found and not explicit else None
+
+
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, (tuple, list)):
+        return [None if v is None else function(v) for v in value]
+    return function(value)
+
+
+def _results(result: Any, half: Any) -> list[Any]:
+    many = result if isinstance(result, (tuple, list)) else [result]
+    return [_as_array(r, half if half is not None and np.asarray(r).dtype == _SINGLE else None) for r in many]
+
+
+def _as_array(result: Any, dtype: Any) -> Any:
+    array = result if isinstance(result, np.ndarray) else np.asarray(result)
+    return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+
+
+_RUNNERS: dict[str, Callable[[Op, Sequence[Any], Any], list[Any]]] = {
+    "view": _run_view,
+    "pointwise": _run_pointwise,
+    "array": _run_array,
+    "random": _run_random,
+}
