@@ -1,0 +1,1 @@
+"""Tests of jit, laid out like the package."""

@@ -1,0 +1,274 @@
+"""The rules of the layers, read off the source: who imports whom, which library lives where, what a module may be called.
+
+    jit.ir  <-  jit.passes  <-  { jit.runtime, jit.export }  <-  jit/*
+"""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "jit"
+
+# Layer -> the layers it may import. "top" is what a person touches: jit itself and all that is in no other layer.
+MAY_IMPORT = {
+    "ir": {"ir"},
+    "passes": {"ir", "passes"},
+    "runtime": {"ir", "passes", "runtime"},
+    "export": {"ir", "passes", "export"},
+    "top": {"ir", "passes", "runtime", "export", "top"},
+}
+LINKS = ("ir", "passes", "export", "runtime")
+
+# Library -> the layers or modules that may import it. What is not listed may not be imported at all.
+EVERYWHERE = tuple(MAY_IMPORT)
+MAY_USE = {
+    "numpy": EVERYWHERE,
+    "ml_dtypes": EVERYWHERE,
+    "llvmlite": ("runtime",),
+    "scipy": ("runtime",),
+    "cuda": ("runtime",),
+    "onnx": ("export",),
+    "onnx_ir": ("export",),
+    "onnxruntime": ("export",),
+    "networkx": ("jit.ir.drawing",),
+    "pygraphviz": ("jit.ir.drawing",),
+    "graphviz_anywidget": ("jit.ir.drawing",),
+    "click": ("top",),
+    "rich": ("top",),
+    "safetensors": ("top",),
+    "mpi4py": ("top",),
+}
+# The rest is imported inside the function that first needs it, so that `import jit` stays quick ...
+LIGHT = {"numpy", "ml_dtypes"}
+# ... but the command line's decorators need click, and nothing else imports that module.
+COMMAND_LINE = ("jit.cli",)
+
+# Public functions of the contract: `import jit.trace` would replace the function jit.trace by the module.
+PUBLIC_FUNCTIONS = {
+    *("trace", "tensor", "asarray", "from_numpy", "from_dlpack", "manual_seed", "no_grad", "enable_grad"),
+    *("grad", "gradcheck", "gradgradcheck", "checkpoint", "detect_anomaly", "symbolic_override"),
+    *("save", "load", "verify", "coverage", "export_onnx", "import_onnx"),
+}
+
+
+class Import(NamedTuple):
+    """One module that a source file imports."""
+
+    module: str
+    """Full name of the file that imports."""
+    target: str
+    """Full name of what it imports."""
+    line: int
+    at_top: bool
+    """Whether loading the file runs this import."""
+
+    def __str__(self) -> str:
+        return f"{self.module.replace('.', '/')}, line {self.line}: imports {self.target}"
+
+
+def module_name(path: Path) -> str:
+    """`jit/ir/graph.py` is jit.ir.graph, `jit/ir/__init__.py` is jit.ir."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def from_targets(node: ast.ImportFrom, package: str) -> Iterator[str]:
+    """`from jit import ir` imports jit.ir, `from jit import tensor` imports jit, `from . import x` counts from the package."""
+    base = node.module or ""
+    if node.level:
+        parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+        base = ".".join([*parents, base] if base else parents)
+    for alias in node.names:
+        inner = f"{base}.{alias.name}"
+        yield inner if is_module(inner) else base
+
+
+def dynamic_target(node: ast.Call) -> str | None:
+    """The module of `import_module("x")` and `__import__("x")`, where it is written out."""
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+    if called in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
+        return str(node.args[0].value)
+    return None
+
+
+def runs_later(node: ast.AST) -> bool:
+    """Whether loading a file skips what is inside this node: a function, or a block for type checkers."""
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+
+
+def targets_of(node: ast.AST, package: str) -> list[str]:
+    """What one node of the syntax tree imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return list(from_targets(node, package))
+    target = dynamic_target(node) if isinstance(node, ast.Call) else None
+    return [target] if target else []
+
+
+def imports_in(source: str, module: str, package: str) -> list[Import]:
+    """Every import of a source text, those in functions and for type checkers included."""
+    found: list[Import] = []
+    pending: list[tuple[ast.AST, bool]] = [(ast.parse(source), True)]
+    while pending:
+        node, at_top = pending.pop()
+        found += [Import(module, target, getattr(node, "lineno", 0), at_top) for target in targets_of(node, package)]
+        inside = at_top and not runs_later(node)
+        pending += [(child, inside) for child in ast.iter_child_nodes(node)]
+    return found
+
+
+def python_files(folder: Path) -> list[Path]:
+    """The sources below a folder, links not followed."""
+    return [
+        Path(where, name)
+        for where, _, names in os.walk(folder, followlinks=False)
+        for name in sorted(names)
+        if name.endswith(".py")
+    ]
+
+
+def imports_of(path: Path) -> list[Import]:
+    name = module_name(path)
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    return imports_in(path.read_text(), name, package)
+
+
+def layer_of(module: str) -> str:
+    second = module.split(".")[1:2]
+    return second[0] if second and second[0] in MAY_IMPORT else "top"
+
+
+def library_of(target: str) -> str:
+    return target.split(".")[0]
+
+
+def is_third_party(target: str) -> bool:
+    return library_of(target) != "jit" and library_of(target) not in sys.stdlib_module_names
+
+
+def breaks_direction(found: Import) -> bool:
+    return library_of(found.target) == "jit" and layer_of(found.target) not in MAY_IMPORT[layer_of(found.module)]
+
+
+def is_out_of_place(found: Import) -> bool:
+    places = MAY_USE.get(library_of(found.target), ())
+    return is_third_party(found.target) and not {layer_of(found.module), found.module} & set(places)
+
+
+def loads_too_early(found: Import) -> bool:
+    if library_of(found.target) == "click" and found.module.startswith(COMMAND_LINE):
+        return False
+    return found.at_top and is_third_party(found.target) and library_of(found.target) not in LIGHT
+
+
+@pytest.fixture(scope="module")
+def imports() -> list[Import]:
+    """Every import statement of the package."""
+    return [found for path in python_files(PACKAGE) for found in imports_of(path)]
+
+
+def listed(offences: list[Import]) -> str:
+    return "\n".join(map(str, offences))
+
+
+def test_imports_point_one_way(imports):
+    offences = [found for found in imports if breaks_direction(found)]
+    assert not offences, f"a layer imports one that it may not see (see MAY_IMPORT):\n{listed(offences)}"
+
+
+def test_each_library_stays_in_its_layer(imports):
+    offences = [found for found in imports if is_out_of_place(found)]
+    assert not offences, f"a library is used outside its layer, or is not listed in MAY_USE:\n{listed(offences)}"
+
+
+def test_heavy_libraries_wait_until_they_are_needed(imports):
+    offences = [found for found in imports if loads_too_early(found)]
+    assert not offences, f"move these imports into the functions that need them:\n{listed(offences)}"
+
+
+def test_nothing_imports_through_the_links():
+    folders = [PACKAGE, *(ROOT / name for name in ("tests", "examples", "benchmarks", "docs"))]
+    found = [each for folder in folders for path in python_files(folder) for each in imports_of(path)]
+    offences = [each for each in found if library_of(each.target) in LINKS]
+    assert not offences, f"write `jit.` before these:\n{listed(offences)}"
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_the_links_are_relative_and_point_into_the_package(name):
+    assert os.readlink(ROOT / name) == f"jit/{name}"
+    assert (ROOT / name).resolve() == PACKAGE / name
+    assert (ROOT / name / "__init__.py").is_file()
+
+
+def test_no_module_has_the_name_of_a_function_of_the_contract():
+    stems = {path.stem for path in PACKAGE.rglob("*.py")}
+    assert not stems & PUBLIC_FUNCTIONS
+
+
+# Run in a fresh process, where no other test's import has put a module over a function yet.
+LIST_SHADOWS = """
+import importlib, pkgutil, types
+import jit
+packages = ["jit"] + [found.name for found in pkgutil.walk_packages(jit.__path__, "jit.") if found.ispkg]
+for name in packages:
+    package = importlib.import_module(name)
+    for found in pkgutil.iter_modules(package.__path__):
+        held = getattr(package, found.name, None)
+        if held is not None and not isinstance(held, types.ModuleType):
+            print(f"{name}.{found.name}")
+"""
+
+
+def test_no_module_shadows_a_public_name():
+    done = subprocess.run([sys.executable, "-c", LIST_SHADOWS], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout, f"each is a module and something else of the same name:\n{done.stdout}"
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        ("import jit.runtime.plan", breaks_direction),
+        ("from jit import tensor", breaks_direction),
+        ("from .. import runtime", breaks_direction),
+        ("def f():\n    from ..export import onnx_file", breaks_direction),
+        ("import importlib\nimportlib.import_module('jit.export')", breaks_direction),
+        ("if TYPE_CHECKING:\n    import llvmlite.ir", is_out_of_place),
+        ("def f():\n    from scipy.special import erf", is_out_of_place),
+        ("import pandas", is_out_of_place),
+        ("try:\n    import networkx\nexcept ImportError: ...", loads_too_early),
+    ],
+)
+def test_the_rules_see_an_offence(source, rule):
+    """The rules judge a file jit/passes/example.py that holds the given text."""
+    offences = [found for found in imports_in(source, "jit.passes.example", "jit.passes") if rule(found)]
+    assert len(offences) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import numpy as np\nimport os.path",
+        "from jit.ir import graph\nfrom ..ir.graph import Graph\nfrom . import dce",
+        "def f():\n    import jit.ir.graph",
+    ],
+)
+def test_the_rules_let_pass_what_is_right(source):
+    found = imports_in(source, "jit.passes.example", "jit.passes")
+    assert found
+    assert not [each for each in found if breaks_direction(each) or is_out_of_place(each) or loads_too_early(each)]
