@@ -1,4 +1,4 @@
-"""What every test gets: a seed of its own, a verified graph after every pass, and a skip where its hardware is absent."""
+"""What every test gets: a seed of its own, graphs verified after every pass, a skip where its hardware is absent."""
 
 import ctypes
 import os
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """A number that depends on the test's name alone: a test draws the same inputs alone, in a suite and on a worker."""
+    """A number that depends on the test's name alone: it draws the same inputs alone or in a suite."""
     return zlib.crc32(request.node.nodeid.encode())
 
 

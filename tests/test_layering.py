@@ -1,4 +1,4 @@
-"""The rules of the layers, read off the source: who imports whom, which library lives where, what a module may be called.
+"""The rules of the layers, read off the source: who imports whom, which library lives where, what no module is called.
 
     jit.ir  <-  jit.passes  <-  { jit.runtime, jit.export }  <-  jit/*
 """
@@ -85,7 +85,7 @@ def is_module(name: str) -> bool:
 
 
 def from_targets(node: ast.ImportFrom, package: str) -> Iterator[str]:
-    """`from jit import ir` imports jit.ir, `from jit import tensor` imports jit, `from . import x` counts from the package."""
+    """`from jit import ir` imports jit.ir, but `from jit import tensor` imports jit."""
     base = node.module or ""
     if node.level:
         parents = package.split(".")[: len(package.split(".")) - node.level + 1]
