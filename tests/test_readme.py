@@ -1,0 +1,64 @@
+"""What the README says is so: its programs run, its links lead somewhere, its test command is the one that CI runs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+# A program, and what it prints where a text block follows it at once.
+PROGRAMS = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", README, re.MULTILINE | re.DOTALL)
+LINKS = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+
+
+def command(name: str) -> str:
+    """The shell line below `<!-- command: name -->`."""
+    found = re.search(rf"^<!-- command: {name} -->\n```sh\n(.*?)\n```$", README, re.MULTILINE | re.DOTALL)
+    assert found, f"README.md has no shell block marked <!-- command: {name} -->"
+    return found[1]
+
+
+def test_the_readme_has_programs():
+    assert len(PROGRAMS) >= 5
+    assert any(expected for _, expected in PROGRAMS)
+
+
+def accept(printed: str, instead_of: str) -> None:
+    text = (ROOT / "README.md").read_text()
+    (ROOT / "README.md").write_text(text.replace(f"```text\n{instead_of}```", f"```text\n{printed}```"))
+
+
+@pytest.mark.parametrize(("program", "expected"), PROGRAMS, ids=range(len(PROGRAMS)))
+def test_a_program_of_the_readme_runs_and_prints_what_it_says(program, expected, tmp_path):
+    (tmp_path / "example.py").write_text(program)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "example.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    if expected and os.environ.get("EXPECTTEST_ACCEPT"):
+        accept(done.stdout, instead_of=expected)
+    elif expected:
+        assert done.stdout == expected, "if the new text is right: make accept T=tests/test_readme.py"
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_of_the_readme_leads_somewhere(link):
+    assert (ROOT / link).exists()
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    done = subprocess.run([ROOT / ".ci" / "run", "--print"], capture_output=True, text=True)
+    assert done.stdout.strip() == command("test")
+
+
+@pytest.mark.parametrize("name", ["run", "test"])
+def test_a_command_starts_from_nothing_and_names_what_exists(name):
+    steps = command(name).split(" && ")
+    assert steps[0] == "python3 -m venv .venv"
+    assert all(step.startswith(".venv/bin/") for step in steps[1:])
+    assert all((ROOT / word).is_file() for word in command(name).split() if word.endswith(".py"))
