@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 # A program, and what it prints where a text block follows it at once.
 PROGRAMS = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", README, re.MULTILINE | re.DOTALL)
-LINKS = re.findall(r"\]\((?!https?:)([^)#]+)", README)
+PROSE = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+LINKS = re.findall(r"\]\((?!https?:)([^)#]+)", PROSE)
 
 
 def command(name: str) -> str:
