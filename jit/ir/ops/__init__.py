@@ -1,5 +1,5 @@
 """Every operator, one file per family. Importing this package fills the registry, in the order below."""
 
-from . import pointwise, views, reductions, norms, randoms  # noqa: I001
+from . import assignment, pointwise, views, scatters, reductions, norms, randoms  # noqa: I001
 
-__all__ = ["norms", "pointwise", "randoms", "reductions", "views"]
+__all__ = ["assignment", "norms", "pointwise", "randoms", "reductions", "scatters", "views"]
