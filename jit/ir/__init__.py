@@ -4,6 +4,7 @@ from . import dtypes
 from .errors import Error
 from .graph import Graph, Node, Ref, Source, Stage, Use, Value
 from .op import OVERLOADS, REGISTRY, Op, find
+from .parser import parse
 from .random_state import RandomState
 from .schema import Schema, parse_schema
 from .types import BOOL, COMPLEX_SCALAR, FLOAT, GENERATOR, HANDLE, INT, TENSOR, UNDEFINED, TensorType, Type
@@ -11,5 +12,5 @@ from .types import BOOL, COMPLEX_SCALAR, FLOAT, GENERATOR, HANDLE, INT, TENSOR, 
 __all__ = [
     "BOOL", "COMPLEX_SCALAR", "FLOAT", "GENERATOR", "HANDLE", "INT", "OVERLOADS", "REGISTRY", "TENSOR", "UNDEFINED",
     "Error", "Graph", "Node", "Op", "RandomState", "Ref", "Schema", "Source", "Stage", "TensorType", "Type", "Use",
-    "Value", "dtypes", "find", "parse_schema",
+    "Value", "dtypes", "find", "parse", "parse_schema",
 ]  # fmt: skip

@@ -12,9 +12,9 @@
 
 Constants are written so that each kind can be told apart: `2`, `2.0`, `True`, `None`, `'mean'`, `complex(0.0, 1.0)`,
 `jit.float32`, `slice(1, None, 2)`, `RandomState(7, 0)`, `[1, 2]`, `{'a': 1}`, a small array `Float(2){1.5, 2.0}` and a
-large one `Float(128, 64)<sha256:9f86d081884c7d65>`, whose data `large_constants` collects. Sub-graphs are `@0`, `@1`, ...
-and follow the graph as `where @0 = graph(...) {...}`. What has no text (a PythonOp's function) is left out of the
-attributes and stands as `<Name>` among the arguments; the reader gives functions back.
+large one `Float(128, 64)<sha256:9f86d081884c7d65>`, whose data `large_constants` collects. Sub-graphs are `@0`, `@1`
+and so on, and follow the graph as `where @0 = graph(...) {...}`. What has no text (a PythonOp's function) is left out
+of the attributes and stands as `<Name>` among the arguments; the reader gives functions back.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def _graph_lines(graph: Graph, opening: str, numbers: _Numbers) -> list[str]:
         stages[min(node.stage, len(stages) - 1)].append(node)
     lines: list[str] = []
     for index, (stage, nodes) in enumerate(zip(graph.stages, stages, strict=True)):
-        lines += _header(opening, stage.inputs, " {") if index == 0 else _header(f"---- stage {index} ", stage.inputs, " ----")
+        start, end = (opening, " {") if index == 0 else (f"---- stage {index} ", " ----")
+        lines += _header(start, stage.inputs, end)
         lines += [f"  {_node_text(node, numbers)}" for node in nodes]
         lines += [f"  {line}" for line in _node_text(stage.result, numbers).split("\n")]
     return [*lines, "}"]
@@ -162,7 +163,8 @@ def _comment(node: Node) -> str:
     return f"  # {text}" if text else ""
 
 
-_COMMENT = re.compile(r"(?:(?P<file>.*?):(?P<line>\d+) in (?P<function>.*?)(?:, (?=scope: )|$))?(?:scope: (?P<scope>.+))?")
+_SOURCE = r"(?P<file>.*?):(?P<line>\d+) in (?P<function>.*?)(?:, (?=scope: )|$)"
+_COMMENT = re.compile(rf"(?:{_SOURCE})?(?:scope: (?P<scope>.+))?")
 
 
 def read_comment(text: str) -> tuple[Source | None, str]:
@@ -226,7 +228,9 @@ _WITH_TEXT = (bool, int, float, complex, str, bytes, type(None), DType, Type, sl
 
 
 def _has_text(value: Any) -> bool:
-    return isinstance(value, _WITH_TEXT) or (isinstance(value, (np.ndarray, np.generic)) and _dtype_of(value) is not None)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _dtype_of(value) is not None
+    return isinstance(value, _WITH_TEXT)
 
 
 def _dtype_of(array: np.ndarray[Any, Any] | np.generic) -> DType | None:
