@@ -1,0 +1,88 @@
+"""Differentiation: `backward`, `grad`, custom functions, numerical checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jit.ir.errors import AutogradError, UsageError
+
+from ..context import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from ..tensors import Tensor, Variable
+from .engine import run_backward
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def _weights(outputs: Sequence[Any], gradients: Any) -> list[Any]:
+    weights = [None] * len(outputs) if gradients is None else _as_list(gradients)
+    if len(weights) != len(outputs):
+        raise UsageError(f"{len(weights)} gradients were given for {len(outputs)} outputs")
+    return weights
+
+
+def backward(
+    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Add the gradients of `tensors`, weighted by `grad_tensors`, to `.grad` of the leaves (or of `inputs` alone).
+
+    Args:
+        tensors: One or several tensors; those that are not single numbers need a weight.
+        grad_tensors: Weights of the tensors' own sizes; None for single numbers.
+        retain_graph: Keep what was saved, so that backward can run again. Defaults to `create_graph`.
+        create_graph: Record the computation of the gradients, for higher derivatives.
+        inputs: Leaves to accumulate into; others are left alone.
+
+    Raises:
+        AutogradError: Nothing to differentiate, freed or changed saved tensors.
+    """
+    outputs = _as_list(tensors)
+    keep = create_graph if retain_graph is None else retain_graph
+    weights = _weights(outputs, grad_tensors)
+    if inputs is None:
+        run_backward(outputs, weights, None, keep, create_graph)
+        return
+    leaves = _as_list(inputs)
+    for leaf, gradient in zip(leaves, run_backward(outputs, weights, leaves, keep, create_graph), strict=True):
+        if gradient is not None:
+            leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+
+
+def grad(
+    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; `.grad` is not touched.
+
+    Args:
+        outputs: One tensor or several.
+        inputs: The tensors to differentiate by.
+        grad_outputs: Weights of the outputs' sizes; None for single numbers.
+        retain_graph: Keep what was saved. Defaults to `create_graph`.
+        create_graph: Make the gradients differentiable themselves.
+        allow_unused: Return None for inputs that the outputs do not depend on, instead of an error.
+
+    >>> import jit
+    >>> x = jit.tensor(3.0, requires_grad=True)
+    >>> (g,) = jit.grad(x * x * x, x, create_graph=True)
+    >>> g.item(), jit.grad(g, x)[0].item()
+    (27.0, 18.0)
+    """
+    roots, leaves = _as_list(outputs), _as_list(inputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    found = run_backward(roots, _weights(roots, grad_outputs), leaves, keep, create_graph)
+    for index, gradient in enumerate(found):
+        if gradient is None and not allow_unused:
+            raise AutogradError(f"input {index} of grad was not used to compute the outputs; say allow_unused=True to get None for it")
+    return tuple(found)
+
+
+from .checks import gradcheck, gradgradcheck  # noqa: E402
+from .custom import Function  # noqa: E402
+
+__all__ = [
+    "Function", "Variable", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "is_grad_enabled", "no_grad",
+    "set_grad_enabled",
+]  # fmt: skip

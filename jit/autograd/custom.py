@@ -1,0 +1,172 @@
+"""`autograd.Function`: operations whose forward and backward the user writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jit.ir.errors import AutogradError, UsageError
+
+from .. import context
+from ..tensors import Tensor, Variable
+from .nodes import Node, SavedTensor, edge_of
+
+
+class Context:
+    """What `forward` leaves for `backward`."""
+
+    def __init__(self) -> None:
+        self._to_save: tuple[Any, ...] = ()
+        self._saved: list[Any] | None = None
+        self._node: FunctionNode | None = None
+        self._dirty: tuple[Any, ...] = ()
+        self._constant: tuple[Any, ...] = ()
+        self.needs_input_grad: tuple[bool, ...] = ()
+        """Per argument of `forward`: whether its gradient will be used."""
+        self.materialize_grads = True
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors (inputs or outputs) for `backward`; their versions are checked then."""
+        self._to_save = tensors
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Say which arguments `forward` wrote to and returned."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Say which outputs carry no gradient."""
+        self._constant = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether undefined incoming gradients arrive as zeros (the default) or as None."""
+        self.materialize_grads = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` kept."""
+        if self._saved is None or self._node is None:
+            raise AutogradError("the saved tensors were freed by an earlier backward; say retain_graph=True there")
+        return tuple(s.unpack(self._node) if isinstance(s, SavedTensor) else s for s in self._saved)
+
+
+class FunctionNode(Node):
+    """The autograd node of a custom function."""
+
+    def __init__(self, function: type[Function], ctx: Context, args: Sequence[Any], outputs: Sequence[Any]) -> None:
+        super().__init__(f"{function.__name__}Backward", [edge_of(a) for a in args], len(outputs))
+        self.function = function
+        self.ctx = ctx
+        self.shapes = [(o._array.shape, o.dtype) for o in outputs]
+        self.source = context.user_source()
+
+    def release(self) -> None:
+        self.ctx._saved = None
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        from ..functions import F
+
+        filled: list[Any] = list(gradients)
+        if self.ctx.materialize_grads:
+            filled = [F.zeros(s, dtype=d) if g is None else g for g, (s, d) in zip(gradients, self.shapes, strict=True)]
+        results = self.function.backward(self.ctx, *filled)
+        results = tuple(results) if isinstance(results, (tuple, list)) else (results,)
+        results = _without_trailing_none(results, len(self.edges))
+        if len(results) != len(self.edges):
+            raise AutogradError(
+                f"{self.function.__name__}.backward returned {len(results)} gradients, but forward took {len(self.edges)} arguments; "
+                "return one per argument, None for those without"
+            )
+        return [r if n else None for r, n in zip(results, needs, strict=True)]
+
+
+def _without_trailing_none(results: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    while len(results) > count and results[-1] is None:
+        results = results[:-1]
+    return results
+
+
+class Function:
+    """Base of custom operations: define static `forward(ctx, ...)` and `backward(ctx, *gradients)`, call `.apply`.
+
+    >>> import jit
+    >>> class Square(jit.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * g
+    >>> x = jit.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad.item()
+    6.0
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs; to be defined by the subclass."""
+        raise UsageError("define a static forward(ctx, ...) in the Function")
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """One gradient per argument of forward; to be defined by the subclass."""
+        raise UsageError("define a static backward(ctx, ...) in the Function")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run `forward` and record `backward`."""
+        trace = context.TRACE.get()
+        if trace is not None:
+            return trace.record_function(cls, args)
+        return cls._run(args)[0]
+
+    @classmethod
+    def _run(cls, args: Sequence[Any]) -> tuple[Any, FunctionNode | None]:
+        ctx = Context()
+        tracked = context.GRAD_ENABLED.get() and any(isinstance(a, Variable) and a.requires_grad for a in args)
+        ctx.needs_input_grad = tuple(tracked and isinstance(a, Variable) and a.requires_grad for a in args)
+        with context.no_grad():
+            result = cls.forward(ctx, *args)
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        for index, output in enumerate(outputs):
+            if not isinstance(output, Tensor):
+                raise UsageError(f"{cls.__name__}.forward returned {type(output).__name__} as output {index}; it must return tensors")
+        outputs = [_fresh(o) if any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o for o in outputs]
+        node = _attach(cls, ctx, args, outputs) if tracked else None
+        return (type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]), node
+
+
+def _fresh(tensor: Tensor) -> Tensor:
+    """A view of an argument that was returned as it came, so that it can carry the function's history."""
+    copy = Tensor(tensor._array, tensor._storage)
+    copy._bindings = tensor._bindings
+    return copy
+
+
+def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs: Sequence[Tensor]) -> FunctionNode:
+    from ..dispatch import rebase
+
+    node = FunctionNode(function, ctx, args, outputs)
+    ctx._node = node
+    for index, output in enumerate(outputs):
+        if any(output is c for c in ctx._constant) or not (output.dtype.is_floating_point or output.dtype.is_complex):
+            continue
+        if any(output is d for d in ctx._dirty):
+            rebase(output, node, next(i for i, a in enumerate(args) if a is output))
+        else:
+            output._promote()
+            output.set_history(node, index)  # type: ignore[attr-defined]
+    saved = []
+    for tensor in ctx._to_save:
+        which = next((i for i, o in enumerate(outputs) if o is tensor), None)
+        if not isinstance(tensor, Tensor):
+            saved.append(tensor)
+            continue
+        item = SavedTensor(tensor, "a saved tensor", is_output=which is not None)
+        if which is not None:
+            item.keep_output(which)
+        saved.append(item)
+    ctx._saved = saved
+    return node

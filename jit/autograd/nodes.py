@@ -1,0 +1,345 @@
+"""The nodes of the autograd graph: one per recorded operation, made by `jit.dispatch`, run by `jit.autograd.engine`.
+
+Note [Histories of views]
+    A view knows its base and the path of view ops that leads to it. An in-place operation on the view changes the
+    history of the *base*: it becomes a CopySlices, which hands the viewed part of the gradient to the operation and
+    the rest through. The view's own history is then derived from the base's when somebody next asks for it:
+
+        b = a * 1          b.grad_fn = Mul
+        v = b[0]           v.grad_fn = Select <- Mul
+        v.add_(w)          b.grad_fn = CopySlices(path=[select 0], Add) <- Mul, w;   v: stale
+        v.grad_fn          ViewHistory(path=[select 0]) <- CopySlices
+    Both replay the path on gradients with differentiable ops, so they are right for any layout and any order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jit.ir import Op, Source
+from jit.ir.errors import AutogradError
+
+from .. import context
+from ..tensors import Storage, Tensor, Variable, ViewStep, alias
+
+_serial = itertools.count()
+
+
+class Edge(NamedTuple):
+    """Where a gradient goes: input number `index` of `node`."""
+
+    node: Node
+    index: int
+
+
+class Meta(NamedTuple):
+    """What derivatives may know of a tensor without keeping it alive."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    device: str
+    ndim: int
+
+
+class SavedTensor:
+    """A tensor kept for backward, with the version that it must still have then."""
+
+    __slots__ = ("_edge", "_is_output", "_tensor", "_version", "what")
+
+    def __init__(self, tensor: Tensor, what: str, is_output: bool = False) -> None:
+        self._tensor = alias(tensor, Variable if isinstance(tensor, Variable) else Tensor)
+        self._tensor._bindings = tensor._bindings
+        self._tensor._requires_grad = tensor._requires_grad
+        self._is_output = is_output
+        self._edge = None if is_output else edge_of(tensor)
+        self._version = tensor._storage.version
+        self.what = what
+
+    def unpack(self, node: Node) -> Tensor:
+        """The tensor as it was saved; AutogradError if an in-place operation has changed it since."""
+        tensor = self._tensor
+        storage = tensor._storage
+        if storage.version != self._version:
+            raise _changed(node, self.what, self._version, storage)
+        if self._edge is None and not self._is_output:
+            return tensor
+        edge = Edge(node, tensor._output_nr) if self._is_output else self._edge
+        assert edge is not None
+        fresh = alias(tensor, Variable)
+        fresh._bindings = tensor._bindings
+        if isinstance(edge.node, AccumulateGrad):
+            fresh._requires_grad = True
+            fresh._accumulator = weakref.ref(edge.node)
+        else:
+            fresh.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
+        return fresh
+
+    def keep_output(self, index: int) -> None:
+        """Remember which output this is."""
+        self._tensor._output_nr = index
+
+
+def _changed(node: Node, what: str, version: int, storage: Storage) -> AutogradError:
+    return AutogradError(
+        f"{what} of {node.name} (called at {node.source}) was changed by an in-place operation at {storage.writer} "
+        f"before its gradient was computed: it is at version {storage.version}, expected {version}; "
+        "use the out-of-place operation, or clone the tensor first"
+    )
+
+
+class Node:
+    """One step of the backward computation: gradients of the outputs in, gradients of the inputs out."""
+
+    def __init__(self, name: str, edges: Sequence[Edge | None], outputs: int = 1) -> None:
+        self.name = name
+        self.edges: tuple[Edge | None, ...] = tuple(edges)
+        """Where each input's gradient goes; None where none is wanted."""
+        self.outputs = outputs
+        self.serial = next(_serial)
+        """Later operations run their derivatives first."""
+        self.source: Source | None = None
+        self.pre_hooks: list[tuple[int, Callable[[Any], Any]]] = []
+        """(output number, hook on its gradient)."""
+        self.hooks: list[Callable[[Any, Any], Any]] = []
+        """Called with (gradients of inputs, gradients of outputs) after the node ran."""
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The edges in PyTorch's form."""
+        return tuple((None, 0) if edge is None else (edge.node, edge.index) for edge in self.edges)
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        """The gradients of the inputs for which `needs` says so."""
+        raise NotImplementedError(self.name)
+
+    def release(self) -> None:
+        """Forget what was saved; a second backward is then an error."""
+
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> Callable[[], None]:
+        """Call `hook(gradients of inputs, gradients of outputs)` after this node; returns what removes it."""
+        self.hooks.append(hook)
+        return lambda: self.hooks.remove(hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+class AccumulateGrad(Node):
+    """Where gradients end: adds to `.grad` of a leaf."""
+
+    def __init__(self, variable: Tensor) -> None:
+        super().__init__("AccumulateGrad", ())
+        self.variable = variable
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        gradient, leaf = gradients[0], self.variable
+        if gradient is None:
+            return ()
+        trace = context.TRACE.get()
+        if leaf._grad is None:
+            leaf._grad = gradient if context.GRAD_ENABLED.get() or trace is not None else _own(gradient)
+        else:
+            leaf._grad = leaf._grad + gradient
+        if trace is not None:
+            trace.note_gradient(leaf)
+        for hook in leaf.__dict__.get("post_accumulate_hooks", ()):
+            hook(leaf)
+        return ()
+
+
+def _own(gradient: Tensor) -> Tensor:
+    """A gradient that shares memory with nothing: several leaves may have received the same one."""
+    return Tensor(gradient._array.copy())
+
+
+class OpNode(Node):
+    """The derivative of one registry op."""
+
+    def __init__(self, op: Op, edges: Sequence[Edge | None], groups: Sequence[int | None], outputs: int) -> None:
+        super().__init__(f"{op.schema.name.capitalize()}Backward", edges, outputs)
+        self.op = op
+        self.groups = groups
+        """Per tensor argument: None for a tensor, the length for a list of tensors."""
+        self.saved: dict[str, Any] | None = {}
+        """What the formulas name: SavedTensors, Metas and plain values."""
+        self.metas: tuple[Meta | None, ...] = ()
+        """One per edge, for reducing a broadcast gradient."""
+
+    def release(self) -> None:
+        self.saved = None
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        if self.saved is None:
+            raise AutogradError(
+                f"backward through {self.name} (called at {self.source}) a second time: the saved tensors were freed; "
+                "say retain_graph=True the first time"
+            )
+        from ..functions import F
+
+        differentiable = self.op.differentiable
+        several = len(differentiable) > 1
+        g = tuple(gradients[i] for i in differentiable) if several else gradients[differentiable[0]]
+        if g is None:
+            return [None] * len(self.edges)
+        names = {"F": F, "g": g}
+        results = self._formulas(names, needs)
+        return [self._fit(F, r, m) if n else None for r, m, n in zip(results, self.metas, needs, strict=True)]
+
+    def _formulas(self, names: dict[str, Any], needs: Sequence[bool]) -> list[Any]:
+        op = self.op
+
+        def lookup(name: str) -> Any:
+            if name in names:
+                return names[name]
+            assert self.saved is not None
+            names[name] = value = _unpack(self.saved[name], self)
+            return value
+
+        grouped = self._grouped(needs)
+        if op.backward is not None:
+            names["needs"] = grouped
+            results = op.backward.function(*(lookup(n) for n in op.backward.names))
+            return list(_flatten(results, self.groups))
+        results = []
+        for position, need in zip(op.tensors, grouped, strict=True):
+            rule = op.derivatives.get(op.arguments[position].name)
+            wanted = any(need) if isinstance(need, tuple) else need
+            results.append(rule.function(*(lookup(n) for n in rule.names)) if rule and wanted else None)
+        return list(_flatten(results, self.groups))
+
+    def _grouped(self, needs: Sequence[bool]) -> tuple[Any, ...]:
+        flat = iter(needs)
+        return tuple(next(flat) if n is None else tuple(itertools.islice(flat, n)) for n in self.groups)
+
+    def _fit(self, F: Any, gradient: Any, meta: Meta | None) -> Any:
+        if gradient is None or meta is None:
+            return gradient
+        if self.op.kind == "pointwise" and gradient._array.shape != meta.shape:
+            gradient = F.sum_to_size(gradient, meta.shape)
+        return gradient if gradient.dtype is meta.dtype else F._to_copy(gradient, dtype=meta.dtype)
+
+
+def _unpack(saved: Any, node: Node) -> Any:
+    if isinstance(saved, SavedTensor):
+        return saved.unpack(node)
+    if isinstance(saved, tuple) and any(isinstance(item, SavedTensor) for item in saved):
+        return tuple(_unpack(item, node) for item in saved)
+    return saved
+
+
+def _flatten(results: Sequence[Any], groups: Sequence[int | None]) -> Any:
+    for result, size in zip(results, groups, strict=True):
+        if size is None:
+            yield result
+        elif result is None:
+            yield from [None] * size
+        else:
+            yield from result
+
+
+class CopySlices(Node):
+    """The history of a base after an in-place operation on a view of it; see Note [Histories of views]."""
+
+    def __init__(self, base: Tensor, path: tuple[ViewStep, ...], inner: Node, self_index: int) -> None:
+        super().__init__("CopySlices", (edge_of(base), *(e for i, e in enumerate(inner.edges) if i != self_index)))
+        self.path = path
+        self.inner = inner
+        self.self_index = self_index
+        self.source = inner.source
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        from ..functions import F
+
+        gradient = gradients[0]
+        if gradient is None:
+            return [None] * len(self.edges)
+        inner_needs = list(needs[1:])
+        inner_needs.insert(self.self_index, needs[0] and self.inner.edges[self.self_index] is not None)
+        results = list(self.inner.apply([replay(self.path, gradient)], inner_needs))
+        part = results.pop(self.self_index)
+        whole = None
+        if needs[0]:
+            part = F.zeros_like(replay(self.path, gradient)) if part is None else part
+            whole = scatter(F, self.path, gradient, part)
+        return [whole, *results]
+
+    def release(self) -> None:
+        self.inner.release()
+
+
+class ViewHistory(Node):
+    """The history of a view whose base was written to: the view's gradient goes to its place in the base."""
+
+    def __init__(self, base: Tensor, path: tuple[ViewStep, ...]) -> None:
+        super().__init__("ViewHistory", (edge_of(base),))
+        self.path = path
+        self.base_shape = tuple(base._array.shape)
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        from ..functions import F
+
+        gradient = gradients[0]
+        if gradient is None:
+            return [None]
+        zeros = F.zeros(self.base_shape, dtype=gradient.dtype)
+        return [scatter(F, self.path, zeros, gradient)]
+
+
+def replay(path: Sequence[ViewStep], base: Any) -> Any:
+    """Follow `path` from `base` to the view."""
+    from ..dispatch import call
+
+    for step in path:
+        result = call(step.op, (base, *step.arguments))
+        base = result[step.index] if isinstance(result, (tuple, list)) else result
+    return base
+
+
+def scatter(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
+    """`base` with the part that `path` leads to replaced by `source`, out of place."""
+    along = [base]
+    for step in path[:-1]:
+        along.append(replay([step], along[-1]))
+    for step, outer in zip(reversed(path), reversed(along), strict=True):
+        source = scatter_step(F, step, outer, source)
+    return source
+
+
+def scatter_step(F: Any, step: ViewStep, base: Any, source: Any) -> Any:
+    """`scatter` for a single view op."""
+    if step.op.scatter is not None and step.op.schema.returns[0].type.base == "Tensor" and not step.op.schema.returns[0].type.is_list:
+        return step.op.scatter(F, base, source, *step.arguments)
+    flat = F.contiguous(base)
+    part = replay([step], flat)
+    return F.as_strided_scatter(flat, source, part._array.shape, part.stride(), part.storage_offset())
+
+
+def view_history(view: Variable) -> None:
+    """Derive the history of `view` from its base's, which an in-place operation has changed."""
+    base = view._base
+    assert base is not None
+    if base.requires_grad:
+        view.set_history(ViewHistory(base, view._path), 0)
+    view._grad_version = view._storage.version
+
+
+def edge_of(tensor: Any) -> Edge | None:
+    """Where the gradient of `tensor` goes; None if it wants none."""
+    if not isinstance(tensor, Variable):
+        return None
+    node = tensor.grad_fn
+    if node is not None:
+        return Edge(node, tensor._output_nr)
+    return Edge(accumulator(tensor), 0) if tensor._requires_grad else None
+
+
+def accumulator(leaf: Tensor) -> AccumulateGrad:
+    """The one AccumulateGrad of a leaf. It keeps the leaf alive; the leaf holds it weakly."""
+    node = leaf._accumulator() if leaf._accumulator is not None else None
+    if node is None:
+        node = AccumulateGrad(leaf)
+        leaf._accumulator = weakref.ref(node)
+    return node  # type: ignore[no-any-return]

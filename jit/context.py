@@ -1,0 +1,107 @@
+"""What the current thread and task have switched on: gradients, a trace, a scope. Context-local, inherited by workers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from jit.ir import Source
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
+TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
+"""The innermost trace that records; None keeps the untraced path fast."""
+SCOPE: ContextVar[str] = ContextVar("scope", default="")
+
+
+class GradMode:
+    """A context manager and decorator that switches the recording of derivatives on or off."""
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+        self._previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._previous.append(GRAD_ENABLED.get())
+        GRAD_ENABLED.set(self._enabled)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        GRAD_ENABLED.set(self._previous.pop())
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with GradMode(self._enabled):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+def no_grad() -> GradMode:
+    """Within this block, or in a function decorated with it, no derivatives are recorded.
+
+    >>> import jit
+    >>> x = jit.ones(2, requires_grad=True)
+    >>> with jit.no_grad():
+    ...     (x * 2).requires_grad
+    False
+    """
+    return GradMode(False)
+
+
+def enable_grad() -> GradMode:
+    """The opposite of `no_grad`, to be used inside it."""
+    return GradMode(True)
+
+
+def set_grad_enabled(mode: bool) -> GradMode:
+    """`enable_grad()` or `no_grad()`, by a flag."""
+    return GradMode(bool(mode))
+
+
+def is_grad_enabled() -> bool:
+    """Whether derivatives are being recorded here."""
+    return GRAD_ENABLED.get()
+
+
+@contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Name a part of a function: nodes recorded inside carry it, nested scopes joined by a slash."""
+    outer = SCOPE.get()
+    token = SCOPE.set(f"{outer}/{name}" if outer else name)
+    try:
+        yield
+    finally:
+        SCOPE.reset(token)
+
+
+@contextmanager
+def tracing(trace: Trace | None) -> Iterator[None]:
+    """Record into `trace` within this block; None pauses recording."""
+    token = TRACE.set(trace)
+    try:
+        yield
+    finally:
+        TRACE.reset(token)
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def user_source() -> Source | None:
+    """The innermost line on the stack that is not this package's own."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(_HERE) and not code.co_filename.startswith("<jit"):
+            return Source(os.path.basename(code.co_filename), frame.f_lineno, code.co_name)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,433 @@
+"""Calls an operator: checks its arguments, runs it, keeps views and versions true, records derivatives and traces.
+
+    call(op, values)            out of place; values are in the order of the schema
+    call_inplace(op, values)    the same, written into the first argument
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from jit.ir import Op, dtypes
+from jit.ir.errors import AutogradError, DTypeError, SchemaError, ShapeError
+from jit.ir.geometry import Geometry
+from jit.ir.schema import Argument
+from jit.runtime.kernels import execute
+
+from . import context
+from .autograd.nodes import CopySlices, Edge, Meta, Node, OpNode, SavedTensor, edge_of
+from .generators import default_generator
+from .proxies import TracedScalar, concrete
+from .tensors import Tensor, Variable, ViewStep
+
+
+class Mismatch(Exception):
+    """A value that an argument does not take; the caller turns it into a SchemaError that lists declarations."""
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------
+
+
+def coerce(op: Op, values: Sequence[Any]) -> list[Any]:
+    """`values` as the op wants them: int lists as tuples, dtypes as DTypes; Mismatch where that is impossible."""
+    return [coercer(value) for coercer, value in zip(_coercers(op), values, strict=True)]
+
+
+@cache
+def _coercers(op: Op) -> tuple[Callable[[Any], Any], ...]:
+    return tuple(_coercer(op, i, a) for i, a in enumerate(op.arguments))
+
+
+def _coercer(op: Op, position: int, argument: Argument) -> Callable[[Any], Any]:
+    kind = argument.type
+    if kind.base == "Tensor":
+        base: Callable[[Any], Any] = _number_or_tensor if position in op.promoted else _tensor
+        if kind.optional_elements:
+            base = _or_none(base)
+    else:
+        base = {
+            "int": _int, "float": _float, "bool": _bool, "Scalar": _scalar, "str": _str, "ScalarType": _dtype,
+            "Device": str, "Generator": _same,
+        }.get(kind.base, _same)  # fmt: skip
+    if kind.is_list:
+        base = _list_of(base, kind.list_size, kind.base != "Tensor")
+    return _or_none(base) if kind.optional else base
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _or_none(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None or (isinstance(value, Tensor) and not value.defined) else inner(value)
+
+
+def _list_of(inner: Callable[[Any], Any], size: int | None, single: bool) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return tuple(inner(item) for item in value)
+        if single and size is not None:
+            return (inner(value),) * size
+        raise Mismatch
+
+    return check
+
+
+def _tensor(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, np.ndarray):
+        return Tensor(value)
+    raise Mismatch
+
+
+def _number_or_tensor(value: Any) -> Any:
+    if isinstance(value, (Tensor, TracedScalar)) or type(value) in (int, float, bool, complex):
+        return value
+    return value.item() if isinstance(value, np.generic) else _tensor(value)
+
+
+def _int(value: Any) -> Any:
+    if type(value) is int or isinstance(value, TracedScalar):
+        return value
+    if isinstance(value, (int, np.integer)) or (isinstance(value, Tensor) and value.dtype.is_integral):
+        return int(value)
+    raise Mismatch
+
+
+def _float(value: Any) -> Any:
+    if type(value) is float or isinstance(value, TracedScalar):
+        return value
+    if isinstance(value, (int, float, np.number)):
+        return float(value)  # type: ignore[arg-type]
+    raise Mismatch
+
+
+def _bool(value: Any) -> Any:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise Mismatch
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, (int, float, complex, TracedScalar)):
+        return value
+    if isinstance(value, np.generic) or (isinstance(value, Tensor) and value.ndim == 0):
+        return value.item()
+    raise Mismatch
+
+
+def _str(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    raise Mismatch
+
+
+def _dtype(value: Any) -> Any:
+    try:
+        return dtypes.as_dtype(value)
+    except (DTypeError, TypeError) as error:
+        raise Mismatch from error
+
+
+# -- out of place ------------------------------------------------------------------------------------------------
+
+
+def call(op: Op, values: Sequence[Any]) -> Any:
+    """Run `op` on schema-ordered `values`; Mismatch if they do not fit the schema."""
+    checked = coerce(op, values)
+    trace = context.TRACE.get()
+    if trace is not None:
+        return trace.record(op, checked)
+    return run(op, checked)
+
+
+def run(op: Op, values: Sequence[Any]) -> Any:
+    """Run `op` without recording it in a trace; derivatives are recorded as the grad mode says."""
+    if op.kind == "composite":
+        return _run_composite(op, values)
+    outputs = compute(op, values)
+    if context.GRAD_ENABLED.get() and op.is_differentiable:
+        attach(op, values, outputs)
+    return pack(op, outputs)
+
+
+def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
+    """The results of a primitive op as tensors without history; views share storage with their base."""
+    arrays = [_array(value) for value in values]
+    if op.kind == "random":
+        return _draw(op, values, arrays)
+    results = execute(op, arrays)
+    if op.kind != "view":
+        return [Tensor(result) for result in results]
+    return [view_of(op, values, result, index) for index, result in enumerate(results)]
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value._array
+    if isinstance(value, tuple):
+        return tuple(_array(item) for item in value)
+    return concrete(value) if isinstance(value, TracedScalar) else value
+
+
+def _draw(op: Op, values: Sequence[Any], arrays: Sequence[Any]) -> list[Tensor]:
+    generator = next((v for a, v in zip(op.arguments, values, strict=True) if a.type.base == "Generator"), None)
+    generator = generator or default_generator()
+    with generator.lock:
+        *results, generator.state = execute(op, arrays, generator.state)
+    return [Tensor(result) for result in results]
+
+
+def view_of(op: Op, values: Sequence[Any], array: Any, index: int) -> Tensor:
+    """Output `index` of a view op as a tensor that shares its base's storage and knows the way from it."""
+    source = values[0]
+    kind = Variable if isinstance(source, Variable) else Tensor
+    view = kind(array, source._storage)
+    view._grad_version = source._storage.version
+    if op.schema.name != "detach":
+        step = ViewStep(op, tuple(values[1:]), index)
+        view._base = source if source._base is None else source._base
+        view._path = (*source._path, step)
+    return view
+
+
+def pack(op: Op, outputs: Sequence[Any]) -> Any:
+    """Outputs in the form that the schema declares: one, a list, or a named tuple."""
+    returns = op.schema.returns
+    if len(returns) == 1:
+        return list(outputs) if returns[0].type.is_list else outputs[0]
+    return _return_type(op)(*outputs)
+
+
+@cache
+def _return_type(op: Op) -> Any:
+    names = [r.name or f"output_{i}" for i, r in enumerate(op.schema.returns)]
+    return collections.namedtuple(op.schema.name.lstrip("_"), names)  # type: ignore[misc]
+
+
+def unpack(result: Any) -> list[Any]:
+    """The inverse of `pack`."""
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def _run_composite(op: Op, values: Sequence[Any]) -> Any:
+    from .functions import F
+
+    if not op.is_differentiable or not context.GRAD_ENABLED.get() or not any(map(requires_grad, values)):
+        return op.body(F, *values)
+    with context.no_grad():
+        result = op.body(F, *values)
+    outputs = [out if isinstance(out, Tensor) else out for out in unpack(result)]
+    attach(op, values, outputs)
+    return result
+
+
+# -- derivatives -------------------------------------------------------------------------------------------------
+
+
+def requires_grad(value: Any) -> bool:
+    """Whether gradients flow into a tensor, or into one of a list."""
+    if isinstance(value, tuple):
+        return any(map(requires_grad, value))
+    return isinstance(value, Variable) and value.requires_grad
+
+
+def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None = None) -> OpNode | None:
+    """Give `outputs` the history `op(values)` if any argument wants a gradient; `original` stands in for an
+    argument that the op overwrote."""
+    tensors = [values[i] for i in op.tensors]
+    if not any(map(requires_grad, tensors)):
+        return None
+    carrying = [i for i in _carrying(op, outputs) if outputs[i].dtype.category >= dtypes.FLOATING]
+    if not carrying:
+        return None
+    flat = [t for value in tensors for t in (value if isinstance(value, tuple) else (value,))]
+    node = OpNode(op, [edge_of(t) for t in flat], [len(t) if isinstance(t, tuple) else None for t in tensors], len(outputs))
+    node.metas = tuple(_meta(t) if isinstance(t, Tensor) else None for t in flat)
+    node.source = context.user_source()
+    for index in carrying:
+        output = outputs[index]
+        output._promote()
+        output.set_history(node, index)  # type: ignore[attr-defined]
+    node.saved = _save(op, node, values, outputs, original)
+    return node
+
+
+def _carrying(op: Op, outputs: Sequence[Tensor]) -> Sequence[int]:
+    return range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable
+
+
+def _meta(tensor: Tensor) -> Meta:
+    return Meta(tensor._array.shape, tensor.dtype, tensor.device, tensor._array.ndim)
+
+
+def _save(op: Op, node: OpNode, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None) -> dict[str, Any]:
+    by_name = dict(zip(op.schema.argument_names, values, strict=True))
+    if original is not None:
+        by_name[op.arguments[0].name] = original
+    return {name: _saved(op, name, by_name, outputs) for name in _wanted_names(op, node)}
+
+
+def _wanted_names(op: Op, node: OpNode) -> Sequence[str]:
+    if op.backward is not None:
+        rules = [op.backward]
+    else:
+        needs = node._grouped([edge is not None for edge in node.edges])
+        wanted = [op.arguments[p].name for p, n in zip(op.tensors, needs, strict=True) if (any(n) if isinstance(n, tuple) else n)]
+        rules = [op.derivatives[name] for name in wanted if name in op.derivatives]
+    return [name for name in dict.fromkeys(n for r in rules for n in r.names) if name not in ("F", "g", "needs")]
+
+
+def _saved(op: Op, name: str, by_name: dict[str, Any], outputs: Sequence[Tensor]) -> Any:
+    if name == "out":
+        saved = [SavedTensor(out, f"output {i}", is_output=isinstance(out, Variable)) for i, out in enumerate(outputs)]
+        for index, item in enumerate(saved):
+            item.keep_output(index)
+        single = len(outputs) == 1 and not op.schema.returns[0].type.is_list
+        return saved[0] if single else tuple(saved)
+    if name.endswith("_meta") and name not in by_name:
+        value = by_name[name[: -len("_meta")]]
+        return tuple(_meta(v) for v in value) if isinstance(value, tuple) else _meta(value) if isinstance(value, Tensor) else None
+    value = by_name[name]
+    if isinstance(value, tuple):
+        return tuple(SavedTensor(v, f"{name}[{i}]") if isinstance(v, Tensor) else v for i, v in enumerate(value))
+    return SavedTensor(value, name) if isinstance(value, Tensor) else concrete(value) if isinstance(value, TracedScalar) else value
+
+
+# -- in place ----------------------------------------------------------------------------------------------------
+
+
+def call_inplace(op: Op, values: Sequence[Any]) -> Tensor:
+    """Run `op` and write its result into the first argument, which is returned."""
+    checked = coerce(op, values)
+    trace = context.TRACE.get()
+    if trace is not None:
+        return trace.record_inplace(op, checked)  # type: ignore[no-any-return]
+    return run_inplace(op, checked)
+
+
+def run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
+    """`call_inplace` without recording it in a trace."""
+    target = values[0]
+    tracked = context.GRAD_ENABLED.get() and any(requires_grad(values[i]) for i in op.tensors)
+    check_writable(target, tracked)
+    (result,) = (compute(op, values) if op.kind != "composite" else [_without_history(op, values)])
+    original = None
+    if tracked and _needs_original(op):
+        original = Tensor(target._array.copy())
+        _borrow_history(original, target)
+    inner = _inplace_node(op, values, target, original) if tracked else None
+    write(target, result, f"{op.schema.name}_")
+    if inner is not None:
+        _finish_history(op, target, inner, values)
+    return target
+
+
+def _without_history(op: Op, values: Sequence[Any]) -> Any:
+    with context.no_grad():
+        return run(op, values)
+
+
+def _needs_original(op: Op) -> bool:
+    name = op.arguments[0].name
+    rules = [op.backward] if op.backward is not None else list(op.derivatives.values())
+    return any(name in rule.names for rule in rules)
+
+
+def _borrow_history(copy: Tensor, tensor: Tensor) -> None:
+    copy._bindings = tensor._bindings
+    edge = edge_of(tensor)
+    if edge is not None:
+        copy._promote()
+        copy.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
+
+
+def _inplace_node(op: Op, values: Sequence[Any], target: Tensor, original: Tensor | None) -> tuple[OpNode, Tensor] | None:
+    """The node of the functional op, its output being a stand-in for the target."""
+    stand_in = Tensor(target._array, target._storage)
+    node = attach(op, values, [stand_in], original)
+    return None if node is None else (node, stand_in)
+
+
+def _finish_history(op: Op, target: Tensor, inner: tuple[OpNode, Tensor], values: Sequence[Any]) -> None:
+    node, _ = inner
+    if node.saved is not None and "out" in node.saved:  # the output is the target, at its new version
+        node.saved["out"] = SavedTensor(target, "the result", is_output=True)
+    rebase(target, node)
+
+
+def rebase(target: Tensor, node: Node, self_index: int = 0) -> None:
+    """Let `node`, whose edge `self_index` leads to the old target, be the target's new history."""
+    target._promote()
+    base = target._base
+    if base is None:
+        target._requires_grad = False
+        target.set_history(node, 0)  # type: ignore[attr-defined]
+        return
+    base._promote()
+    slices = CopySlices(base, target._path, node, self_index)
+    base.set_history(slices, 0)  # type: ignore[attr-defined]
+    target._grad_version = -1  # derived from the base's new history when asked for
+
+
+def check_writable(target: Tensor, tracked: bool) -> None:
+    """Refuse to write to leaves that require grad, expanded tensors and read-only memory."""
+    array = target._array
+    if context.GRAD_ENABLED.get() and _is_leaf_requiring_grad(target):
+        raise AutogradError(
+            "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), or clone it first"
+        )
+    if not array.flags.writeable:
+        raise AutogradError("this tensor is read-only memory; clone it before writing to it")
+    if Geometry(array.shape, array.strides).overlaps:
+        raise ShapeError("some elements of the written tensor share one place in memory (it was expanded); clone() it first")
+
+
+def _is_leaf_requiring_grad(target: Tensor) -> bool:
+    root = target if target._base is None else target._base
+    return isinstance(root, Variable) and root._requires_grad and root._grad_fn is None
+
+
+def write(target: Tensor, result: Tensor, what: str) -> None:
+    """Copy `result` over `target`'s elements and bump the version; shapes and dtypes must allow it."""
+    array, source = target._array, result._array
+    if source.shape != array.shape:
+        if source.size == 0 or np.broadcast_shapes(source.shape, array.shape) != array.shape:
+            raise ShapeError(f"{what}: the result has sizes {list(source.shape)}, but the tensor written to has {list(array.shape)}")
+    if dtypes.from_numpy(source.dtype).category > dtypes.from_numpy(array.dtype).category:
+        raise DTypeError(f"{what}: the result is {result.dtype}, which cannot be written into {target.dtype}")
+    with np.errstate(all="ignore"):
+        np.copyto(array, source, casting="unsafe")
+    target._storage.written()
+
+
+def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
+    """Run `op` and write the results into the tensors of `out`; refused where gradients are recorded."""
+    targets = unpack(out)
+    if context.GRAD_ENABLED.get() and any(map(requires_grad, (*values, *targets))):
+        raise AutogradError(f"{op.schema.name}(out=...) does not support automatic differentiation; use the result instead")
+    from .functions import F
+
+    results = unpack(call(op, values))
+    for target, result in zip(targets, results, strict=True):
+        if target._array.shape != result._array.shape:
+            raise ShapeError(f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}")
+        F.copy_(target, result)
+    return out
+
+
+def no_declaration(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str, Any]) -> SchemaError:
+    """The error for a call that fits none of `ops`."""
+    from jit.ir.schema import describe_call
+
+    listed = "\n".join(f"  {op.schema}" for op in ops)
+    return SchemaError(f"no ATen declaration found for {describe_call(name, args, kwargs)}; available are\n{listed}")
+
+
+__all__ = ["Edge", "Mismatch", "attach", "call", "call_inplace", "call_out", "compute", "pack", "run", "unpack"]

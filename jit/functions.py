@@ -1,0 +1,149 @@
+"""Functions and methods generated from the registry: `jit.add`, `Tensor.add`, `Tensor.add_`, `F.add`.
+
+One function per name tries the declarations of that name in order. `F` is the namespace of all of them, by ATen's names;
+derivatives and composites are written in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import jit.ir.ops  # noqa: F401  (fills the registry)
+from jit.ir import OVERLOADS, Op
+from jit.ir.schema import REQUIRED
+
+from .context import no_grad
+from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
+from .proxies import TracedScalar
+from .tensors import Tensor
+
+
+class Namespace:
+    """Every operator by its ATen name."""
+
+    no_grad = staticmethod(no_grad)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no operator is called {name!r}")
+
+
+F: Any = Namespace()
+
+_SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x1": "self", "x2": "other", "dims": "dim"}
+"""Other names under which PyTorch and numpy users pass arguments."""
+
+
+@cache
+def binder(op: Op) -> Callable[..., tuple[Any, ...]]:
+    """A Python function with the schema's signature that returns its arguments in order."""
+    parts, defaults, starred = [], {}, False
+    for argument in op.arguments:
+        if argument.kwarg_only and not starred:
+            parts.append("*")
+            starred = True
+        if argument.default is REQUIRED:
+            parts.append(argument.name)
+        else:
+            defaults[f"_{argument.name}"] = argument.default
+            parts.append(f"{argument.name}=_{argument.name}")
+    names = "".join(f"{a.name}, " for a in op.arguments)
+    space: dict[str, Any] = defaults
+    exec(compile(f"def bind({', '.join(parts)}): return ({names})", "<jit binder>", "exec"), space)
+    return space["bind"]  # type: ignore[no-any-return]
+
+
+def make_function(name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call) -> Callable[..., Any]:
+    """The function that users call: binds, and picks the first declaration that the arguments fit."""
+    pairs = [(op, binder(op)) for op in ops]
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        for op, bind in pairs:
+            try:
+                return invoke(op, bind(*args, **kwargs))
+            except (Mismatch, TypeError) as error:
+                if isinstance(error, TypeError) and not _from_binder(error):
+                    raise
+        return _resolve(name, ops, args, kwargs, invoke)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _documentation(ops)
+    return function
+
+
+def _from_binder(error: TypeError) -> bool:
+    """True if calling `bind` itself failed, rather than something inside the operator."""
+    at = error.__traceback__
+    return at is not None and at.tb_next is None
+
+
+def _documentation(ops: Sequence[Op]) -> str:
+    text = (ops[0].body.__doc__ or "").strip()
+    return "\n".join([*([text, ""] if text else []), *(str(op.schema) for op in ops)])
+
+
+def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str, Any], invoke: Any) -> Any:
+    """The unusual spellings: sizes as separate arguments, `out=`, `requires_grad=`, numpy's argument names."""
+    options = dict(kwargs)
+    out = options.pop("out", None)
+    wants_grad = options.pop("requires_grad", False)
+    for dead in ("layout", "pin_memory", "memory_format", "non_blocking"):
+        options.pop(dead, None)
+    for op in ops:
+        for positional in (args, _packed(op, args)):
+            try:
+                values = binder(op)(*positional, **_renamed(op, options))
+                result = call_out(op, values, out) if out is not None else invoke(op, values)
+            except (Mismatch, TypeError) as error:
+                if isinstance(error, TypeError) and not _from_binder(error):
+                    raise
+                continue
+            return result.requires_grad_() if wants_grad else result
+    raise no_declaration(name, ops, args, kwargs)
+
+
+def _renamed(op: Op, kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = op.schema.argument_names
+    return {(_SYNONYMS.get(k, k) if k not in names and _SYNONYMS.get(k, k) in names else k): v for k, v in kwargs.items()}
+
+
+def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
+    """`view(x, 2, 3)` as `view(x, (2, 3))`: a run of numbers where the schema has an int list."""
+    for position, argument in enumerate(op.arguments):
+        if argument.type.base == "int" and argument.type.is_list and position < len(args):
+            rest = tuple(args[position:])
+            if all(isinstance(v, (int, TracedScalar)) for v in rest):
+                return (*args[:position], rest)
+    return tuple(args)
+
+
+def _fill() -> None:
+    for name, ops in OVERLOADS.items():
+        function = make_function(name, ops)
+        inplace = [op for op in ops if op.has_inplace]
+        for spelled in (name, *(alias for op in ops for alias in op.aliases)):
+            setattr(F, spelled, function)
+            if "Tensor" in _spaces(ops):
+                setattr(Tensor, spelled, function)
+            if inplace:
+                written = make_function(f"{spelled}_", inplace, call_inplace)
+                setattr(F, f"{spelled}_", written)
+                setattr(Tensor, f"{spelled}_", written)
+
+
+def _spaces(ops: Sequence[Op]) -> set[str]:
+    return {space for op in ops for space in op.namespaces}
+
+
+def public(namespace: str) -> dict[str, Callable[..., Any]]:
+    """The functions that belong to "jit", "nn.functional", "linalg" or "special", by the names users know."""
+    return {
+        spelled: getattr(F, spelled)
+        for name, ops in OVERLOADS.items()
+        if namespace in _spaces(ops)
+        for spelled in (name, *(alias for op in ops for alias in op.aliases))
+    }
+
+
+_fill()

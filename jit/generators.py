@@ -1,0 +1,71 @@
+"""Random generators: a seed and how much of its sequence is spent."""
+
+from __future__ import annotations
+
+import threading
+
+from jit.ir import RandomState
+
+
+class Generator:
+    """A source of random numbers; `jit.manual_seed` seeds the default one.
+
+    >>> import jit
+    >>> g = jit.Generator().manual_seed(7)
+    >>> bool((jit.rand(3, generator=g) == jit.rand(3, generator=jit.Generator().manual_seed(7))).all())
+    True
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+        self.lock = threading.RLock()
+        self.state = RandomState(seed=0)
+        """Key and counter; drawing replaces it."""
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the sequence of `seed` from its beginning."""
+        with self.lock:
+            self.state = RandomState(seed=int(seed))
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed."""
+        return self.state.seed
+
+    def get_state(self) -> RandomState:
+        """The state, to be given back to `set_state`."""
+        return self.state
+
+    def set_state(self, state: RandomState) -> Generator:
+        """Continue from `state`."""
+        with self.lock:
+            self.state = state
+        return self
+
+
+_default = Generator()
+
+
+def default_generator() -> Generator:
+    """The generator that operators draw from unless given another."""
+    return _default
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator."""
+    return _default.manual_seed(seed)
+
+
+def initial_seed() -> int:
+    """The default generator's seed."""
+    return _default.initial_seed()
+
+
+def get_rng_state() -> RandomState:
+    """The default generator's state."""
+    return _default.state
+
+
+def set_rng_state(state: RandomState) -> None:
+    """Continue the default generator from `state`."""
+    _default.set_state(state)

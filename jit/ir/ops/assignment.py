@@ -1,0 +1,88 @@
+"""Overwriting a tensor: `copy_`, `fill_`, `zero_` and the functional ops that they are recorded as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import ShapeError
+from ..op import array
+from ..samples import make, sample
+from ..types import TensorType
+
+
+def _like(self: TensorType, *_: Any) -> TensorType:
+    return TensorType(self.dtype, self.shape, None, self.device)
+
+
+@array("aten::copy(Tensor self, Tensor src) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
+       grad=dict(src=lambda F, g, src_meta: F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype)))  # fmt: skip
+def copy(m: Any, self: Any, src: Any) -> Any:
+    if src.shape != self.shape and (src.ndim > self.ndim or m.broadcast_shapes(src.shape, self.shape) != self.shape):
+        raise ShapeError(f"copy_: sizes {list(src.shape)} do not broadcast to {list(self.shape)}")
+    return m.array(m.broadcast_to(src, self.shape), dtype=self.dtype, copy=True)
+
+
+@copy.onnx
+def _(g: Any, self: Any, src: Any) -> Any:
+    return g.op("Expand", g.cast(src, self.dtype), g.ints(list(g.out.shape)))
+
+
+@copy.samples
+def _() -> Any:
+    yield sample(make(2, 3), make(2, 3, seed=1))
+    yield sample(make(2, 3), make(3, seed=1), note="broadcast")
+    yield sample(make(2, 3), make(3, dtype="int64", seed=1), note="mixed dtypes", grad=False)
+    yield sample(make(0, 3), make(3), note="empty")
+
+
+@array("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
+       grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
+def fill(m: Any, self: Any, value: Any) -> Any:
+    return m.full(self.shape, value, self.dtype)
+
+
+@fill.onnx
+def _(g: Any, self: Any, value: Any) -> Any:
+    return g.op("Expand", g.constant(value, dtype=self.dtype), g.op("Shape", self))
+
+
+@fill.samples
+def _() -> Any:
+    yield sample(make(2, 3), 1.5)
+    yield sample(make(3, dtype="int64"), 2, note="integer", grad=False)
+    yield sample(make(), 2, note="0-d")
+
+
+@array("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
+       grad=dict(self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum(g)))  # fmt: skip
+def fill_tensor(m: Any, self: Any, value: Any) -> Any:
+    if value.ndim:
+        raise ShapeError(f"fill_ takes a 0-d tensor, and this one has {value.ndim} dims")
+    return m.full(self.shape, value, self.dtype)
+
+
+@fill_tensor.onnx
+def _(g: Any, self: Any, value: Any) -> Any:
+    return g.op("Expand", g.cast(value, self.dtype), g.op("Shape", self))
+
+
+@fill_tensor.samples
+def _() -> Any:
+    yield sample(make(2, 3), make(seed=1))
+
+
+@array("aten::zero(Tensor self) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
+       grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
+def zero(m: Any, self: Any) -> Any:
+    return m.zeros(self.shape, self.dtype)
+
+
+@zero.onnx
+def _(g: Any, self: Any) -> Any:
+    return g.op("Expand", g.constant(0, dtype=self.dtype), g.op("Shape", self))
+
+
+@zero.samples
+def _() -> Any:
+    yield sample(make(2, 3))
+    yield sample(make(0), note="empty")

@@ -1,0 +1,167 @@
+"""What makes a Tensor feel like one in Python: operators, indexing, conversions, `backward`.
+
+Everything here is a line over generated functions; importing this module completes the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jit.ir import dtypes
+from jit.ir.dtypes import DType
+from jit.ir.errors import AutogradError, SchemaError, UsageError
+
+from . import context
+from .functions import F
+from .indexing import get_item, set_item
+from .tensors import Tensor
+
+
+def _operators() -> dict[str, Callable[..., Any]]:
+    """Dunder name -> function of (self, other)."""
+    plain = {
+        "add": F.add, "sub": F.sub, "mul": F.mul, "truediv": F.div, "floordiv": F.floor_divide, "mod": F.remainder,
+        "pow": F.pow, "matmul": F.matmul, "and": F.bitwise_and, "or": F.bitwise_or, "xor": F.bitwise_xor,
+    }  # fmt: skip
+    table = {f"__{name}__": _binary(function) for name, function in plain.items()}
+    table |= {f"__r{name}__": _binary(lambda a, b, f=function: f(b, a)) for name, function in plain.items()}
+    compare = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
+    table |= {f"__{name}__": _binary(function) for name, function in compare.items()}
+    table["__rsub__"] = _binary(lambda a, b: F.rsub(a, b))
+    table["__rtruediv__"] = _binary(lambda a, b: F.reciprocal(a) * b)
+    inplace = {"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_", "mod": "remainder_",
+               "pow": "pow_", "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_"}  # fmt: skip
+    table |= {f"__i{name}__": _binary(getattr(F, spelled)) for name, spelled in inplace.items() if hasattr(F, spelled)}
+    return table
+
+
+def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return function(self, other)
+        except SchemaError:
+            if isinstance(other, Tensor) or not hasattr(type(other), "__radd__"):
+                raise
+            return NotImplemented
+
+    return method
+
+
+def _iterate(self: Tensor) -> Iterator[Tensor]:
+    if self.ndim == 0:
+        raise UsageError("iteration over a 0-d tensor; use .item()")
+    return iter(F.unbind(self, 0)) if len(self) else iter(())
+
+
+def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **_: Any) -> Tensor:
+    """`t.to(dtype)`, `t.to(device)`, `t.to(device, dtype)`, `t.to(other)`: self if nothing changes and not copy."""
+    for value in args:
+        if isinstance(value, Tensor):
+            dtype, device = value.dtype, value.device
+        elif isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda"):
+            device = value
+        elif not isinstance(value, bool):
+            dtype = value
+    dtype = None if dtype is None else dtypes.as_dtype(dtype)
+    if device not in (None, "cpu"):
+        raise UsageError(f"there is no device {device!r} here; tensors live on 'cpu'")
+    if not copy and dtype in (None, self.dtype):
+        return self
+    return F._to_copy(self, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def _cast(dtype: DType) -> Callable[[Tensor], Tensor]:
+    def method(self: Tensor) -> Tensor:
+        return _to(self, dtype)
+
+    method.__doc__ = f"This tensor as {dtype.name}."
+    return method
+
+
+def _backward(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Add the gradients of this tensor to `.grad` of the leaves that it depends on."""
+    from .autograd import backward
+
+    backward([self], [gradient], retain_graph, create_graph, inputs)
+
+
+def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> Callable[[], None]:
+    """Call `hook(gradient)` when this tensor's gradient is computed; what it returns replaces the gradient."""
+    from .autograd.nodes import edge_of
+
+    edge = edge_of(self)
+    if edge is None:
+        raise AutogradError("a hook needs a tensor that requires grad")
+    entry = (edge.index, hook)
+    edge.node.pre_hooks.append(entry)
+    self.__dict__.setdefault("_hooked", []).append(edge.node)  # keeps a leaf's accumulator alive
+    return lambda: edge.node.pre_hooks.remove(entry)
+
+
+def _retain_grad(self: Tensor) -> None:
+    """Keep `.grad` of a tensor that is no leaf."""
+    if not self.requires_grad:
+        raise AutogradError("retain_grad() needs a tensor that requires grad")
+    if self.is_leaf or self._retains_grad:
+        return
+    import weakref
+
+    target = weakref.ref(self)
+
+    def keep(gradient: Tensor) -> None:
+        tensor = target()
+        if tensor is not None:
+            tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
+
+    _register_hook(self, keep)
+    self.__dict__.pop("_hooked", None)  # the node is alive through grad_fn; holding it here would make a cycle
+    self._retains_grad = True
+
+
+def _detach_(self: Tensor) -> Tensor:
+    """Forget this tensor's history."""
+    if self._base is not None:
+        raise AutogradError("views cannot be detached in place; use detach() instead of detach_()")
+    self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
+    return self
+
+
+def _new_tensor(self: Tensor, data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    from .creation import tensor
+
+    return tensor(data, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
+
+
+def _transposed(self: Tensor) -> Tensor:
+    return self if self.ndim < 2 else F.permute(self, list(range(self.ndim))[::-1])  # type: ignore[no-any-return]
+
+
+def _matrix_transposed(self: Tensor) -> Tensor:
+    return F.transpose(self, -2, -1)  # type: ignore[no-any-return]
+
+
+def _requiring_context(self: Tensor) -> bool:
+    return context.GRAD_ENABLED.get() and self.requires_grad
+
+
+METHODS: dict[str, Any] = {
+    "__getitem__": get_item, "__setitem__": set_item, "__iter__": _iterate,
+    "__neg__": lambda self: F.neg(self), "__pos__": lambda self: self, "__abs__": lambda self: F.abs(self),
+    "__invert__": lambda self: F.bitwise_not(self),
+    "to": _to, "cpu": lambda self: _to(self, "cpu"), "cuda": lambda self, device="cuda": _to(self, device),
+    "type": lambda self, dtype=None: repr(self.dtype) if dtype is None else _to(self, dtype),
+    "type_as": lambda self, other: _to(self, other.dtype),
+    "float": _cast(dtypes.float32), "double": _cast(dtypes.float64), "half": _cast(dtypes.float16),
+    "bfloat16": _cast(dtypes.bfloat16), "long": _cast(dtypes.int64), "int": _cast(dtypes.int32),
+    "short": _cast(dtypes.int16), "char": _cast(dtypes.int8), "byte": _cast(dtypes.uint8), "bool": _cast(dtypes.bool_),
+    "backward": _backward, "register_hook": _register_hook, "retain_grad": _retain_grad, "detach_": _detach_,
+    "new_tensor": _new_tensor,
+    "T": property(_transposed), "mT": property(_matrix_transposed),
+    "retains_grad": property(lambda self: self._retains_grad),
+}  # fmt: skip
+
+for _name, _function in {**_operators(), **METHODS}.items():
+    setattr(Tensor, _name, _function)

@@ -1,0 +1,189 @@
+"""Numbers that a trace keeps an eye on: the sizes of traced tensors and what `.item()` read from them.
+
+A `TracedScalar` behaves as the `int`, `float` or `bool` that it stands for. Arithmetic on it is recorded; where Python
+makes up its mind - a comparison, a loop, an index - the outcome becomes a guard. It is not an int subclass, because
+CPython reads those without asking.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jit.ir import Value
+
+from . import context
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+
+class TracedScalar:
+    """A number with a Value behind it. `_number` is what it was while tracing."""
+
+    __slots__ = ("_make", "_number", "_trace", "_value")
+
+    def __init__(self, trace: Trace, number: Any, value: Value | None = None, make: Callable[[], Value] | None = None) -> None:
+        self._trace = trace
+        self._number = number
+        self._value = value
+        self._make = make
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return type(self._number)
+
+    def _ir(self) -> Value:
+        """The Value, made when first needed, so that looking at a shape costs the graph nothing."""
+        if self._value is None:
+            assert self._make is not None
+            self._value = self._make()
+        return self._value
+
+    @property
+    def _live(self) -> bool:
+        return context.TRACE.get() is self._trace
+
+    # -- decisions -----------------------------------------------------------------------------------------------
+
+    def _decide(self) -> Any:
+        if self._live:
+            self._trace.guard(self._ir(), self._number)
+        return self._number
+
+    def __index__(self) -> int:
+        return operator.index(self._decide())
+
+    def __int__(self) -> int:
+        return int(self._decide())
+
+    def __float__(self) -> float:
+        return float(self._decide())
+
+    def __complex__(self) -> complex:
+        return complex(self._decide())
+
+    def __bool__(self) -> bool:
+        return bool(self._compare("ne", 0, bool(self._number)))
+
+    def __hash__(self) -> int:
+        return hash(self._decide())
+
+    def __repr__(self) -> str:
+        return repr(self._shown())
+
+    def __str__(self) -> str:
+        return str(self._shown())
+
+    def __format__(self, spec: str) -> str:
+        return format(self._shown(), spec)
+
+    def _shown(self) -> Any:
+        """Text made of a size could steer the program, so it is guarded; text of a measured float only informs."""
+        return self._number if type(self._number) is float else self._decide()
+
+    def __reduce__(self) -> Any:
+        return (type(self._number), (self._decide(),))
+
+    def _compare(self, name: str, other: Any, outcome: Any) -> Any:
+        if outcome is NotImplemented or not self._live:
+            return outcome
+        trace = self._trace
+        trace.guard(trace.scalar_node(f"prim::{name}", (self, other), outcome)._ir(), bool(outcome))
+        return outcome
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare("eq", other, self._number == concrete(other)) if _is_number(other) else NotImplemented
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare("ne", other, self._number != concrete(other)) if _is_number(other) else NotImplemented
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare("lt", other, self._number < concrete(other)) if _is_number(other) else NotImplemented
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare("le", other, self._number <= concrete(other)) if _is_number(other) else NotImplemented
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare("gt", other, self._number > concrete(other)) if _is_number(other) else NotImplemented
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare("ge", other, self._number >= concrete(other)) if _is_number(other) else NotImplemented
+
+    # -- arithmetic ----------------------------------------------------------------------------------------------
+
+    def _arithmetic(self, name: str, left: Any, right: Any) -> Any:
+        if not (_is_number(left) and _is_number(right)):
+            return NotImplemented
+        number = ARITHMETIC[name](concrete(left), concrete(right))
+        return self._trace.scalar_node(f"prim::{name}", (left, right), number) if self._live else number
+
+    def __neg__(self) -> Any:
+        return self._trace.scalar_node("prim::neg", (self,), -self._number) if self._live else -self._number
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self._trace.scalar_node("prim::abs", (self,), abs(self._number)) if self._live else abs(self._number)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._decide(), digits)  # type: ignore[call-overload]
+
+    def __trunc__(self) -> int:
+        return int(self._decide())
+
+    def __floor__(self) -> int:
+        import math
+
+        return math.floor(self._decide())
+
+    def __ceil__(self) -> int:
+        import math
+
+        return math.ceil(self._decide())
+
+    def __getattr__(self, name: str) -> Any:
+        # is_integer, bit_length, real, ...: whatever the number offers, decided upon
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._decide(), name)
+
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "and": operator.and_, "or": operator.or_,
+    "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift,
+}  # fmt: skip
+
+
+def _install(name: str) -> None:
+    def forward(self: TracedScalar, other: Any) -> Any:
+        return self._arithmetic(name, self, other)
+
+    def reflected(self: TracedScalar, other: Any) -> Any:
+        return self._arithmetic(name, other, self)
+
+    setattr(TracedScalar, f"__{name}__", forward)
+    setattr(TracedScalar, f"__r{name}__", reflected)
+
+
+for _name in ARITHMETIC:
+    _install(_name)
+
+
+def _divmod(self: TracedScalar, other: Any) -> Any:
+    return (self // other, self % other)  # type: ignore[operator]
+
+
+TracedScalar.__divmod__ = _divmod  # type: ignore[attr-defined]
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float, bool, complex, TracedScalar)
+
+
+def concrete(value: Any) -> Any:
+    """The plain number behind a TracedScalar, without a guard; anything else as it is."""
+    return value._number if type(value) is TracedScalar else value

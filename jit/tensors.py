@@ -1,0 +1,400 @@
+"""`Tensor`, a strided array with views and version counters, and `Variable`, its subclass that takes part in autograd.
+
+Both have the same layout, so an object is promoted by `__class__`: `requires_grad_()`, or an in-place operation that
+gives it a history, turns a Tensor into a Variable, and nobody who holds it needs to know. Operators are not here: methods
+such as `add` or `sum` are generated from the registry by `jit.functions`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jit.ir import Op, Source, dtypes
+from jit.ir.dtypes import DType
+from jit.ir.errors import AutogradError, DTypeError, UsageError
+from jit.ir.types import is_contiguous
+
+from . import context
+
+if TYPE_CHECKING:
+    from .autograd.nodes import Node
+
+
+class Storage:
+    """The identity of some memory, shared by all views of it: what changes through one of them changes for all."""
+
+    __slots__ = ("__weakref__", "version", "writer")
+
+    def __init__(self) -> None:
+        self.version = 0
+        """How many in-place operations have been applied."""
+        self.writer: Source | None = None
+        """The user's line of the last one."""
+
+    def written(self) -> None:
+        """Note an in-place operation."""
+        self.version += 1
+        self.writer = context.user_source()
+
+
+class ViewStep(NamedTuple):
+    """One view op on the way from a base to a view: output `index` of `op(<base>, *arguments)`."""
+
+    op: Op
+    arguments: tuple[Any, ...]
+    index: int
+
+
+class Size(tuple[int, ...]):
+    """The sizes of a tensor: a tuple that also counts elements."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The product of the sizes."""
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __repr__(self) -> str:
+        return f"jit.Size({list(self)})"
+
+
+class Tensor:
+    """A strided array on a device. Make one with `jit.tensor`, `jit.from_numpy` or an operator.
+
+    >>> import jit
+    >>> t = jit.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> t.shape, t.dtype, t.sum().item()
+    (jit.Size([2, 2]), jit.float32, 10.0)
+    """
+
+    __slots__ = (
+        "__dict__", "__weakref__", "_accumulator", "_array", "_base", "_bindings", "_grad", "_grad_fn", "_grad_version",
+        "_output_nr", "_path", "_requires_grad", "_retains_grad", "_storage", "name",
+    )  # fmt: skip
+
+    __array_priority__ = 1000
+    __array_ufunc__ = None
+
+    def __init__(self, array: Any = None, storage: Storage | None = None) -> None:
+        self._array = array
+        """The numpy array; None for an undefined tensor."""
+        self._storage = Storage() if storage is None else storage
+        self._bindings: Any = None
+        """What traces know this tensor as; see jit.tracer."""
+        self._base: Tensor | None = None
+        self._path: tuple[ViewStep, ...] = ()
+        self._requires_grad = False
+        self._grad: Tensor | None = None
+        self._grad_fn: Node | None = None
+        self._grad_version = 0
+        """The storage's version when `_grad_fn` was set; a view whose storage moved on derives it anew."""
+        self._output_nr = 0
+        self._accumulator: weakref.ref[Any] | None = None
+        self._retains_grad = False
+        self.name: str | None = None
+
+    # -- geometry ------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Any:
+        """The sizes; while a trace records this tensor, traced integers."""
+        trace = context.TRACE.get()
+        if trace is not None:
+            sizes = trace.sizes_of(self)
+            if sizes is not None:
+                return sizes
+        return Size(self._defined().shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return self._defined().ndim  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return dtypes.from_numpy(self._defined().dtype)
+
+    @property
+    def device(self) -> str:
+        """Where the elements lie: "cpu"."""
+        return "cpu"
+
+    @property
+    def is_cuda(self) -> bool:
+        """False: device buffers come with the CUDA runtime."""
+        return False
+
+    def _defined(self) -> Any:
+        if self._array is None:
+            raise UsageError("this tensor is undefined; give the operator a tensor with data")
+        return self._array
+
+    @property
+    def defined(self) -> bool:
+        """False for the undefined tensor, which stands for a missing one."""
+        return self._array is not None
+
+    def size(self, dim: int | None = None) -> Any:
+        """All sizes, or that of `dim`."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """The number of dims."""
+        return self.ndim
+
+    ndimension = dim
+
+    def numel(self) -> Any:
+        """The number of elements."""
+        count: Any = 1
+        for size in self.shape:
+            count = count * size
+        return count
+
+    nelement = numel
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The strides in elements, all or that of `dim`."""
+        array = self._defined()
+        strides = tuple(s // array.itemsize for s in array.strides)
+        return strides if dim is None else strides[dim]
+
+    def storage_offset(self) -> int:
+        """How many elements the first one lies behind the start of the storage."""
+        from jit.runtime.arrays import offset_of
+
+        return offset_of(self._defined())
+
+    def is_contiguous(self) -> bool:
+        """True if the elements lie in row-major order."""
+        array = self._defined()
+        return is_contiguous(array.shape, tuple(s // array.itemsize for s in array.strides))
+
+    def is_floating_point(self) -> bool:
+        """True for the real floating dtypes."""
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """True for the complex dtypes."""
+        return self.dtype.is_complex
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        from jit.runtime.arrays import address_of
+
+        return address_of(self._defined())
+
+    @property
+    def _version(self) -> int:
+        return self._storage.version
+
+    # -- leaving the world of tensors ----------------------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The only element as a Python number. In a trace it stays a traced number until Python decides on it."""
+        trace = context.TRACE.get()
+        if trace is not None:
+            traced = trace.item(self)
+            if traced is not None:
+                return traced
+        if self._defined().size != 1:
+            raise UsageError(f"a tensor of {self._array.size} elements cannot be converted to a Python number")
+        return self._array.item() if self.dtype is not dtypes.bfloat16 else float(self._array.reshape(())[()])
+
+    def tolist(self) -> Any:
+        """The elements as nested lists, or a number for a 0-d tensor."""
+        self._leave("tolist()")
+        array = self._defined()
+        return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
+
+    def numpy(self) -> Any:
+        """The same memory as a numpy array; refused for tensors that require gradients (call `.detach()` first)."""
+        self._leave("numpy()")
+        if self.requires_grad:
+            raise UsageError("a tensor that requires grad cannot be seen as a numpy array; use t.detach().numpy()")
+        return self._defined()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.numpy()
+        return np.array(array, dtype=dtype, copy=copy) if dtype is not None or copy else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        self._leave("__dlpack__()")
+        return self._defined().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def _leave(self, what: str) -> None:
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.refuse_escape(self, what)
+
+    def __bool__(self) -> bool:
+        return self._concrete(bool)  # type: ignore[no-any-return]
+
+    def __int__(self) -> int:
+        return self._concrete(int)  # type: ignore[no-any-return]
+
+    def __float__(self) -> float:
+        return self._concrete(float)  # type: ignore[no-any-return]
+
+    def __complex__(self) -> complex:
+        return self._concrete(complex)  # type: ignore[no-any-return]
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integral:
+            raise DTypeError(f"only integer tensors can be an index, and this one is {self.dtype}")
+        return int(self)
+
+    def _concrete(self, kind: type) -> Any:
+        number = self.item()
+        return kind(number)
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise DTypeError("len() of a 0-d tensor")
+        return int(self.shape[0])
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 and spec else str(self)
+
+    def __repr__(self) -> str:
+        from .showing import show_tensor
+
+        return show_tensor(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self.is_leaf:
+            raise AutogradError("only leaves can be copied or pickled; call .detach() first")
+        return (_rebuild, (type(self), self._array, self._requires_grad))
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        if not self.is_leaf:
+            raise AutogradError("only leaves can be deep-copied; call .detach().clone()")
+        copy = _rebuild(type(self), self._array.copy(), self._requires_grad)
+        memo[id(self)] = copy
+        return copy
+
+    # -- autograd ------------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow into this tensor."""
+        return False
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computes this tensor's gradient; None for leaves."""
+        return None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of a leaf, or None."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None and value._defined().shape != self._defined().shape:
+            raise UsageError(f"the gradient has sizes {list(value.shape)}, the tensor {list(self.shape)}")
+        self._grad = value
+
+    @property
+    def is_leaf(self) -> bool:
+        """True if no operator made it, as far as autograd knows."""
+        return self.grad_fn is None
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of `grad_fn` this is."""
+        return self._output_nr
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Ask for gradients with respect to this tensor; it becomes a leaf `Variable`."""
+        if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
+            raise UsageError(f"only floating point tensors can require gradients, and this one is {self.dtype}")
+        if not requires_grad and self.grad_fn is not None:
+            raise UsageError("requires_grad can be switched off on leaves only; use .detach()")
+        if requires_grad:
+            self._promote()
+        self._requires_grad = bool(requires_grad)
+        return self
+
+    def _promote(self) -> None:
+        if type(self) is Tensor:
+            self.__class__ = Variable
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history, and with a version counter of its own."""
+        self._leave(".data")
+        return Tensor(self._array)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.refuse_escape(self, "assigning to .data")
+        self._array = value._array
+
+
+class Variable(Tensor):
+    """A tensor that takes part in autograd."""
+
+    __slots__ = ()
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow into this tensor."""
+        return self._requires_grad or self.grad_fn is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computes this tensor's gradient; None for leaves."""
+        base = self._base
+        if base is not None and self._grad_version != self._storage.version:
+            from .autograd.nodes import view_history
+
+            view_history(self)
+        return self._grad_fn
+
+    def set_history(self, node: Node | None, output_nr: int = 0) -> None:
+        """Let `node` be what computes this tensor's gradient."""
+        self._grad_fn, self._output_nr = node, output_nr
+        self._grad_version = self._storage.version
+
+
+def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
+    tensor = kind.__new__(kind)
+    Tensor.__init__(tensor, array)
+    tensor._requires_grad = requires_grad
+    return tensor
+
+
+def alias(tensor: Tensor, kind: type[Tensor] = Tensor) -> Tensor:
+    """A new object for the same memory and version counter, without history."""
+    copy = kind.__new__(kind)
+    Tensor.__init__(copy, tensor._array, tensor._storage)
+    return copy

@@ -1,0 +1,1 @@
+def trace(f): return f
