@@ -10,7 +10,6 @@ from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
-from .common import restored
 
 # -- joining -----------------------------------------------------------------------------------------------------
 
@@ -49,7 +48,8 @@ def _cut(F: Any, g: Any, metas: Any, dim: int) -> list[Any]:
     for meta in metas:
         length = 0 if meta.ndim == 1 and g.ndim != 1 else meta.shape[dim]
         part = F.narrow(g, dim, start, length)
-        parts.append(restored(F, part if part.ndim == meta.ndim else F.reshape(part, meta.shape), meta))
+        part = part if part.ndim == meta.ndim else F.reshape(part, meta.shape)
+        parts.append(part if part.dtype is meta.dtype else F._to_copy(part, dtype=meta.dtype))
         start = start + length
     return parts
 
