@@ -8,9 +8,10 @@ from .parser import parse
 from .random_state import RandomState
 from .schema import Schema, parse_schema
 from .types import BOOL, COMPLEX_SCALAR, FLOAT, GENERATOR, HANDLE, INT, TENSOR, UNDEFINED, TensorType, Type
+from .verifier import verify
 
 __all__ = [
     "BOOL", "COMPLEX_SCALAR", "FLOAT", "GENERATOR", "HANDLE", "INT", "OVERLOADS", "REGISTRY", "TENSOR", "UNDEFINED",
     "Error", "Graph", "Node", "Op", "RandomState", "Ref", "Schema", "Source", "Stage", "TensorType", "Type", "Use",
-    "Value", "dtypes", "find", "parse", "parse_schema",
+    "Value", "dtypes", "find", "parse", "parse_schema", "verify",
 ]  # fmt: skip
