@@ -55,7 +55,7 @@ def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
 def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     dtype, wide = _dtypes_of(op, values)
     args = list(values)
-    for index in op.tensors:
+    for index in op.promoted:
         value = args[index]
         if value is not None and getattr(value, "dtype", None) != wide:
             args[index] = np.asarray(value).astype(wide)
@@ -67,7 +67,7 @@ def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
 
 def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
     """(the dtype of the result, the dtype that the body computes in), cached by what the rule looks at."""
-    key = (op.name, *(_signature(values[i]) for i in op.tensors))
+    key = (op.name, *(_signature(values[i]) for i in op.promoted))
     found = _compute_dtypes.get(key)
     if found is None:
         dtype = op.compute_dtype(values).numpy
@@ -127,6 +127,8 @@ def _results(result: Any, half: Any) -> list[Any]:
 
 
 def _as_array(result: Any, dtype: Any) -> Any:
+    if result is None:  # an undefined result, such as a gradient that was masked out
+        return None
     array = result if isinstance(result, np.ndarray) else np.asarray(result)
     return array if dtype is None or array.dtype == dtype else array.astype(dtype)
 

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from ..op import pointwise
-from ..samples import binary, unary
+import numpy as np
 
-# -- arithmetic --------------------------------------------------------------------------------------------------
+from .. import dtypes
+from ..errors import DTypeError, UsageError
+from ..op import absent, composite, pointwise
+from ..samples import SPECIAL, Sample, binary, make, sample, strided, unary
+from .common import (
+    is_bool,
+    is_integral,
+    no_bool,
+    onnx_if_fractional,
+    onnx_scaled,
+    onnx_trunc,
+    ordered_only,
+    refuses,
+    times,
+)
+
+STEPS = absent("the derivative is 0 wherever there is one")
+SQRT_2, LN_2, LN_10, TWO_OVER_SQRT_PI = math.sqrt(2), math.log(2), math.log(10), 2 / math.sqrt(math.pi)
 
 
-@pointwise("aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, samples=binary(),
+def flat(F: Any, g: Any) -> Any:
+    """The derivative of a step function."""
+    return F.zeros_like(g)
+
+
+# -- sums and products -------------------------------------------------------------------------------------------
+
+
+def _weighted() -> Any:
+    yield from binary()()
+    yield sample(make(3, 4), make(3, 4, seed=1), alpha=0.5, note="alpha")
+    yield sample(make(4, low=-9, high=9, dtype="int32"), make(4, low=-9, high=9, dtype="int32", seed=1), alpha=-3, note="alpha", grad=False)
+
+
+def _sums() -> Any:
+    yield from _weighted()
+    yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
+    yield sample(np.array([250, 7], np.uint8), np.array([10, 1], np.uint8), note="wraps", grad=False)
+
+
+@pointwise("aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, samples=_sums,
+           numpy=lambda m, self, other, alpha: self + times(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: g if alpha == 1 else g * alpha))  # fmt: skip
 def add(m: Any, self: Any, other: Any, alpha: Any) -> Any:
     return self + other if alpha == 1 else self + alpha * other
@@ -18,16 +56,549 @@ def add(m: Any, self: Any, other: Any, alpha: Any) -> Any:
 
 @add.onnx
 def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
-    return g.op("Add", self, other if alpha == 1 else g.op("Mul", other, g.constant(alpha, like=other)))
+    if self.dtype is dtypes.bool_:
+        return g.op("Or", self, other)
+    return g.op("Add", self, onnx_scaled(g, other, alpha))
 
 
-@pointwise("aten::mul(Tensor self, Tensor other) -> Tensor", inplace=True, aliases=("multiply",), onnx="Mul", samples=binary(),
+no_bool_operand = refuses(is_bool, "cast with x.int(), or use logical_not or logical_xor", each=True)
+
+
+@no_bool_operand
+@pointwise("aten::sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, aliases=("subtract",),
+           samples=_weighted, numpy=lambda m, self, other, alpha: self - times(other, alpha),
+           grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: -g if alpha == 1 else g * -alpha))  # fmt: skip
+def sub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+    return self - other if alpha == 1 else self - alpha * other
+
+
+@sub.onnx
+def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
+    return g.op("Sub", self, onnx_scaled(g, other, alpha))
+
+
+@no_bool_operand
+@pointwise("aten::rsub(Tensor self, Tensor other, Scalar alpha=1) -> Tensor", namespaces=("jit",),
+           samples=_weighted, numpy=lambda m, self, other, alpha: other - times(self, alpha),
+           grad=dict(self=lambda F, g, alpha: -g if alpha == 1 else g * -alpha, other=lambda F, g: g))  # fmt: skip
+def rsub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+    return other - self if alpha == 1 else other - alpha * self
+
+
+@rsub.onnx
+def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
+    return g.op("Sub", other, onnx_scaled(g, self, alpha))
+
+
+def _products() -> Any:
+    yield from binary()()
+    yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
+    yield sample(np.array([2**62, -(2**63)], np.int64), np.array([4, -1], np.int64), note="wraps", grad=False)
+
+
+@pointwise("aten::mul(Tensor self, Tensor other) -> Tensor", inplace=True, aliases=("multiply",), samples=_products,
+           onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Mul", self, other),
            grad=dict(self=lambda F, g, other: g * other, other=lambda F, g, self: g * self))  # fmt: skip
 def mul(m: Any, self: Any, other: Any) -> Any:
     return self * other
 
 
-# -- elementary functions ----------------------------------------------------------------------------------------
+@no_bool
+@pointwise("aten::neg(Tensor self) -> Tensor", inplace=True, aliases=("negative",), onnx="Neg", samples=unary(),
+           grad=dict(self=lambda F, g: -g))  # fmt: skip
+def neg(m: Any, self: Any) -> Any:
+    return -self
+
+
+@composite("aten::square(Tensor self) -> Tensor", inplace=True, samples=unary(),
+           onnx=lambda g, self: g.op("Mul", self, self))  # fmt: skip
+def square(F: Any, self: Any) -> Any:
+    return F.pow(self, 2)
+
+
+def _triples() -> Any:
+    yield sample(make(3, 4), make(3, 4, seed=1), make(3, 4, low=0.5, high=2, seed=2))
+    yield sample(make(3, 1), make(4, seed=1), make(1, low=0.5, high=2, seed=2), value=-0.5, note="broadcast")
+    yield sample(make(), make(2, seed=1), make(2, low=0.5, high=2, seed=2), note="0-d")
+    yield sample(make(0, 2), make(2, seed=1), make(2, low=0.5, high=2, seed=2), note="empty")
+    yield sample(strided(make(3, 5)), make(5, seed=1), make(5, low=0.5, high=2, seed=2), note="strided")
+    yield sample(*(make(4, low=0.5, high=2, dtype="float16", seed=i) for i in range(3)), note="half", grad=False)
+
+
+@pointwise("aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True,
+           numpy=lambda m, self, tensor1, tensor2, value: self + times(tensor1 * tensor2, value),
+           grad=dict(self=lambda F, g: g,
+                     tensor1=lambda F, g, tensor2, value: g * (tensor2 * value),
+                     tensor2=lambda F, g, tensor1, value: g * (tensor1 * value)))  # fmt: skip
+def addcmul(m: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    return self + tensor1 * tensor2 * value if value != 1 else self + tensor1 * tensor2
+
+
+@addcmul.onnx
+def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    return g.op("Add", self, onnx_scaled(g, g.op("Mul", tensor1, tensor2), value))
+
+
+@addcmul.samples
+def _() -> Any:
+    yield from _triples()
+    yield sample(*(make(4, low=-9, high=9, dtype="int64", seed=i) for i in range(3)), value=2, note="integer", grad=False)
+
+
+@refuses(is_integral, "cast to a floating dtype first, e.g. x.float()")
+@pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True, samples=_triples,
+           grad=dict(self=lambda F, g: g,
+                     tensor1=lambda F, g, tensor2, value: g * value / tensor2,
+                     tensor2=lambda F, g, tensor1, tensor2, value: g * -value * (tensor1 / (tensor2 * tensor2))))  # fmt: skip
+def addcdiv(m: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    return self + tensor1 / tensor2 * value if value != 1 else self + tensor1 / tensor2
+
+
+@addcdiv.onnx
+def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    return g.op("Add", self, onnx_scaled(g, g.op("Div", tensor1, tensor2), value))
+
+
+@refuses(is_integral, "cast to a floating dtype first, e.g. x.float()")
+@pointwise("aten::lerp(Tensor self, Tensor end, Tensor weight) -> Tensor", inplace=True,
+           grad=dict(self=lambda F, g, weight: g * (1 - weight),
+                     end=lambda F, g, weight: g * weight,
+                     weight=lambda F, g, self, end: g * (end - self)))  # fmt: skip
+def lerp(m: Any, self: Any, end: Any, weight: Any) -> Any:
+    gap = end - self  # counted from the nearer end, so that both ends are hit exactly
+    return m.where(m.abs(weight) < 0.5, self + weight * gap, end - gap * (1 - weight))
+
+
+@lerp.onnx
+def _(g: Any, self: Any, end: Any, weight: Any) -> Any:
+    gap = g.op("Sub", end, self)
+    from_self = g.op("Add", self, g.op("Mul", weight, gap))
+    from_end = g.op("Sub", end, g.op("Mul", gap, g.op("Sub", g.constant(1, like=weight), weight)))
+    return g.op("Where", g.op("Less", g.op("Abs", weight), g.constant(0.5, like=weight)), from_self, from_end)
+
+
+@lerp.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(3, 4, seed=1), 0.25, note="number")
+    yield sample(make(3, 1), make(4, seed=1), make(3, 4, low=-0.5, high=1.5, seed=2), note="broadcast")
+    yield sample(make(), make(2, seed=1), 1.0, note="0-d")
+    yield sample(make(0, 2), make(2, seed=1), 0, note="empty")
+    yield sample(make(4, dtype="float16"), make(4, dtype="float16", seed=1), 0.7, note="half", grad=False)
+
+
+# -- quotients ---------------------------------------------------------------------------------------------------
+
+
+def away_from_zero(*shape: int, dtype: Any = np.float32, seed: int = 1) -> Any:
+    """Divisors: of both signs, none near 0."""
+    values = make(*shape, low=0.5, high=2.5, dtype=np.float64, seed=seed)
+    signs = np.where(make(*shape, seed=seed + 100) < 0, -1.0, 1.0)
+    return (values * signs).astype(dtype)
+
+
+def _quotients(special: bool = True) -> Any:
+    yield sample(make(3, 4), away_from_zero(3, 4))
+    yield sample(make(3, 1), away_from_zero(4), note="broadcast")
+    yield sample(make(), away_from_zero(2, 3), note="0-d")
+    yield sample(make(0, 3), away_from_zero(1, 3), note="empty")
+    yield sample(strided(make(3, 5)), away_from_zero(3, 5), note="strided")
+    yield sample(make(4), 0.75, note="number")
+    yield sample(3.5, away_from_zero(4), note="number first")
+    yield sample(make(4, dtype="float16"), away_from_zero(4, dtype="float16"), note="half", grad=False)
+    yield sample(make(9, low=-9, high=9, dtype="int64"), np.array([1, -1, 2, -2, 3, -3, 4, -4, 5]), note="integer", grad=False)
+    yield sample(make(9, low=-9, high=9, dtype="int32"), 4, note="integer by number", grad=False)
+    if special:
+        yield sample(SPECIAL.copy(), SPECIAL[::-1].copy(), note="special", grad=False)
+
+
+def _rounded_quotients() -> Any:
+    for each in _quotients(special=False):
+        yield each
+    yield sample(np.array([1.0, -1.0, 0.0, np.inf, np.nan, 1.0], np.float32),
+                 np.array([0.0, 0.0, 0.0, 2.0, 1.0, np.inf], np.float32), note="special", grad=False, onnx=False)  # fmt: skip
+    yield sample(np.array([-(2**31)], np.int32), np.array([-1], np.int32), note="wraps", grad=False, onnx=False)
+    yield sample(np.array([7, 250], np.uint8), np.array([2, 100], np.uint8), note="uint8", grad=False, onnx=False)
+
+
+@pointwise("aten::div(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("divide", "true_divide"),
+           onnx="Div", samples=_quotients,
+           grad=dict(self=lambda F, g, other: g / other,
+                     other=lambda F, g, self, other: -g * (self / (other * other))))  # fmt: skip
+def div(m: Any, self: Any, other: Any) -> Any:
+    return self / other
+
+
+@composite("aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", promote="common", inplace=True)
+def div_mode(F: Any, self: Any, other: Any, rounding_mode: Any) -> Any:
+    if rounding_mode is None:
+        return F.div(self, other)
+    if rounding_mode not in ("floor", "trunc"):
+        raise UsageError(f"div: rounding_mode is None, 'floor' or 'trunc', got {rounding_mode!r}")
+    return F.floor_divide(self, other) if rounding_mode == "floor" else F._div_trunc(self, other)
+
+
+@div_mode.samples
+def _() -> Any:
+    for mode in ("floor", "trunc", None):
+        yield sample(make(3, 4), away_from_zero(4), rounding_mode=mode)
+        yield sample(make(5, low=-9, high=9, dtype="int64"), 4, rounding_mode=mode, note="integer", grad=False)
+
+
+@no_bool
+@pointwise("aten::floor_divide(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
+           grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
+def floor_divide(m: Any, self: Any, other: Any) -> Any:
+    return m.floor_divide(self, other)
+
+
+@floor_divide.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    if self.dtype.is_integral:  # ONNX's Div truncates; its Mod has the divisor's sign, and what is left divides evenly
+        return g.op("Div", g.op("Sub", self, g.op("Mod", self, other)), other)
+    rest = onnx_remainder(g, self, other)
+    quotient = g.op("Round", g.op("Div", g.op("Sub", self, rest), other))
+    by_zero = g.op("Equal", other, g.constant(0, like=other))
+    return g.op("Where", by_zero, g.op("Div", self, other), quotient)
+
+
+@no_bool
+@pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", namespaces=(), samples=_rounded_quotients,
+           grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
+def _div_trunc(m: Any, self: Any, other: Any) -> Any:
+    return m.trunc_divide(self, other)
+
+
+@_div_trunc.numpy
+def _(m: Any, self: Any, other: Any) -> Any:
+    if self.dtype.kind == "f":
+        return m.trunc(self / other)
+    floor, rest = m.floor_divide(self, other), m.remainder(self, other)
+    return floor + ((rest != 0) & ((self < 0) != (other < 0)))
+
+
+@_div_trunc.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    quotient = g.op("Div", self, other)
+    return quotient if self.dtype.is_integral else onnx_trunc(g, quotient)
+
+
+@no_bool
+@pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
+           grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
+def remainder(m: Any, self: Any, other: Any) -> Any:
+    return m.remainder(self, other)
+
+
+def onnx_remainder(g: Any, self: Any, other: Any) -> Any:
+    """What is left of `self`, with the sign of `other`; ONNX does that for integers alone."""
+    if self.dtype.is_integral:
+        return g.op("Mod", self, other)
+    zero = g.constant(0, like=self)
+    rest = g.op("Mod", self, other, fmod=1)
+    signs_differ = g.op("Xor", g.op("Less", rest, zero), g.op("Less", other, zero))
+    wrong = g.op("And", signs_differ, g.op("Not", g.op("Equal", rest, zero)))
+    return g.op("Where", wrong, g.op("Add", rest, other), rest)
+
+
+remainder.onnx(lambda g, self, other: onnx_remainder(g, self, other))
+
+
+@no_bool
+@pointwise("aten::fmod(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
+           onnx=lambda g, self, other: g.op("Mod", self, other, fmod=1),
+           grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.trunc(self / other)))  # fmt: skip
+def fmod(m: Any, self: Any, other: Any) -> Any:
+    return m.fmod(self, other)
+
+
+@pointwise("aten::reciprocal(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Reciprocal", samples=unary(0.5, 3),
+           grad=dict(self=lambda F, g, out: -g * (out * out)))  # fmt: skip
+def reciprocal(m: Any, self: Any) -> Any:
+    return m.reciprocal(self)
+
+
+# -- powers and roots --------------------------------------------------------------------------------------------
+
+
+def power_gradient(F: Any, g: Any, self: Any, exponent: Any) -> Any:
+    """exponent * self**(exponent - 1); 0 for the exponent 0, also at self = 0."""
+    if isinstance(exponent, (int, float)):
+        return F.zeros_like(g) if exponent == 0 else g * (exponent * (self if exponent == 2 else self ** (exponent - 1)))
+    constant = F.eq(exponent, 0)
+    return F.where(constant, 0, g * (exponent * self ** F.where(constant, 1, exponent - 1)))
+
+
+def exponent_gradient(F: Any, g: Any, self: Any, exponent: Any, out: Any) -> Any:
+    """out * log(self); 0**exponent does not move with the exponent where that is not negative."""
+    if isinstance(self, (int, float)):
+        still = F.logical_and(F.ge(exponent, 0), self == 0)
+        base: Any = F.where(still, 1.0, float(self))
+    else:
+        still = F.logical_and(F.eq(self, 0), F.ge(exponent, 0))
+        base = F.where(still, 1, self)
+    return g * (out * F.log(base))
+
+
+@no_bool
+@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", inplace=True, onnx="Pow",
+           grad=dict(self=lambda F, g, self, exponent: power_gradient(F, g, self, exponent),
+                     exponent=lambda F, g, self, exponent, out: exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
+def pow(m: Any, self: Any, exponent: Any) -> Any:
+    return m.pow(self, exponent)
+
+
+@pow.numpy
+def _(m: Any, self: Any, exponent: Any) -> Any:
+    if exponent.ndim == 0 and exponent == 2:
+        return self * self
+    if self.dtype.kind in "iu" and (exponent < 0).any():
+        raise DTypeError("pow: an integer to a negative power is no integer; cast to a floating dtype first, e.g. x.float()")
+    return m.power(self, exponent)
+
+
+@pow.samples
+def _() -> Any:
+    yield sample(make(3, 4, low=0.5, high=2), make(3, 4, seed=1))
+    yield sample(make(3, 1, low=0.5, high=2), make(4, seed=1), note="broadcast")
+    yield sample(make(3, 4), 2, note="square")
+    yield sample(make(3, 4), 3, note="cube")
+    yield sample(make(4, low=0.5, high=2), -1.5, note="number")
+    yield sample(2.0, make(4), note="number first")
+    yield sample(make(low=0.5, high=2), make(2, seed=1), note="0-d")
+    yield sample(make(0, 3), make(1, 3, seed=1), note="empty")
+    yield sample(strided(make(3, 5, low=0.5, high=2)), 0.5, note="strided")
+    yield sample(np.array([0.0, 0.0, 0.0, -1.0, -2.0], np.float32), np.array([0.0, 2.0, -1.0, 0.5, 3.0], np.float32), note="kinks", grad=False)
+    yield sample(make(4, low=0.5, high=2, dtype="float16"), 3, note="half", grad=False)
+    yield sample(make(4, low=-5, high=5, dtype="int64"), make(4, low=0, high=4, dtype="int64", seed=1), note="integer", grad=False)
+    yield sample(make(4, low=-5, high=5, dtype="int32"), 0.5, note="integer to a fraction", grad=False)
+
+
+@pointwise("aten::sqrt(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sqrt", samples=unary(0.1, 4),
+           grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
+def sqrt(m: Any, self: Any) -> Any:
+    return m.sqrt(self)
+
+
+@pointwise("aten::rsqrt(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(0.1, 4),
+           onnx=lambda g, self: g.op("Reciprocal", g.op("Sqrt", self)),
+           grad=dict(self=lambda F, g, out: g * (out * out * out) * -0.5))  # fmt: skip
+def rsqrt(m: Any, self: Any) -> Any:
+    return m.rsqrt(self)
+
+
+# -- exponentials and logarithms ---------------------------------------------------------------------------------
+
+
+@pointwise("aten::exp(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Exp", samples=unary(),
+           grad=dict(self=lambda F, g, out: g * out))  # fmt: skip
+def exp(m: Any, self: Any) -> Any:
+    return m.exp(self)
+
+
+@pointwise("aten::exp2(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(), namespaces=("jit", "Tensor", "special"),
+           onnx=lambda g, self: g.op("Pow", g.constant(2, like=self), self),
+           grad=dict(self=lambda F, g, out: g * (out * LN_2)))  # fmt: skip
+def exp2(m: Any, self: Any) -> Any:
+    return m.exp2(self)
+
+
+@pointwise("aten::expm1(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(), namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g, out: g * (out + 1)))  # fmt: skip
+def expm1(m: Any, self: Any) -> Any:
+    return m.expm1(self)
+
+
+@expm1.onnx
+def _(g: Any, self: Any) -> Any:
+    """tanh(x / 2) * (exp(x) + 1), which unlike exp(x) - 1 keeps its digits near 0."""
+    half = g.op("Tanh", g.op("Mul", self, g.constant(0.5, like=self)))
+    return g.op("Mul", half, g.op("Add", g.op("Exp", self), g.constant(1, like=self)))
+
+
+@pointwise("aten::log(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Log", samples=unary(0.1, 4),
+           grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
+def log(m: Any, self: Any) -> Any:
+    return m.log(self)
+
+
+@pointwise("aten::log2(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(0.1, 4),
+           onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_2, like=self)),
+           grad=dict(self=lambda F, g, self: g / (self * LN_2)))  # fmt: skip
+def log2(m: Any, self: Any) -> Any:
+    return m.log2(self)
+
+
+@pointwise("aten::log10(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(0.1, 4),
+           onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_10, like=self)),
+           grad=dict(self=lambda F, g, self: g / (self * LN_10)))  # fmt: skip
+def log10(m: Any, self: Any) -> Any:
+    return m.log10(self)
+
+
+@pointwise("aten::log1p(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-0.9, 3),
+           namespaces=("jit", "Tensor", "special"), grad=dict(self=lambda F, g, self: g / (self + 1)))  # fmt: skip
+def log1p(m: Any, self: Any) -> Any:
+    return m.log1p(self)
+
+
+@log1p.onnx
+def _(g: Any, self: Any) -> Any:
+    """log(u) for u = 1 + x, times x / (u - 1), which makes up for what x lost in the sum; x itself where it lost all."""
+    one, zero = g.constant(1, like=self), g.constant(0, like=self)
+    rounded = g.op("Add", one, self)
+    kept = g.op("Sub", rounded, one)
+    plain = g.op("Log", rounded)
+    mended = g.op("Div", g.op("Mul", plain, self), kept)
+    near_zero = g.op("Where", g.op("Equal", kept, zero), self, mended)
+    return g.op("Where", g.op("Equal", kept, self), plain, near_zero)
+
+
+@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g, self, other: g * F.log(F.where(F.logical_and(F.eq(self, 0), F.le(other, 0)), 1, other)),
+                     other=lambda F, g, self, other: g * self / other))  # fmt: skip
+def xlogy(m: Any, self: Any, other: Any) -> Any:
+    return m.where((self == 0) & (other == other), 0, self * m.log(other))
+
+
+@xlogy.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    zero = g.constant(0, like=self)
+    known = g.op("And", g.op("Equal", self, zero), g.op("Equal", other, other))
+    return g.op("Where", known, zero, g.op("Mul", self, g.op("Log", other)))
+
+
+@xlogy.samples
+def _() -> Any:
+    yield from binary(other_low=0.1, other_high=3)()
+    yield sample(np.array([0.0, 0.0, 1.0], np.float32), np.array([0.0, np.nan, 0.0], np.float32), note="0 log 0", grad=False)
+
+
+@pointwise("aten::logaddexp(Tensor self, Tensor other) -> Tensor", promote="float",
+           grad=dict(self=lambda F, g, self, other: g * F.sigmoid(self - other),
+                     other=lambda F, g, self, other: g * F.sigmoid(other - self)))  # fmt: skip
+def logaddexp(m: Any, self: Any, other: Any) -> Any:
+    higher = m.maximum(self, other) + m.log1p(m.exp(-m.abs(self - other)))
+    return m.where(self == other, self + LN_2, higher)  # inf - inf would be NaN
+
+
+@logaddexp.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    apart = g.op("Neg", g.op("Abs", g.op("Sub", self, other)))
+    higher = g.op("Add", g.op("Max", self, other), g.op("Softplus", apart))
+    return g.op("Where", g.op("Equal", self, other), g.op("Add", self, g.constant(LN_2, like=self)), higher)
+
+
+@logaddexp.samples
+def _() -> Any:
+    yield from binary()()
+    yield sample(np.array([900.0, -np.inf, np.inf], np.float32), np.array([901.0, -np.inf, np.inf], np.float32), note="far out", grad=False)
+
+
+def logit_gradient(F: Any, g: Any, self: Any, eps: Any) -> Any:
+    """1 / (x (1 - x)); 0 where x was clamped, NaN outside [0, 1] if it was not."""
+    low, outside = (0.0, math.nan) if eps is None else (eps, 0.0)
+    inside = F.logical_and(F.ge(self, low), F.le(self, 1 - low))
+    safe = F.where(inside, self, 0.5)
+    return F.where(inside, g / (safe * (1 - safe)), outside)
+
+
+@pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", promote="float", inplace=True, namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g, self, eps: logit_gradient(F, g, self, eps)))  # fmt: skip
+def logit(m: Any, self: Any, eps: Any) -> Any:
+    if eps is not None:
+        self = m.minimum(m.maximum(self, eps), 1 - eps)
+    return m.log(self / (1 - self))
+
+
+@logit.onnx
+def _(g: Any, self: Any, eps: Any) -> Any:
+    if eps is not None:
+        self = g.op("Min", g.op("Max", self, g.constant(eps, like=self)), g.constant(1 - eps, like=self))
+    return g.op("Log", g.op("Div", self, g.op("Sub", g.constant(1, like=self), self)))
+
+
+@logit.samples
+def _() -> Any:
+    yield sample(make(3, 4, low=0.1, high=0.9))
+    yield sample(make(low=0.1, high=0.9), note="0-d")
+    yield sample(make(3, 4, low=-0.5, high=1.5), 0.1, note="clamped")
+    yield sample(np.array([0.0, 1.0, -1.0, 2.0, np.nan], np.float32), note="special", grad=False)
+
+
+# -- trigonometric and hyperbolic functions ----------------------------------------------------------------------
+
+
+@pointwise("aten::sin(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sin", samples=unary(-4, 4),
+           grad=dict(self=lambda F, g, self: g * F.cos(self)))  # fmt: skip
+def sin(m: Any, self: Any) -> Any:
+    return m.sin(self)
+
+
+@pointwise("aten::cos(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Cos", samples=unary(-4, 4),
+           grad=dict(self=lambda F, g, self: g * -F.sin(self)))  # fmt: skip
+def cos(m: Any, self: Any) -> Any:
+    return m.cos(self)
+
+
+@pointwise("aten::tan(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tan", samples=unary(-1, 1),
+           grad=dict(self=lambda F, g, out: g * (1 + out * out)))  # fmt: skip
+def tan(m: Any, self: Any) -> Any:
+    return m.tan(self)
+
+
+@pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin", samples=unary(-0.9, 0.9),
+           grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
+def asin(m: Any, self: Any) -> Any:
+    return m.asin(self)
+
+
+@pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos", samples=unary(-0.9, 0.9),
+           grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
+def acos(m: Any, self: Any) -> Any:
+    return m.acos(self)
+
+
+@pointwise("aten::atan(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctan",), onnx="Atan", samples=unary(-3, 3),
+           grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
+def atan(m: Any, self: Any) -> Any:
+    return m.atan(self)
+
+
+@pointwise("aten::atan2(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("arctan2",),
+           grad=dict(self=lambda F, g, self, other: g * (other / (self * self + other * other)),
+                     other=lambda F, g, self, other: g * (-self / (self * self + other * other))))  # fmt: skip
+def atan2(m: Any, self: Any, other: Any) -> Any:
+    return m.atan2(self, other)
+
+
+@atan2.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    """atan(y / x), half a turn further where x < 0; 0 at the origin (the signs of zeros are not told apart)."""
+    zero, turn = g.constant(0, like=self), g.constant(math.pi, like=self)
+    half_turn = g.op("Where", g.op("Less", self, zero), g.op("Neg", turn), turn)
+    shift = g.op("Where", g.op("Less", other, zero), half_turn, zero)
+    angle = g.op("Add", g.op("Atan", g.op("Div", self, other)), shift)
+    origin = g.op("And", g.op("Equal", self, zero), g.op("Equal", other, zero))
+    return g.op("Where", origin, zero, angle)
+
+
+@atan2.samples
+def _() -> Any:
+    for each in _quotients(special=False):
+        yield each
+    yield sample(SPECIAL.copy(), SPECIAL[::-1].copy(), note="special", grad=False, onnx=False)
+
+
+@pointwise("aten::sinh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sinh", samples=unary(-3, 3),
+           grad=dict(self=lambda F, g, self: g * F.cosh(self)))  # fmt: skip
+def sinh(m: Any, self: Any) -> Any:
+    return m.sinh(self)
+
+
+@pointwise("aten::cosh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Cosh", samples=unary(-3, 3),
+           grad=dict(self=lambda F, g, self: g * F.sinh(self)))  # fmt: skip
+def cosh(m: Any, self: Any) -> Any:
+    return m.cosh(self)
 
 
 @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tanh", samples=unary(-3, 3),
@@ -36,7 +607,283 @@ def tanh(m: Any, self: Any) -> Any:
     return m.tanh(self)
 
 
-@pointwise("aten::floor(Tensor self) -> Tensor", inplace=True, onnx="Floor", samples=unary(),
-           grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
+@pointwise("aten::asinh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsinh",), onnx="Asinh", samples=unary(-3, 3),
+           grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
+def asinh(m: Any, self: Any) -> Any:
+    return m.asinh(self)
+
+
+@pointwise("aten::acosh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccosh",), onnx="Acosh", samples=unary(1.1, 4),
+           grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
+def acosh(m: Any, self: Any) -> Any:
+    return m.acosh(self)
+
+
+@pointwise("aten::atanh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctanh",), onnx="Atanh", samples=unary(-0.9, 0.9),
+           grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
+def atanh(m: Any, self: Any) -> Any:
+    return m.atanh(self)
+
+
+@pointwise("aten::sigmoid(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sigmoid", samples=unary(-4, 4),
+           namespaces=("jit", "Tensor", "nn.functional"), grad=dict(self=lambda F, g, out: g * (out * (1 - out))))  # fmt: skip
+def sigmoid(m: Any, self: Any) -> Any:
+    return m.sigmoid(self)
+
+
+@pointwise("aten::erf(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Erf", samples=unary(-3, 3),
+           namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * TWO_OVER_SQRT_PI)))  # fmt: skip
+def erf(m: Any, self: Any) -> Any:
+    return m.erf(self)
+
+
+@pointwise("aten::erfc(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-3, 3),
+           namespaces=("jit", "Tensor", "special"),
+           onnx=lambda g, self: g.op("Sub", g.constant(1, like=self), g.op("Erf", self)),
+           grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * -TWO_OVER_SQRT_PI)))  # fmt: skip
+def erfc(m: Any, self: Any) -> Any:
+    return m.erfc(self)
+
+
+# -- rounding and signs ------------------------------------------------------------------------------------------
+
+
+def _steps() -> Any:
+    yield from unary()()
+    yield sample(np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.0], np.float32), note="halves", grad=False)
+    yield sample(np.array([-128, 0, 127], np.int8), note="int8", grad=False, onnx=False)
+
+
+@ordered_only
+@pointwise("aten::floor(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Floor"), samples=_steps,
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def floor(m: Any, self: Any) -> Any:
     return m.floor(self)
+
+
+@ordered_only
+@pointwise("aten::ceil(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Ceil"), samples=_steps,
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+def ceil(m: Any, self: Any) -> Any:
+    return m.ceil(self)
+
+
+@ordered_only
+@pointwise("aten::trunc(Tensor self) -> Tensor", inplace=True, aliases=("fix",), samples=_steps,
+           onnx=lambda g, self: g.op("Identity", self) if self.dtype.is_integral else onnx_trunc(g, self),
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+def trunc(m: Any, self: Any) -> Any:
+    return m.trunc(self)
+
+
+@ordered_only
+@pointwise("aten::round(Tensor self, *, int decimals=0) -> Tensor", inplace=True, namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+def round(m: Any, self: Any, decimals: int) -> Any:
+    if decimals == 0:
+        return m.round(self)
+    scale = 10.0 ** abs_int(decimals)
+    return m.round(self * scale) / scale if decimals > 0 else m.round(self / scale) * scale
+
+
+def abs_int(number: int) -> int:
+    """|number|, for a module in which `abs` is an operator."""
+    return number if number >= 0 else -number
+
+
+@round.onnx
+def _(g: Any, self: Any, decimals: int) -> Any:
+    if self.dtype.is_integral:
+        return g.op("Identity", self)
+    scale = g.constant(10.0 ** abs_int(decimals), like=self)
+    before, after = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return g.op("Round", self) if decimals == 0 else g.op(after, g.op("Round", g.op(before, self, scale)), scale)
+
+
+@round.samples
+def _() -> Any:
+    yield from _steps()
+    yield sample(make(5), decimals=1, note="decimals", grad=False)
+    yield sample(make(5, low=-999, high=999), decimals=-2, note="decimals", grad=False)
+
+
+@refuses(is_integral, "integers have no fractional part; cast with x.float()")
+@pointwise("aten::frac(Tensor self) -> Tensor", inplace=True, samples=unary(integers=False),
+           onnx=lambda g, self: g.op("Sub", self, onnx_trunc(g, self)), grad=dict(self=lambda F, g: g))  # fmt: skip
+def frac(m: Any, self: Any) -> Any:
+    return self - m.trunc(self)
+
+
+@pointwise("aten::abs(Tensor self) -> Tensor", inplace=True, aliases=("absolute",), onnx="Abs", samples=_steps,
+           grad=dict(self=lambda F, g, self: g * F.sign(self)))  # fmt: skip
+def abs(m: Any, self: Any) -> Any:
+    return m.abs(self)
+
+
+@ordered_only
+@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx="Sign", samples=_steps,
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+def sign(m: Any, self: Any) -> Any:
+    return m.sign(self)
+
+
+@sign.numpy
+def _(m: Any, self: Any) -> Any:
+    return self.copy() if self.dtype == bool else m.sign(self)
+
+
+@ordered_only
+@pointwise("aten::heaviside(Tensor self, Tensor values) -> Tensor", inplace=True, grad=STEPS)
+def heaviside(m: Any, self: Any, values: Any) -> Any:
+    return m.where(self == 0, values, m.where(self > 0, 1, 0))
+
+
+@heaviside.onnx
+def _(g: Any, self: Any, values: Any) -> Any:
+    zero, one = g.constant(0, like=self), g.constant(1, like=self)
+    step = g.op("Where", g.op("Greater", self, zero), one, zero)
+    return g.op("Where", g.op("Equal", self, zero), values, step)
+
+
+@heaviside.samples
+def _() -> Any:
+    yield sample(np.array([-1.5, 0.0, 2.0, -0.0], np.float32), np.array([0.5], np.float32))
+    yield sample(make(5, low=-1, high=1, dtype="int64"), np.array(7), note="integer")
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------
+
+
+def _no_infinite(samples: Any) -> Any:
+    """The samples of `samples`; NaN is not for ONNX, whose Max and Min do not promise to hand it on."""
+
+    def kept() -> Any:
+        for each in samples():
+            if each.note == "special":
+                each = Sample(each.args, each.kwargs, each.note, each.grad, onnx=False)
+            yield each
+
+    return kept
+
+
+def larger_share(F: Any, g: Any, mine: Any, other: Any) -> Any:
+    """The gradient of `maximum` for `mine`: all of it where larger, half at a tie."""
+    return F.where(F.eq(mine, other), g / 2, F.where(F.lt(mine, other), 0, g))
+
+
+def _pairs() -> Any:
+    yield from _no_infinite(binary())()
+    yield sample(np.array([1.0, 2.0, 3.0], np.float32), np.array([1.0, 3.0, 2.0], np.float32), note="ties", grad=False)
+    yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False, onnx=False)
+
+
+@ordered_only
+@pointwise("aten::maximum(Tensor self, Tensor other) -> Tensor", onnx="Max", samples=_pairs,
+           grad=dict(self=lambda F, g, self, other: larger_share(F, g, self, other),
+                     other=lambda F, g, self, other: larger_share(F, g, other, self)))  # fmt: skip
+def maximum(m: Any, self: Any, other: Any) -> Any:
+    return m.maximum(self, other)
+
+
+@ordered_only
+@pointwise("aten::minimum(Tensor self, Tensor other) -> Tensor", onnx="Min", samples=_pairs,
+           grad=dict(self=lambda F, g, self, other: larger_share(F, g, -self, -other),
+                     other=lambda F, g, self, other: larger_share(F, g, -other, -self)))  # fmt: skip
+def minimum(m: Any, self: Any, other: Any) -> Any:
+    return m.minimum(self, other)
+
+
+def inside(F: Any, self: Any, min: Any, max: Any) -> Any:
+    """Where `clamp` hands its input on, the bounds included."""
+    if min is None or max is None:
+        return F.le(self, max) if min is None else F.ge(self, min)
+    return F.logical_and(F.ge(self, min), F.le(self, max))
+
+
+def below_min(F: Any, self: Any, min: Any, max: Any) -> Any:
+    """Where `clamp` gives `min`."""
+    below = F.lt(self, min)
+    return below if max is None else F.logical_and(below, F.lt(min, max))
+
+
+def above_max(F: Any, self: Any, min: Any, max: Any) -> Any:
+    """Where `clamp` gives `max`; it wins if the bounds cross."""
+    above = F.gt(self, max)
+    return above if min is None else F.logical_or(above, F.gt(min, max))
+
+
+@ordered_only
+@pointwise("aten::clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", inplace=True, aliases=("clip",),
+           grad=dict(self=lambda F, g, self, min, max: F.where(inside(F, self, min, max), g, 0),
+                     min=lambda F, g, self, min, max: F.where(below_min(F, self, min, max), g, 0),
+                     max=lambda F, g, self, min, max: F.where(above_max(F, self, min, max), g, 0)))  # fmt: skip
+def clamp(m: Any, self: Any, min: Any, max: Any) -> Any:
+    if min is None and max is None:
+        raise UsageError("clamp needs min, max or both")
+    raised = self if min is None else m.maximum(self, min)
+    return raised if max is None else m.minimum(raised, max)
+
+
+@clamp.onnx
+def _(g: Any, self: Any, min: Any, max: Any) -> Any:
+    raised = self if min is None else g.op("Max", self, min)
+    return raised if max is None else g.op("Min", raised, max)
+
+
+@clamp.samples
+def _() -> Any:
+    yield sample(make(3, 4), -0.5, 0.5)
+    yield sample(make(3, 4), -0.5, note="min")
+    yield sample(make(3, 4), max=0.5, note="max")
+    yield sample(make(3, 4), make(4, low=-1, high=0, seed=1), make(3, 1, low=0, high=1, seed=2), note="broadcast")
+    yield sample(make(3, 4), 0.5, -0.5, note="crossed")
+    yield sample(make(), 0, 1, note="0-d")
+    yield sample(make(0, 3), 0, 1, note="empty")
+    yield sample(np.array([-1.0, 0.0, 1.0], np.float32), 0.0, 1.0, note="at the bounds", grad=False)
+    yield sample(SPECIAL.copy(), -1.0, 1.0, note="special", grad=False, onnx=False)
+    yield sample(make(5, low=-9, high=9, dtype="int64"), -3, 4, note="integer", grad=False)
+    yield sample(make(5, low=-9, high=9, dtype="int64"), -2.5, note="integer and fraction", grad=False)
+    yield sample(make(5, dtype="float16"), -0.3, 0.3, note="half", grad=False)
+
+
+@ordered_only
+@pointwise("aten::clamp_min(Tensor self, Tensor min) -> Tensor", inplace=True, onnx="Max", samples=_no_infinite(binary()),
+           grad=dict(self=lambda F, g, self, min: F.where(F.ge(self, min), g, 0),
+                     min=lambda F, g, self, min: F.where(F.lt(self, min), g, 0)))  # fmt: skip
+def clamp_min(m: Any, self: Any, min: Any) -> Any:
+    return m.maximum(self, min)
+
+
+@ordered_only
+@pointwise("aten::clamp_max(Tensor self, Tensor max) -> Tensor", inplace=True, onnx="Min", samples=_no_infinite(binary()),
+           grad=dict(self=lambda F, g, self, max: F.where(F.le(self, max), g, 0),
+                     max=lambda F, g, self, max: F.where(F.gt(self, max), g, 0)))  # fmt: skip
+def clamp_max(m: Any, self: Any, max: Any) -> Any:
+    return m.minimum(self, max)
+
+
+@composite("aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", inplace=True)
+def nan_to_num(F: Any, self: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    if self.dtype.is_integral:
+        return F.clone(self)
+    largest = largest_of(self.dtype)
+    known = F.where(F.isnan(self), 0.0 if nan is None else nan, self)
+    bounded = F.where(F.eq(known, math.inf), largest if posinf is None else posinf, known)
+    return F.where(F.eq(bounded, -math.inf), -largest if neginf is None else neginf, bounded)
+
+
+def largest_of(dtype: Any) -> float:
+    """The largest finite number of a floating dtype."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype.numpy).max)
+
+
+@nan_to_num.samples
+def _() -> Any:
+    yield sample(make(3, 4))
+    yield sample(SPECIAL.copy(), note="special", grad=False)
+    yield sample(SPECIAL.copy(), 1.0, 2.0, -2.0, note="given", grad=False)
+    yield sample(np.array([np.inf, 1.0], np.float16), note="half", grad=False)
+    yield sample(make(3, low=-9, high=9, dtype="int64"), note="integer", grad=False)

@@ -1,0 +1,429 @@
+"""Activation functions of neural networks, softmax among them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dtypes import DType
+from ..errors import DTypeError, ShapeError
+from ..geometry import wrap_dim
+from ..op import array, composite, pointwise
+from ..samples import make, sample, strided, unary
+from ..types import TensorType
+from .common import accumulation, floats_only, ordered_only
+
+FUNCTIONAL = ("nn.functional",)
+EVERYWHERE = ("jit", "Tensor", "nn.functional")
+
+SQRT_HALF = math.sqrt(0.5)
+NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
+TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+_plain = unary(integers=False)
+
+
+def _with(*options: Any) -> Any:
+    """Samples of an activation, plain and with these arguments."""
+
+    def samples() -> Any:
+        yield from _plain()
+        yield sample(make(3, 4), *options, note="arguments")
+
+    return samples
+
+
+# -- piecewise linear --------------------------------------------------------------------------------------------
+
+
+@ordered_only
+@pointwise("aten::relu(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=EVERYWHERE,
+           grad=dict(self=lambda F, g, out: F.where(F.gt(out, 0), g, 0)))  # fmt: skip
+def relu(m: Any, self: Any) -> Any:
+    return m.maximum(self, 0)
+
+
+@relu.onnx
+def _(g: Any, self: Any) -> Any:
+    return g.op("Max", self, g.constant(0, like=self)) if self.dtype.is_integral else g.op("Relu", self)
+
+
+@composite("aten::relu6(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=FUNCTIONAL)
+def relu6(F: Any, self: Any) -> Any:
+    return F.hardtanh(self, 0, 6)
+
+
+@floats_only
+@pointwise("aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", inplace=True, samples=_with(0.2), namespaces=FUNCTIONAL,
+           onnx=lambda g, self, negative_slope: g.op("LeakyRelu", self, alpha=float(negative_slope)),
+           grad=dict(self=lambda F, g, self, negative_slope: F.where(F.gt(self, 0), g, g * negative_slope)))  # fmt: skip
+def leaky_relu(m: Any, self: Any, negative_slope: Any) -> Any:
+    return m.where(self > 0, self, self * negative_slope)
+
+
+@ordered_only
+@pointwise("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", inplace=True, samples=_with(-0.5, 1.5),
+           namespaces=FUNCTIONAL,
+           grad=dict(self=lambda F, g, self, min_val, max_val:
+                     F.where(F.logical_and(F.gt(self, min_val), F.lt(self, max_val)), g, 0)))  # fmt: skip
+def hardtanh(m: Any, self: Any, min_val: Any, max_val: Any) -> Any:
+    return m.minimum(m.maximum(self, min_val), max_val)
+
+
+@hardtanh.onnx
+def _(g: Any, self: Any, min_val: Any, max_val: Any) -> Any:
+    return g.op("Clip", self, g.constant(min_val, like=self), g.constant(max_val, like=self))
+
+
+@floats_only
+@pointwise("aten::hardsigmoid(Tensor self) -> Tensor", inplace=True, samples=unary(-4, 4, integers=False), namespaces=FUNCTIONAL,
+           onnx=lambda g, self: g.op("HardSigmoid", self, alpha=1 / 6, beta=0.5),
+           grad=dict(self=lambda F, g, self: F.where(F.logical_and(F.gt(self, -3), F.lt(self, 3)), g / 6, 0)))  # fmt: skip
+def hardsigmoid(m: Any, self: Any) -> Any:
+    return m.minimum(m.maximum(self + 3, 0), 6) / 6
+
+
+@floats_only
+@pointwise("aten::hardswish(Tensor self) -> Tensor", inplace=True, samples=unary(-4, 4, integers=False), namespaces=FUNCTIONAL,
+           grad=dict(self=lambda F, g, self:
+                     F.where(F.le(self, -3), 0, F.where(F.lt(self, 3), g * (self / 3 + 0.5), g))))  # fmt: skip
+def hardswish(m: Any, self: Any) -> Any:
+    return self * m.minimum(m.maximum(self + 3, 0), 6) / 6
+
+
+@hardswish.onnx
+def _(g: Any, self: Any) -> Any:
+    return g.op("HardSwish", self) if g.opset >= 14 else g.op("Mul", self, g.op("HardSigmoid", self, alpha=1 / 6, beta=0.5))
+
+
+@ordered_only
+@pointwise("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", inplace=True, namespaces=("jit", "nn.functional"),
+           grad=dict(self=lambda F, g, self, threshold: F.where(F.le(self, threshold), 0, g)))  # fmt: skip
+def threshold(m: Any, self: Any, threshold: Any, value: Any) -> Any:
+    return m.where(self <= threshold, value, self)
+
+
+@threshold.onnx
+def _(g: Any, self: Any, threshold: Any, value: Any) -> Any:
+    low = g.op("LessOrEqual", self, g.constant(threshold, like=self))
+    return g.op("Where", low, g.constant(value, like=self), self)
+
+
+@threshold.samples
+def _() -> Any:
+    for each in unary()():
+        yield sample(*each.args, 0.5, 20, note=each.note, grad=each.grad, onnx=each.onnx and each.note != "integer")
+
+
+@floats_only
+@pointwise("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", samples=_with(1.0), namespaces=EVERYWHERE,
+           grad=dict(self=lambda F, g, self, lambd: F.where(within(F, self, lambd), 0, g)))  # fmt: skip
+def hardshrink(m: Any, self: Any, lambd: Any) -> Any:
+    return m.where((self >= -lambd) & (self <= lambd), 0, self)
+
+
+@floats_only
+@pointwise("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", samples=_with(1.0), namespaces=FUNCTIONAL,
+           grad=dict(self=lambda F, g, self, lambd: F.where(within(F, self, lambd), 0, g)))  # fmt: skip
+def softshrink(m: Any, self: Any, lambd: Any) -> Any:
+    return m.where(self > lambd, self - lambd, m.where(self < -lambd, self + lambd, self * 0))
+
+
+def within(F: Any, self: Any, lambd: Any) -> Any:
+    """Where |self| <= lambd."""
+    return F.logical_and(F.ge(self, -lambd), F.le(self, lambd))
+
+
+@hardshrink.onnx
+def _(g: Any, self: Any, lambd: Any) -> Any:
+    small = g.op("LessOrEqual", g.op("Abs", self), g.constant(lambd, like=self))
+    return g.op("Where", small, g.constant(0, like=self), self)
+
+
+@softshrink.onnx
+def _(g: Any, self: Any, lambd: Any) -> Any:
+    """x less x clamped to [-lambd, lambd]."""
+    bound = g.constant(lambd, like=self)
+    return g.op("Sub", self, g.op("Min", g.op("Max", self, g.op("Neg", bound)), bound))
+
+
+@floats_only
+@pointwise("aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor", namespaces=(),
+           onnx=lambda g, self, weight: g.op("PRelu", self, weight),
+           grad=dict(self=lambda F, g, self, weight: F.where(F.gt(self, 0), g, g * weight),
+                     weight=lambda F, g, self: F.where(F.gt(self, 0), 0, g * self)))  # fmt: skip
+def _prelu_kernel(m: Any, self: Any, weight: Any) -> Any:
+    return m.where(self > 0, self, self * weight)
+
+
+@_prelu_kernel.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(1, 4, seed=1))
+    yield sample(make(0, 3), make(1, 3, seed=1), note="empty")
+
+
+@composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", namespaces=EVERYWHERE)
+def prelu(F: Any, self: Any, weight: Any) -> Any:
+    channels = weight.shape[0] if weight.ndim else 1
+    if channels != 1 and (self.ndim < 2 or self.shape[1] != channels):
+        raise ShapeError(f"prelu: the weight has {channels} entries, but the input's sizes are {list(self.shape)}: dim 1 must agree")
+    if self.ndim > 1:
+        weight = F.reshape(weight, (1, channels, *(1,) * (self.ndim - 2)))
+    return F._prelu_kernel(self, F.reshape(weight, ()) if self.ndim == 0 else weight)
+
+
+@prelu.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), make(3, seed=1))
+    yield sample(make(2, 3), make(1, seed=1), note="one weight")
+    yield sample(make(4), make(1, seed=1), note="1-d")
+    yield sample(make(), make(1, seed=1), note="0-d")
+
+
+# -- exponential -------------------------------------------------------------------------------------------------
+
+
+def elu_gradient(F: Any, g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    """The exponential is taken of what is below 0 alone: above, it would overflow and spoil second derivatives."""
+    falling = F.exp(F.clamp_max(self, 0) * input_scale) * (alpha * scale * input_scale)
+    return g * F.where(F.gt(self, 0), scale, falling)
+
+
+@floats_only
+@pointwise("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", inplace=True,
+           samples=_with(0.5, 1.5, 0.7), namespaces=FUNCTIONAL,
+           grad=dict(self=lambda F, g, self, alpha, scale, input_scale: elu_gradient(F, g, self, alpha, scale, input_scale)))  # fmt: skip
+def elu(m: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    return m.where(self > 0, self * scale, m.expm1(self * input_scale) * (alpha * scale))
+
+
+@elu.onnx
+def _(g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    if scale == 1 and input_scale == 1:
+        return g.op("Elu", self, alpha=float(alpha))
+    falling = g.op("Elu", g.op("Mul", self, g.constant(input_scale, like=self)), alpha=1.0)
+    falling = g.op("Mul", falling, g.constant(alpha * scale, like=self))
+    rising = g.op("Mul", self, g.constant(scale, like=self))
+    return g.op("Where", g.op("Greater", self, g.constant(0, like=self)), rising, falling)
+
+
+@composite("aten::selu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=("jit", "nn.functional"),
+           onnx=lambda g, self: g.op("Selu", self, alpha=SELU_ALPHA, gamma=SELU_SCALE))  # fmt: skip
+def selu(F: Any, self: Any) -> Any:
+    return F.elu(self, SELU_ALPHA, SELU_SCALE)
+
+
+@composite("aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor", inplace=True, samples=_with(0.7), namespaces=("jit", "nn.functional"))
+def celu(F: Any, self: Any, alpha: Any) -> Any:
+    return F.elu(self, alpha, 1, 1 / alpha)
+
+
+@floats_only
+@pointwise("aten::silu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=FUNCTIONAL,
+           onnx=lambda g, self: g.op("Mul", self, g.op("Sigmoid", self)))  # fmt: skip
+def silu(m: Any, self: Any) -> Any:
+    return self * m.sigmoid(self)
+
+
+@silu.grad
+def _(F: Any, g: Any, needs: Any, self: Any) -> Any:
+    s = F.sigmoid(self)
+    return (g * (s * (1 + self * (1 - s))),)
+
+
+@floats_only
+@pointwise("aten::mish(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=FUNCTIONAL)
+def mish(m: Any, self: Any) -> Any:
+    return self * m.tanh(m.maximum(self, 0) + m.log1p(m.exp(-m.abs(self))))
+
+
+@mish.grad
+def _(F: Any, g: Any, needs: Any, self: Any) -> Any:
+    t = F.tanh(F.softplus(self))
+    return (g * (t + self * (1 - t * t) * F.sigmoid(self)),)
+
+
+@mish.onnx
+def _(g: Any, self: Any) -> Any:
+    return g.op("Mish", self) if g.opset >= 18 else g.op("Mul", self, g.op("Tanh", g.op("Softplus", self)))
+
+
+@floats_only
+@pointwise("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", samples=_with(2.0, 3.0), namespaces=FUNCTIONAL,
+           grad=dict(self=lambda F, g, self, beta, threshold:
+                     F.where(F.gt(self * beta, threshold), g, g * F.sigmoid(self * beta))))  # fmt: skip
+def softplus(m: Any, self: Any, beta: Any, threshold: Any) -> Any:
+    scaled = self * beta
+    return m.where(scaled > threshold, self, m.log1p(m.exp(scaled)) / beta)
+
+
+@softplus.onnx
+def _(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
+    scaled = self if beta == 1 else g.op("Mul", self, g.constant(beta, like=self))
+    soft = g.op("Softplus", scaled)
+    soft = soft if beta == 1 else g.op("Div", soft, g.constant(beta, like=self))
+    return g.op("Where", g.op("Greater", scaled, g.constant(threshold, like=self)), self, soft)
+
+
+@composite("aten::log_sigmoid(Tensor self) -> Tensor", samples=_plain, namespaces=FUNCTIONAL, aliases=("logsigmoid",))
+def log_sigmoid(F: Any, self: Any) -> Any:
+    return -F.softplus(-self)
+
+
+@composite("aten::softsign(Tensor self) -> Tensor", samples=_plain, namespaces=FUNCTIONAL,
+           onnx=lambda g, self: g.op("Softsign", self))  # fmt: skip
+def softsign(F: Any, self: Any) -> Any:
+    return self / (F.abs(self) + 1)
+
+
+@composite("aten::tanhshrink(Tensor self) -> Tensor", samples=_plain, namespaces=FUNCTIONAL)
+def tanhshrink(F: Any, self: Any) -> Any:
+    return self - F.tanh(self)
+
+
+# -- gaussian ----------------------------------------------------------------------------------------------------
+
+
+def _check_approximate(approximate: str) -> bool:
+    """Whether the tanh formula is asked for."""
+    if approximate not in ("none", "tanh"):
+        raise ShapeError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
+    return approximate == "tanh"
+
+
+@floats_only
+@pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', inplace=True, namespaces=FUNCTIONAL)
+def gelu(m: Any, self: Any, approximate: str) -> Any:
+    if _check_approximate(approximate):
+        return self * 0.5 * (1 + m.tanh((self + self * self * self * TANH_CUBE) * TANH_SCALE))
+    return self * 0.5 * (1 + m.erf(self * SQRT_HALF))
+
+
+@gelu.grad
+def _(F: Any, g: Any, needs: Any, self: Any, approximate: str) -> Any:
+    if approximate == "none":
+        below = (F.erf(self * SQRT_HALF) + 1) * 0.5
+        return (g * (below + self * (F.exp(self * self * -0.5) * NORMAL_PEAK)),)
+    square = self * self
+    t = F.tanh((self + self * square * TANH_CUBE) * TANH_SCALE)
+    slope = (1 - t * t) * ((1 + square * (3 * TANH_CUBE)) * TANH_SCALE)
+    return (g * ((1 + t) * 0.5 + self * slope * 0.5),)
+
+
+@gelu.onnx
+def _(g: Any, self: Any, approximate: str) -> Any:
+    if g.opset >= 20:
+        return g.op("Gelu", self, approximate=approximate)
+    if approximate == "none":
+        bell = g.op("Erf", g.op("Mul", self, g.constant(SQRT_HALF, like=self)))
+    else:
+        cube = g.op("Mul", g.op("Mul", self, self), g.op("Mul", self, g.constant(TANH_CUBE, like=self)))
+        bell = g.op("Tanh", g.op("Mul", g.op("Add", self, cube), g.constant(TANH_SCALE, like=self)))
+    half = g.op("Mul", self, g.constant(0.5, like=self))
+    return g.op("Mul", half, g.op("Add", bell, g.constant(1, like=self)))
+
+
+@gelu.samples
+def _() -> Any:
+    yield from _plain()
+    yield sample(make(3, 4), approximate="tanh", note="tanh")
+    yield sample(make(), approximate="tanh", note="0-d")
+
+
+@composite("aten::glu(Tensor self, int dim=-1) -> Tensor", namespaces=FUNCTIONAL)
+def glu(F: Any, self: Any, dim: int) -> Any:
+    if self.ndim == 0 or self.shape[dim] % 2:
+        raise ShapeError(f"glu: dim {dim} of {list(self.shape)} cannot be halved")
+    half = self.shape[dim] // 2
+    return F.narrow(self, dim, 0, half) * F.sigmoid(F.narrow(self, dim, half, half))
+
+
+@glu.samples
+def _() -> Any:
+    yield sample(make(3, 4))
+    yield sample(make(4, 3), 0)
+    yield sample(make(0, 4), note="empty")
+
+
+# -- softmax -----------------------------------------------------------------------------------------------------
+
+
+def softmax_dtype(self: DType, dtype: DType | None) -> DType:
+    """What is computed: `dtype`, else the input's, which must then be floating."""
+    result = dtype or self
+    if result.is_integral:
+        raise DTypeError(f"softmax needs a floating dtype, got {result.name}; cast first, or say dtype=jit.float32")
+    return result
+
+
+def _softmax_type(self: TensorType, dim: int, dtype: Any) -> TensorType:
+    assert self.dtype is not None and self.sizes is not None
+    wrap_dim(dim, len(self.sizes))
+    return TensorType(softmax_dtype(self.dtype, dtype), self.sizes, None, self.device)
+
+
+def shifted(m: Any, self: Any, dim: int, dtype: Any) -> tuple[Any, int, Any]:
+    """(self less its maximum over `dim`, the dim, the result's dtype); a 0-d tensor counts as one of length 1."""
+    result = softmax_dtype(dtypes.from_numpy(self.dtype), dtype)
+    axis = wrap_dim(dim, self.ndim)
+    wide = np.atleast_1d(self.astype(accumulation(result), copy=False))
+    top = m.max(wide, axis=axis, keepdims=True, initial=-m.inf)
+    return wide - top, axis, result.numpy
+
+
+def _softmax_samples() -> Any:
+    yield sample(make(3, 4), 1)
+    yield sample(make(2, 3, 4), 0)
+    yield sample(make(2, 3, 4), -2)
+    yield sample(make(), 0, note="0-d")
+    yield sample(make(0, 3), 1, note="empty")
+    yield sample(make(3, 0), 1, note="empty", onnx=False)
+    yield sample(strided(make(3, 5)), 0, note="strided")
+    yield sample(make(3, low=500, high=1000), 0, note="would overflow")
+    yield sample(np.array([[-np.inf, 0.0, 1.0], [-np.inf, -np.inf, -np.inf]], np.float32), 1, note="-inf", grad=False)
+    yield sample(make(3, low=-3, high=3, dtype="int64"), 0, dtype=dtypes.float32, note="integer", grad=False)
+    yield sample(make(9, dtype="float16"), 0, note="half", grad=False)
+    yield sample(make(9, dtype="float16"), 0, dtype=dtypes.float32, note="half to float", grad=False)
+
+
+SOFTMAX_NAMESPACES = ("jit", "Tensor", "nn.functional", "special")
+
+
+def onnx_softmax(name: str) -> Any:
+    """Softmax or LogSoftmax, whose axis must exist: a 0-d tensor is reshaped."""
+
+    def symbolic(g: Any, self: Any, dim: int, dtype: Any) -> Any:
+        self = g.cast(self, g.out.dtype)
+        if self.ndim:
+            return g.op(name, self, axis=wrap_dim(dim, self.ndim))
+        row = g.op(name, g.op("Reshape", self, g.ints([1])), axis=0)
+        return g.op("Reshape", row, g.ints([]))
+
+    return symbolic
+
+
+@array("aten::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
+       type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("Softmax"),
+       grad=dict(self=lambda F, g, out, dim: out * (g - F.sum(g * out, dim, True))))  # fmt: skip
+def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+    low, axis, result = shifted(m, self, dim, dtype)
+    powers = m.exp(low)
+    return (powers / m.sum(powers, axis=axis, keepdims=True)).astype(result, copy=False).reshape(self.shape)
+
+
+@array("aten::log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
+       type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
+       grad=dict(self=lambda F, g, out, dim: g - F.exp(out) * F.sum(g, dim, True)))  # fmt: skip
+def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+    low, axis, result = shifted(m, self, dim, dtype)
+    total = m.log(m.sum(m.exp(low), axis=axis, keepdims=True))
+    return (low - total).astype(result, copy=False).reshape(self.shape)
+
+
+@composite("aten::softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=FUNCTIONAL, samples=_softmax_samples)
+def softmin(F: Any, self: Any, dim: int, dtype: Any) -> Any:
+    return F.softmax(-self, dim, dtype)

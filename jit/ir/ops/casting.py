@@ -1,0 +1,80 @@
+"""Copies: to another dtype or device, or plain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..op import array, composite
+from ..samples import make, sample, strided
+from ..types import TensorType
+
+
+@array("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Device? device=None) -> Tensor", namespaces=(),
+       grad=dict(self=lambda F, g, self_meta: F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
+def _to_copy(m: Any, self: Any, dtype: Any, device: Any) -> Any:
+    return self.astype(dtype.numpy if dtype else self.dtype, order="C")
+
+
+@_to_copy.type
+def _(self: TensorType, dtype: Any, device: Any) -> TensorType:
+    return TensorType(dtype or self.dtype, self.shape, None, device or self.device)
+
+
+@_to_copy.onnx
+def _(g: Any, self: Any, dtype: Any, device: Any) -> Any:
+    return g.op("Identity", self) if self.dtype is g.out.dtype else g.cast(self, g.out.dtype)
+
+
+@_to_copy.samples
+def _() -> Any:
+    from .. import dtypes as d
+
+    yield sample(make(2, 3), dtype=d.float64)
+    yield sample(make(2, 3), note="same dtype")
+    yield sample(make(), dtype=d.int64, note="0-d", grad=False)
+    yield sample(make(0, 3), dtype=d.bool_, note="empty", grad=False)
+    yield sample(strided(make(3, 5, low=-9, high=9)), dtype=d.int32, note="toward zero", grad=False)
+    yield sample(make(5, low=0, high=300, dtype="int64"), dtype=d.uint8, note="wraps", grad=False)
+    yield sample(make(5, dtype="bool"), dtype=d.float32, note="bool", grad=False)
+    yield sample(make(5), dtype=d.float16, note="half", grad=False)
+    yield sample(make(5, dtype="float16"), dtype=d.float32, note="from half", grad=False)
+    yield sample(make(5), dtype=d.bfloat16, note="bfloat16", grad=False, onnx=False)
+
+
+@array("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", grad=dict(self=lambda F, g: g))
+def clone(m: Any, self: Any, memory_format: Any) -> Any:
+    return m.array(self, order="C")
+
+
+@clone.type
+def _(self: TensorType, memory_format: Any) -> TensorType:
+    return TensorType(self.dtype, self.shape, None, self.device)
+
+
+@clone.onnx
+def _(g: Any, self: Any, memory_format: Any) -> Any:
+    return g.op("Identity", self)
+
+
+@clone.samples
+def _() -> Any:
+    yield sample(make(2, 3))
+    yield sample(make(), note="0-d")
+    yield sample(make(0, 3), note="empty")
+    yield sample(strided(make(3, 5)), note="strided")
+    yield sample(make(5, dtype="float16"), note="half", grad=False)
+    yield sample(make(5, dtype="bool"), note="bool", grad=False)
+
+
+@composite("aten::type_as(Tensor self, Tensor other) -> Tensor", namespaces=("Tensor",))
+def type_as(F: Any, self: Any, other: Any) -> Any:
+    if self.dtype is other.dtype and self.device == other.device:
+        return self
+    return F._to_copy(self, dtype=other.dtype, device=other.device)
+
+
+@type_as.samples
+def _() -> Any:
+    yield sample(make(2, 3), make(1, dtype="float64"))
+    yield sample(make(2, 3), make(dtype="int64"), note="integer", grad=False)
+    yield sample(make(0, 3), make(2), note="same dtype")

@@ -1,0 +1,161 @@
+"""What several families of operators share: dtype rules, refusals, and spellings in ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dtypes import DType
+from ..errors import DTypeError
+from ..op import Op
+
+# -- operands that an op does not take ---------------------------------------------------------------------------
+
+
+def refuses(test: Callable[[DType], bool], way_out: str, each: bool = False) -> Callable[[Op], Op]:
+    """Decorate a pointwise op so that it raises DTypeError where `test` is true of the dtype it would compute in.
+
+    With `each`, `test` looks at every operand before promotion: `float - bool` is refused too.
+    """
+
+    def attach(op: Op) -> Op:
+        decide, rule = op.compute_dtype, op.type_rule or op._pointwise_type
+
+        def compute_dtype(values: Sequence[Any]) -> DType:
+            computed = decide(values)
+            for dtype in operand_dtypes(op, values) if each else [computed]:
+                if test(dtype):
+                    raise DTypeError(f"{op.schema.name} does not take {dtype.name} tensors: {way_out}")
+            return computed
+
+        def checked_rule(*values: Any) -> Any:
+            compute_dtype(values)
+            return rule(*values)
+
+        op.compute_dtype = compute_dtype  # type: ignore[method-assign]
+        op.type_rule = checked_rule
+        return op
+
+    return attach
+
+
+def in_dtype_of(name: str) -> Callable[[Op], Op]:
+    """Decorate a pointwise op so that it computes in the dtype of argument `name`, whatever the others are."""
+
+    def attach(op: Op) -> Op:
+        position = op.schema.argument_names.index(name)
+
+        def compute_dtype(values: Sequence[Any]) -> DType:
+            dtype = values[position].dtype
+            return dtype if isinstance(dtype, DType) else dtypes.from_numpy(dtype)
+
+        op.compute_dtype = compute_dtype  # type: ignore[method-assign]
+        return op
+
+    return attach
+
+
+def operand_dtypes(op: Op, values: Sequence[Any]) -> Iterator[DType]:
+    """The dtypes of the promoted operands: tensors (TensorType or array) and numbers."""
+    for index in op.promoted:
+        value = values[index]
+        if value is None:
+            continue
+        dtype = getattr(value, "dtype", None)
+        if dtype is None:
+            yield dtypes.result_type([(None, 0, value)])
+        else:
+            yield dtype if isinstance(dtype, DType) else dtypes.from_numpy(dtype)
+
+
+def is_bool(dtype: DType) -> bool:
+    """True of bool alone."""
+    return dtype is dtypes.bool_
+
+
+def is_integral(dtype: DType) -> bool:
+    """True of the integer types and bool."""
+    return dtype.is_integral
+
+
+def is_fractional(dtype: DType) -> bool:
+    """True of the floating and complex types."""
+    return not dtype.is_integral
+
+
+def is_complex(dtype: DType) -> bool:
+    """True of the complex types."""
+    return dtype.is_complex
+
+
+def is_integral_or_complex(dtype: DType) -> bool:
+    """True of all but the real floating types."""
+    return not dtype.is_floating_point
+
+
+floats_only = refuses(is_integral_or_complex, "cast to a floating dtype first, e.g. x.float()")
+integers_only = refuses(is_fractional, "it works on the bits of integers and bools; cast with x.long() or x.bool()")
+ordered_only = refuses(is_complex, "complex numbers have no order; compare abs() or the real parts")
+no_bool = refuses(is_bool, "cast with x.int(), or use logical_not, logical_and, logical_or, logical_xor")
+
+
+# -- numbers given as attributes ---------------------------------------------------------------------------------
+
+
+def times(array: Any, number: Any) -> Any:
+    """`array * number` on numpy without leaving the array's dtype; integers do not take a fractional number."""
+    if number == 1:
+        return array
+    if array.dtype.kind in "biu":
+        if not isinstance(number, (int, np.integer)):
+            raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {number}; cast the tensor to float")
+        number = np.asarray(number).astype(array.dtype)
+    return array * number
+
+
+# -- dtypes of results -------------------------------------------------------------------------------------------
+
+
+def accumulation(dtype: DType) -> Any:
+    """The numpy dtype that a result of `dtype` is accumulated in: float32 for the 16-bit floats."""
+    return np.dtype(np.float32) if dtype.is_half else dtype.numpy
+
+
+def wide_sum_dtype(dtype: DType) -> DType:
+    """What sums and products of `dtype` are: int64 for all integers and bool."""
+    return dtypes.int64 if dtype.is_integral else dtype
+
+
+# -- ONNX --------------------------------------------------------------------------------------------------------
+
+
+def onnx_if_fractional(name: str) -> Callable[..., Any]:
+    """A symbolic for functions that leave integers as they are: `Floor` of an integer is that integer."""
+
+    def symbolic(g: Any, self: Any) -> Any:
+        return g.op("Identity", self) if self.dtype.is_integral else g.op(name, self)
+
+    return symbolic
+
+
+def onnx_scaled(g: Any, x: Any, number: Any) -> Any:
+    """`x * number`."""
+    return x if number == 1 else g.op("Mul", x, g.constant(number, like=x))
+
+
+def onnx_trunc(g: Any, x: Any) -> Any:
+    """A floating `x` rounded toward zero."""
+    return g.op("Where", g.op("Less", x, g.constant(0, like=x)), g.op("Ceil", x), g.op("Floor", x))
+
+
+def onnx_number(g: Any, value: Any, dtype: DType) -> Any:
+    """A 0-d constant, or a traced number cast to `dtype`."""
+    return g.cast(value, dtype) if hasattr(value, "ndim") else g.constant(value, dtype=dtype)
+
+
+def onnx_shape(g: Any, sizes: Any) -> Any:
+    """A list of sizes, some of them perhaps traced, as a 1-D int64 value."""
+    return g.ints(list(sizes))

@@ -1,0 +1,371 @@
+"""Tensors made from sizes and numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dtypes import DType
+from ..errors import ShapeError, UsageError
+from ..op import absent, array, composite
+from ..samples import make, sample
+from ..types import TensorType
+from .common import onnx_number, onnx_shape
+
+NOTHING = absent("creates a tensor from nothing")
+FLAT = absent("the result does not depend on the input's values")
+
+
+def dtype_of_numbers(*numbers: Any) -> DType:
+    """What a tensor of these Python numbers is: bool, int64, the default float or complex."""
+    return dtypes.result_type([(None, 0, number) for number in numbers])
+
+
+def checked_sizes(size: Any) -> tuple[int, ...]:
+    """`size` as a tuple; ShapeError if one of them is negative."""
+    sizes = tuple(size)
+    if any(s < 0 for s in sizes):
+        raise ShapeError(f"a tensor cannot have the negative size in {list(sizes)}")
+    return sizes
+
+
+def filled(m: Any, size: Any, value: Any, dtype: DType) -> Any:
+    """An array of one value; numbers that the integers of `dtype` cannot hold wrap."""
+    return m.full(checked_sizes(size), m.asarray(value).astype(dtype.numpy), dtype.numpy)
+
+
+def onnx_filled(g: Any, size: Any, value: Any) -> Any:
+    """A tensor of one value; sizes may be traced."""
+    return g.op("Expand", onnx_number(g, value, g.out.dtype), onnx_shape(g, size))
+
+
+def onnx_filled_like(g: Any, self: Any, value: Any) -> Any:
+    """A tensor of one value with the sizes of `self`, whatever they are when the model runs."""
+    return g.op("Expand", onnx_number(g, value, g.out.dtype), g.op("Shape", self))
+
+
+def _new_type(size: Any, dtype: Any, device: Any) -> TensorType:
+    return TensorType(dtype or dtypes.DEFAULT, checked_sizes(size), None, device or "cpu")
+
+
+def _like_type(self: TensorType, dtype: Any, device: Any, memory_format: Any) -> TensorType:
+    return TensorType(dtype or self.dtype, self.shape, None, device or self.device)
+
+
+def _size_samples() -> Any:
+    yield sample([2, 3])
+    yield sample([], note="0-d")
+    yield sample([0, 3], note="empty")
+    yield sample([4], dtype=dtypes.int64, note="integer")
+    yield sample([4], dtype=dtypes.float16, note="half")
+    yield sample([4], dtype=dtypes.bool_, note="bool")
+
+
+def _like_samples() -> Any:
+    yield sample(make(2, 3))
+    yield sample(make(), note="0-d")
+    yield sample(make(0, 3), note="empty")
+    yield sample(make(3, dtype="int64"), note="integer")
+    yield sample(make(3, dtype="float16"), note="half")
+    yield sample(make(3, dtype="bool"), note="bool")
+    yield sample(make(3), dtype=dtypes.int32, note="another dtype")
+
+
+# -- one value ---------------------------------------------------------------------------------------------------
+
+
+@array("aten::zeros(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+       namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
+       onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
+def zeros(m: Any, size: Any, dtype: Any, device: Any) -> Any:
+    return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
+
+
+@array("aten::ones(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+       namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
+       onnx=lambda g, size, dtype, device: onnx_filled(g, size, 1))  # fmt: skip
+def ones(m: Any, size: Any, dtype: Any, device: Any) -> Any:
+    return m.ones(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
+
+
+@array("aten::empty(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+       namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
+       onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
+def empty(m: Any, size: Any, dtype: Any, device: Any) -> Any:
+    return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)  # zeros, so that every run is the same
+
+
+@array("aten::full(int[] size, Scalar fill_value, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+       namespaces=("jit",), grad=NOTHING, onnx=lambda g, size, fill_value, dtype, device: onnx_filled(g, size, fill_value))  # fmt: skip
+def full(m: Any, size: Any, fill_value: Any, dtype: Any, device: Any) -> Any:
+    return filled(m, size, fill_value, dtype or dtype_of_numbers(fill_value))
+
+
+@full.type
+def _(size: Any, fill_value: Any, dtype: Any, device: Any) -> TensorType:
+    return TensorType(dtype or dtype_of_numbers(fill_value), checked_sizes(size), None, device or "cpu")
+
+
+@full.samples
+def _() -> Any:
+    yield sample([2, 3], 1.5)
+    yield sample([2], 3, note="integer")
+    yield sample([2], True, note="bool")
+    yield sample([], -1.5, note="0-d")
+    yield sample([0, 2], 1.5, note="empty")
+    yield sample([2], 1.7, dtype=dtypes.int32, note="toward zero")
+    yield sample([2], float("inf"), dtype=dtypes.float16, note="half")
+
+
+@array("aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) -> Tensor",
+       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
+       onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
+def zeros_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    return m.zeros(self.shape, dtype.numpy if dtype else self.dtype)
+
+
+@array("aten::ones_like(Tensor self, *, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) -> Tensor",
+       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
+       onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 1))  # fmt: skip
+def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    return m.ones(self.shape, dtype.numpy if dtype else self.dtype)
+
+
+@array("aten::empty_like(Tensor self, *, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) -> Tensor",
+       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
+       onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
+def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    return m.zeros(self.shape, dtype.numpy if dtype else self.dtype)
+
+
+@array("aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Device? device=None, "
+       "MemoryFormat? memory_format=None) -> Tensor", namespaces=("jit",), grad=FLAT,
+       onnx=lambda g, self, fill_value, dtype, device, memory_format: onnx_filled_like(g, self, fill_value))  # fmt: skip
+def full_like(m: Any, self: Any, fill_value: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    return m.full(self.shape, m.asarray(fill_value).astype(dtype.numpy if dtype else self.dtype))
+
+
+@full_like.type
+def _(self: TensorType, fill_value: Any, dtype: Any, device: Any, memory_format: Any) -> TensorType:
+    return _like_type(self, dtype, device, memory_format)
+
+
+@full_like.samples
+def _() -> Any:
+    yield sample(make(2, 3), 1.5)
+    yield sample(make(), 2, note="0-d")
+    yield sample(make(0, 3), 1.5, note="empty")
+    yield sample(make(3, dtype="int64"), 1.5, note="toward zero")
+    yield sample(make(3, dtype="float16"), 0.1, note="half")
+    yield sample(make(3), True, dtype=dtypes.bool_, note="bool")
+
+
+@array("aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+       namespaces=("jit",), grad=NOTHING, onnx=lambda g, s, dtype, device: onnx_number(g, s, g.out.dtype))  # fmt: skip
+def scalar_tensor(m: Any, s: Any, dtype: Any, device: Any) -> Any:
+    return m.asarray(s).astype((dtype or dtypes.DEFAULT).numpy)
+
+
+@scalar_tensor.type
+def _(s: Any, dtype: Any, device: Any) -> TensorType:
+    return TensorType(dtype or dtypes.DEFAULT, (), None, device or "cpu")
+
+
+@scalar_tensor.samples
+def _() -> Any:
+    yield sample(1.5)
+    yield sample(3, note="a float by default")
+    yield sample(3, dtype=dtypes.int64, note="integer")
+    yield sample(True, dtype=dtypes.bool_, note="bool")
+
+
+# -- ranges ------------------------------------------------------------------------------------------------------
+
+
+def range_length(start: Any, end: Any, step: Any) -> int:
+    """How many numbers start, start + step, ... lie before `end`."""
+    if step == 0:
+        raise UsageError("arange: step must not be zero")
+    if not all(map(math.isfinite, (start, end, step))):
+        raise UsageError(f"arange: the range from {start} to {end} in steps of {step} is not finite")
+    if (end - start) * step < 0:
+        raise UsageError(f"arange: {end} cannot be reached from {start} in steps of {step}")
+    if all(isinstance(number, int) for number in (start, end, step)):
+        return -((start - end) // step)
+    return math.ceil((end - start) / step)
+
+
+@array("aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+       namespaces=("jit",), grad=NOTHING)  # fmt: skip
+def arange(m: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
+    count = m.arange(range_length(start, end, step))
+    values = count * step + start if step != 1 or start != 0 else count
+    return values.astype((dtype or dtype_of_numbers(start, end, step)).numpy)
+
+
+@arange.type
+def _(start: Any, end: Any, step: Any, dtype: Any, device: Any) -> TensorType:
+    element = dtype or dtype_of_numbers(start, end, step)
+    return TensorType(element, (range_length(start, end, step),), None, device or "cpu")
+
+
+@arange.onnx
+def _(g: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
+    whole = dtype_of_numbers(start, end, step).is_integral
+    if whole:
+        counted = g.op("Range", *(onnx_number(g, number, dtypes.int64) for number in (start, end, step)))
+        return g.cast(counted, g.out.dtype)
+    if any(hasattr(number, "ndim") for number in (start, end, step)):
+        numbers = (onnx_number(g, number, dtypes.float64) for number in (start, end, step))
+        return g.cast(g.op("Range", *numbers), g.out.dtype)
+    return g.constant(start + np.arange(range_length(start, end, step)) * step, dtype=g.out.dtype)
+
+
+@arange.samples
+def _() -> Any:
+    yield sample(0, 5)
+    yield sample(2, -7, -2, note="down")
+    yield sample(0, 1, 0.1, note="fractions")
+    yield sample(1.0, 4.0, dtype=dtypes.float64)
+    yield sample(3, 3, note="empty")
+    yield sample(0, 4, 1.5, dtype=dtypes.int32, note="toward zero")
+    yield sample(0, 5, dtype=dtypes.float16, note="half")
+
+
+@composite("aten::arange(Scalar end, *, ScalarType? dtype=None, Device? device=None) -> Tensor", namespaces=("jit",))
+def arange_end(F: Any, end: Any, dtype: Any, device: Any) -> Any:
+    return F.arange(0, end, 1, dtype=dtype, device=device)
+
+
+@arange_end.samples
+def _() -> Any:
+    yield sample(5)
+    yield sample(2.5)
+    yield sample(0, note="empty")
+    yield sample(3, dtype=dtypes.float32)
+
+
+@array("aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+       namespaces=("jit",), grad=NOTHING)  # fmt: skip
+def linspace(m: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) -> Any:
+    return evenly_spaced(start, end, steps).astype((dtype or linspace_dtype(start, end)).numpy)
+
+
+def evenly_spaced(start: Any, end: Any, steps: int) -> Any:
+    """`steps` numbers counted up from `start` in the first half and down from `end` in the second, so both are hit."""
+    if steps < 0:
+        raise UsageError(f"linspace: steps must not be negative, got {steps}")
+    index = np.arange(steps)
+    gap = (end - start) / max(steps - 1, 1)
+    return np.where(index < (steps + 1) // 2, start + gap * index, end - gap * (steps - 1 - index))
+
+
+def linspace_dtype(start: Any, end: Any) -> DType:
+    """The default float, or its complex counterpart."""
+    return dtypes.float_of(dtype_of_numbers(start, end))
+
+
+@linspace.type
+def _(start: Any, end: Any, steps: int, dtype: Any, device: Any) -> TensorType:
+    return TensorType(dtype or linspace_dtype(start, end), checked_sizes((steps,)), None, device or "cpu")
+
+
+@linspace.onnx
+def _(g: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) -> Any:
+    if any(hasattr(number, "ndim") for number in (start, end, steps)):
+        return _onnx_linspace(g, *(onnx_number(g, number, dtypes.float64) for number in (start, end, steps)))
+    return g.constant(evenly_spaced(start, end, steps), dtype=g.out.dtype)
+
+
+def _onnx_linspace(g: Any, start: Any, end: Any, steps: Any) -> Any:
+    one = g.constant(1.0, dtype=dtypes.float64)
+    index = g.op("Range", g.constant(0.0, dtype=dtypes.float64), steps, one)
+    gap = g.op("Div", g.op("Sub", end, start), g.op("Max", g.op("Sub", steps, one), one))
+    return g.cast(g.op("Add", start, g.op("Mul", gap, index)), g.out.dtype)
+
+
+@linspace.samples
+def _() -> Any:
+    yield sample(0, 1, 5)
+    yield sample(-1.5, 2.5, 4, dtype=dtypes.float64)
+    yield sample(3, 7, 1, note="one")
+    yield sample(3, 7, 0, note="empty")
+    yield sample(0, 10, 4, dtype=dtypes.int64, note="toward zero")
+
+
+@array("aten::eye.m(int n, int m, *, ScalarType? dtype=None, Device? device=None) -> Tensor", namespaces=("jit",), grad=NOTHING)
+def eye(math: Any, n: int, m: int, dtype: Any, device: Any) -> Any:
+    rows, columns = checked_sizes((n, m))
+    return math.eye(rows, columns, dtype=(dtype or dtypes.DEFAULT).numpy)
+
+
+@eye.type
+def _(n: int, m: int, dtype: Any, device: Any) -> TensorType:
+    return _new_type((n, m), dtype, device)
+
+
+@eye.onnx
+def _(g: Any, n: int, m: int, dtype: Any, device: Any) -> Any:
+    zeros_int = g.op("Expand", g.constant(0, dtype=dtypes.int32), onnx_shape(g, (n, m)))
+    return g.cast(g.op("EyeLike", zeros_int), g.out.dtype)
+
+
+@eye.samples
+def _() -> Any:
+    yield sample(2, 3)
+    yield sample(3, 2, dtype=dtypes.int64)
+    yield sample(0, 2, note="empty")
+    yield sample(2, 2, dtype=dtypes.bool_, note="bool")
+
+
+@composite("aten::eye(int n, *, ScalarType? dtype=None, Device? device=None) -> Tensor", namespaces=("jit",))
+def eye_square(F: Any, n: int, dtype: Any, device: Any) -> Any:
+    return F.eye(n, n, dtype=dtype, device=device)
+
+
+@eye_square.samples
+def _() -> Any:
+    yield sample(3)
+    yield sample(0, note="empty")
+
+
+# -- made like another tensor ------------------------------------------------------------------------------------
+
+
+def _new_samples() -> Any:
+    yield sample(make(2), [2, 3], grad=False)
+    yield sample(make(2, dtype="int64"), [4], note="integer", grad=False)
+    yield sample(make(2), [], dtype=dtypes.float64, note="0-d", grad=False)
+
+
+@composite("aten::new_zeros(Tensor self, int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+           namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
+def new_zeros(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
+    return F.zeros(size, dtype=dtype or self.dtype, device=device or self.device)
+
+
+@composite("aten::new_ones(Tensor self, int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+           namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
+def new_ones(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
+    return F.ones(size, dtype=dtype or self.dtype, device=device or self.device)
+
+
+@composite("aten::new_empty(Tensor self, int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+           namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
+def new_empty(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
+    return F.empty(size, dtype=dtype or self.dtype, device=device or self.device)
+
+
+@composite("aten::new_full(Tensor self, int[] size, Scalar fill_value, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+           namespaces=("Tensor",))  # fmt: skip
+def new_full(F: Any, self: Any, size: Any, fill_value: Any, dtype: Any, device: Any) -> Any:
+    return F.full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device)
+
+
+@new_full.samples
+def _() -> Any:
+    yield sample(make(2), [2, 3], 1.5, grad=False)
+    yield sample(make(2, dtype="int64"), [4], 2.5, note="toward zero", grad=False)
