@@ -1,0 +1,366 @@
+"""The elementary functions as expressions of the math namespace: no branches, no calls, any vector width.
+
+Each is written once for float32 and float64, over a `Format` that holds the numbers of the type. The methods are the
+classical ones (argument reduction, a short polynomial, exact reconstruction); `benchmarks/derive_polynomials.py`
+derives the coefficients and `benchmarks/check_ulp.py` measures the errors over every float32. All of them are exact
+on NaN, infinities, signed zeros, and keep denormals.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jit.ir.dtypes import DType, float32, float64, int32, int64
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating type and the constants of the formulas in it."""
+
+    integer: DType
+    """The integer type of the same width."""
+    mantissa: int
+    """Bits of the fraction."""
+    bias: int
+    """Of the exponent."""
+    ln2: tuple[float, float]
+    """log(2) as two numbers; the first is short, so that its product with an exponent is exact."""
+    exp_range: tuple[float, float]
+    """Beyond it exp(x) is 0 or infinite."""
+    expm1_low: float
+    """Below it expm1(x) is -1, and tanh(x / 2) too."""
+    exp: tuple[float, ...]
+    """exp(r) = 1 + r + r**2 * P(r) for |r| <= log(2) / 2."""
+    log: tuple[float, ...]
+    """log((1 + s) / (1 - s)) = 2 * s + s * z * P(z), z = s**2, for arguments in [sqrt(1/2), sqrt(2)]."""
+    sin: tuple[float, ...]
+    """sin(r) = r + r * z * P(z), z = r**2, for |r| <= pi / 4."""
+    cos: tuple[float, ...]
+    """cos(r) = 1 - z / 2 + z**2 * P(z), z = r**2, for |r| <= pi / 4."""
+
+    @property
+    def magic(self) -> float:
+        """Adding it to a number of moderate size rounds that to an integer, left in the low bits of the sum."""
+        return 1.5 * 2.0**self.mantissa
+
+    @property
+    def min_normal(self) -> float:
+        """The least number that is not denormal."""
+        return 2.0 ** (1 - self.bias)
+
+    def bits(self, value: float) -> int:
+        """The pattern of `value` as an integer."""
+        code = "<f" if self.integer is int32 else "<d"
+        return int.from_bytes(struct.pack(code, value), "little", signed=True)
+
+
+# fmt: off
+SINGLE = Format(
+    integer=int32, mantissa=23, bias=127,
+    ln2=(0.693115234375, 3.194618329871446e-05), exp_range=(-104.0, 89.0), expm1_low=-20.0,
+    exp=(0.5000000071391135, 0.16666531491040365, 0.04166625641996049, 0.008367708247756298, 0.0013947926309871854),
+    log=(0.6666677639388215, 0.3997753919086681, 0.2987180979037302),
+    sin=(-0.16666654943004713, 0.008332177977507833, -0.00019517266324260295),
+    cos=(0.041666646880790574, -0.001388736798646815, 2.4438486660940058e-05),
+)
+DOUBLE = Format(
+    integer=int64, mantissa=52, bias=1023,
+    ln2=(0.6931471806019545, -4.2009150726810846e-11), exp_range=(-746.0, 710.0), expm1_low=-40.0,
+    exp=(0.5000000000000003, 0.16666666666666685, 0.04166666666658658, 0.008333333333315226, 0.0013888888929878883,
+         0.00019841269902200987, 2.4801506386741325e-05, 2.755722837727308e-06, 2.7625800990889297e-07,
+         2.5114407664417653e-08),
+    log=(0.6666666666666734, 0.3999999999941454, 0.2857142874243274, 0.22222198567290743, 0.18183564688034504,
+         0.1531404004346576, 0.14796066110643274),
+    sin=(-0.16666666666666632, 0.008333333333322427, -0.0001984126982981682, 2.7557313694589935e-06,
+         -2.505075848352646e-08, 1.589681483445783e-10),
+    cos=(0.0416666666666666, -0.0013888888888874244, 2.4801587289546965e-05, -2.755731436898658e-07,
+         2.087572532330698e-09, -1.1359745202461308e-11),
+)
+ERF_CENTRE = (0.128379166494721, -0.3761263228551596, 0.11283672545738876, -0.026858104365132796, 0.0051977974309385866,
+              -0.0008105968429949176, 8.215437899302351e-05)
+ERF_TAIL = (-0.0001533862706197947, 1.1293970862155758, 0.6336272606883898, 0.1079057770210661, -0.024812854122899443,
+            0.00401342693056125, -0.0003847950611942157, 1.2331655493242826e-05, 6.626882989619396e-07)
+# fmt: on
+
+FORMATS = {float32: SINGLE, float64: DOUBLE}
+
+# -- building blocks ---------------------------------------------------------------------------------------------
+
+
+def horner(m: Any, coefficients: Sequence[float], x: Any) -> Any:
+    """A polynomial, lowest coefficient first."""
+    value = m.fma(x, coefficients[-1], coefficients[-2])
+    for coefficient in reversed(coefficients[:-2]):
+        value = m.fma(value, x, coefficient)
+    return value
+
+
+def clamped(m: Any, x: Any, low: float, high: float) -> Any:
+    """x within constant bounds; NaN stays NaN."""
+    raised = m.where(x < low, low, x)
+    return m.where(raised > high, high, raised)
+
+
+def power_of_two(m: Any, f: Format, k: Any, like: Any) -> Any:
+    """2.0**k for an integer k within the exponents of normal numbers."""
+    return m.from_bits((k + f.bias) << f.mantissa, like.dtype)
+
+
+def small_power_of_two(m: Any, f: Format, k: Any, like: Any) -> Any:
+    """2.0**-k, or 0 where that would be denormal."""
+    return power_of_two(m, f, m.maximum(-k, -f.bias), like)
+
+
+def scaled(m: Any, f: Format, y: Any, k: Any) -> Any:
+    """y * 2**k in two steps, so that overflow and denormal results round once."""
+    half = k >> 1
+    return y * power_of_two(m, f, half, y) * power_of_two(m, f, k - half, y)
+
+
+def split_exp(m: Any, f: Format, x: Any) -> tuple[Any, Any, Any]:
+    """(k, r, c) with exp(x) = 2**k * exp(r + c): k an integer, |r| <= log(2) / 2, c the rounding error of r."""
+    shifted = m.fma(x, 1 / math.log(2), f.magic)
+    n = shifted - f.magic
+    high = m.fma(n, -f.ln2[0], x)
+    low = n * f.ln2[1]
+    r = high - low
+    return m.bits(shifted) - f.bits(f.magic), r, (high - r) - low
+
+
+def log_of_parts(m: Any, f: Format, exponent: Any, fraction: Any) -> Any:
+    """log(2**exponent * (1 + fraction)) = exponent * log(2) + fraction - (fraction**2 / 2 - s * (... + z * P(z)))."""
+    s = fraction / (fraction + 2)
+    z = s * s
+    half_square = fraction * fraction * 0.5
+    curve = s * (half_square + z * horner(m, f.log, z))
+    return exponent * f.ln2[0] - ((half_square - m.fma(exponent, f.ln2[1], curve)) - fraction)
+
+
+def split_log(m: Any, f: Format, x: Any) -> tuple[Any, Any]:
+    """(k, y) with x = 2**k * y, k an integer, y in [sqrt(1/2), sqrt(2)), for a positive normal x."""
+    bits = m.bits(x)
+    k = (bits - f.bits(math.sqrt(0.5))) >> f.mantissa
+    return k, m.from_bits(bits - (k << f.mantissa), x.dtype)
+
+
+# -- exponential and logarithm -----------------------------------------------------------------------------------
+
+
+def exp(m: Any, x: Any) -> Any:
+    """e**x."""
+    f = FORMATS[x.dtype]
+    k, high, _ = exp_parts(m, f, clamped(m, x, *f.exp_range))
+    return scaled(m, f, high, k)
+
+
+def exp_parts(m: Any, f: Format, x: Any) -> tuple[Any, Any, Any]:
+    """(k, high, low) with exp(x) = 2**k * (high + low), low being what rounding high lost."""
+    k, r, c = split_exp(m, f, x)
+    y = m.fma(r * r, horner(m, f.exp, r), c) + r
+    high = 1 + y
+    return k, high, y - (high - 1)
+
+
+def expm1(m: Any, x: Any) -> Any:
+    """e**x - 1."""
+    f = FORMATS[x.dtype]
+    k, high, _ = expm1_parts(m, f, clamped(m, x, f.expm1_low, f.exp_range[1]))
+    return m.where(x == 0, x, scaled(m, f, high, k))
+
+
+def expm1_parts(m: Any, f: Format, x: Any) -> tuple[Any, Any, Any]:
+    """(k, high, low) with expm1(x) = 2**k * (high + low).
+
+    That is (1 - 2**-k) + expm1(r), in which the two large parts are added without error.
+    """
+    k, r, c = split_exp(m, f, x)
+    one = 1 - small_power_of_two(m, f, k, x)
+    total = one + r
+    rest = ((one - total) + r) + m.fma(r * r, horner(m, f.exp, r), c)
+    high = total + rest
+    return k, high, rest - (high - total)
+
+
+def log(m: Any, x: Any) -> Any:
+    """The natural logarithm; NaN below 0, -inf at 0."""
+    f = FORMATS[x.dtype]
+    denormal = x < f.min_normal
+    k, y = split_log(m, f, m.where(denormal, x * 2.0**f.mantissa, x))
+    k = m.where(denormal, k - f.mantissa, k)
+    value = log_of_parts(m, f, m.cast(k, x.dtype), y - 1)
+    return _outside_of_log(m, x, value, x)
+
+
+def log1p(m: Any, x: Any) -> Any:
+    """log(1 + x): what rounding 1 + x loses is added to the fraction."""
+    f = FORMATS[x.dtype]
+    u = 1 + x
+    k, y = split_log(m, f, u)
+    lost = m.where(x > 1, 1 - (u - x), x - (u - 1))
+    value = log_of_parts(m, f, m.cast(k, x.dtype), (y - 1) + lost * small_power_of_two(m, f, k, x))
+    return m.where(x == 0, x, _outside_of_log(m, u, value, x))
+
+
+def _outside_of_log(m: Any, u: Any, value: Any, x: Any) -> Any:
+    outside = m.where(u == 0, -math.inf, m.where(u == math.inf, u, math.nan))
+    return m.where(m.isnan(x), x, m.where((u > 0) & (u < math.inf), value, outside))
+
+
+# -- functions of the exponential --------------------------------------------------------------------------------
+
+
+def sigmoid(m: Any, x: Any) -> Any:
+    """1 / (1 + exp(-x)) through e = exp(-|x|), which never overflows: 1 / (1 + e), or e / (1 + e) for negative x."""
+    f = FORMATS[x.dtype]
+    k, high, low = exp_parts(m, f, clamped(m, -m.abs(x), *f.exp_range))
+    e, e_low = scaled(m, f, high, k), scaled(m, f, low, k)
+    below = 1 + e
+    below_low = (e - (below - 1)) + e_low
+    negative = m.signbit(x)
+    return quotient(m, m.where(negative, e, 1), m.where(negative, e_low, 0), below, below_low)
+
+
+def tanh(m: Any, x: Any) -> Any:
+    """-e / (2 + e) with e = expm1(-2 |x|), and the sign of x."""
+    f = FORMATS[x.dtype]
+    k, high, low = expm1_parts(m, f, clamped(m, m.abs(x) * -2, f.expm1_low, 0))
+    unit = power_of_two(m, f, k, x)
+    e, e_low = high * unit, low * unit
+    below = 2 + e
+    below_low = (e - (below - 2)) + e_low
+    return m.copysign(quotient(m, e, e_low, below, below_low), x)
+
+
+def quotient(m: Any, a: Any, a_low: Any, b: Any, b_low: Any) -> Any:
+    """(a + a_low) / (b + b_low): a first quotient, corrected by its remainder."""
+    inverse = 1 / b
+    first = a * inverse
+    remainder = m.fma(-first, b, a) + (a_low - first * b_low)
+    return m.fma(remainder, inverse, first)
+
+
+def erf(m: Any, x: Any) -> Any:
+    """x + x * P(x**2) near 0, 1 - exp(-Q(|x|)) elsewhere; float64 asks the C library."""
+    if x.dtype is float64:
+        return m.libm("erf", x)
+    size = m.abs(x)
+    centre = m.fma(x, horner(m, ERF_CENTRE, x * x), x)
+    tail = 1 - exp(m, -horner(m, ERF_TAIL, clamped(m, size, 0, 4)))
+    return m.where(size < 0.92, centre, m.copysign(tail, x))
+
+
+# -- circular functions ------------------------------------------------------------------------------------------
+
+HALF_PI_SINGLE = (1.5707963267341256, 6.077100506506192e-11)
+"""Products with integers below 2**20 are exact in float64, the last one apart."""
+HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
+MODERATE = 2.0**20
+"""Beyond it the argument is reduced by the C library."""
+
+
+def sin(m: Any, x: Any) -> Any:
+    """The sine."""
+    return m.where(x == 0, x, _circular(m, x, "sin", 0))
+
+
+def cos(m: Any, x: Any) -> Any:
+    """The cosine: the sine a quarter of a turn later."""
+    return _circular(m, x, "cos", 1)
+
+
+def _circular(m: Any, x: Any, name: str, quarter: int) -> Any:
+    f = FORMATS[x.dtype]
+    turns, r, tail = _reduced_single(m, x) if x.dtype is float32 else _reduced_double(m, x)
+    turns = turns + quarter
+    z = r * r
+    sine = m.fma(r * z, horner(m, f.sin, z), tail) + r
+    half = 1 - z * 0.5
+    lost = (1 - half) - z * 0.5
+    cosine = half + (lost + m.fma(z * z, horner(m, f.cos, z), -(r * tail)))
+    value = m.where((turns & 1) == 0, sine, cosine)
+    sign = (turns & 2) << (f.integer.itemsize * 8 - 2)
+    value = m.from_bits(m.bits(value) ^ sign, x.dtype)
+    return m.rare(m.abs(x) > MODERATE, value, lambda: m.libm(name, x))
+
+
+def _reduced_single(m: Any, x: Any) -> tuple[Any, Any, Any]:
+    """(n, r, tail) with x = n * pi / 2 + r + tail, |r| <= pi / 4, computed in float64."""
+    wide = m.cast(x, float64)
+    shifted = m.fma(wide, 2 / math.pi, DOUBLE.magic)
+    n = shifted - DOUBLE.magic
+    whole = m.fma(n, -HALF_PI_SINGLE[1], m.fma(n, -HALF_PI_SINGLE[0], wide))
+    r = m.cast(whole, float32)
+    return m.cast(m.bits(shifted), int32), r, m.cast(whole - m.cast(r, float64), float32)
+
+
+def _reduced_double(m: Any, x: Any) -> tuple[Any, Any, Any]:
+    """(n, r, tail) with x = n * pi / 2 + r + tail: pi / 2 has 119 bits, and the last rounding is kept as the tail."""
+    shifted = m.fma(x, 2 / math.pi, DOUBLE.magic)
+    n = shifted - DOUBLE.magic
+    first = m.fma(n, -HALF_PI[0], x)
+    second = m.fma(n, -HALF_PI[1], first)
+    lost = m.fma(n, -HALF_PI[1], first - second)
+    rest = m.fma(n, HALF_PI[2], -lost)
+    r = second - rest
+    return m.bits(shifted), r, (second - r) - rest
+
+
+# -- powers ------------------------------------------------------------------------------------------------------
+
+
+def power(m: Any, x: Any, y: Any) -> Any:
+    """x**y as C's pow. float32 computes exp(y * log|x|) in float64, so that the result is right or nearly so."""
+    if x.dtype is float64:
+        return m.libm("pow", x, y)
+    wide, exponent = m.cast(x, float64), m.cast(y, float64)
+    size = m.abs(wide)
+    value = exp(m, exponent * log(m, size))
+    is_one = (exponent == 0) | (wide == 1) | ((size == 1) & m.isinf(exponent))
+    value = m.where(is_one, 1, value)
+    whole = m.trunc(exponent) == exponent
+    odd = whole & (m.trunc(exponent * 0.5) != exponent * 0.5)
+    value = m.where(odd & m.signbit(wide), -value, value)
+    value = m.where((wide < 0) & ~whole & (size < math.inf), math.nan, value)
+    return m.cast(value, x.dtype)
+
+
+def exp2(m: Any, x: Any) -> Any:
+    """2**x, for float32 through float64."""
+    return _through_double(m, "exp2", x, lambda wide: exp(m, wide * math.log(2)))
+
+
+def log2(m: Any, x: Any) -> Any:
+    """The logarithm to base 2, for float32 through float64."""
+    return _through_double(m, "log2", x, lambda wide: log(m, wide) * (1 / math.log(2)))
+
+
+def log10(m: Any, x: Any) -> Any:
+    """The logarithm to base 10, for float32 through float64."""
+    return _through_double(m, "log10", x, lambda wide: log(m, wide) * (1 / math.log(10)))
+
+
+def _through_double(m: Any, name: str, x: Any, formula: Callable[[Any], Any]) -> Any:
+    if x.dtype is float64:
+        return m.libm(name, x)
+    return m.cast(formula(m.cast(x, float64)), x.dtype)
+
+
+def rsqrt(m: Any, x: Any) -> Any:
+    """1 / sqrt(x)."""
+    return 1 / m.sqrt(x)
+
+
+def reciprocal(m: Any, x: Any) -> Any:
+    """1 / x."""
+    return 1 / x
+
+
+FORMULAS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (exp, expm1, exp2, log, log1p, log2, log10, sigmoid, tanh, erf, sin, cos, rsqrt, reciprocal)
+}
+"""What the math namespace offers by these names, for floating operands."""

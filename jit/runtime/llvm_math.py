@@ -1,0 +1,649 @@
+"""The math namespace over LLVM values: what the lowering of a nest hands to an op's `compute` body as `m`.
+
+It offers the names of `numpy_math`, and `Value` overloads the operators, so that one body serves eager mode and
+kernels. Results are numpy's bit for bit in arithmetic, comparisons, casts and selections: no fast-math flags, no
+contraction. Elementary functions come from `elementary`; the rest are calls of the C library, lane by lane.
+
+Python numbers take the dtype of the value they meet. 16-bit floats live in float32 registers and every operation on
+them rounds its result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from jit.ir.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from jit.ir.errors import CompileError
+
+from . import elementary, halves
+from .llvm_build import Builder, Register, float_literal, mangled
+from .target import Target
+
+DIVISION_BY_ZERO = 1
+NEGATIVE_POWER = 2
+"""What a kernel returns: 0, or a sum of these."""
+
+ELEMENT = {
+    bool_: "i1", uint8: "i8", int8: "i8", int16: "i16", int32: "i32", int64: "i64",
+    float16: "float", bfloat16: "float", float32: "float", float64: "double",
+}  # fmt: skip
+"""The LLVM type of a value in a register."""
+
+LIBM = {
+    "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "erfc": "erfc", "cbrt": "cbrt",
+    "arctan2": "atan2", "hypot": "hypot",
+}  # fmt: skip
+"""Functions for which the C library's float64 version is called: numpy's name and C's."""
+
+PREFIX = "libm_"
+"""Before the names of C functions in LLVM IR, so that LLVM does not take them for ones it may replace."""
+
+
+class UnsupportedMath(CompileError, AttributeError):
+    """A body asks for a function that kernels do not have."""
+
+
+def _operator(function: str) -> Callable[[Value, Any], Value]:
+    """`a <op> b` as a call of a function of the namespace."""
+    return lambda a, b: getattr(a.math, function)(a, b)
+
+
+def _reflected(function: str) -> Callable[[Value, Any], Value]:
+    """The same for `b <op> a` where b is a number."""
+    return lambda a, b: getattr(a.math, function)(b, a)
+
+
+class Value:
+    """One lane-wise value of a body: an LLVM register and the dtype it stands for."""
+
+    __slots__ = ("dtype", "math", "register")
+    __array_ufunc__ = None  # numpy scalars on the left defer to the reflected operators below
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, math: LLVMMath, dtype: DType, register: Register) -> None:
+        self.math = math
+        self.dtype = dtype
+        self.register = register
+
+    def __bool__(self) -> bool:
+        raise CompileError("a kernel's body cannot branch on a value; select with m.where(condition, a, b)")
+
+    def __repr__(self) -> str:
+        return f"Value({self.dtype.name}, {self.register})"
+
+    def __neg__(self) -> Value:
+        return self.math.negative(self)
+
+    def __pos__(self) -> Value:
+        return self
+
+    def __abs__(self) -> Value:
+        return self.math.abs(self)
+
+    def __invert__(self) -> Value:
+        return self.math.invert(self)
+
+    # fmt: off
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _operator("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _operator("divide"), _reflected("divide")
+    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _reflected("floor_divide")
+    __mod__, __rmod__ = _operator("remainder"), _reflected("remainder")
+    __pow__, __rpow__ = _operator("power"), _reflected("power")
+    __and__, __rand__ = _operator("bitwise_and"), _reflected("bitwise_and")
+    __or__, __ror__ = _operator("bitwise_or"), _reflected("bitwise_or")
+    __xor__, __rxor__ = _operator("bitwise_xor"), _reflected("bitwise_xor")
+    __lshift__, __rlshift__ = _operator("left_shift"), _reflected("left_shift")
+    __rshift__, __rrshift__ = _operator("right_shift"), _reflected("right_shift")
+    __lt__, __gt__ = _operator("less"), _operator("greater")
+    __le__, __ge__ = _operator("less_equal"), _operator("greater_equal")
+    __eq__ = _operator("equal")  # type: ignore[assignment]
+    __ne__ = _operator("not_equal")  # type: ignore[assignment]
+    # fmt: on
+
+
+class LLVMMath:
+    """The namespace `m` for one kernel under construction."""
+
+    def __init__(self, builder: Builder, target: Target) -> None:
+        self.builder = builder
+        self.target = target
+        self.active: Register | None = None
+        """Which lanes of the innermost loop hold points of the nest; None if all do."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name in elementary.FORMULAS:
+            return partial(self._elementary, name, elementary.FORMULAS[name])
+        if name in LIBM:
+            return partial(self._elementary, name, lambda m, *x: m.libm(LIBM[name], *x))
+        raise UnsupportedMath(f"kernels have no m.{name}; leave the op out of the fusion group")
+
+    # -- literals and types --------------------------------------------------------------------------------------
+
+    def constant(self, number: Any, dtype: DType) -> Value:
+        """A Python or numpy number in every lane, as numpy converts it; integers must fit."""
+        if isinstance(number, np.generic):
+            number = number.item()
+        if isinstance(number, complex) or (isinstance(number, float) and not dtype.is_floating_point):
+            raise CompileError(f"{number!r} meets a value of {dtype.name}: the registry casts operands before the body")
+        return Value(self, dtype, self.builder.splat(ELEMENT[dtype], self._literal(number, dtype)))
+
+    def _literal(self, number: Any, dtype: DType) -> str:
+        if dtype.is_floating_point:
+            with np.errstate(all="ignore"):
+                rounded = float(np.asarray(number, np.float64).astype(dtype.numpy))
+            return float_literal(rounded)
+        if dtype is bool_:
+            return "true" if number else "false"
+        limits = np.iinfo(dtype.numpy)
+        if not limits.min <= number <= limits.max:
+            raise CompileError(f"{number} does not fit {dtype.name}")
+        return str(int(number))
+
+    def _operands(self, *operands: Any) -> list[Value]:
+        """Values of one dtype; numbers take that of the values."""
+        dtypes = [o.dtype for o in operands if isinstance(o, Value)]
+        if not dtypes:
+            raise CompileError(f"no operand of {operands} is a value of the kernel; cast one with m.cast(x, dtype)")
+        if any(d is not dtypes[0] for d in dtypes):
+            names = " and ".join(sorted({d.name for d in dtypes}))
+            raise CompileError(f"a body combines {names}: the registry casts operands before the body")
+        return [o if isinstance(o, Value) else self.constant(o, dtypes[0]) for o in operands]
+
+    def value(self, dtype: DType, register: Register) -> Value:
+        """A register as a value of `dtype`."""
+        return Value(self, dtype, register)
+
+    def _value(self, dtype: DType, register: Register) -> Value:
+        """A result; 16-bit floats are rounded."""
+        if dtype.is_half:
+            register = halves.rounded(self, dtype, register)
+        return Value(self, dtype, register)
+
+    def bits(self, x: Value) -> Value:
+        """A float's pattern as an integer of its width."""
+        integer = elementary.FORMATS[x.dtype].integer
+        return Value(self, integer, self.builder.convert("bitcast", x.register, ELEMENT[integer]))
+
+    def from_bits(self, x: Value, dtype: DType) -> Value:
+        """The float of that pattern."""
+        return Value(self, dtype, self.builder.convert("bitcast", x.register, ELEMENT[dtype]))
+
+    # -- arithmetic ----------------------------------------------------------------------------------------------
+
+    def _arithmetic(self, opcode: str, a: Any, b: Any) -> Value:
+        a, b = self._operands(a, b)
+        if a.dtype is bool_:
+            opcodes = {"add": "or", "mul": "and"}
+            if opcode not in opcodes:
+                raise CompileError("booleans cannot be subtracted; use ^ or m.logical_xor")
+            return Value(self, bool_, self.builder.binary(opcodes[opcode], a.register, b.register))
+        prefix = "f" if a.dtype.is_floating_point else ""
+        return self._value(a.dtype, self.builder.binary(prefix + opcode, a.register, b.register))
+
+    def add(self, a: Any, b: Any) -> Value:
+        """a + b; integers wrap around, booleans or."""
+        return self._arithmetic("add", a, b)
+
+    def subtract(self, a: Any, b: Any) -> Value:
+        """a - b."""
+        return self._arithmetic("sub", a, b)
+
+    def multiply(self, a: Any, b: Any) -> Value:
+        """a * b; booleans and."""
+        return self._arithmetic("mul", a, b)
+
+    def divide(self, a: Any, b: Any) -> Value:
+        """a / b of floats."""
+        a, b = self._operands(a, b)
+        self._require_float("divide", a)
+        return self._value(a.dtype, self.builder.binary("fdiv", a.register, b.register))
+
+    def fma(self, a: Any, b: Any, c: Any) -> Value:
+        """a * b + c, rounded once where the machine has an instruction for it: for our own formulas, not for ops."""
+        a, b, c = self._operands(a, b, c)
+        if not self.target.has_fma:
+            return a * b + c
+        return Value(self, a.dtype, self.builder.intrinsic("fma", a.register.type, a.register, b.register, c.register))
+
+    def negative(self, x: Value) -> Value:
+        """-x; flips the sign of a zero."""
+        if x.dtype.is_floating_point:
+            return Value(self, x.dtype, self.builder.emit(x.register.type, f"fneg {x.register}", x.register))
+        return self.subtract(0, x)
+
+    def abs(self, x: Value) -> Value:
+        """|x|; the least integer stays as it is."""
+        if x.dtype.is_floating_point:
+            return Value(self, x.dtype, self.builder.intrinsic("fabs", x.register.type, x.register))
+        return self.where(x < 0, -x, x) if x.dtype.is_signed else x
+
+    def sign(self, x: Value) -> Value:
+        """-1, 0 or 1; NaN for NaN."""
+        if not x.dtype.is_signed:
+            return self.cast(x != 0, x.dtype)
+        zero = self.where(x == 0, 0, x) if x.dtype.is_floating_point else 0
+        return self.where(x > 0, 1, self.where(x < 0, -1, zero))
+
+    def square(self, x: Value) -> Value:
+        """x * x."""
+        return x * x
+
+    def sqrt(self, x: Any) -> Any:
+        """The square root, correctly rounded."""
+        return self._elementary("sqrt", lambda m, v: m._intrinsic("sqrt", v), x)
+
+    def copysign(self, x: Any, sign: Any) -> Value:
+        """|x| with the sign of `sign`."""
+        x, sign = self._operands(x, sign)
+        return Value(self, x.dtype, self.builder.intrinsic("copysign", x.register.type, x.register, sign.register))
+
+    def _intrinsic(self, name: str, x: Value) -> Value:
+        return self._value(x.dtype, self.builder.intrinsic(name, x.register.type, x.register))
+
+    def _require_float(self, name: str, x: Value) -> None:
+        if not x.dtype.is_floating_point:
+            raise CompileError(f"m.{name} takes floats, not {x.dtype.name}: cast operands before the body")
+
+    # -- comparisons and selections ------------------------------------------------------------------------------
+
+    def _compare(self, predicates: tuple[str, str, str], a: Any, b: Any) -> Value:
+        a, b = self._operands(a, b)
+        signed, unsigned, floating = predicates
+        if a.dtype.is_floating_point:
+            predicate = f"fcmp {floating}"
+        else:
+            predicate = f"icmp {signed if a.dtype.is_signed else unsigned}"
+        return Value(self, bool_, self.builder.compare(predicate, a.register, b.register))
+
+    def less(self, a: Any, b: Any) -> Value:
+        """a < b; false if one is NaN."""
+        return self._compare(("slt", "ult", "olt"), a, b)
+
+    def less_equal(self, a: Any, b: Any) -> Value:
+        """a <= b."""
+        return self._compare(("sle", "ule", "ole"), a, b)
+
+    def greater(self, a: Any, b: Any) -> Value:
+        """a > b."""
+        return self._compare(("sgt", "ugt", "ogt"), a, b)
+
+    def greater_equal(self, a: Any, b: Any) -> Value:
+        """a >= b."""
+        return self._compare(("sge", "uge", "oge"), a, b)
+
+    def equal(self, a: Any, b: Any) -> Value:
+        """a == b."""
+        return self._compare(("eq", "eq", "oeq"), a, b)
+
+    def not_equal(self, a: Any, b: Any) -> Value:
+        """a != b; true if one is NaN."""
+        return self._compare(("ne", "ne", "une"), a, b)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Value:
+        """a where the condition holds, else b."""
+        a, b = self._operands(a, b)
+        if not isinstance(condition, Value):
+            return a if condition else b
+        mask = condition if condition.dtype is bool_ else condition != 0
+        return Value(self, a.dtype, self.builder.select(mask.register, a.register, b.register))
+
+    def maximum(self, a: Any, b: Any) -> Value:
+        """The larger; NaN if one is NaN; b if they are equal, so that the second of two zeros decides the sign."""
+        a, b = self._operands(a, b)
+        return self._or_nan(a, self.where(a > b, a, b))
+
+    def minimum(self, a: Any, b: Any) -> Value:
+        """The smaller; NaN if one is NaN; b if they are equal."""
+        a, b = self._operands(a, b)
+        return self._or_nan(a, self.where(a < b, a, b))
+
+    def _or_nan(self, a: Value, chosen: Value) -> Value:
+        """`chosen` is b where a is NaN, because no comparison holds."""
+        return self.where(self.isnan(a), a, chosen) if a.dtype.is_floating_point else chosen
+
+    def clip(self, x: Any, low: Any, high: Any) -> Value:
+        """x within [low, high]; either may be None."""
+        raised = x if low is None else self.maximum(x, low)
+        return raised if high is None else self.minimum(raised, high)
+
+    def isnan(self, x: Value) -> Value:
+        """Whether x is NaN."""
+        return x != x if x.dtype.is_floating_point else self.constant(False, bool_)
+
+    def isinf(self, x: Value) -> Value:
+        """Whether x is infinite."""
+        return self.equal(self.abs(x), math.inf) if x.dtype.is_floating_point else self.constant(False, bool_)
+
+    def isfinite(self, x: Value) -> Value:
+        """Whether x is neither NaN nor infinite."""
+        return self.less(self.abs(x), math.inf) if x.dtype.is_floating_point else self.constant(True, bool_)
+
+    def signbit(self, x: Value) -> Value:
+        """Whether x is negative, -0.0 included."""
+        if x.dtype.is_half:
+            x = Value(self, float32, x.register)
+        return self.less(self.bits(x) if x.dtype.is_floating_point else x, 0)
+
+    # -- bits and truth values -----------------------------------------------------------------------------------
+
+    def _bitwise(self, opcode: str, a: Any, b: Any) -> Value:
+        a, b = self._operands(a, b)
+        if a.dtype.is_floating_point:
+            raise CompileError(f"bitwise operations take integers and booleans, got {a.dtype.name}")
+        return Value(self, a.dtype, self.builder.binary(opcode, a.register, b.register))
+
+    def bitwise_and(self, a: Any, b: Any) -> Value:
+        """a & b."""
+        return self._bitwise("and", a, b)
+
+    def bitwise_or(self, a: Any, b: Any) -> Value:
+        """a | b."""
+        return self._bitwise("or", a, b)
+
+    def bitwise_xor(self, a: Any, b: Any) -> Value:
+        """a ^ b."""
+        return self._bitwise("xor", a, b)
+
+    def invert(self, x: Value) -> Value:
+        """~x; not, for booleans."""
+        return self._bitwise("xor", x, True if x.dtype is bool_ else -1 if x.dtype.is_signed else 255)
+
+    bitwise_not = bitwise_invert = invert
+
+    def left_shift(self, a: Any, b: Any) -> Value:
+        """a << b; 0 if b is not within the bits of a."""
+        if self._is_shift(a, b):
+            return self._bitwise("shl", a, b)
+        a, b = self._operands(a, b)
+        inside, count = self._shift_count(b)
+        return self.where(inside, self._bitwise("shl", a, count), 0)
+
+    def right_shift(self, a: Any, b: Any) -> Value:
+        """a >> b with the sign copied; all sign if b is not within the bits of a."""
+        if self._is_shift(a, b):
+            return self._bitwise("ashr" if a.dtype.is_signed else "lshr", a, b)
+        a, b = self._operands(a, b)
+        inside, count = self._shift_count(b)
+        if not a.dtype.is_signed:
+            return self.where(inside, self._bitwise("lshr", a, count), 0)
+        return self._bitwise("ashr", a, self.where(inside, count, a.dtype.itemsize * 8 - 1))
+
+    def _is_shift(self, a: Any, b: Any) -> bool:
+        """Whether b is a number within the bits of a."""
+        return isinstance(a, Value) and isinstance(b, int) and 0 <= b < a.dtype.itemsize * 8
+
+    def _shift_count(self, b: Value) -> tuple[Value, Value]:
+        """Whether the count is within the bits, and a count that is: LLVM leaves the result of others open."""
+        bits = b.dtype.itemsize * 8
+        inside = (b >= 0) & (b < bits)
+        return inside, self.where(inside, b, 0)
+
+    def logical_not(self, x: Value) -> Value:
+        """Whether x is 0."""
+        return self.invert(self.cast(x, bool_))
+
+    def logical_and(self, a: Any, b: Any) -> Value:
+        """Whether both differ from 0."""
+        return self.bitwise_and(*self._truths(a, b))
+
+    def logical_or(self, a: Any, b: Any) -> Value:
+        """Whether one differs from 0."""
+        return self.bitwise_or(*self._truths(a, b))
+
+    def logical_xor(self, a: Any, b: Any) -> Value:
+        """Whether exactly one differs from 0."""
+        return self.bitwise_xor(*self._truths(a, b))
+
+    def _truths(self, a: Any, b: Any) -> list[Value]:
+        return [self.cast(x, bool_) for x in self._operands(a, b)]
+
+    # -- rounding ------------------------------------------------------------------------------------------------
+
+    def _rounding(self, name: str, x: Value, adjust: Callable[[Value, Value], Value]) -> Value:
+        """A rounding instruction, or `adjust(x, nearest)` where the machine has none. Integers are whole already."""
+        if not x.dtype.is_floating_point:
+            return x
+        if self.target.has_rounding:
+            return self._intrinsic(name, x)
+        wide = Value(self, float32, x.register) if x.dtype.is_half else x
+        whole = self.copysign(adjust(wide, self._nearest(wide)), wide)
+        return Value(self, x.dtype, whole.register)
+
+    def _nearest(self, x: Value) -> Value:
+        """To the nearest whole number, halves to even: adding 2**mantissa leaves no bits for a fraction."""
+        large = 2.0 ** elementary.FORMATS[x.dtype].mantissa
+        size = self.abs(x)
+        nearest = self.copysign(self.subtract(self.add(size, large), large), x)
+        return self.where(size < large, nearest, x)
+
+    def floor(self, x: Value) -> Value:
+        """Down to a whole number."""
+        return self._rounding("floor", x, lambda v, n: self.where(n > v, n - 1, n))
+
+    def ceil(self, x: Value) -> Value:
+        """Up to a whole number."""
+        return self._rounding("ceil", x, lambda v, n: self.where(n < v, n + 1, n))
+
+    def trunc(self, x: Value) -> Value:
+        """Toward zero to a whole number."""
+        return self._rounding("trunc", x, lambda v, n: self.where(self.abs(n) > self.abs(v), self.abs(n) - 1, n))
+
+    def round(self, x: Value) -> Value:
+        """To the nearest whole number, halves to even."""
+        return self._rounding("roundeven", x, lambda v, n: n)
+
+    rint = round
+
+    # -- division with remainder ---------------------------------------------------------------------------------
+
+    def floor_divide(self, a: Any, b: Any) -> Value:
+        """a / b rounded down, as numpy's; integers divided by zero are reported by the kernel, INT_MIN / -1 wraps."""
+        a, b = self._operands(a, b)
+        if a.dtype.is_floating_point:
+            return self._through_single(self._float_floor_divide, a, b)
+        quotient, rest = self._integer_division(a, b)
+        return self.where(self._must_adjust(rest, b), quotient - 1, quotient)
+
+    def remainder(self, a: Any, b: Any) -> Value:
+        """a - b * floor(a / b), with the sign of b."""
+        a, b = self._operands(a, b)
+        if a.dtype.is_floating_point:
+            return self._through_single(self._float_remainder, a, b)
+        _, rest = self._integer_division(a, b)
+        return self.where(self._must_adjust(rest, b), rest + b, rest)
+
+    mod = remainder
+
+    def fmod(self, a: Any, b: Any) -> Value:
+        """The remainder with the sign of a."""
+        a, b = self._operands(a, b)
+        if a.dtype.is_floating_point:
+            return self._through_single(lambda x, y: self.libm("fmod", x, y), a, b)
+        return self._integer_division(a, b)[1]
+
+    def _integer_division(self, a: Value, b: Value) -> tuple[Value, Value]:
+        """Quotient and remainder toward zero. The instruction traps on 0 and on INT_MIN / -1, so it never sees them."""
+        if a.dtype is bool_:
+            raise CompileError("booleans cannot be divided: the registry casts operands before the body")
+        zero = b == 0
+        self.fail_where(zero, DIVISION_BY_ZERO)
+        if not a.dtype.is_signed:
+            safe = self.where(zero, 1, b)
+            quotient = self._bitwise("udiv", a, safe)
+        else:
+            minus = b == -1
+            safe = self.where(zero | minus, 1, b)
+            quotient = self.where(minus, -a, self._bitwise("sdiv", a, safe))
+        rest = a - quotient * self.where(zero, 1, b)
+        return quotient, rest
+
+    def _must_adjust(self, rest: Value, b: Value) -> Value:
+        """Whether rounding toward zero went up: the remainder's sign is not that of the divisor."""
+        if not rest.dtype.is_signed:
+            return self.constant(False, bool_)
+        return (rest != 0) & ((rest ^ b) < 0)
+
+    def _float_remainder(self, a: Value, b: Value) -> Value:
+        rest = self.libm("fmod", a, b)
+        signed = self.where((b < 0) != (rest < 0), rest + b, rest)
+        return self.where(rest == 0, self.copysign(self.constant(0.0, a.dtype), b), signed)
+
+    def _float_floor_divide(self, a: Value, b: Value) -> Value:
+        """numpy's way: subtract the remainder, divide, and round what should be whole."""
+        rest = self.libm("fmod", a, b)
+        quotient = (a - rest) / b
+        adjust = (rest != 0) & ((b < 0) != (rest < 0))
+        quotient = self.where(adjust, quotient - 1, quotient)
+        floor = self.floor(quotient)
+        floor = self.where((quotient - floor) > 0.5, floor + 1, floor)
+        plain = a / b
+        floor = self.where(quotient == 0, self.copysign(self.constant(0.0, a.dtype), plain), floor)
+        return self.where(b == 0, plain, floor)
+
+    # -- powers and elementary functions -------------------------------------------------------------------------
+
+    def power(self, x: Any, y: Any) -> Value:
+        """x**y. A square is x * x; an integer power multiplies and wraps, and reports a negative exponent."""
+        if isinstance(x, Value) and not isinstance(y, Value) and y == 2:
+            return self.square(x)
+        x, y = self._operands(x, y)
+        if x.dtype.is_floating_point:
+            return self._through_single(partial(elementary.power, self), x, y)
+        self.fail_where(y < 0, NEGATIVE_POWER)
+        element = ELEMENT[x.dtype]
+        name = f"power_{element}"
+        self.builder.helpers.setdefault(name, _POWER.replace("TYPE", element))
+        return Value(self, x.dtype, self.builder.each_lane(name, element, x.register, y.register))
+
+    pow = power
+
+    def libm(self, name: str, *operands: Any) -> Value:
+        """A float64 function of the C library, called lane by lane; float32 is widened and the result rounded."""
+        values = self._operands(*operands)
+        wide = [self.cast(v, float64).register for v in values]
+        result = Value(self, float64, self.builder.each_lane(PREFIX + name, "double", *wide))
+        return self.cast(result, values[0].dtype)
+
+    def _elementary(self, name: str, formula: Callable[..., Value], *operands: Any) -> Any:
+        """Apply a formula to floats; of Python numbers alone the result is a Python number."""
+        if not any(isinstance(o, Value) for o in operands):
+            from . import numpy_math
+
+            return getattr(numpy_math, name)(*map(float, operands)).item()
+        values = self._operands(*operands)
+        self._require_float(name, values[0])
+        return self._through_single(partial(formula, self), *values)
+
+    def _through_single(self, formula: Callable[..., Value], *values: Value) -> Value:
+        """Compute 16-bit floats in float32 and round the result."""
+        dtype = values[0].dtype
+        if not dtype.is_half:
+            return formula(*values)
+        return self.cast(formula(*(self.cast(v, float32) for v in values)), dtype)
+
+    # -- casts ---------------------------------------------------------------------------------------------------
+
+    def cast(self, x: Any, dtype: Any) -> Value:
+        """x as another dtype, as numpy casts on x86: floats toward zero, and INT_MIN where they do not fit."""
+        dtype = as_dtype(dtype)
+        if dtype not in ELEMENT:
+            raise CompileError(f"kernels do not compute in {dtype.name}; leave the cast out of the fusion group")
+        if not isinstance(x, Value):
+            number = np.asarray(x).astype(dtype.numpy)
+            return self.constant(float(number) if dtype.is_floating_point else int(number), dtype)
+        if x.dtype is dtype:
+            return x
+        if dtype is bool_:
+            return x != 0
+        if dtype.is_floating_point:
+            return self._to_float(x, dtype)
+        return self._to_integer(x, dtype)
+
+    def _to_float(self, x: Value, dtype: DType) -> Value:
+        if dtype.is_half:
+            if x.dtype is float64 and dtype is float16:
+                return self._value(dtype, halves.rounded_to_odd(self, x))
+            return self._value(dtype, self.cast(x, float32).register)
+        if x.dtype.is_half:
+            x = Value(self, float32, x.register)
+        if x.dtype.is_floating_point:
+            opcode = "fpext" if dtype is float64 else "fptrunc"
+        else:
+            opcode = "sitofp" if x.dtype.is_signed else "uitofp"
+        return Value(self, dtype, self.builder.convert(opcode, x.register, ELEMENT[dtype]))
+
+    def _to_integer(self, x: Value, dtype: DType) -> Value:
+        if x.dtype.is_half:
+            x = Value(self, float32, x.register)
+        if x.dtype.is_floating_point:
+            return self._truncated(x, dtype)
+        narrow = dtype.itemsize < x.dtype.itemsize
+        opcode = "trunc" if narrow else "sext" if x.dtype.is_signed else "zext"
+        return Value(self, dtype, self.builder.convert(opcode, x.register, ELEMENT[dtype]))
+
+    def _truncated(self, x: Value, dtype: DType) -> Value:
+        """A float through int32, or int64 for that: LLVM's conversion is undefined where the number does not fit."""
+        integer = int64 if dtype is int64 else int32
+        if self.target.is_x86:
+            bound = 2.0 ** (integer.itemsize * 8 - 1)
+            plain = Value(self, integer, self.builder.convert("fptosi", x.register, ELEMENT[integer]))
+            fits = (x >= -bound) & (x < bound)
+            return self.cast(self.where(fits, plain, -int(bound)), dtype)
+        type = self.builder.vector(ELEMENT[integer])
+        name = f"llvm.fptosi.sat.{mangled(type)}.{mangled(x.register.type)}"
+        return self.cast(Value(self, integer, self.builder.call(type, name, x.register)), dtype)
+
+    # -- rare cases ----------------------------------------------------------------------------------------------
+
+    def rare(self, condition: Value, usual: Value, special: Callable[[], Value]) -> Value:
+        """`special()` where the condition holds, `usual` elsewhere; computed only if some lane needs it."""
+
+        def mixed() -> Register:
+            return self.where(condition, special(), usual).register
+
+        needed = self.builder.any(condition.register)
+        return Value(self, usual.dtype, self.builder.choose(needed, mixed, usual.register))
+
+    def fail_where(self, condition: Value, code: int) -> None:
+        """Make the kernel return `code` if the condition holds at some point of the nest. It goes on computing."""
+        mask = condition.register
+        if self.active is not None and mask.depth == self.active.depth:
+            mask = self.builder.binary("and", mask, self.active)
+        some = self.builder.any(mask)
+
+        def report() -> None:
+            old, new = self.builder.name(), self.builder.name()
+            self.builder.write(f"%{old} = load i32, ptr %status", some.depth)
+            self.builder.write(f"%{new} = or i32 %{old}, {code}", some.depth)
+            self.builder.write(f"store i32 %{new}, ptr %status", some.depth)
+
+        self.builder.when(some, report, some.depth)
+
+
+_POWER = """define internal TYPE @power_TYPE(TYPE %base, TYPE %exponent) {
+entry:
+  br label %loop
+loop:
+  %result = phi TYPE [ 1, %entry ], [ %next, %loop ]
+  %square = phi TYPE [ %base, %entry ], [ %squared, %loop ]
+  %left = phi TYPE [ %exponent, %entry ], [ %halved, %loop ]
+  %low = and TYPE %left, 1
+  %odd = icmp ne TYPE %low, 0
+  %times = mul TYPE %result, %square
+  %next = select i1 %odd, TYPE %times, TYPE %result
+  %squared = mul TYPE %square, %square
+  %halved = lshr TYPE %left, 1
+  %more = icmp ne TYPE %halved, 0
+  br i1 %more, label %loop, label %done
+done:
+  ret TYPE %next
+}
+"""
