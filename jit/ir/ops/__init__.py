@@ -1,5 +1,35 @@
 """Every operator, one file per family. Importing this package fills the registry, in the order below."""
 
-from . import assignment, pointwise, views, scatters, joining, linalg, reductions, norms, randoms  # noqa: I001
+from . import (  # noqa: I001
+    assignment,
+    casting,
+    creation,
+    pointwise,
+    compare,
+    activations,
+    views,
+    scatters,
+    joining,
+    linalg,
+    convolution,
+    reductions,
+    norms,
+    randoms,
+)
 
-__all__ = ["assignment", "joining", "linalg", "norms", "pointwise", "randoms", "reductions", "scatters", "views"]
+__all__ = [
+    "activations",
+    "assignment",
+    "casting",
+    "compare",
+    "convolution",
+    "creation",
+    "joining",
+    "linalg",
+    "norms",
+    "pointwise",
+    "randoms",
+    "reductions",
+    "scatters",
+    "views",
+]

@@ -1,0 +1,636 @@
+"""Convolutions over one to three spatial dims: strided, padded, dilated, grouped, depthwise, transposed.
+
+Note [Three maps of a convolution]
+    A convolution y = conv(x, w) is linear in x and in w, so everything about it is one of three maps:
+
+        forward(x, w) -> y          by_input(y, w) -> x          by_weight(y, x) -> w
+
+    The last two are the adjoints that give the gradients. A transposed convolution *is* `by_input`, so its own
+    gradients are `forward` (by its input) and `by_weight` with the roles of x and y exchanged. `aten::convolution`
+    and `aten::convolution_backward` are all there is: the derivative of each is written with the two of them,
+
+        d convolution_backward(g, x, w) along (gx, gw, gb):   g: conv(gx, w) + conv(x, gw) + gb
+                                                              x: by_input(g, gw)      w: by_weight(g, gx)
+
+    and so derivatives of every order exist.
+
+Note [How a convolution is computed]
+    The patches of the input are laid side by side as the columns of a matrix, channels and taps down, batch and output
+    places across, and one matrix product per group does the work. Batches are cut into parts so that the columns stay
+    small enough for the cache. A depthwise convolution has nothing to multiply matrices for: it adds one
+    shifted image per tap.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from ..errors import DTypeError, ShapeError, UsageError
+from ..op import array, composite
+from ..samples import make, sample, strided
+from ..types import UNDEFINED, TensorType
+
+COLUMN_BYTES = 1 << 23
+"""How large the matrix of patches may become before the batch is cut."""
+
+
+class Window(NamedTuple):
+    """How a kernel moves over an image, one entry per spatial dim."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def reach(self, kernel: Any) -> list[int]:
+        """How many entries a kernel spans."""
+        return [d * (k - 1) + 1 for k, d in zip(kernel, self.dilation)]
+
+    def places(self, sizes: Any, kernel: Any) -> list[int]:
+        """How many places a kernel takes in an image of `sizes`."""
+        spans = zip(sizes, self.padding, self.reach(kernel), self.stride)
+        return [(n + 2 * p - r) // s + 1 for n, p, r, s in spans]
+
+    def image(self, places: Any, kernel: Any, output_padding: Any) -> list[int]:
+        """The inverse: the smallest image with that many places, and what `output_padding` adds."""
+        spans = zip(places, self.padding, self.reach(kernel), self.stride, output_padding)
+        return [(n - 1) * s - 2 * p + r + extra for n, p, r, s, extra in spans]
+
+    def taps(self, kernel: Any, places: Any) -> Any:
+        """For each tap of the kernel its index, and the slices of a padded image that it meets."""
+        for index in _indices(kernel):
+            starts = [i * d for i, d in zip(index, self.dilation)]
+            yield index, tuple(slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, places, self.stride))
+
+
+def _indices(sizes: Any) -> Any:
+    """Every index into an array of `sizes`, as tuples."""
+    found: list[tuple[int, ...]] = [()]
+    for size in sizes:
+        found = [(*index, i) for index in found for i in range(size)]
+    return found
+
+
+def _window(spatial: int, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
+    def each(name: str, values: Any, least: int) -> tuple[int, ...]:
+        values = tuple(values) * spatial if len(values) == 1 else tuple(values)
+        if len(values) != spatial or min(values) < least:
+            raise ShapeError(f"convolution: {name} {list(values)} should be {spatial} numbers of at least {least}")
+        return values
+
+    if groups < 1:
+        raise UsageError(f"convolution: expects at least one group, got {groups}")
+    return Window(each("stride", stride, 1), each("padding", padding, 0), each("dilation", dilation, 1), groups)
+
+
+def _out_sizes(input: Any, weight: Any, bias: Any, window: Window, transposed: bool, output_padding: Any) -> list[int]:
+    """The sizes of the result; ShapeError where the arguments do not fit each other."""
+    groups = window.groups
+    channels, filters = (weight[0], weight[1] * groups) if transposed else (weight[1] * groups, weight[0])
+    if input[1] != channels or weight[0] % groups:
+        raise ShapeError(
+            f"convolution: a weight of sizes {list(weight)} with groups={groups} takes {channels} channels in whole "
+            f"groups, but the input has the sizes {list(input)}"
+        )
+    if bias is not None and tuple(bias) != (filters,):
+        raise ShapeError(f"convolution: expects a bias of sizes [{filters}], got {list(bias)}")
+    kernel = weight[2:]
+    if transposed:
+        extra = tuple(output_padding) * len(kernel) if len(output_padding) == 1 else tuple(output_padding)
+        places = window.image(input[2:], kernel, extra)
+    else:
+        places = window.places(input[2:], kernel)
+    if min(places) < 1 or 0 in kernel:
+        raise ShapeError(f"convolution: the kernel {list(kernel)} does not fit the padded input {list(input)}")
+    return [input[0], filters, *places]
+
+
+def _check_ranks(input: Any, weight: Any) -> int:
+    if len(input) != len(weight) or not 3 <= len(input) <= 5:
+        raise ShapeError(
+            f"convolution: expects input and weight of equally many dims, 3 to 5, got {list(input)} and {list(weight)}"
+        )
+    return len(input) - 2
+
+
+def _check_dtypes(*operands: Any) -> None:
+    found = {o.dtype for o in operands if o is not None}
+    if len(found) > 1:
+        raise DTypeError(f"convolution: expects one dtype, got {' and '.join(sorted(str(d) for d in found))}; cast one")
+
+
+# -- the three maps on arrays ------------------------------------------------------------------------------------
+
+
+def _padded(m: Any, x: Any, padding: Any) -> Any:
+    if not any(padding):
+        return x
+    sizes = [n + 2 * p for n, p in zip(x.shape[2:], padding)]
+    out = m.zeros((*x.shape[:2], *sizes), x.dtype)
+    out[(..., *(slice(p, n - p) for p, n in zip(padding, sizes)))] = x
+    return out
+
+
+def _columns(m: Any, x: Any, kernel: Any, places: Any, w: Window) -> Any:
+    """The patches of a padded x[N, C, ...] as a matrix [groups, channels of a group * taps, N * places]."""
+    n, channels = x.shape[:2]
+    steps = [s * stride for s, stride in zip(w.stride, x.strides[2:])]
+    gaps = [d * stride for d, stride in zip(w.dilation, x.strides[2:])]
+    patches = m.lib.stride_tricks.as_strided(
+        x, (channels, *kernel, n, *places), (x.strides[1], *gaps, x.strides[0], *steps), writeable=False
+    )
+    return m.reshape(patches, (w.groups, -1, n * math.prod(places)))
+
+
+def _parts(batch: int, rows: int, places: int, itemsize: int) -> Any:
+    """Slices of the batch whose columns fit COLUMN_BYTES."""
+    size = max(1, COLUMN_BYTES // max(1, rows * places * itemsize))
+    return [slice(start, min(start + size, batch)) for start in range(0, batch, size)]
+
+
+def _is_depthwise(weight: Any, groups: int) -> bool:
+    return weight[0] == groups and weight[1] == 1 and groups > 1
+
+
+def forward(m: Any, x: Any, weight: Any, w: Window) -> Any:
+    """y[N, O, ...] of x[N, C, ...] and weight[O, C / groups, ...]."""
+    kernel, places = weight.shape[2:], w.places(x.shape[2:], weight.shape[2:])
+    out = m.empty((x.shape[0], weight.shape[0], *places), x.dtype)
+    x = _padded(m, x, w.padding)
+    if _is_depthwise(weight.shape, w.groups):
+        out[...] = 0
+        for index, where in w.taps(kernel, places):
+            out += x[(..., *where)] * _per_channel(m, weight[(slice(None), 0, *index)], x.ndim)
+        return out
+    matrix = m.reshape(weight, (w.groups, weight.shape[0] // w.groups, -1))
+    for part in _parts(len(x), x.shape[1] * math.prod(kernel), math.prod(places), x.itemsize):
+        product = m.matmul(matrix, _columns(m, x[part], kernel, places, w))
+        out[part] = m.moveaxis(product.reshape(weight.shape[0], -1, *places), 0, 1)
+    return out
+
+
+def _per_channel(m: Any, values: Any, ndim: int) -> Any:
+    return m.reshape(values, (-1, *(1,) * (ndim - 2)))
+
+
+def by_input(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any:
+    """x[N, C, *sizes] of y[N, O, ...]: every output place hands its number back to the patch that it came from."""
+    kernel, places, groups = weight.shape[2:], y.shape[2:], w.groups
+    channels = weight.shape[1] * groups
+    inner = [n + 2 * p for n, p in zip(sizes, w.padding)]
+    image = m.zeros((y.shape[0], channels, *inner), y.dtype)
+    if _is_depthwise(weight.shape, groups):
+        for index, where in w.taps(kernel, places):
+            image[(..., *where)] += y * _per_channel(m, weight[(slice(None), 0, *index)], y.ndim)
+        return _unpadded(m, image, w.padding)
+    matrix = m.swapaxes(m.reshape(weight, (groups, weight.shape[0] // groups, -1)), 1, 2)
+    for part in _parts(len(y), channels * math.prod(kernel), math.prod(places), y.itemsize):
+        _add_patches(m, image[part], m.matmul(matrix, _by_group(m, y[part], groups)), kernel, places, w)
+    return _unpadded(m, image, w.padding)
+
+
+def _by_group(m: Any, y: Any, groups: int) -> Any:
+    """y[N, O, ...] as [groups, O / groups, N * places]."""
+    return m.reshape(m.moveaxis(y, 1, 0), (groups, y.shape[1] // groups, -1))
+
+
+def _add_patches(m: Any, image: Any, columns: Any, kernel: Any, places: Any, w: Window) -> None:
+    """The adjoint of `_columns`: add each patch where it came from, one tap of the kernel at a time."""
+    taps = columns.reshape(image.shape[1], *kernel, image.shape[0], *places)
+    target = m.moveaxis(image, 1, 0)
+    for index, where in w.taps(kernel, places):
+        target[(slice(None), slice(None), *where)] += taps[(slice(None), *index)]
+
+
+def _unpadded(m: Any, image: Any, padding: Any) -> Any:
+    if not any(padding):
+        return image
+    inside = (..., *(slice(p, n - p) for p, n in zip(padding, image.shape[2:])))
+    return m.array(image[inside], order="C")
+
+
+def by_weight(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
+    """weight[O, C / groups, *kernel] of y[N, O, ...] and x[N, C, ...]: how each tap met each output."""
+    places, groups = y.shape[2:], w.groups
+    x = _padded(m, x, w.padding)
+    shape = (y.shape[1], x.shape[1] // groups, *kernel)
+    if _is_depthwise(shape, groups):
+        out = m.empty(shape, x.dtype)
+        for index, where in w.taps(kernel, places):
+            out[(slice(None), 0, *index)] = m.sum(x[(..., *where)] * y, axis=(0, *range(2, y.ndim)))
+        return out
+    total = m.zeros((groups, y.shape[1] // groups, shape[1] * math.prod(kernel)), x.dtype)
+    for part in _parts(len(x), x.shape[1] * math.prod(kernel), math.prod(places), x.itemsize):
+        columns = _columns(m, x[part], kernel, places, w)
+        total += m.matmul(_by_group(m, y[part], groups), m.swapaxes(columns, 1, 2))
+    return total.reshape(shape)
+
+
+# -- the two operators -------------------------------------------------------------------------------------------
+
+
+@array("aten::convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+       "bool transposed, int[] output_padding, int groups) -> Tensor", namespaces=("jit",))  # fmt: skip
+def convolution(
+    m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    w = _window(_check_ranks(input.shape, weight.shape), stride, padding, dilation, groups)
+    _check_dtypes(input, weight, bias)
+    sizes = _out_sizes(input.shape, weight.shape, None if bias is None else bias.shape, w, transposed, output_padding)
+    out = by_input(m, input, weight, sizes[2:], w) if transposed else forward(m, input, weight, w)
+    if bias is not None:
+        out += _per_channel(m, bias, out.ndim)
+    return out
+
+
+@convolution.type
+def _(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> TensorType:  # fmt: skip
+    w = _window(_check_ranks(input.shape, weight.shape), stride, padding, dilation, groups)
+    _check_dtypes(input, weight, bias)
+    sizes = _out_sizes(input.shape, weight.shape, None if bias is None else bias.shape, w, transposed, output_padding)
+    return TensorType(input.dtype, tuple(sizes), None, input.device)
+
+
+@convolution.grad
+def _(
+    F: Any, g: Any, needs: Any, input: Any, weight: Any, bias_meta: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    bias_sizes = None if bias_meta is None else bias_meta.shape
+    wanted = [bool(n) for n in needs]
+    return F.convolution_backward(
+        g, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, wanted
+    )
+
+
+@convolution.onnx
+def _(
+    g: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    w = _window(input.ndim - 2, stride, padding, dilation, groups)
+    if not transposed:
+        return _onnx_conv(g, "Conv", input, weight, bias, w)
+    extra = list(output_padding) * (input.ndim - 2) if len(output_padding) == 1 else list(output_padding)
+    return _onnx_conv(g, "ConvTranspose", input, weight, bias, w, output_padding=extra)
+
+
+def _onnx_conv(g: Any, name: str, x: Any, weight: Any, bias: Any, w: Window, **more: Any) -> Any:
+    geometry = {"strides": list(w.stride), "pads": list(w.padding * 2), "dilations": list(w.dilation)}
+    return g.op(name, x, weight, bias, group=w.groups, **geometry, **more)
+
+
+def _cases() -> Any:
+    """(input, weight, bias sizes or None, stride, padding, dilation, transposed, output_padding, groups)."""
+    yield (2, 3, 7), (4, 3, 3), 4, [1], [0], [1], False, [0], 1
+    yield (2, 4, 7), (6, 2, 3), 6, [2], [1], [2], False, [0], 2
+    yield (2, 3, 5, 6), (4, 3, 3, 2), 4, [1, 1], [1, 0], [1, 1], False, [0, 0], 1
+    yield (1, 2, 6, 5), (4, 1, 3, 3), None, [2, 1], [1, 2], [1, 2], False, [0, 0], 2
+    yield (2, 3, 4, 4), (3, 1, 3, 3), 3, [1, 1], [1, 1], [1, 1], False, [0, 0], 3
+    yield (2, 3, 4, 4), (2, 3, 1, 1), 2, [2, 2], [0, 0], [1, 1], False, [0, 0], 1
+    yield (1, 2, 3, 4, 3), (2, 2, 2, 2, 2), 2, [1, 2, 1], [0, 1, 0], [1, 1, 1], False, [0, 0, 0], 1
+    yield (2, 3, 4), (3, 2, 3), 2, [2], [1], [1], True, [1], 1
+    yield (1, 4, 3, 3), (4, 1, 3, 2), 2, [2, 1], [1, 0], [1, 2], True, [1, 0], 2
+    yield (1, 2, 3, 3), (2, 1, 2, 2), 2, [2, 2], [0, 0], [1, 1], True, [0, 0], 2
+    yield (1, 2, 2, 2, 2), (2, 1, 2, 2, 2), None, [1, 1, 1], [0, 0, 0], [1, 1, 1], True, [0, 0, 0], 1
+
+
+@convolution.samples
+def _() -> Any:
+    for image, kernel, bias, *rest in _cases():
+        yield sample(make(*image), make(*kernel, seed=1), None if bias is None else make(bias, seed=2), *rest)
+    plain = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+    yield sample(strided(make(1, 2, 4, 4)), strided(make(2, 2, 3, 3)), None, *plain, note="strided")
+    yield sample(make(0, 2, 4, 4), make(2, 2, 3, 3), None, *plain, note="empty", onnx=False)
+    half = make(1, 2, 4, 4, dtype="float16"), make(2, 2, 3, 3, dtype="float16")
+    yield sample(*half, None, *plain, note="half", grad=False)
+
+
+@array("aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, "
+       "int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[3] output_mask) "
+       "-> (Tensor, Tensor, Tensor)", namespaces=(), differentiable=(0, 1, 2))  # fmt: skip
+def convolution_backward(
+    m: Any, grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
+) -> Any:  # fmt: skip
+    w = _window(input.ndim - 2, stride, padding, dilation, groups)
+    kernel = weight.shape[2:]
+    by_x = by_w = by_bias = None
+    if output_mask[0]:
+        sizes = input.shape[2:]
+        by_x = forward(m, grad_output, weight, w) if transposed else by_input(m, grad_output, weight, sizes, w)
+    if output_mask[1]:
+        small, large = (input, grad_output) if transposed else (grad_output, input)
+        by_w = by_weight(m, small, large, kernel, w)
+    if output_mask[2]:
+        by_bias = m.sum(grad_output, axis=(0, *range(2, grad_output.ndim)))
+    return by_x, by_w, by_bias
+
+
+@convolution_backward.type
+def _(
+    grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
+) -> Any:  # fmt: skip
+    shapes = input.shape, weight.shape, (grad_output.shape[1],)
+    types = [TensorType(grad_output.dtype, shape, None, grad_output.device) for shape in shapes]
+    return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
+
+
+@convolution_backward.grad
+def _(
+    F: Any, g: Any, needs: Any, grad_output: Any, input: Any, weight: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    """See Note [Three maps of a convolution]."""
+    by_x, by_w, by_bias = g
+    rest = stride, padding, dilation, transposed, output_padding, groups
+    along_g = along_x = along_w = None
+    if needs[0]:
+        along_g = _sum_of(
+            by_x is not None and F.convolution(by_x, weight, None, *rest),
+            by_w is not None and F.convolution(input, by_w, None, *rest),
+            by_bias is not None and _over_places(F, by_bias, grad_output),
+        )
+    if needs[1] and by_w is not None:
+        along_x = F.convolution_backward(grad_output, input, by_w, None, *rest, [True, False, False])[0]
+    if needs[2] and by_x is not None:
+        along_w = F.convolution_backward(grad_output, by_x, weight, None, *rest, [False, True, False])[1]
+    return along_g, along_x, along_w
+
+
+def _sum_of(*terms: Any) -> Any:
+    total = None
+    for term in terms:
+        if term is not False:
+            total = term if total is None else total + term
+    return total
+
+
+def _over_places(F: Any, bias: Any, like: Any) -> Any:
+    return F.expand(F.view(bias, [1, -1, *[1] * (like.ndim - 2)]), like.shape)
+
+
+@convolution_backward.onnx
+def _(
+    g: Any, grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
+) -> Any:  # fmt: skip
+    w = _window(input.ndim - 2, stride, padding, dilation, groups)
+    by_x = by_w = by_bias = None
+    if output_mask[0] and transposed:
+        by_x = _onnx_conv(g, "Conv", grad_output, weight, None, w)
+    elif output_mask[0]:
+        extra = _onnx_output_padding(g, grad_output, input, weight, w)
+        by_x = _onnx_conv(g, "ConvTranspose", grad_output, weight, None, w, output_padding=extra)
+    if output_mask[1]:
+        small, large = (input, grad_output) if transposed else (grad_output, input)
+        by_w = _onnx_by_weight(g, small, large, weight, w)
+    if output_mask[2]:
+        by_bias = g.reduce("ReduceSum", grad_output, [0, *range(2, grad_output.ndim)], False)
+    return by_x, by_w, by_bias
+
+
+def _onnx_output_padding(g: Any, y: Any, x: Any, weight: Any, w: Window) -> list[int]:
+    """How far the image is larger than the smallest one with as many places."""
+    if all(s == 1 for s in w.stride):
+        return [0] * (x.ndim - 2)
+    if not all(isinstance(n, int) for n in (*x.shape[2:], *y.shape[2:])):
+        raise g.unsupported("the gradient of a strided convolution needs known spatial sizes")
+    smallest = w.image(y.shape[2:], weight.shape[2:], [0] * (x.ndim - 2))
+    return [n - least for n, least in zip(x.shape[2:], smallest)]
+
+
+def _onnx_by_weight(g: Any, y: Any, x: Any, weight: Any, w: Window) -> Any:
+    """A convolution of x by y in which batch and channels change places, and so do stride and dilation.
+
+    x[N, G * c, ...] becomes [c, G * N, ...], y[N, G * o, ...] becomes a weight [G * o, N, ...] of G groups.
+    """
+    groups, n = w.groups, x.ndim
+    image = g.op("Transpose", x, perm=[1, 0, *range(2, n)])
+    if groups > 1:
+        batch, channels = x.shape[0], weight.shape[1]
+        if not all(isinstance(s, int) for s in x.shape):
+            raise g.unsupported("the gradient of a grouped convolution needs known sizes")
+        apart = g.op("Reshape", x, g.ints([batch, groups, channels, *x.shape[2:]]))
+        turned = g.op("Transpose", apart, perm=[2, 1, 0, *range(3, n + 1)])
+        image = g.op("Reshape", turned, g.ints([channels, groups * batch, *x.shape[2:]]))
+    kernel = g.op("Transpose", y, perm=[1, 0, *range(2, n)])
+    swapped = w._replace(stride=w.dilation, dilation=w.stride)
+    found = g.op("Transpose", _onnx_conv(g, "Conv", image, kernel, None, swapped), perm=[1, 0, *range(2, n)])
+    axes = list(range(2, n))
+    return g.op("Slice", found, g.ints([0] * len(axes)), g.ints(list(weight.shape[2:])), g.ints(axes))
+
+
+@convolution_backward.samples
+def _() -> Any:
+    for image, kernel, _, *rest in _cases():
+        window = _window(len(image) - 2, *rest[:3], rest[-1])
+        out = _out_sizes(image, kernel, None, window, rest[3], rest[4])
+        yield sample(make(*out, seed=3), make(*image), make(*kernel, seed=1), [out[1]], *rest, [True, True, True])
+    yield sample(make(1, 2, 2, 2), make(1, 2, 4, 4), make(2, 2, 3, 3), None, [1], [0], [1], False, [0], 1,
+                 [True, False, False], note="masked")  # fmt: skip
+
+
+@composite("aten::_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+           "bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, "
+           "bool allow_tf32=True) -> Tensor", namespaces=())  # fmt: skip
+def _convolution(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
+) -> Any:  # fmt: skip
+    return F.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+@_convolution.samples
+def _() -> Any:
+    rest = [1], [0], [1], False, [0], 1, False, False, False
+    yield sample(make(1, 2, 4), make(3, 2, 2, seed=1), None, *rest)
+
+
+# -- as users call them ------------------------------------------------------------------------------------------
+
+_FACES = ("jit", "nn.functional")
+
+
+def _batched(F: Any, name: str, input: Any, weight: Any, run: Any) -> Any:
+    """Run on a batch; an input without a batch dim becomes a batch of one."""
+    if input.ndim == weight.ndim - 1:
+        return F.squeeze(run(F.unsqueeze(input, 0)), 0)
+    if input.ndim != weight.ndim:
+        raise ShapeError(
+            f"{name}: expects an input of {weight.ndim - 1} or {weight.ndim} dims, got the sizes {list(input.shape)}"
+        )
+    return run(input)
+
+
+def _conv(
+    F: Any, n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    if weight.ndim != n + 2:
+        raise ShapeError(f"conv{n}d: expects a weight of {n + 2} dims, got the sizes {list(weight.shape)}")
+    zeros = [0] * n
+
+    def run(x: Any) -> Any:
+        return F.convolution(x, weight, bias, stride, padding, dilation, False, zeros, groups)
+
+    return _batched(F, f"conv{n}d", input, weight, run)
+
+
+def _conv_named(
+    F: Any, n: int, input: Any, weight: Any, bias: Any, stride: Any, name: str, dilation: Any, groups: int
+) -> Any:
+    """Padding "valid" (none) or "same" (as many places as entries; an odd one goes to the end)."""
+    if name == "valid":
+        return _conv(F, n, input, weight, bias, stride, [0] * n, dilation, groups)
+    if name != "same":
+        raise UsageError(f"conv{n}d: padding {name!r} is neither 'same' nor 'valid'")
+    if any(s != 1 for s in stride):
+        raise UsageError(f"conv{n}d: padding 'same' goes with stride 1 only, got {list(stride)}")
+    totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
+    odd = [t % 2 for t in totals]
+    if any(odd):
+        input = F.constant_pad_nd(input, [p for extra in reversed(odd) for p in (0, extra)])
+    return _conv(F, n, input, weight, bias, stride, [t // 2 for t in totals], dilation, groups)
+
+
+@composite("aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
+           "int[1] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv1d(F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    return _conv(F, 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv1d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 7), make(4, 3, 3, seed=1), make(4, seed=2), 2, 1)
+    yield sample(make(3, 7), make(4, 3, 3, seed=1), note="unbatched")
+
+
+@composite("aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, "
+           "str padding='valid', int[1] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv1d_named(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
+) -> Any:
+    return _conv_named(F, 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv1d_named.samples
+def _() -> Any:
+    yield sample(make(2, 3, 7), make(4, 3, 2, seed=1), padding="same")
+
+
+@composite("aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
+           "int[2] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv2d(F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    return _conv(F, 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv2d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 5, 5), make(4, 3, 3, 3, seed=1), make(4, seed=2), 1, 1)
+    yield sample(make(2, 4, 5, 4), make(4, 2, 3, 2, seed=1), None, [2, 1], [1, 0], 1, 2)
+    yield sample(make(3, 5, 5), make(4, 3, 3, 3, seed=1), note="unbatched")
+
+
+@composite("aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, "
+           "str padding='valid', int[2] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv2d_named(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
+) -> Any:
+    return _conv_named(F, 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv2d_named.samples
+def _() -> Any:
+    yield sample(make(2, 3, 5, 4), make(4, 3, 3, 2, seed=1), padding="same")
+    yield sample(make(2, 3, 5, 4), make(4, 3, 3, 2, seed=1), padding="valid")
+
+
+@composite("aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
+           "int[3] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv3d(F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    return _conv(F, 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv3d.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 3, 3), make(2, 2, 2, 2, 2, seed=1), make(2, seed=2), 1, 1)
+
+
+@composite("aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, "
+           "str padding='valid', int[3] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv3d_named(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
+) -> Any:
+    return _conv_named(F, 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv3d_named.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 3, 2), make(2, 2, 3, 1, 2, seed=1), padding="same")
+
+
+def _conv_transpose(
+    F: Any, n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    if weight.ndim != n + 2:
+        raise ShapeError(f"conv_transpose{n}d: expects a weight of {n + 2} dims, got the sizes {list(weight.shape)}")
+    for extra, step, gap in zip(output_padding, stride, dilation):
+        if extra >= max(step, gap):
+            raise UsageError(f"conv_transpose{n}d: output_padding {extra} must be smaller than stride or dilation")
+
+    def run(x: Any) -> Any:
+        return F.convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
+
+    return _batched(F, f"conv_transpose{n}d", input, weight, run)
+
+
+@composite("aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
+           "int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv_transpose1d(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    return _conv_transpose(F, 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@conv_transpose1d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), make(3, 2, 3, seed=1), make(2, seed=2), 2, 1, 1)
+
+
+@composite("aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, "
+           "int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor",
+           namespaces=_FACES)  # fmt: skip
+def conv_transpose2d(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    return _conv_transpose(F, 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@conv_transpose2d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4, 3), make(3, 2, 3, 3, seed=1), make(2, seed=2), 2, 1, 1)
+    yield sample(make(3, 4, 3), make(3, 2, 3, 3, seed=1), note="unbatched")
+
+
+@composite("aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, "
+           "int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor",
+           namespaces=_FACES)  # fmt: skip
+def conv_transpose3d(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    return _conv_transpose(F, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@conv_transpose3d.samples
+def _() -> Any:
+    yield sample(make(1, 2, 2, 2, 2), make(2, 2, 2, 2, 2, seed=1), None, 2)
