@@ -13,7 +13,7 @@ Note [Operands and templates]
     nests of tuples in which `Ref(i)` stands for `node.inputs[i]` and everything else is a constant. So
     `aten::add[alpha=2](%x, 1)` has inputs (%x,), args (Ref(0), 1) and attributes {"alpha": 2}, and a traced size
     needs no second mechanism: `aten::view[size=[%n, 4]](%x)` has inputs (%x, %n) and size (Ref(1), 4).
-    Whoever rewires a graph touches `inputs` alone; templates never change after a node is made.
+    Whoever rewires a graph touches `inputs` alone; templates change only as a whole, by `Node.rewrite`.
 """
 
 from __future__ import annotations
@@ -220,6 +220,18 @@ class Node:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
+    def rewrite(self, args: Sequence[Any], attributes: Mapping[str, Any]) -> None:
+        """Give the node other operands, Values and constants mixed; its outputs and its place stay.
+
+        Given `%3 = aten::view[size=[%n, 4]](%x)`, rewriting it to (x,) and {"size": (2, 4)} gives
+        `%3 = aten::view[size=[2, 4]](%x)`.
+        """
+        other = Node(self.graph, self.kind, args, attributes)
+        values = list(other.inputs)
+        other.inputs.release()
+        self.inputs.release()
+        self.args, self.attributes, self.inputs = other.args, other.attributes, Inputs(self, values)
+
     def add_output(self, type: Type = TENSOR, name: str | None = None) -> Value:
         """One more output, named by the graph unless a name is given."""
         if self.graph is None:
@@ -390,6 +402,23 @@ class Graph:
         self._names.discard(value.name)
         value.name = self.unique_name(name)
 
+    def renumber(self) -> bool:
+        """Give the values without a name of their own the numbers 0, 1, ... in order; say whether any changed.
+
+        Given `graph(%x : int) { %7 : int = prim::neg(%x) return (%7) }`, %7 becomes %0.
+        """
+        defined = [list(stage.inputs) for stage in self.stages]
+        for node in self.nodes:
+            defined[node.stage] += node.outputs
+        values = [value for stage in defined for value in stage]
+        old = [value.name for value in values]
+        self._names = {name for name in old if not name.isdecimal()}
+        self._serial = 0
+        for value in values:
+            if value.name.isdecimal():
+                value.name = self.unique_name()
+        return [value.name for value in values] != old
+
     def add_stage(self) -> Stage:
         """Open the next stage; nodes appended from now on belong to it."""
         stage = Stage(Node(self, "prim::Param", (), {}), Node(self, "prim::Return", (), {}))
@@ -519,6 +548,12 @@ class Graph:
         return outputs, mapping
 
     # -- showing -------------------------------------------------------------------------------------------------
+
+    def verify(self) -> None:
+        """GraphError if an invariant of the IR does not hold; `jit.ir.verifier.verify` lists them."""
+        from .verifier import verify
+
+        verify(self)
 
     def __str__(self) -> str:
         from .printer import format_graph
