@@ -37,12 +37,12 @@ def make(*shape: int, low: float = -2.0, high: float = 2.0, dtype: Any = np.floa
     """A seeded array of uniform numbers in [low, high); integers and bools as the dtype says."""
     rng = np.random.default_rng(zlib.crc32(repr((shape, low, high, str(dtype), seed)).encode()))
     if np.dtype(dtype) == np.bool_:
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if np.issubdtype(dtype, np.integer):
-        return rng.integers(int(low), int(high) + 1, shape).astype(dtype)
+        return np.asarray(rng.integers(int(low), int(high) + 1, shape)).astype(dtype)
     if np.issubdtype(dtype, np.complexfloating):
         return (rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)).astype(dtype)
-    return rng.uniform(low, high, shape).astype(dtype)
+    return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
 
 
 def strided(array: Any) -> Any:

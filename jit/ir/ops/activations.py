@@ -92,7 +92,7 @@ def hardsigmoid(m: Any, self: Any) -> Any:
            grad=dict(self=lambda F, g, self:
                      F.where(F.le(self, -3), 0, F.where(F.lt(self, 3), g * (self / 3 + 0.5), g))))  # fmt: skip
 def hardswish(m: Any, self: Any) -> Any:
-    return self * m.minimum(m.maximum(self + 3, 0), 6) / 6
+    return self * (m.minimum(m.maximum(self + 3, 0), 6) / 6)
 
 
 @hardswish.onnx

@@ -265,13 +265,14 @@ def _(g: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", namespaces=(), samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def _div_trunc(m: Any, self: Any, other: Any) -> Any:
-    return m.trunc_divide(self, other)
+    return m.trunc(self / other)
 
 
 @_div_trunc.numpy
 def _(m: Any, self: Any, other: Any) -> Any:
     if self.dtype.kind == "f":
         return m.trunc(self / other)
+    # Integers: round down, then up again where the quotient is negative and not whole.
     floor, rest = m.floor_divide(self, other), m.remainder(self, other)
     return floor + ((rest != 0) & ((self < 0) != (other < 0)))
 
@@ -549,26 +550,26 @@ def tan(m: Any, self: Any) -> Any:
 @pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin", samples=unary(-0.9, 0.9),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
 def asin(m: Any, self: Any) -> Any:
-    return m.asin(self)
+    return m.arcsin(self)
 
 
 @pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos", samples=unary(-0.9, 0.9),
            grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
 def acos(m: Any, self: Any) -> Any:
-    return m.acos(self)
+    return m.arccos(self)
 
 
 @pointwise("aten::atan(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctan",), onnx="Atan", samples=unary(-3, 3),
            grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
 def atan(m: Any, self: Any) -> Any:
-    return m.atan(self)
+    return m.arctan(self)
 
 
 @pointwise("aten::atan2(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("arctan2",),
            grad=dict(self=lambda F, g, self, other: g * (other / (self * self + other * other)),
                      other=lambda F, g, self, other: g * (-self / (self * self + other * other))))  # fmt: skip
 def atan2(m: Any, self: Any, other: Any) -> Any:
-    return m.atan2(self, other)
+    return m.arctan2(self, other)
 
 
 @atan2.onnx
@@ -610,19 +611,19 @@ def tanh(m: Any, self: Any) -> Any:
 @pointwise("aten::asinh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsinh",), onnx="Asinh", samples=unary(-3, 3),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
 def asinh(m: Any, self: Any) -> Any:
-    return m.asinh(self)
+    return m.arcsinh(self)
 
 
 @pointwise("aten::acosh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccosh",), onnx="Acosh", samples=unary(1.1, 4),
            grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
 def acosh(m: Any, self: Any) -> Any:
-    return m.acosh(self)
+    return m.arccosh(self)
 
 
 @pointwise("aten::atanh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctanh",), onnx="Atanh", samples=unary(-0.9, 0.9),
            grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
 def atanh(m: Any, self: Any) -> Any:
-    return m.atanh(self)
+    return m.arctanh(self)
 
 
 @pointwise("aten::sigmoid(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sigmoid", samples=unary(-4, 4),
@@ -736,7 +737,7 @@ def _(m: Any, self: Any) -> Any:
 @ordered_only
 @pointwise("aten::heaviside(Tensor self, Tensor values) -> Tensor", inplace=True, grad=STEPS)
 def heaviside(m: Any, self: Any, values: Any) -> Any:
-    return m.where(self == 0, values, m.where(self > 0, 1, 0))
+    return m.where(self > 0, 1, m.where(self == 0, values, 0))
 
 
 @heaviside.onnx

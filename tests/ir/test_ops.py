@@ -1,0 +1,126 @@
+"""Every primitive operator, run on its samples: against float64 references, and against its type rule.
+
+References are plain functions of numpy arrays, by operator, in the tables `REFERENCES` of tests/references*.py.
+Composites, gradients, traces and exports are walked with Tensors, in tests/test_registry.py.
+"""
+
+import importlib
+import pkgutil
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jit.ir.ops  # noqa: F401  (fills the registry)
+import tests
+from jit.ir import dtypes
+from jit.ir.op import REGISTRY, Op
+from jit.ir.samples import Sample
+from jit.ir.types import UNDEFINED, TensorType, contiguous_strides
+from jit.runtime.kernels import execute
+from tests.tolerances import assert_close, widened
+
+PRIMITIVES = [op for op in REGISTRY.values() if op.kind != "composite"]
+
+
+def load_references() -> dict[str, Any]:
+    """All tables `REFERENCES` of the modules tests/references*.py."""
+    found: dict[str, Any] = {}
+    for module in pkgutil.iter_modules(tests.__path__):
+        if module.name.startswith("references"):
+            table = importlib.import_module(f"tests.{module.name}").REFERENCES
+            assert not found.keys() & table.keys(), f"{found.keys() & table.keys()} have two references"
+            found.update(table)
+    return found
+
+
+REFERENCES = load_references()
+
+
+def arguments(op: Op, sample: Sample) -> list[Any]:
+    """The sample as schema-ordered arguments: lists as tuples, single numbers as the lists that the schema wants."""
+    return [_argument(a, v) for a, v in zip(op.arguments, op.bind(*sample.args, **sample.kwargs), strict=True)]
+
+
+def _argument(argument: Any, value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    if argument.type.is_list and argument.type.base != "Tensor" and isinstance(value, (int, float)):
+        return (value,) * (argument.type.list_size or 1)
+    return value
+
+
+def each(value: Any, function: Any) -> Any:
+    """`function` of an array, or of the arrays in a tuple; everything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(each(item, function) for item in value)
+    return function(value) if isinstance(value, np.ndarray) else value
+
+
+def type_of(array: np.ndarray) -> TensorType:
+    """The type of an array, its strides included."""
+    strides = tuple(s // array.itemsize for s in array.strides)
+    contiguous = strides == contiguous_strides(array.shape)
+    return TensorType(dtypes.from_numpy(array.dtype), array.shape, None if contiguous else strides)
+
+
+def wide(array: np.ndarray) -> np.ndarray:
+    """Floats as float64; integers and bools as they are."""
+    return array if array.dtype.kind in "iub" else widened(array)
+
+
+def samples_of(op: Op) -> list[Sample]:
+    """The samples, or a failure that says where they are missing."""
+    if op.sampler is None:
+        pytest.fail(f"{op.name} has no samples: attach @{op.body.__name__}.samples in {op.module.replace('.', '/')}.py")
+    return list(op.sampler())
+
+
+@pytest.mark.parametrize("op", REGISTRY.values(), ids=lambda op: op.name)
+def test_has_samples(op: Op) -> None:
+    assert samples_of(op), f"{op.name}: samples() in {op.module} yields nothing"
+
+
+@pytest.mark.parametrize("op", [op for op in PRIMITIVES if op.kind in ("pointwise", "array")], ids=lambda op: op.name)
+def test_value(op: Op) -> None:
+    if op.name not in REFERENCES:
+        pytest.fail(f"{op.name} has no reference: add a float64 function to REFERENCES in tests/references.py")
+    for sample in samples_of(op):
+        values = arguments(op, sample)
+        got = execute(op, values)
+        with np.errstate(all="ignore"):
+            want = REFERENCES[op.name](*(each(v, wide) for v in values))
+            want = want if isinstance(want, (tuple, list)) else (want,)
+            assert len(got) == len(want)
+            for a, b in zip(got, want, strict=True):
+                rounded = np.asarray(b).astype(a.dtype)
+                assert_close(a, rounded, message=f"{op.name}, sample {sample.note or sample}")
+
+
+@pytest.mark.parametrize("op", [op for op in PRIMITIVES if op.kind != "random"], ids=lambda op: op.name)
+def test_type_rule(op: Op) -> None:
+    for sample in samples_of(op):
+        values = arguments(op, sample)
+        got = execute(op, values)
+        types = op.infer([each(v, type_of) for v in values])
+        many = op.schema.returns[0].type.is_list
+        assert many or len(got) == len(types) == len(op.schema.returns)
+        for array, type in zip(got, types, strict=True):
+            if array is None:
+                assert type == UNDEFINED
+                continue
+            assert isinstance(type, TensorType)
+            assert (dtypes.from_numpy(array.dtype), array.shape) == (type.dtype, type.sizes), f"{op.name}: {sample}"
+
+
+@pytest.mark.parametrize("op", [op for op in PRIMITIVES if op.kind in ("pointwise", "array")], ids=lambda op: op.name)
+def test_inputs_are_left_alone(op: Op) -> None:
+    """A primitive that is no view changes no input and shares memory with none."""
+    for sample in samples_of(op):
+        values = arguments(op, sample)
+        before = each(tuple(values), np.copy)
+        got = execute(op, values)
+        for value, copy in zip(values, before, strict=True):
+            if isinstance(value, np.ndarray):
+                np.testing.assert_array_equal(widened(value), widened(copy))
+                assert not any(np.shares_memory(value, result) for result in got), f"{op.name}: {sample}"
