@@ -244,7 +244,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     tensors = [values[i] for i in op.tensors]
     if not any(map(requires_grad, tensors)):
         return None
-    carrying = [i for i in _carrying(op, outputs) if outputs[i].dtype.category >= dtypes.FLOATING]
+    carrying = [i for i in _carrying(op, outputs) if outputs[i].defined and outputs[i].dtype.category >= dtypes.FLOATING]
     if not carrying:
         return None
     flat = [t for value in tensors for t in (value if isinstance(value, tuple) else (value,))]
@@ -305,6 +305,10 @@ def _saved(op: Op, name: str, by_name: dict[str, Any], outputs: Sequence[Tensor]
 
 def call_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     """Run `op` and write its result into the first argument, which is returned."""
+    if op.kind == "composite":
+        from .functions import F
+
+        return F.copy_(values[0], call(op, values))  # type: ignore[no-any-return]
     checked = coerce(op, values)
     trace = context.TRACE.get()
     if trace is not None:
@@ -317,7 +321,7 @@ def run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     target = values[0]
     tracked = context.GRAD_ENABLED.get() and any(requires_grad(values[i]) for i in op.tensors)
     check_writable(target, tracked)
-    (result,) = (compute(op, values) if op.kind != "composite" else [_without_history(op, values)])
+    (result,) = compute(op, values)
     original = None
     if tracked and _needs_original(op):
         original = Tensor(target._array.copy())
@@ -329,11 +333,6 @@ def run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     return target
 
 
-def _without_history(op: Op, values: Sequence[Any]) -> Any:
-    with context.no_grad():
-        return run(op, values)
-
-
 def _needs_original(op: Op) -> bool:
     name = op.arguments[0].name
     rules = [op.backward] if op.backward is not None else list(op.derivatives.values())
@@ -341,7 +340,9 @@ def _needs_original(op: Op) -> bool:
 
 
 def _borrow_history(copy: Tensor, tensor: Tensor) -> None:
-    copy._bindings = tensor._bindings
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.bind_root(copy, trace.value_of(tensor))
     edge = edge_of(tensor)
     if edge is not None:
         copy._promote()

@@ -7,12 +7,10 @@ derivatives and composites are written in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import jit.ir.ops  # noqa: F401  (fills the registry)
 from jit.ir import OVERLOADS, Op
-from jit.ir.schema import REQUIRED
 
 from .context import no_grad
 from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
@@ -35,28 +33,9 @@ _SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x1": "self"
 """Other names under which PyTorch and numpy users pass arguments."""
 
 
-@cache
-def binder(op: Op) -> Callable[..., tuple[Any, ...]]:
-    """A Python function with the schema's signature that returns its arguments in order."""
-    parts, defaults, starred = [], {}, False
-    for argument in op.arguments:
-        if argument.kwarg_only and not starred:
-            parts.append("*")
-            starred = True
-        if argument.default is REQUIRED:
-            parts.append(argument.name)
-        else:
-            defaults[f"_{argument.name}"] = argument.default
-            parts.append(f"{argument.name}=_{argument.name}")
-    names = "".join(f"{a.name}, " for a in op.arguments)
-    space: dict[str, Any] = defaults
-    exec(compile(f"def bind({', '.join(parts)}): return ({names})", "<jit binder>", "exec"), space)
-    return space["bind"]  # type: ignore[no-any-return]
-
-
 def make_function(name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call) -> Callable[..., Any]:
     """The function that users call: binds, and picks the first declaration that the arguments fit."""
-    pairs = [(op, binder(op)) for op in ops]
+    pairs = [(op, op.bind) for op in ops]
 
     def function(*args: Any, **kwargs: Any) -> Any:
         for op, bind in pairs:
@@ -93,7 +72,7 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
     for op in ops:
         for positional in (args, _packed(op, args)):
             try:
-                values = binder(op)(*positional, **_renamed(op, options))
+                values = op.bind(*positional, **_renamed(op, options))
                 result = call_out(op, values, out) if out is not None else invoke(op, values)
             except (Mismatch, TypeError) as error:
                 if isinstance(error, TypeError) and not _from_binder(error):

@@ -63,6 +63,12 @@ class FunctionNode(Node):
         self.ctx._saved = None
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        trace = context.TRACE.get()
+        if trace is not None and self in trace.handles:
+            return trace.record_eval(self, gradients, lambda: self._run(gradients, needs))
+        return self._run(gradients, needs)
+
+    def _run(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         from ..functions import F
 
         filled: list[Any] = list(gradients)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from . import dtypes
@@ -155,6 +156,21 @@ class Op:
     def family(self) -> str:
         """The last part of the module's name, e.g. "pointwise"."""
         return self.module.rsplit(".", 1)[-1]
+
+    @cached_property
+    def bind(self) -> Callable[..., tuple[Any, ...]]:
+        """A Python function with the schema's signature that returns its arguments in order; TypeError if they do not fit."""
+        parts: list[str] = []
+        space: dict[str, Any] = {}
+        for argument in self.arguments:
+            if argument.kwarg_only and "*" not in parts:
+                parts.append("*")
+            default = "" if argument.default is REQUIRED else f"=_{argument.name}"
+            space[f"_{argument.name}"] = argument.default
+            parts.append(argument.name + default)
+        names = "".join(f"{a.name}, " for a in self.arguments)
+        exec(compile(f"def bind({', '.join(parts)}): return ({names})", "<jit binder>", "exec"), space)
+        return space["bind"]  # type: ignore[no-any-return]
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Schema-ordered arguments as a node holds them: tensors positional, the rest by keyword, defaults left out."""

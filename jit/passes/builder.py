@@ -1,0 +1,167 @@
+"""Writes nodes by calling operators: the op namespace `F` over a graph, so that derivatives and scatters become IR.
+
+    F = Builder(graph)
+    y = F.tanh(F.wrap(x)) * 2        # adds aten::tanh and aten::mul at the graph's insertion point
+
+Types are inferred as nodes are added; composites are written out as their parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from jit.ir import OVERLOADS, Graph, Op, TensorType, Value
+from jit.ir.errors import SchemaError
+from jit.ir.schema import Argument
+from jit.ir.types import GENERATOR, ScalarType
+
+
+class Proxy:
+    """A Value that behaves as a tensor in formulas."""
+
+    __slots__ = ("builder", "value")
+
+    def __init__(self, builder: Builder, value: Value) -> None:
+        self.builder = builder
+        self.value = value
+
+    @property
+    def type(self) -> TensorType:
+        """The value's type."""
+        assert isinstance(self.value.type, TensorType)
+        return self.value.type
+
+    @property
+    def shape(self) -> Any:
+        """The sizes, as the type says."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return self.type.ndim or 0
+
+    @property
+    def device(self) -> str:
+        """Where it lies."""
+        return self.type.device
+
+    def is_contiguous(self) -> bool:
+        """Whether the type is row-major."""
+        return self.type.strides is None
+
+    def stride(self) -> Any:
+        """The strides in elements."""
+        from jit.ir.op import strides_of
+
+        return strides_of(self.type)
+
+    def numel(self) -> int | None:
+        """The number of elements."""
+        return self.type.numel
+
+
+def _operator(name: str, swapped: bool = False) -> Any:
+    def method(self: Proxy, other: Any) -> Any:
+        function = getattr(self.builder, name)
+        return function(other, self) if swapped else function(self, other)
+
+    return method
+
+
+for _python, _aten in {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul"}.items():
+    setattr(Proxy, f"__{_python}__", _operator(_aten))
+    setattr(Proxy, f"__r{_python}__", _operator(_aten, swapped=True))
+for _compare in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Proxy, f"__{_compare}__", _operator(_compare))
+setattr(Proxy, "__neg__", lambda self: self.builder.neg(self))
+setattr(Proxy, "__and__", _operator("bitwise_and"))
+setattr(Proxy, "__or__", _operator("bitwise_or"))
+setattr(Proxy, "__invert__", lambda self: self.builder.bitwise_not(self))
+setattr(Proxy, "__getitem__", lambda self, index: self.builder.select(self, 0, index))
+setattr(Proxy, "__hash__", object.__hash__)
+
+
+class Builder:
+    """Every operator by its ATen name, adding nodes to `graph`."""
+
+    def __init__(self, graph: Graph, stage: int | None = None) -> None:
+        self.graph = graph
+        self.stage = stage
+        """The stage of new nodes; the graph's last unless given."""
+
+    no_grad = staticmethod(contextlib.nullcontext)
+
+    def wrap(self, value: Any) -> Any:
+        """A Value as a Proxy; anything else as it is."""
+        return Proxy(self, value) if isinstance(value, Value) else value
+
+    def __getattr__(self, name: str) -> Any:
+        ops = OVERLOADS.get(name)
+        if not ops:
+            raise AttributeError(f"no operator is called {name!r}")
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            for op in ops:
+                with contextlib.suppress(TypeError):
+                    values = op.bind(*args, **kwargs)
+                    if all(map(_fits, op.arguments, values)):
+                        return self.call(op, values)
+            raise SchemaError(f"no ATen declaration of {name} fits {args} {kwargs}")
+
+        return function
+
+    def call(self, op: Op, values: Sequence[Any]) -> Any:
+        """Add the node of `op(*values)`; the result is a Proxy, or a list of them."""
+        values = [_normal(a, v) for a, v in zip(op.arguments, values, strict=True)]
+        if op.kind == "composite":
+            return op.body(self, *values)
+        types = op.infer([_typed(v) for v in values])
+        operands, attributes = op.split([_unwrapped(v) for v in values])
+        node = self.graph.insert(self.graph.create(op.name, operands, attributes), self.stage)
+        outputs: list[Any] = [Proxy(self, node.add_output(t)) for t in types if t is not GENERATOR]
+        single = len(outputs) == 1 and not op.schema.returns[0].type.is_list
+        return outputs[0] if single else outputs
+
+
+def _fits(argument: Argument, value: Any) -> bool:
+    if value is None:
+        return argument.type.optional or argument.type.base == "Generator"
+    if argument.type.base == "Tensor":
+        return isinstance(value, (Proxy, list, tuple)) if argument.type.is_list else not isinstance(value, (list, tuple, str))
+    return not isinstance(value, Proxy) and (argument.type.is_list or not isinstance(value, (list, tuple)))
+
+
+def _normal(argument: Argument, value: Any) -> Any:
+    """Lists as tuples, a single int where a sized list is wanted as that list."""
+    if isinstance(value, list):
+        return tuple(value)
+    if argument.type.is_list and argument.type.list_size and isinstance(value, int):
+        return (value,) * argument.type.list_size
+    return value
+
+
+def _typed(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_typed(item) for item in value)
+    value = value.value if isinstance(value, Proxy) else value
+    if isinstance(value, Value):
+        return _stand_in(value.type) if isinstance(value.type, ScalarType) else value.type
+    return value
+
+
+def _stand_in(type: ScalarType) -> Any:
+    return {"int": 1, "float": 1.0, "bool": True}.get(type.name, 1j)
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_unwrapped(item) for item in value)
+    return value.value if isinstance(value, Proxy) else value

@@ -1,0 +1,139 @@
+"""Nested Python structures of tensors: taken apart into leaves, and put together again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jit.ir.errors import UsageError
+
+from .proxies import TracedScalar
+from .tensors import Tensor
+
+
+class Structure(NamedTuple):
+    """The shape of a nest: hashable, and equal where two nests differ in their tensors alone."""
+
+    kind: Any
+    """"tensor", "static", or the container's type."""
+    keys: tuple[Any, ...]
+    children: tuple[Structure, ...]
+
+
+TENSOR = Structure("tensor", (), ())
+
+
+class Static:
+    """A non-tensor among the leaves, compared strictly: 1, 1.0 and True are three things, and so are 0.0 and -0.0."""
+
+    __slots__ = ("_key", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._key = _static_key(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and bool(self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def _static_key(value: Any) -> Any:
+    if isinstance(value, float):
+        return ("float", value.hex())
+    if isinstance(value, complex):
+        return ("complex", value.real.hex(), value.imag.hex())
+    if isinstance(value, np.ndarray):
+        return ("ndarray", value.dtype.str, value.shape, value.tobytes())
+    try:
+        hash(value)
+    except TypeError as error:
+        raise UsageError(
+            f"an argument of type {type(value).__name__} cannot be part of a trace's key, because it is not hashable; "
+            "pass tensors, numbers, strings, or tuples, lists, dicts and dataclasses of them"
+        ) from error
+    return (type(value), value)
+
+
+def flatten(value: Any) -> tuple[list[Any], Structure]:
+    """The tensors (and traced numbers) of a nest, and its structure.
+
+    >>> import jit
+    >>> leaves, structure = flatten({"a": (jit.ones(1), 2)})
+    >>> len(leaves), unflatten(structure, leaves)["a"][1]
+    (1, 2)
+    """
+    leaves: list[Any] = []
+    return leaves, _flatten(value, leaves)
+
+
+def _flatten(value: Any, leaves: list[Any]) -> Structure:
+    if isinstance(value, Tensor) or type(value) is TracedScalar:
+        leaves.append(value)
+        return TENSOR
+    if type(value) in (list, tuple) or _is_namedtuple(value):
+        return Structure(type(value), (), tuple(_flatten(item, leaves) for item in value))
+    if isinstance(value, dict):
+        return Structure(type(value), tuple(value), tuple(_flatten(item, leaves) for item in value.values()))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = tuple(f.name for f in dataclasses.fields(value))
+        return Structure(type(value), names, tuple(_flatten(getattr(value, n), leaves) for n in names))
+    return Structure("static", (Static(value),), ())
+
+
+def _is_namedtuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(type(value), "_fields")
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The nest of `structure` with `leaves` in it."""
+    return _unflatten(structure, iter(leaves).__next__)
+
+
+def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
+    kind, keys, children = structure
+    if kind == "tensor":
+        return take()
+    if kind == "static":
+        return keys[0].value
+    items = [_unflatten(child, take) for child in children]
+    if kind in (list, tuple):
+        return kind(items)
+    if issubclass(kind, tuple):
+        return kind(*items)
+    if issubclass(kind, dict):
+        return _rebuilt_dict(kind, dict(zip(keys, items, strict=True)))
+    return _rebuilt_dataclass(kind, dict(zip(keys, items, strict=True)))
+
+
+def _rebuilt_dict(kind: Any, items: dict[Any, Any]) -> Any:
+    if kind is dict:
+        return items
+    made = kind.__new__(kind)
+    made.update(items)
+    return made
+
+
+def _rebuilt_dataclass(kind: Any, items: dict[str, Any]) -> Any:
+    made = object.__new__(kind)
+    for name, item in items.items():
+        object.__setattr__(made, name, item)
+    return made
+
+
+def paths(structure: Structure, prefix: str = "") -> list[str]:
+    """A name per leaf: `x`, `x.0`, `x.weight`."""
+    kind, keys, children = structure
+    if kind == "tensor":
+        return [prefix or "input"]
+    if kind == "static":
+        return []
+    names = [str(k) for k in keys] or [str(i) for i in range(len(children))]
+    return [p for n, c in zip(names, children, strict=True) for p in paths(c, f"{prefix}.{n}" if prefix else n)]

@@ -1,0 +1,120 @@
+"""Runs recorded stages through autograd again, binding tensors to the Values that they had: what a backward that nobody
+has seen is recorded from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jit.ir import Node, Op, RandomState, Value, find
+from jit.ir.errors import TraceError
+from jit.ir.graph import map_template
+from jit.runtime.interpreter import Interpreter
+
+from . import context, dispatch
+from .generators import Generator
+from .tensors import Tensor, Variable
+from .tracer import Trace
+
+
+def replay_stages(trace: Trace, inputs: Sequence[Sequence[Any]], requires_grad: Sequence[bool]) -> tuple[list[Any], list[Any]]:
+    """Replay stages 0..n of `trace` from the arrays that went in; effects are not repeated.
+
+    Returns the outputs of the last stage with their history, and the leaves to differentiate by.
+    """
+    environment: dict[Value, Any] = {}
+    leaves: list[Any] = []
+    flags = iter(requires_grad)
+    with context.tracing(None), context.enable_grad():
+        for number, values in enumerate(inputs):
+            for value, array in zip(trace.graph.stages[number].inputs, values, strict=True):
+                leaf = _leaf(array, next(flags))
+                leaves.append(leaf if isinstance(leaf, Tensor) else None)
+                _bind(trace, environment, value, leaf, value)
+        _replay_nodes(trace, environment, len(inputs))
+    stage = trace.graph.stages[len(inputs) - 1]
+    returned = [*stage.outputs, *(value for _, value in stage.updates)]
+    outputs = [environment.get(v) if isinstance(v, Value) else None for v in returned]
+    return [o if isinstance(o, Tensor) else None for o in outputs], leaves
+
+
+def _leaf(value: Any, requires_grad: bool) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    leaf: Tensor = Variable(value) if requires_grad else Tensor(value)
+    leaf._requires_grad = requires_grad
+    return leaf
+
+
+def _bind(trace: Trace, environment: dict[Value, Any], value: Value, result: Any, source: Value | None = None) -> None:
+    environment[value] = result
+    if isinstance(result, Tensor):
+        trace.bind_root(result, value, source)
+    if isinstance(result, RandomState):
+        return
+
+
+def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> None:
+    """Composites with a derivative of their own run as themselves, others as their parts."""
+    whole = {c.node for c in trace.composites if (op := find(c.node.kind)) is not None and op.is_differentiable}
+    skipped = {part for c in trace.composites if c.node in whole for part in c.parts}
+    taken = {c.node: c.taken for c in trace.composites if c.node not in whole}
+    for node in trace.graph.nodes:
+        if node.stage >= stages or node in skipped:
+            continue
+        if node in taken:
+            for part, output in zip(taken[node], node.outputs, strict=True):
+                environment[output] = environment[part]
+                if isinstance(environment[part], Tensor):
+                    trace.bind_root(environment[part], output)
+            continue
+        for value, result in zip(node.outputs, _results(trace, environment, node), strict=True):
+            _bind(trace, environment, value, result)
+
+
+def _results(trace: Trace, environment: dict[Value, Any], node: Node) -> list[Any]:
+    def lookup(leaf: Any) -> Any:
+        return environment[leaf] if isinstance(leaf, Value) else leaf
+
+    op = find(node.kind)
+    if op is not None:
+        attributes = {k: node.resolve(v) for k, v in node.attributes.items() if k != "extra"}
+        values = [map_template(lookup, v) for v in op.join(node.operands, attributes)]
+        return _run(op, values)
+    if node.kind.startswith("^"):
+        return _run_python(trace, node, [environment[v] for v in node.inputs])
+    return _run_primitive(node, environment)
+
+
+def _run(op: Op, values: list[Any]) -> list[Any]:
+    if op.kind != "random":
+        return dispatch.unpack(dispatch.run(op, values))
+    at = next(i for i, a in enumerate(op.arguments) if a.type.base == "Generator")
+    generator = Generator()
+    generator.state = values[at]
+    values[at] = generator
+    return [*dispatch.unpack(dispatch.run(op, values)), generator.state]
+
+
+def _run_python(trace: Trace, node: Node, tensors: list[Any]) -> list[Any]:
+    from .hosting import arguments_of
+
+    function = node.attributes.get("function")
+    if function is None:
+        raise TraceError(f"{node.kind} cannot be differentiated: the graph does not hold the function itself")
+    result, history = function._run(arguments_of(node, tensors))
+    outputs = dispatch.unpack(result)
+    if len(outputs) < len(node.outputs):
+        if history is not None:
+            trace.handles[history] = node.outputs[-1]
+        outputs = [*outputs, history]
+    return outputs
+
+
+def _run_primitive(node: Node, environment: dict[Value, Any]) -> list[Any]:
+    """Numbers, guards and constants, by the interpreter's own instructions."""
+    values = [environment[v] for v in node.inputs]
+    arrays = [v._array if isinstance(v, Tensor) else v for v in values]
+    return [Tensor(r) if isinstance(r, np.ndarray) else r for r in Interpreter.run_node(node, arrays)]
