@@ -57,7 +57,7 @@ def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     args = list(values)
     for index in op.promoted:
         value = args[index]
-        if value is not None and getattr(value, "dtype", None) != wide:
+        if value is not None and (not isinstance(value, np.ndarray) or value.dtype != wide):
             args[index] = np.asarray(value).astype(wide)
     with np.errstate(all="ignore"):
         result = (op.numpy_body or op.body)(numpy_math, *args)

@@ -263,7 +263,8 @@ def _(g: Any, self: Any, mask: Any, value: Any) -> Any:
 @masked_fill.samples
 def _() -> Any:
     yield sample(make(3, 4), make(3, 4, dtype="bool"), -1e9)
-    yield sample(make(3, 4), make(4, dtype="bool"), float("-inf"), note="broadcast")
+    yield sample(make(3, 4), make(4, dtype="bool"), 0.5, note="broadcast")
+    yield sample(make(3, 4), make(3, 4, dtype="bool"), float("-inf"), note="-inf", grad=False)
     yield sample(make(3, 4), make(3, 4, dtype="bool"), make(seed=1), note="0-d value")
     yield sample(make(), make(dtype="bool"), 2, note="0-d")
     yield sample(make(0, 3), make(3, dtype="bool"), 2.5, note="empty")
