@@ -1,0 +1,437 @@
+"""The node builder `g` that a symbolic writes ONNX with: `return g.op("Relu", x)`.
+
+    g.op("Concat", a, b, axis=0)       a node; a Proxy, or a tuple of them with outputs=2
+    g.constant(2, like=x)              a number, list or array in x's element type
+    g.ints([n, -1])                    a 1-D int64 tensor of numbers and traced sizes
+    g.cast(x, jit.float32)             nothing to do if x is that already
+    g.reduce("ReduceSum", x, dim, keepdim)
+    g.out, g.outs                      dtype, shape and ndim of what the operator returned when it was traced
+    g.opset                            the opset that is being written
+    raise g.unsupported("why")         to be listed with everything else that cannot be exported
+
+Symbolics write the newest form of each operator; `legacy` rewrites it for older opsets. An operator, attribute or
+element type that the opset does not know is `Unsupported`, so that a symbolic needs no table of versions.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.dtypes import DType
+from jit.ir.geometry import wrap_dims
+from jit.ir.types import Dim, TensorType
+
+from .opsets import OPSETS, TYPE_STRINGS, element_type
+from .proxies import Proxy, Scalar, Unsupported
+from .signatures import Signature, first_opset, signature
+
+if TYPE_CHECKING:
+    import onnx_ir
+
+__all__ = ["Builder", "Origin", "Recorded"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What of the traced program a node comes from."""
+
+    op: str = ""
+    """The kind of the traced node: `aten::linear`."""
+    scope: str = ""
+    source: str = ""
+    """The user's line: `model.py:12 in forward`."""
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """As ONNX keeps it with a node."""
+        parts = {"jit.op": self.op, "jit.scope": self.scope, "jit.source": self.source}
+        return {key: text for key, text in parts.items() if text}
+
+
+@dataclass
+class Recorded:
+    """What an operator returned when it was traced: `g.out`."""
+
+    builder: Builder
+    type: TensorType
+
+    @property
+    def dtype(self) -> DType | None:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The rank; Unsupported where it is not known."""
+        return len(self._dims())
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes: numbers, and Scalars where they are the size of a dynamic axis."""
+        return tuple(size if isinstance(size, int) else self.builder.axis_size(size) for size in self._dims())
+
+    def _dims(self) -> tuple[Dim, ...]:
+        if self.type.shape is None:
+            raise Unsupported("the rank of its result is not known")
+        return self.type.shape
+
+
+@dataclass
+class Call:
+    """A node about to be made; `legacy` may change it."""
+
+    name: str
+    inputs: list[Proxy | None]
+    attributes: dict[str, Any]
+    outputs: int = 1
+    origin: Origin = field(default_factory=Origin)
+
+
+class Builder:
+    """Makes ONNX nodes for one opset, in order."""
+
+    def __init__(self, opset: int, axes: Mapping[str, tuple[Proxy, int]] | None = None) -> None:
+        import onnx_ir
+
+        self._ir = onnx_ir
+        self.opset = opset
+        """The version of the standard operators."""
+        self.axes: dict[str, tuple[Proxy, int]] = dict(axes or {})
+        """Name of a dynamic axis -> an input and its dim that have it."""
+        self.nodes: list[onnx_ir.Node] = []
+        self.constants: dict[Any, Proxy] = {}
+        """Every constant once, by element type, shape and bytes."""
+        self.proxies: dict[onnx_ir.Value, Proxy] = {}
+        """The stand-in of every value."""
+        self.domains: set[str] = set()
+        """Domains other than the standard one that nodes come from."""
+        self.origin = Origin()
+        """What the nodes made from now on come from."""
+        self.outs: list[Recorded] = []
+        """What the operator being written returned when it was traced."""
+        self._sizes: dict[tuple[onnx_ir.Value, int], Scalar] = {}
+        self._serial = 0
+
+    @property
+    def out(self) -> Recorded:
+        """The first of `outs`."""
+        return self.outs[0]
+
+    # -- what symbolics call -------------------------------------------------------------------------------------
+
+    def op(self, name: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+        """A node `name` (of another domain: `domain::name`).
+
+        Args:
+            name: The ONNX operator.
+            inputs: Proxies, None for an optional one left out; numbers and lists become constants.
+            outputs: How many outputs to make.
+            attributes: Numbers, strings, lists, DTypes and arrays; None is left out.
+
+        Returns:
+            A Proxy, or a tuple of them if `outputs` is not 1.
+        """
+        from . import legacy
+
+        given = {key: item for key, item in attributes.items() if item is not None}
+        call = Call(name, self._inputs(name, inputs), given, outputs)
+        domain, _, bare = name.rpartition("::")
+        if domain:
+            return self._results(self._foreign(domain, bare, call))
+        return legacy.write(self, call)
+
+    def constant(self, value: Any, like: Proxy | None = None, dtype: DType | None = None) -> Proxy:
+        """`value` (a number, list, array or traced number) in `dtype`, or in the element type of `like`."""
+        dtype = dtype or (like.dtype if like is not None else None)
+        if isinstance(value, Proxy):
+            return value if dtype is None else self.cast(value, dtype)
+        array = _as_array(value, dtype)
+        key = (array.dtype.name, array.shape, array.tobytes())
+        if key not in self.constants:
+            self.constants[key] = self._constant(array)
+        return self.constants[key]
+
+    def ints(self, items: Any) -> Proxy:
+        """A 1-D int64 tensor of whole numbers, some of which may be traced."""
+        if isinstance(items, Proxy) and not isinstance(items, Scalar):
+            return self.cast(items, dtypes.int64)
+        listed = list(items) if isinstance(items, (tuple, list)) else [items]
+        if not any(isinstance(item, Proxy) for item in listed):
+            return self.constant(np.array([operator.index(item) for item in listed], np.int64))
+        pieces = [piece for traced, run in groupby(listed, _is_proxy) for piece in self._pieces(traced, list(run))]
+        return pieces[0] if len(pieces) == 1 else self.op("Concat", *pieces, axis=0)
+
+    def cast(self, x: Proxy, dtype: DType | None) -> Proxy:
+        """`x` in another element type; `x` itself if it is in that already, or if `dtype` is None."""
+        if dtype is None or x.dtype is dtype:
+            return x
+        if x.constant is not None:
+            with np.errstate(all="ignore"):
+                return self.constant(x.constant.astype(dtype.numpy))
+        return self.op("Cast", x, to=dtype)
+
+    def reduce(self, name: str, x: Proxy, dim: Any, keepdim: bool, **attributes: Any) -> Proxy:
+        """`name`, one of the `Reduce...` operators, over `dim` (None or empty: all of them)."""
+        dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list)) else dim, x.ndim)
+        axes = None if len(dims) == x.ndim else self.ints(sorted(dims))
+        return self.op(name, x, axes, keepdims=int(keepdim), **attributes)
+
+    def unsupported(self, reason: str, since: int | None = None) -> Unsupported:
+        """An exception to raise: `reason` completes the sentence "aten::op cannot be exported: ...".
+
+        Args:
+            reason: What ONNX lacks.
+            since: The lowest opset that would do, if one does.
+        """
+        return Unsupported(reason, since)
+
+    # -- sizes ---------------------------------------------------------------------------------------------------
+
+    def size_of(self, x: Proxy, dim: int, name: str | None) -> Scalar:
+        """The size of dim `dim` of `x`, which is that of the dynamic axis `name` if it has one."""
+        if name in self.axes and name is not None:
+            x, dim = self.axes[name]
+        key = (x.value, dim)
+        if key not in self._sizes:
+            self._sizes[key] = Scalar(self, dtypes.int64, lambda: self._written_size(x, dim), name)
+        return self._sizes[key]
+
+    def axis_size(self, name: str | None) -> Scalar:
+        """The size of a dynamic axis."""
+        if name is None or name not in self.axes:
+            return Scalar(self, dtypes.int64, _refuse_unknown_size)
+        return self.size_of(*self.axes[name], name)
+
+    def scalar(self, dtype: DType, make: Callable[[], Proxy]) -> Scalar:
+        """A traced number whose nodes are written when it is first needed, as part of the present operator."""
+        origin, outs = self.origin, self.outs
+
+        def write() -> onnx_ir.Value:
+            now = self.origin, self.outs
+            self.origin, self.outs = origin, outs
+            try:
+                return make().value
+            finally:
+                self.origin, self.outs = now
+
+        return Scalar(self, dtype, write)
+
+    def arithmetic(self, name: str, left: Any, right: Any) -> Scalar:
+        """A traced number computed from others: "add", "sub", "mul", "floordiv", "mod", ..."""
+        from .scalars import write_scalar
+
+        return write_scalar(self, name, (left, right))
+
+    def _written_size(self, x: Proxy, dim: int) -> onnx_ir.Value:
+        shape = self.op("Shape", x)
+        return self.op("Gather", shape, self.constant(dim, dtype=dtypes.int64), axis=0).value
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def write(self, call: Call) -> tuple[Proxy, ...]:
+        """The node of a call that is in the form of this opset."""
+        known = signature(call.name, self.opset)
+        if known is None:
+            raise _unknown_operator(call.name, self.opset)
+        attributes = self._attributes(call, known)
+        self._check_inputs(call, known)
+        given = [(index, x.dtype) for index, x in enumerate(call.inputs) if x is not None]
+        numbers = {key: item for key, item in attributes.items() if isinstance(item, int)}
+        result = [known.result_dtype(index, given, numbers) for index in range(call.outputs)]
+        return self._node("", call, self._encoded(attributes, known), result)
+
+    def _foreign(self, domain: str, name: str, call: Call) -> tuple[Proxy, ...]:
+        self.domains.add(domain)
+        first = next((x.dtype for x in call.inputs if x is not None), None)
+        plain = {key: _plain(item) for key, item in call.attributes.items()}
+        encoded = [self._ir.convenience.convert_attribute(key, self._as_tensor(item)) for key, item in plain.items()]
+        return self._node(domain, Call(name, call.inputs, {}, call.outputs), encoded, [first] * call.outputs)
+
+    def _node(
+        self, domain: str, call: Call, attributes: list[onnx_ir.Attr], types: Sequence[DType | None]
+    ) -> tuple[Proxy, ...]:
+        values = [None if x is None else x.value for x in call.inputs]
+        while values and values[-1] is None:
+            values.pop()
+        node = self._ir.Node(
+            domain, call.name, values, attributes, num_outputs=call.outputs, metadata_props=self.origin.properties
+        )
+        self.nodes.append(node)
+        made = tuple(Proxy(self, value, dtype) for value, dtype in zip(node.outputs, types, strict=True))
+        self.proxies.update(zip(node.outputs, made, strict=True))
+        return made
+
+    def _results(self, made: tuple[Proxy, ...]) -> Any:
+        return made[0] if len(made) == 1 else made
+
+    def _inputs(self, name: str, inputs: Sequence[Any]) -> list[Proxy | None]:
+        newest = signature(name, OPSETS[-1])
+
+        def prepare(index: int, item: Any) -> Proxy | None:
+            if item is None or isinstance(item, Proxy):
+                return item
+            if isinstance(item, (tuple, list)):
+                return self.ints(item)
+            return self.constant(item, None if isinstance(item, np.ndarray) else _fellow(newest, index, inputs))
+
+        return [prepare(index, item) for index, item in enumerate(inputs)]
+
+    def _attributes(self, call: Call, known: Signature) -> dict[str, Any]:
+        """Plain values of the attributes, those that this opset does not know left out where they say the default."""
+        plain = {key: _plain(item) for key, item in call.attributes.items()}
+        for key in [key for key in plain if key not in known.attributes]:
+            if not _is_later_default(call.name, key, plain.pop(key)):
+                raise Unsupported(f"{call.name} has no attribute {key} at opset {self.opset}")
+        return plain
+
+    def _check_inputs(self, call: Call, known: Signature) -> None:
+        letters: dict[str, DType] = {}
+        for index, x in enumerate(call.inputs):
+            formal = known.formal(index)
+            if x is None or x.dtype is None:
+                continue
+            if formal is None:
+                raise Unsupported(f"{call.name} takes {len(known.inputs)} inputs at opset {self.opset}")
+            if TYPE_STRINGS[x.dtype] not in formal.allowed:
+                raise Unsupported(f"{call.name} does not take {x.dtype.name} at opset {self.opset}")
+            if formal.homogeneous and letters.setdefault(formal.letter, x.dtype) is not x.dtype:
+                raise Unsupported(f"{call.name} is given {letters[formal.letter].name} and {x.dtype.name} at once")
+
+    def _encoded(self, attributes: dict[str, Any], known: Signature) -> list[onnx_ir.Attr]:
+        convert = self._ir.convenience.convert_attribute
+        kinds = self._ir.AttributeType
+        return [
+            convert(key, _of_kind(self._as_tensor(item), known.attributes[key].kind), kinds[known.attributes[key].kind])
+            for key, item in attributes.items()
+        ]
+
+    def _as_tensor(self, item: Any) -> Any:
+        return self.tensor(item) if isinstance(item, np.ndarray) else item
+
+    # -- constants -----------------------------------------------------------------------------------------------
+
+    def tensor(self, array: np.ndarray[Any, Any], name: str | None = None) -> onnx_ir.Tensor[Any]:
+        """An ONNX tensor of the array's numbers, bit for bit."""
+        dtype = self._ir.DataType(element_type(dtypes.from_numpy(array.dtype)))
+        return self._ir.Tensor(array, dtype, name=name)
+
+    def _constant(self, array: np.ndarray[Any, Any]) -> Proxy:
+        value = self.new_value(dtypes.from_numpy(array.dtype), array.shape)
+        value.const_value = self.tensor(array)
+        return self.stand_in(value, dtypes.from_numpy(array.dtype), array.shape, array)
+
+    def stand_in(
+        self, value: onnx_ir.Value, dtype: DType | None, dims: tuple[Dim, ...] | None, constant: Any = None
+    ) -> Proxy:
+        """The Proxy of a value that no node makes."""
+        self.proxies[value] = Proxy(self, value, dtype, dims, constant)
+        return self.proxies[value]
+
+    def new_value(self, dtype: DType | None, dims: tuple[Dim, ...] | None, name: str | None = None) -> onnx_ir.Value:
+        """A value that no node makes: an input, an initializer, a constant."""
+        value = self._ir.Value(name=name)
+        self.set_type(value, dtype, dims)
+        return value
+
+    def set_type(self, value: onnx_ir.Value, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
+        """Say the element type and sizes of a value."""
+        if dtype is not None:
+            value.type = self._ir.TensorType(self._ir.DataType(element_type(dtype)))
+        if dims is not None:
+            value.shape = self._ir.Shape(dims)
+
+    def _pieces(self, traced: bool, run: list[Any]) -> list[Proxy]:
+        if not traced:
+            return [self.ints(run)]
+        return [self.op("Reshape", self.cast(item, dtypes.int64), self.ints([1])) for item in run]
+
+    # -- inference -----------------------------------------------------------------------------------------------
+
+    def infer_dims(self, x: Proxy) -> tuple[Dim, ...] | None:
+        """The sizes that ONNX's own shape inference gives the output of one node."""
+        from .inference import infer_dims
+
+        node = x.value.producer()
+        return None if node is None else infer_dims(self, node, x.value)
+
+
+# -- helpers -----------------------------------------------------------------------------------------------------
+
+
+def _is_proxy(item: Any) -> bool:
+    return isinstance(item, Proxy)
+
+
+def _fellow(known: Signature | None, index: int, inputs: Sequence[Any]) -> Proxy | None:
+    """An input that has the same element type as input number `index`, by the operator's declaration."""
+    formal = known.formal(index) if known else None
+    for other, item in enumerate(inputs):
+        declared = known.formal(other) if known else None
+        if isinstance(item, Proxy) and formal is not None and declared is not None and declared.letter == formal.letter:
+            return item
+    return None
+
+
+def _refuse_unknown_size() -> Any:
+    raise Unsupported("it needs the size of its result before that exists")
+
+
+def _unknown_operator(name: str, opset: int) -> Unsupported:
+    since = first_opset(name)
+    if since is None:
+        return Unsupported(f"there is no ONNX operator {name}")
+    if since > opset:
+        return Unsupported(f"{name} is in ONNX from opset {since} on", since)
+    return Unsupported(f"ONNX has dropped {name} before opset {opset}")
+
+
+def _as_array(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
+    """A fresh row-major array in `dtype`; Python's own numbers become bool, int64 and float32."""
+    array = np.asarray(value)
+    if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
+        dtype = {"b": dtypes.bool_, "i": dtypes.int64, "u": dtypes.int64, "f": dtypes.DEFAULT}.get(array.dtype.kind)
+    wanted = (dtype or dtypes.from_numpy(array.dtype)).numpy
+    with np.errstate(all="ignore"):
+        return np.array(array, wanted, order="C")
+
+
+def _plain(item: Any) -> Any:
+    """An attribute in Python's own types, arrays aside."""
+    if isinstance(item, DType):
+        return element_type(item)
+    if isinstance(item, Proxy):
+        if item.constant is None:
+            raise Unsupported("it needs a fixed number where it is given one that differs from run to run")
+        item = item.constant
+    if isinstance(item, (tuple, list)):
+        return [_plain(each) for each in item]
+    if isinstance(item, (bool, np.bool_)):
+        return int(item)
+    return item.item() if isinstance(item, np.generic) else item
+
+
+def _of_kind(item: Any, kind: str) -> Any:
+    """A plain attribute as the declared kind wants it: the list (1,) for 1, 1.0 for 1."""
+    if isinstance(item, np.ndarray):
+        return item
+    if kind in ("INTS", "FLOATS", "STRINGS") and not isinstance(item, list):
+        item = [item]
+    if kind == "FLOAT":
+        return float(item)
+    if kind == "FLOATS":
+        return [float(each) for each in item]
+    return item
+
+
+def _is_later_default(name: str, key: str, item: Any) -> bool:
+    """Whether a newer opset's attribute is given the value that it has when left out."""
+    newest = signature(name, OPSETS[-1])
+    declared = newest.attributes.get(key) if newest else None
+    return declared is not None and declared.default == item

@@ -1,0 +1,409 @@
+"""Walks a graph and writes each node with its symbolic, collecting everything that cannot be exported on the way.
+
+Note [All problems at once]
+    A node that cannot be written is put on a list, its outputs become stand-ins with the recorded types, and the walk
+    goes on; so one export names every obstacle. Whether a newer opset would do is found by writing the node once more
+    for each newer opset, into a builder that is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.graph import Graph, Node, Value, map_template
+from jit.ir.op import Op, find
+from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, UndefinedType
+
+from .builder import Builder, Origin, Recorded
+from .naming import is_numbered, path, short
+from .opsets import OPSETS
+from .proxies import KINDS, Proxy, Scalar, Unsupported, kind_of
+from .registration import registered
+from .scalars import scalar_op, write_scalar
+from .sizes import Sizes
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One node that cannot be exported."""
+
+    op: str
+    reason: str
+    source: str
+    """The user's line."""
+    since: int | None = None
+    """The lowest opset that would do."""
+    inside: str = ""
+    """The composite that the node is a part of."""
+
+    def __str__(self) -> str:
+        inside = f" (part of {self.inside})" if self.inside else ""
+        where = f" at {self.source}" if self.source else ""
+        way_out = f"; opset_version={self.since} would do" if self.since else ""
+        return f"{self.op}{inside}{where}: {self.reason}{way_out}"
+
+
+class Converter:
+    """Writes the nodes of a graph into a builder.
+
+    Args:
+        builder: Where to.
+        sizes: Which sizes are fixed, and which follow the dynamic axes.
+        values: What stands for the graph's inputs: Proxies, Scalars; extended by every value that is written.
+    """
+
+    def __init__(self, builder: Builder, sizes: Sizes, values: dict[Value, Any]) -> None:
+        self.g = builder
+        self.sizes = sizes
+        self.values = values
+        self.problems: list[Problem] = []
+        self.hints: dict[Any, str] = {}
+        """ONNX value -> the name that it would like."""
+        self.is_random = False
+        """Whether the model draws random numbers of its own."""
+        self.crash: Exception | None = None
+        """The first exception of a symbolic that is not one of ours."""
+        self._inside: list[Node] = []
+        self._needed: set[Value] = set()
+        self._lowest: dict[tuple[str, str], int | None] = {}
+        self._on_trial = False
+
+    def convert(self, nodes: Sequence[Node], results: Iterable[Value]) -> None:
+        """Write those of `nodes` that `results` need."""
+        live = _live(nodes, results)
+        self._needed.update(value for node in live for value in node.inputs)
+        self._needed.update(results)
+        for node in live:
+            self._convert(node)
+
+    # -- one node ------------------------------------------------------------------------------------------------
+
+    def _convert(self, node: Node) -> None:
+        if node.kind == "prim::Guard":
+            self._check_guard(node)
+            return
+        numbers = [self.sizes.number(value) for value in node.outputs]
+        if numbers and all(number is not None for number in numbers):
+            self.values.update(zip(node.outputs, numbers))
+            return
+        self.g.origin = self._origin(node)
+        self.g.outs = [Recorded(self.g, _sized(value, self.sizes)) for value in node.outputs if _is_tensor(value)]
+        try:
+            self._bind(node, self._written(node))
+        except Unsupported as obstacle:
+            self._refuse(node, obstacle.reason)
+        except Exception as crash:  # a symbolic is anybody's code
+            self.crash = self.crash or crash
+            self._refuse(node, f"its symbolic failed with {type(crash).__name__}: {crash}")
+
+    def _origin(self, node: Node) -> Origin:
+        outer = self._inside[-1] if self._inside else node
+        source = node.source or next((each.source for each in reversed(self._inside) if each.source), None)
+        return Origin(node.kind, node.scope or outer.scope, str(source) if source else "")
+
+    def _written(self, node: Node) -> Any:
+        """What the node's symbolic returns."""
+        op = find(node.kind)
+        custom, _ = registered(node.kind, self.g.opset)
+        if custom is not None:
+            return self._call(custom, node, op)
+        if node.kind in WRITERS:
+            return WRITERS[node.kind](self, node)
+        if scalar_op(node.kind) is not None:
+            return write_scalar(self.g, node.kind.partition("::")[2], self._resolved(node, node.args))
+        if op is not None:
+            return self._write_op(node, op)
+        return self._write_unknown(node)
+
+    def _write_op(self, node: Node, op: Op) -> Any:
+        """An operator of the registry: by its symbolic, or by the parts that were recorded under it."""
+        body = next(node.subgraphs, None)
+        self.is_random = self.is_random or op.kind == "random"
+        if op.symbolic is None and body is None:
+            raise Unsupported(op.missing.get("onnx") or _without_symbolic(op))
+        if op.symbolic is not None:
+            try:
+                return self._call(op.symbolic, node, op)
+            except Unsupported:
+                if body is None:
+                    raise
+        assert body is not None
+        return self._descend(node, body)
+
+    def _write_unknown(self, node: Node) -> Any:
+        """A PythonOp, a native function, or a group of nodes."""
+        symbolic = _symbolic_of(node)
+        if symbolic is not None:
+            return self._call(symbolic, node, None)
+        body = next(node.subgraphs, None)
+        if body is not None:
+            return self._descend(node, body)
+        raise Unsupported(_way_out(node.kind))
+
+    def _descend(self, node: Node, body: Graph) -> list[Any]:
+        """Write the parts of `node`."""
+        self.sizes.enter(node, body)
+        self.values.update((inner, self.values.get(outer)) for inner, outer in zip(body.inputs, node.inputs))
+        results = [*body.outputs, *(value for _, value in body.stages[0].updates)]
+        outs, self._inside = self.g.outs, [*self._inside, node]
+        self.convert(list(body.nodes), [item for item in results if isinstance(item, Value)])
+        self.g.outs, self._inside = outs, self._inside[:-1]
+        self.g.origin = self._origin(node)
+        return [self.values[item] if isinstance(item, Value) else item for item in results]
+
+    # -- arguments -----------------------------------------------------------------------------------------------
+
+    def _call(self, symbolic: str | Callable[..., Any], node: Node, op: Op | None) -> Any:
+        if op is None:
+            assert callable(symbolic)
+            operands = [self._as_tensor(item) for item in self._resolved(node, node.args)]
+            return self._call_freely(symbolic, node, operands)
+        arguments = self._arguments(node, op)
+        if isinstance(symbolic, str):
+            return self.g.op(symbolic, *(arguments[index] for index in op.tensors))
+        return symbolic(self.g, *arguments)
+
+    def _call_freely(self, symbolic: Callable[..., Any], node: Node, operands: list[Any]) -> Any:
+        """Call a symbolic without a schema: a Python function's own arguments, else operands and attributes."""
+        if "arguments" in node.attributes:
+            rest = iter(operands)
+            return symbolic(self.g, *(next(rest) if _is_slot(item) else item for item in node.attributes["arguments"]))
+        attributes = {key: self._resolved(node, item) for key, item in node.attributes.items()}
+        plain = {key: item for key, item in attributes.items() if not isinstance(item, Graph) and not callable(item)}
+        return symbolic(self.g, *operands, **plain)
+
+    def _arguments(self, node: Node, op: Op) -> list[Any]:
+        """Schema-ordered arguments: tensors as Proxies, in the dtype that the operator computes in."""
+        attributes = {key: self._resolved(node, item) for key, item in node.attributes.items()}
+        arguments = op.join(self._resolved(node, node.args), attributes)
+        wide = op.compute_dtype([_for_promotion(item) for item in arguments]) if op.promoted else None
+        for index, argument in enumerate(op.arguments):
+            if index in op.promoted:
+                arguments[index] = map_template(lambda item: self._as_tensor(item, wide), arguments[index])
+            elif index in op.tensors:
+                arguments[index] = map_template(self._as_tensor, arguments[index])
+            elif argument.type.base == "Generator":
+                arguments[index] = None
+        return arguments
+
+    def _as_tensor(self, item: Any, dtype: Any = None) -> Any:
+        """A tensor operand: numbers, arrays and traced numbers become tensors, None stays."""
+        if item is None or (isinstance(item, Proxy) and not isinstance(item, Scalar)):
+            return item if item is None else self.g.cast(item, dtype)
+        if isinstance(item, (bool, int, float, np.ndarray, np.generic)):
+            return self.g.constant(item, dtype=dtype)
+        return self.g.cast(self.g.stand_in(item.value, item.dtype, ()), dtype) if isinstance(item, Scalar) else item
+
+    def _resolved(self, node: Node, template: Any) -> Any:
+        return node.resolve(template, self.values.get)
+
+    # -- results -------------------------------------------------------------------------------------------------
+
+    def _bind(self, node: Node, results: Any) -> None:
+        listed = list(results) if isinstance(results, (tuple, list)) else [results]
+        if len(listed) > len(node.outputs):
+            raise Unsupported(f"its symbolic returns {len(listed)} values where it has {len(node.outputs)} outputs")
+        listed += [None] * (len(node.outputs) - len(listed))
+        for value, item in zip(node.outputs, listed):
+            self.values[value] = self._result(node, value, item)
+
+    def _result(self, node: Node, value: Value, item: Any) -> Any:
+        """What stands for one output, named and typed as it was recorded."""
+        if isinstance(value.type, (GeneratorType, HandleType, UndefinedType)):
+            return None
+        if item is None:
+            if value in self._needed:
+                raise Unsupported(f"ONNX does not give its output number {value.offset}, which is used")
+            return None
+        if isinstance(value.type, ScalarType):
+            return item
+        recorded = _sized(value, self.sizes)
+        tensor = self.g.cast(self._as_tensor(item), recorded.dtype)
+        if tensor.value.producer() is not None:
+            tensor.dims = recorded.shape if recorded.shape is not None else tensor.dims
+            self.g.set_type(tensor.value, tensor.dtype, tensor.dims)
+            self.hints.setdefault(tensor.value, _hint(node, value, self.g.origin.scope))
+        return tensor
+
+    # -- what cannot be written ----------------------------------------------------------------------------------
+
+    def _check_guard(self, node: Node) -> None:
+        """A guard goes if what it watches is the same in every run; else the model would hold for some runs only."""
+        watched = [value for value in node.inputs if value not in self.sizes.fixed and self.sizes.number(value) is None]
+        if not watched:
+            return
+        self.g.origin = self._origin(node)
+        if any(self.sizes.depends_on_data(value) for value in watched):
+            self._refuse(node, DATA_DEPENDENT)
+        else:
+            self._refuse(node, SIZE_DEPENDENT)
+
+    def _refuse(self, node: Node, reason: str) -> None:
+        inside = self._inside[0].kind if self._inside else ""
+        name = "a decision" if node.kind == "prim::Guard" else node.kind
+        problem = Problem(name, reason, self.g.origin.source, self._lowest_opset(node, reason), inside)
+        if problem not in self.problems:
+            self.problems.append(problem)
+        for value in node.outputs:
+            self.values[value] = self._stand_in(value)
+
+    def _stand_in(self, value: Value) -> Any:
+        """Something of the recorded type, to go on with."""
+        if isinstance(value.type, ScalarType):
+            return Scalar(self.g, KINDS.get(value.type.name, dtypes.float64), lambda: self.g.new_value(None, ()))
+        if not isinstance(value.type, TensorType):
+            return None
+        recorded = _sized(value, self.sizes)
+        return self.g.stand_in(self.g.new_value(None, None), recorded.dtype, recorded.shape)
+
+    def _lowest_opset(self, node: Node, reason: str) -> int | None:
+        """The lowest newer opset at which `node` can be written; the same answer for the same reason."""
+        if self._on_trial or node.kind == "prim::Guard":
+            return None
+        key = (node.kind, reason)
+        if key not in self._lowest:
+            newer = range(self.g.opset + 1, OPSETS[-1] + 1)
+            self._lowest[key] = next((opset for opset in newer if self._would_do(node, opset)), None)
+        return self._lowest[key]
+
+    def _would_do(self, node: Node, opset: int) -> bool:
+        trial = Builder(opset)
+        trial.axes.update((name, (_copied(x, trial), dim)) for name, (x, dim) in self.g.axes.items())
+        values = {value: _copied(self.values.get(value), trial) for value in node.inputs}
+        attempt = Converter(trial, self.sizes, values)
+        attempt._needed, attempt._on_trial = self._needed, True
+        attempt._convert(node)
+        return not attempt.problems
+
+
+DATA_DEPENDENT = (
+    "Python decided on the contents of a tensor, and the model would go the traced way for all data; "
+    "compute both sides and choose with where()"
+)
+SIZE_DEPENDENT = (
+    "Python decided on a size that follows a dynamic axis, and the model would hold for some sizes only; "
+    "leave that axis out of dynamic_axes, or compute with the size instead of deciding on it"
+)
+
+
+# -- kinds that are in no registry -------------------------------------------------------------------------------
+
+
+def _write_constant(converter: Converter, node: Node) -> Any:
+    item = node.attribute("value")
+    return item if item is None or isinstance(node.output.type, ScalarType) else converter.g.constant(item)
+
+
+def _write_size(converter: Converter, node: Node) -> Scalar:
+    g = converter.g
+    tensor = converter.values[node.inputs[0]]
+    return g.size_of(tensor, node.attribute("dim") % tensor.ndim, converter.sizes.axis_of(node.output))
+
+
+def _write_item(converter: Converter, node: Node) -> Scalar:
+    """The number in a tensor of one element, as a float64, int64 or bool without dims."""
+    g = converter.g
+    tensor = converter.values[node.inputs[0]]
+    kind = node.output.type.name if isinstance(node.output.type, ScalarType) else "float"
+    if kind not in KINDS:
+        raise Unsupported(f"ONNX has no {kind} numbers")
+    return g.scalar(KINDS[kind], lambda: g.cast(g.op("Reshape", tensor, g.ints([])), KINDS[kind]))
+
+
+WRITERS: dict[str, Callable[[Converter, Node], Any]] = {
+    "prim::Constant": _write_constant,
+    "prim::size": _write_size,
+    "prim::item": _write_item,
+}
+"""How kinds that are in no registry are written."""
+
+
+# -- helpers -----------------------------------------------------------------------------------------------------
+
+
+def _live(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
+    """Those nodes that the results need, and all guards."""
+    needed = set(results)
+    live = []
+    for node in reversed(nodes):
+        if node.kind == "prim::Guard":
+            live.append(node)
+        elif any(value in needed for value in node.outputs):
+            live.append(node)
+            needed.update(node.inputs)
+    return live[::-1]
+
+
+def _is_tensor(value: Value) -> bool:
+    return isinstance(value.type, TensorType)
+
+
+def _sized(value: Value, sizes: Sizes) -> TensorType:
+    """The recorded type of a tensor, with names for the sizes that follow dynamic axes."""
+    assert isinstance(value.type, TensorType)
+    inferred = sizes.runs[0].known.get(value)
+    dtype = value.type.dtype or (inferred.dtype if isinstance(inferred, TensorType) else None)
+    return TensorType(dtype, sizes.dims(value), None, value.type.device)
+
+
+def _for_promotion(item: Any) -> Any:
+    """An argument as the rules of promotion look at it: a traced number is a number."""
+
+    def leaf(each: Any) -> Any:
+        return {"bool": False, "int": 0, "float": 0.0}[kind_of(each.dtype)] if isinstance(each, Scalar) else each
+
+    return map_template(leaf, item)
+
+
+def _symbolic_of(node: Node) -> Callable[..., Any] | None:
+    """The static method `symbolic` of the function that a node calls."""
+    found = getattr(node.attributes.get("function"), "symbolic", None)
+    return found if callable(found) else None
+
+
+def _is_slot(item: Any) -> bool:
+    """Whether an argument of a PythonOp stands for its next tensor."""
+    return repr(item) == "tensor"
+
+
+def _without_symbolic(op: Op) -> str:
+    if op.kind == "composite":
+        return "it has no ONNX symbolic, and was recorded without its parts"
+    return _way_out(op.name)
+
+
+def _way_out(kind: str) -> str:
+    if kind.startswith("^"):
+        return "a Python function is opaque to ONNX; give it a static method `symbolic(g, *arguments)`"
+    return f"no ONNX form of it is known; give one with jit.export.register_symbolic({kind!r}, ...)"
+
+
+def _hint(node: Node, value: Value, scope: str) -> str:
+    return path(scope, short(node.kind)) if is_numbered(value.name) else value.name
+
+
+def _copied(item: Any, builder: Builder) -> Any:
+    """A stand-in for `item` in a builder on trial."""
+    if not isinstance(item, Proxy):
+        return item
+    if isinstance(item, Scalar):
+        assert item.dtype is not None
+        return Scalar(builder, item.dtype, lambda: builder.new_value(None, ()), item.name)
+    return builder.stand_in(builder.new_value(None, None), item.dtype, item.known_dims, item.constant)
+
+
+def explain(problems: Sequence[Problem], opset: int) -> str:
+    """The text of the error that lists all problems."""
+    if len(problems) == 1:
+        return f"The graph cannot be exported to ONNX at opset {opset}: {problems[0]}."
+    needed = [problem.since for problem in problems]
+    lines = [f"The graph cannot be exported to ONNX at opset {opset}, for {len(problems)} reasons:"]
+    lines += [f"  {problem}" for problem in problems]
+    if all(needed):
+        lines.append(f"opset_version={max(each for each in needed if each)} would do for all of them.")
+    return "\n".join(lines)

@@ -1,0 +1,445 @@
+"""From a graph to an ONNX model: names, inputs and outputs, and the parts of this package in their order.
+
+graph --sizes--> what follows the dynamic axes --converter--> ONNX nodes --peephole--> fewer --writer--> a file
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.errors import ExportError, UsageError
+from jit.ir.graph import Graph, Value, leaves
+from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type
+
+from . import peephole, writer
+from .builder import Builder
+from .converter import Converter, explain
+from .naming import Names, is_numbered, path, short
+from .opsets import IR_VERSIONS, check_opset
+from .proxies import KINDS, Proxy, Scalar
+from .report import ExportReport
+from .sizes import Sizes
+
+if TYPE_CHECKING:
+    import onnx_ir
+
+DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
+
+
+@dataclass
+class Exported:
+    """A model that was made from a graph."""
+
+    model: onnx_ir.Model
+    report: ExportReport
+    names: dict[Value, str]
+    """The graph's tensors -> the names that they have in the model, for those that are in it."""
+
+    def save(self, path: str | os.PathLike[str], external_data: str = "auto") -> None:
+        """Write the model to `path`; see `jit.export.writer.write_model`."""
+        self.report.external_data = writer.write_model(self.model, path, external_data)
+        self.report.path = os.fspath(path)
+
+    def to_bytes(self) -> bytes:
+        """The model as a file would hold it."""
+        return writer.to_bytes(self.model)
+
+
+@dataclass
+class _Input:
+    """One input of the graph, and what becomes of it."""
+
+    value: Value
+    name: str
+    array: np.ndarray[Any, Any] | None = None
+    """The numbers of an initializer; None for an input of the model."""
+    axes: dict[int, str] = field(default_factory=dict)
+    """Dim -> name of the dynamic axis."""
+
+
+def export_graph(
+    graph: Graph,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    opset_version: int | None = None,
+    stage: int = 0,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    dynamic_axes: DynamicAxes | None = None,
+    initializers: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    keep_initializers_as_inputs: bool = False,
+    updates_as_outputs: bool = False,
+    external_data: str = "auto",
+    metadata: Mapping[str, str] | None = None,
+    graph_name: str = "graph",
+) -> Exported:
+    """Make an ONNX model of a graph.
+
+    Args:
+        graph: What was traced; every input has an element type and a shape.
+        path: Where to write the model; None leaves it in memory.
+        opset_version: The version of ONNX's operators, 9 to 26; None is 20.
+        stage: Which stage's outputs the model gives. For stage 1 the model takes the inputs of both stages and gives
+            the gradients.
+        input_names: Names for the inputs that are not initializers, in order; None keeps the graph's.
+        output_names: Names for the outputs, in order.
+        dynamic_axes: Which sizes may differ from run to run: `{"x": {0: "batch"}}`, or `{"x": [0]}`.
+        initializers: The numbers of those inputs that become part of the model (parameters, buffers), by graph name.
+        keep_initializers_as_inputs: Whether they can be overridden when the model runs.
+        updates_as_outputs: Whether buffers' new values are given as further outputs; otherwise they are dropped.
+        external_data: "auto", "always" or "never": whether weights go to a file beside the model.
+        metadata: Key -> text, kept with the model.
+        graph_name: The name of the graph in the model.
+
+    Returns:
+        The model with a report.
+
+    Raises:
+        ExportError: If something cannot be expressed in ONNX; it lists all of it.
+        UsageError: If an argument makes no sense.
+
+    >>> from jit.ir import Graph, TensorType, dtypes
+    >>> graph = Graph()
+    >>> x = graph.add_input(TensorType(dtypes.float32, (2, 3)), "x")
+    >>> graph.set_return([graph.add("aten::tanh", [x], types=[x.type]).output])
+    >>> print(export_graph(graph, dynamic_axes={"x": {0: "batch"}}).report.outputs)
+    {'output': 'float32 (batch, 3)'}
+    """
+    opset = check_opset(opset_version)
+    if path is not None:
+        writer.check_target(path)
+    export = _Export(graph, opset, stage)
+    export.take_inputs(input_names, initializers or {})
+    export.take_axes(dynamic_axes or {}, output_names)
+    export.convert(updates_as_outputs)
+    export.name_outputs(output_names)
+    made = export.finish(keep_initializers_as_inputs, dict(metadata or {}), graph_name)
+    if path is not None:
+        made.save(path, external_data)
+    return made
+
+
+class _Export:
+    """One export under way."""
+
+    def __init__(self, graph: Graph, opset: int, stage: int) -> None:
+        last = len(graph.stages) - 1
+        if isinstance(stage, bool) or not isinstance(stage, int) or not 0 <= stage <= last:
+            raise UsageError(f"The graph has stages 0 to {last}, so stage {stage!r} cannot be exported.")
+        self.graph = graph
+        self.stage = stage
+        self.g = Builder(opset)
+        self.names = Names()
+        self.warnings: list[str] = []
+        self.inputs: list[_Input] = []
+        self.values: dict[Value, Any] = {}
+        self.results: list[Any] = []
+        """What the graph returns: Values and constants."""
+        self.outputs: list[onnx_ir.Value] = []
+        self.output_axes: dict[str, dict[int, str]] = {}
+        self.output_names: list[str] = []
+
+    # -- inputs --------------------------------------------------------------------------------------------------
+
+    def take_inputs(self, names: Sequence[str] | None, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Decide which inputs of the graph become inputs of the model, and which initializers."""
+        stages = self.graph.stages[: self.stage + 1]
+        values = [value for stage in stages for value in stage.inputs if not isinstance(value.type, GeneratorType)]
+        known = {value.name for value in values}
+        strange = [name for name in arrays if name not in known]
+        if strange:
+            raise UsageError(f"There is no input {strange[0]!r} to initialize; the graph's are {_quoted(known)}.")
+        given = _checked_names("input", names, [value.name for value in values if value.name not in arrays])
+        for value in values:
+            array = _checked_array(value, arrays[value.name]) if value.name in arrays else None
+            _check_input_type(value)
+            wanted = value.name if array is not None or given is None else given.pop(0)
+            self.inputs.append(_Input(value, self.names.unique(wanted), array))
+
+    def take_axes(self, axes: DynamicAxes, output_names: Sequence[str] | None) -> None:
+        """Note which dims of which inputs are dynamic."""
+        by_name = {name: item for item in self.inputs for name in (item.name, item.value.name)}
+        for name, dims in axes.items():
+            if name in by_name:
+                by_name[name].axes.update(_axes_of(by_name[name], dims))
+            elif output_names is not None and name in output_names:
+                self.output_axes[name] = _named(name, dims)
+            else:
+                inputs = [item.name for item in self.inputs if item.array is None]
+                raise UsageError(f"dynamic_axes names {name!r}, which is no input; the inputs are {_quoted(inputs)}.")
+        for item in self.inputs:
+            shape = item.value.type.shape if isinstance(item.value.type, TensorType) else None
+            item.axes.update({dim: size for dim, size in enumerate(shape or ()) if isinstance(size, str)})
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def convert(self, updates_as_outputs: bool) -> None:
+        """Write all nodes; ExportError with the list of what cannot be written."""
+        axes = {item.value: item.axes for item in self.inputs if item.axes}
+        fixed = [item.value for item in self.inputs if item.array is not None]
+        self.sizes = Sizes(self.graph, self.stage, axes, fixed)
+        for item in self.inputs:
+            self.values[item.value] = self._input_value(item)
+        self.results = [item for item in leaves(self._returned(updates_as_outputs)) if self._is_result(item)]
+        nodes = [node for node in self.graph.nodes if node.stage <= self.stage]
+        self.converter = Converter(self.g, self.sizes, self.values)
+        self.converter.convert(nodes, [item for item in self.results if isinstance(item, Value)])
+        if self.converter.problems:
+            raise ExportError(explain(self.converter.problems, self.g.opset)) from self.converter.crash
+        if not self.results:
+            raise ExportError("The graph returns no tensors, so there is nothing to export.")
+        self.outputs = [self._output_value(item) for item in self.results]
+        self.nodes = peephole.simplify(self.g.nodes, self.outputs)
+
+    def _input_value(self, item: _Input) -> Proxy:
+        g, type = self.g, item.value.type
+        if isinstance(type, ScalarType):
+            value = g.new_value(KINDS[type.name], (), item.name)
+            g.stand_in(value, KINDS[type.name], ())
+            return Scalar(g, KINDS[type.name], lambda: value)
+        assert isinstance(type, TensorType)
+        dims = self.sizes.dims(item.value)
+        value = g.new_value(type.dtype, dims, item.name)
+        if item.array is not None:
+            value.const_value = g.tensor(item.array, item.name)
+        proxy = g.stand_in(value, type.dtype, dims)
+        for dim, axis in item.axes.items():
+            g.axes.setdefault(axis, (proxy, dim))
+        return proxy
+
+    def _returned(self, updates_as_outputs: bool) -> list[Any]:
+        stage = self.graph.stages[self.stage]
+        updates = [value for _, value in stage.updates if not isinstance(value.type, GeneratorType)]
+        return [*stage.outputs, *updates] if updates_as_outputs else list(stage.outputs)
+
+    def _is_result(self, item: Any) -> bool:
+        """Generators and Handles mean nothing outside; an undefined gradient is left out with a word."""
+        if isinstance(item, Value):
+            return not isinstance(item.type, (GeneratorType, HandleType))
+        if item is None:
+            self.warnings.append("one of the results is undefined, and left out of the model's outputs")
+        return item is not None
+
+    def _output_value(self, item: Any) -> onnx_ir.Value:
+        found = self.values[item] if isinstance(item, Value) else item
+        return found.value if isinstance(found, Proxy) else self.g.constant(found).value
+
+    # -- outputs -------------------------------------------------------------------------------------------------
+
+    def name_outputs(self, names: Sequence[str] | None) -> None:
+        """Give the outputs their names; one that is also an input, a constant or another output gets an Identity."""
+        default = [self._default_name(index, item) for index, item in enumerate(self.results)]
+        given = _checked_names("output", names, default)
+        for index, value in enumerate(self.outputs):
+            wanted = default[index] if given is None else given[index]
+            if given is not None and _is_input(wanted, self.inputs):
+                raise UsageError(f"{wanted!r} cannot be the name of an input and of an output; rename one of them.")
+            if value.producer() is None or value in self.outputs[:index]:
+                value = self.outputs[index] = self._identity(value)
+            value.name = self.names.unique(wanted)
+            self.output_names.append(value.name)
+            self._type_output(value, self.results[index], self.output_axes.get(wanted, {}))
+
+    def _default_name(self, index: int, item: Any) -> str:
+        if isinstance(item, Value) and not is_numbered(item.name) and not item.is_input:
+            return item.name
+        return "output" if len(self.results) == 1 else f"output_{index}"
+
+    def _identity(self, value: onnx_ir.Value) -> onnx_ir.Value:
+        source = self.g.proxies[value]
+        copy = self.g.op("Identity", source)
+        self.nodes.append(self.g.nodes[-1])
+        copy.dims = source.dims
+        return copy.value
+
+    def _type_output(self, value: onnx_ir.Value, item: Any, wanted: dict[int, str]) -> None:
+        proxy = self.g.proxies[value]
+        dims = list(proxy.known_dims or ())
+        if proxy.known_dims is None and isinstance(item, Value) and isinstance(item.type, TensorType):
+            raise ExportError(f"The shape of the output {value.name!r} is not known: run infer_types on the graph.")
+        for dim, name in wanted.items():
+            if not -len(dims) <= dim < len(dims) or isinstance(dims[dim], int):
+                self.warnings.append(f"dim {dim} of the output {value.name!r} does not follow any dynamic axis")
+            elif dims[dim] is None:
+                dims[dim] = name
+        self.g.set_type(value, proxy.dtype, tuple(dims))
+
+    # -- the model -----------------------------------------------------------------------------------------------
+
+    def finish(self, keep_as_inputs: bool, metadata: dict[str, str], graph_name: str) -> Exported:
+        """Name what is left, and put the model together."""
+        import onnx_ir
+
+        self._name_rest()
+        kept = [self.values[item.value].value for item in self.inputs if item.array is not None]
+        kept = [value for value in kept if value.uses()]
+        constants = [proxy.value for proxy in self.g.constants.values() if proxy.value.uses()]
+        inputs = [self.values[item.value].value for item in self.inputs if item.array is None]
+        graph = onnx_ir.Graph(
+            inputs + (kept if keep_as_inputs else []),
+            self.outputs,
+            nodes=self.nodes,
+            initializers=[*kept, *constants],
+            opset_imports={"": self.g.opset, **{domain: 1 for domain in sorted(self.g.domains)}},
+            name=graph_name,
+        )
+        model = onnx_ir.Model(
+            graph,
+            ir_version=IR_VERSIONS[self.g.opset],
+            producer_name="jit",
+            producer_version=_version(),
+            metadata_props=metadata,
+        )
+        names = {value: str(proxy.value.name) for value, proxy in self._named_tensors()}
+        return Exported(model, self._report(model), names)
+
+    def _name_rest(self) -> None:
+        for proxy in self.g.constants.values():
+            if proxy.value.uses():
+                proxy.value.name = self.names.unique("constant")
+                assert proxy.value.const_value is not None
+                proxy.value.const_value.name = proxy.value.name
+        hints = self.converter.hints
+        for node in self.nodes:
+            for value in node.outputs:
+                if value.name not in self.output_names:
+                    value.name = self.names.unique(hints.get(value) or _own_name(node))
+            node.name = node.outputs[0].name
+
+    def _named_tensors(self) -> Iterator[tuple[Value, Proxy]]:
+        present = {output for node in self.nodes for output in node.outputs}
+        for value, item in self.values.items():
+            if isinstance(item, Proxy) and not isinstance(item, Scalar) and item.value in present:
+                yield value, item
+
+    def _report(self, model: onnx_ir.Model) -> ExportReport:
+        counts = Counter(node.op_type for node in self.nodes)
+        return ExportReport(
+            path=None,
+            opset=self.g.opset,
+            ir_version=model.ir_version,
+            inputs={str(value.name): _shown(value) for value in model.graph.inputs},
+            outputs={str(value.name): _shown(value) for value in model.graph.outputs},
+            node_count=len(self.nodes),
+            op_histogram=dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))),
+            initializers=len(model.graph.initializers),
+            initializer_bytes=writer.initializer_bytes(model),
+            is_random=self.converter.is_random,
+            warnings=self.warnings,
+        )
+
+
+# -- checks ------------------------------------------------------------------------------------------------------
+
+
+def _quoted(names: Any) -> str:
+    return ", ".join(repr(name) for name in sorted(names)) or "none"
+
+
+def _checked_names(what: str, names: Sequence[str] | None, default: Sequence[str]) -> list[str] | None:
+    """A copy of the names that the user gives, if they are as many as there are values, and all different."""
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise UsageError(f"{what}_names must be a list of names, got {names!r}.")
+    if len(names) != len(default):
+        listed = ", ".join(default) or "none"
+        raise UsageError(f"There are {len(default)} {what}s ({listed}), but {len(names)} {what}_names.")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise UsageError(f"{what}_names has {twice[0]!r} twice; every {what} needs a name of its own.")
+    return list(names)
+
+
+def _is_input(name: str, inputs: Sequence[_Input]) -> bool:
+    """Whether an input of the model has this name."""
+    return any(item.name == name and item.array is None for item in inputs)
+
+
+def _check_input_type(value: Value) -> None:
+    type: Type = value.type
+    if isinstance(type, ScalarType) and type.name in KINDS:
+        return
+    if not isinstance(type, TensorType):
+        raise ExportError(f"The input {value.name!r} is a {type}, which ONNX cannot take.")
+    if type.dtype is None or type.shape is None:
+        raise ExportError(f"The type of the input {value.name!r} is not known: give it an element type and a shape.")
+    if type.dtype.is_complex:
+        raise ExportError(f"The input {value.name!r} is {type.dtype.name}, which ONNX's operators do not compute with.")
+
+
+def _checked_array(value: Value, array: Any) -> np.ndarray[Any, Any]:
+    """The numbers of an initializer, row-major, if they are what the graph's input is."""
+    array = np.array(array, order="C", copy=None)
+    if not isinstance(value.type, TensorType):
+        raise UsageError(f"The input {value.name!r} is no tensor, so it cannot be an initializer.")
+    given = TensorType(dtypes.from_numpy(array.dtype), array.shape)
+    if value.type.dtype not in (None, given.dtype) or value.type.sizes not in (None, given.shape):
+        raise UsageError(f"The initializer {value.name!r} is {given}, but the graph says {value.type}.")
+    return array
+
+
+def _axes_of(item: _Input, dims: Mapping[int, str] | Sequence[int]) -> dict[int, str]:
+    if item.array is not None:
+        raise UsageError(f"dynamic_axes names {item.name!r}, which is a weight of the model: its sizes are fixed.")
+    rank = item.value.type.ndim if isinstance(item.value.type, TensorType) else 0
+    assert rank is not None
+    named = _named(item.name, dims)
+    for dim in named:
+        if not -rank <= dim < rank:
+            raise UsageError(f"dynamic_axes gives dim {dim} of {item.name!r}, which has {rank} dims.")
+    return {dim % rank: name for dim, name in named.items()}
+
+
+def _named(name: str, dims: Any) -> dict[int, str]:
+    """{dim: axis} of either form; an axis without a name is called after its input and dim."""
+    if isinstance(dims, Mapping):
+        named = dict(dims)
+    elif isinstance(dims, Sequence) and not isinstance(dims, str):
+        named = {dim: f"{name}_dim_{dim}" for dim in dims}
+    else:
+        raise UsageError(f"dynamic_axes[{name!r}] must be {{dim: axis name}} or a list of dims, got {dims!r}.")
+    for dim, axis in named.items():
+        if isinstance(dim, bool) or not isinstance(dim, int):
+            raise UsageError(f"dynamic_axes[{name!r}] has the dim {dim!r}, which is no whole number.")
+        if not isinstance(axis, str) or not axis:
+            raise UsageError(f"dynamic_axes[{name!r}] gives dim {dim} the name {axis!r}; a name is a non-empty string.")
+    return named
+
+
+# -- texts -------------------------------------------------------------------------------------------------------
+
+
+def _own_name(node: onnx_ir.Node) -> str:
+    """The name of a value that the program has no name for: `Net/fc/linear/MatMul`."""
+    origin = node.metadata_props
+    return path(origin.get("jit.scope", ""), short(origin["jit.op"]) if "jit.op" in origin else "", node.op_type)
+
+
+def _shown(value: onnx_ir.Value) -> str:
+    """`float32 (batch, 3)`."""
+    dims = [] if value.shape is None else [dim if isinstance(dim, int) else dim.value or "?" for dim in value.shape]
+    shape = f"({', '.join(map(str, dims))}{',' * (len(dims) == 1)})"
+    return f"{_dtype_name(value)} {shape}"
+
+
+def _dtype_name(value: onnx_ir.Value) -> str:
+    from .opsets import DTYPES
+
+    return DTYPES[value.dtype.value].name if value.dtype is not None else "unknown"
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("jit-tracer")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,154 @@
+"""The same operator at an older opset: what symbolics write in its newest form, in the form that the opset has.
+
+Most changes are of one kind: an attribute became an input. `INPUTS` lists those, and they are turned back if the input
+is a constant. The others are functions in `REWRITES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .proxies import Proxy, Unsupported
+
+if TYPE_CHECKING:
+    from .builder import Builder, Call
+
+_REDUCTIONS = ("Max", "Min", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+
+INPUTS: dict[str, tuple[int, dict[int, str]]] = {
+    "Slice": (10, {1: "starts", 2: "ends", 3: "axes"}),
+    "TopK": (10, {1: "k"}),
+    "Clip": (11, {1: "min", 2: "max"}),
+    "Pad": (11, {1: "pads", 2: "value"}),
+    "Dropout": (12, {1: "ratio"}),
+    "ReduceSum": (13, {1: "axes"}),
+    "Split": (13, {1: "split"}),
+    "Squeeze": (13, {1: "axes"}),
+    "Unsqueeze": (13, {1: "axes"}),
+    **{f"Reduce{name}": (18, {1: "axes"}) for name in _REDUCTIONS},
+}
+"""Operator -> the opset from which on some of its attributes are inputs, and which."""
+
+
+def write(g: Builder, call: Call) -> Any:
+    """Write a call in the form that `g.opset` has: a Proxy, or a tuple if the call has several outputs."""
+    for rewrite in (_swap_inputs, _unwrap_axis):
+        rewrite(g, call)
+    found = REWRITES.get(call.name)
+    made = found[1](g, call) if found and g.opset < found[0] else g.write(call)
+    return made[0] if len(made) == 1 else made
+
+
+def _swap_inputs(g: Builder, call: Call) -> None:
+    """Attributes that became inputs, either way round."""
+    if call.name not in INPUTS:
+        return
+    since, names = INPUTS[call.name]
+    for index, name in names.items():
+        if g.opset >= since and name in call.attributes:
+            call.inputs += [None] * (index + 1 - len(call.inputs))
+            call.inputs[index] = _as_input(g, call, name)
+        elif g.opset < since and index < len(call.inputs):
+            _as_attribute(call, index, name, since)
+    if g.opset < since:
+        _drop_steps(call, since)
+        call.inputs = [x for index, x in enumerate(call.inputs) if index not in names]
+
+
+def _as_input(g: Builder, call: Call, name: str) -> Proxy:
+    item = call.attributes.pop(name)
+    return g.constant(item, like=call.inputs[0]) if name in ("min", "max", "value") else g.ints(item)
+
+
+def _as_attribute(call: Call, index: int, name: str, since: int) -> None:
+    given = call.inputs[index]
+    if given is None:
+        return
+    if given.constant is None:
+        raise Unsupported(f"{call.name} takes only a constant for {name} before opset {since}", since)
+    found: Any = given.constant.tolist()
+    call.attributes[name] = found[0] if name == "k" and isinstance(found, list) else found
+
+
+def _drop_steps(call: Call, since: int) -> None:
+    """Slices before opset 10 have step 1."""
+    if call.name != "Slice" or len(call.inputs) < 5 or call.inputs[4] is None:
+        return
+    steps = call.inputs[4].constant
+    if steps is None or np.any(steps != 1):
+        raise Unsupported(f"Slice has no steps before opset {since}", since)
+    del call.inputs[4]
+
+
+def _unwrap_axis(g: Builder, call: Call) -> None:
+    """Before opset 11, dims are counted from the front only."""
+    first = call.inputs[0] if call.inputs else None
+    if g.opset >= 11 or first is None:
+        return
+    for name in ("axis", "axes"):
+        given = call.attributes.get(name)
+        if given is None:
+            continue
+        dims = list(given) if isinstance(given, (list, tuple)) else [given]
+        if all(dim >= 0 for dim in dims):
+            continue
+        rank = first.ndim + (len(dims) if call.name == "Unsqueeze" else 0)
+        wrapped = [dim % rank for dim in dims]
+        call.attributes[name] = wrapped if isinstance(given, (list, tuple)) else wrapped[0]
+
+
+def _softmax(g: Builder, call: Call) -> tuple[Proxy, ...]:
+    """Before opset 13 a softmax ran over `axis` and all dims behind it: bring the dim to the end, and back."""
+    x = call.inputs[0]
+    assert x is not None
+    last = x.ndim - 1
+    dim = call.attributes.get("axis", -1) % max(x.ndim, 1)
+    call.attributes["axis"] = max(last, 0)
+    if x.ndim == 0:
+        raise Unsupported(f"{call.name} takes no tensor without dims before opset 13", 13)
+    if dim == last:
+        return g.write(call)
+    order = [last if d == dim else dim if d == last else d for d in range(x.ndim)]
+    call.inputs[0] = g.op("Transpose", x, perm=order)
+    return (g.op("Transpose", *g.write(call), perm=order),)
+
+
+def _reshape(g: Builder, call: Call) -> tuple[Proxy, ...]:
+    """A size of 0 means no elements, as in ATen; for ONNX it means the input's size, unless told otherwise."""
+    sizes = call.inputs[1].constant if len(call.inputs) > 1 and call.inputs[1] is not None else None
+    if "allowzero" in call.attributes or sizes is None or not np.any(sizes == 0) or np.any(sizes == -1):
+        return g.write(call)
+    x = call.inputs[0]
+    dims = x.known_dims if x is not None else None
+    copied = dims is not None and all(i < len(dims) and dims[i] == 0 for i in np.flatnonzero(sizes == 0))
+    if not copied:
+        call.attributes["allowzero"] = 1
+    return g.write(call)
+
+
+def _or_equal(strict: str) -> Callable[[Builder, Call], tuple[Proxy, ...]]:
+    """a >= b is a > b or a == b."""
+    return lambda g, call: (g.op("Or", g.op(strict, *call.inputs), g.op("Equal", *call.inputs)),)
+
+
+def _cast_like(g: Builder, call: Call) -> tuple[Proxy, ...]:
+    x, like = call.inputs
+    assert x is not None and like is not None
+    if like.dtype is None:
+        raise Unsupported("the element type to cast to is not known")
+    return (g.cast(x, like.dtype),)
+
+
+ALWAYS = 1000
+REWRITES: dict[str, tuple[int, Callable[[Builder, Call], tuple[Proxy, ...]]]] = {
+    "GreaterOrEqual": (12, _or_equal("Greater")),
+    "LessOrEqual": (12, _or_equal("Less")),
+    "Softmax": (13, _softmax),
+    "LogSoftmax": (13, _softmax),
+    "CastLike": (15, _cast_like),
+    "Reshape": (ALWAYS, _reshape),
+}
+"""Operator -> the opset from which on it needs no rewriting, and how before."""

@@ -1,0 +1,56 @@
+"""ONNX's version numbers and element types: tables that change when we say so, not when a library is updated.
+
+Whatever onnx calls its newest version, onnxruntime may not load it yet; so ceilings come from here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jit.ir import dtypes
+from jit.ir.dtypes import DType
+from jit.ir.errors import ExportError, UsageError
+
+DEFAULT_OPSET = 20
+
+IR_VERSIONS = {
+    9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9,
+    20: 10, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13,
+}  # fmt: skip
+"""Opset -> the file format that came with it, so that a runtime that knows the one reads the other. Opset 20 takes the
+format of 21, the first that may keep metadata on nodes."""
+
+OPSETS = range(min(IR_VERSIONS), max(IR_VERSIONS) + 1)
+
+ELEMENT_TYPES: dict[DType, int] = {
+    dtypes.float32: 1, dtypes.uint8: 2, dtypes.int8: 3, dtypes.int16: 5, dtypes.int32: 6, dtypes.int64: 7,
+    dtypes.bool_: 9, dtypes.float16: 10, dtypes.float64: 11, dtypes.complex64: 14, dtypes.complex128: 15,
+    dtypes.bfloat16: 16,
+}  # fmt: skip
+"""A dtype's number in `TensorProto.DataType`."""
+
+DTYPES = {number: dtype for dtype, number in ELEMENT_TYPES.items()}
+
+TYPE_STRINGS: dict[DType, str] = {
+    dtype: f"tensor({ {'float32': 'float', 'float64': 'double'}.get(dtype.name, dtype.name) })"
+    for dtype in ELEMENT_TYPES
+}
+"""A dtype's name in operator schemas: `tensor(float)`."""
+
+
+def check_opset(opset: Any) -> int:
+    """`opset` (None: the default) if it is one that we can write; UsageError otherwise."""
+    if opset is None:
+        return DEFAULT_OPSET
+    if isinstance(opset, bool) or not isinstance(opset, int) or opset not in OPSETS:
+        raise UsageError(f"opset_version must be a whole number from {OPSETS[0]} to {OPSETS[-1]}, got {opset!r}.")
+    return opset
+
+
+def element_type(dtype: DType) -> int:
+    """The number of `dtype` in ONNX; ExportError for a type that onnx runtimes do not compute with."""
+    if dtype.is_complex:
+        raise ExportError(
+            f"ONNX operators do not compute with {dtype.name}: export the real and imaginary parts instead."
+        )
+    return ELEMENT_TYPES[dtype]

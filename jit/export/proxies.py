@@ -1,0 +1,176 @@
+"""What a symbolic handles: stand-ins for ONNX values (`Proxy`) and for traced numbers (`Scalar`).
+
+Note [Sizes in a symbolic]
+    `x.shape` is a tuple in which a size that every run shares is an `int`, and a size that follows a dynamic axis is a
+    `Scalar`: it can be computed with and handed to `g.ints`, `g.constant` or as an input of an operator, each of which
+    writes the nodes that compute it when the model runs,
+
+        %0 = Shape(x); %1 = Gather(%0, 0); ...
+
+    but asking what number it is - `if size == 1`, `range(size)` - has no answer. That raises `Unsupported`, which
+    ends in the list of what cannot be exported, rather than in a model that is right for one size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from jit.ir import dtypes
+from jit.ir.dtypes import DType
+from jit.ir.types import Dim
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx_ir
+
+    from .builder import Builder
+
+
+class Unsupported(Exception):
+    """What ONNX cannot express: raised by a symbolic, caught and listed by the converter."""
+
+    def __init__(self, reason: str, since: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.since = since
+        """The lowest opset that would do, where the symbolic knows it."""
+
+
+class Proxy:
+    """A tensor of the model being built."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        value: onnx_ir.Value,
+        dtype: DType | None = None,
+        dims: tuple[Dim, ...] | None = None,
+        constant: np.ndarray[Any, Any] | None = None,
+    ) -> None:
+        self._builder = builder
+        self._value = value
+        self.dtype = dtype
+        """The element type; None where it is not known."""
+        self.dims = dims
+        """Sizes: a number, the name of a dynamic axis, or None; None in all where not even the rank is known."""
+        self.constant = constant
+        """The numbers themselves, if the model holds them."""
+
+    @property
+    def value(self) -> onnx_ir.Value:
+        """The ONNX value."""
+        return self._value
+
+    @property
+    def known_dims(self) -> tuple[Dim, ...] | None:
+        """`dims`, inferred from the node if nobody has said them."""
+        if self.dims is None:
+            self.dims = self._builder.infer_dims(self)
+        return self.dims
+
+    @property
+    def ndim(self) -> int:
+        """The rank; Unsupported where it is not known."""
+        return len(self._need_dims())
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The sizes: numbers, and Scalars where they follow a dynamic axis."""
+        return tuple(
+            size if isinstance(size, int) else self._builder.size_of(self, dim, size)
+            for dim, size in enumerate(self._need_dims())
+        )
+
+    def _need_dims(self) -> tuple[Dim, ...]:
+        dims = self.known_dims
+        if dims is None:
+            raise Unsupported("the rank of one of its tensors is not known")
+        return dims
+
+    def __bool__(self) -> bool:
+        raise Unsupported("its export depends on the contents of a tensor")
+
+    def __repr__(self) -> str:
+        return f"<{self.dtype} {self.dims}>"
+
+
+class Scalar(Proxy):
+    """A traced number that is not the same in every run; its ONNX value is 0-d and made when first needed."""
+
+    def __init__(
+        self, builder: Builder, dtype: DType, make: Callable[[], onnx_ir.Value], name: str | None = None
+    ) -> None:
+        self._builder = builder
+        self._made: onnx_ir.Value | None = None
+        self._make = make
+        self.dtype = dtype
+        self.dims = ()
+        self.constant = None
+        self.name = name
+        """The dynamic axis that it is the size of; None for any other number."""
+
+    @property
+    def value(self) -> onnx_ir.Value:
+        """The ONNX value, made now if it was not needed before."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __repr__(self) -> str:
+        return f"the size of {self.name!r}" if self.name else "a number that is traced"
+
+    # -- what cannot be asked ------------------------------------------------------------------------------------
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise Unsupported(f"it needs a fixed number where it is given {self}, which differs from run to run")
+
+    __bool__ = __index__ = __int__ = __float__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or (isinstance(other, Scalar) and self.name is not None and self.name == other.name):
+            return True
+        return False if other is None else self._refuse()
+
+    __hash__ = object.__hash__
+
+    # -- arithmetic ----------------------------------------------------------------------------------------------
+
+    def _with(self, name: str, left: Any, right: Any) -> Scalar:
+        return self._builder.arithmetic(name, left, right)
+
+    def __add__(self, other: Any) -> Scalar:
+        return self._with("add", self, other)
+
+    def __radd__(self, other: Any) -> Scalar:
+        return self._with("add", other, self)
+
+    def __sub__(self, other: Any) -> Scalar:
+        return self._with("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Scalar:
+        return self._with("sub", other, self)
+
+    def __mul__(self, other: Any) -> Scalar:
+        return self._with("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Scalar:
+        return self._with("mul", other, self)
+
+    def __floordiv__(self, other: Any) -> Scalar:
+        return self._with("floordiv", self, other)
+
+    def __mod__(self, other: Any) -> Scalar:
+        return self._with("mod", self, other)
+
+    def __neg__(self) -> Scalar:
+        return self._with("sub", 0, self)
+
+
+KINDS: dict[str, DType] = {"int": dtypes.int64, "float": dtypes.float64, "bool": dtypes.bool_}
+"""The element type that stands for a traced Python number of each kind."""
+
+
+def kind_of(dtype: DType | None) -> str:
+    """The Python type that a Scalar of this element type stands for."""
+    return next(kind for kind, known in KINDS.items() if known is dtype)

@@ -1,0 +1,98 @@
+"""What an export did, for people (`str`) and for programs (`to_json`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Verified:
+    """How a model was checked against the program that it was made from."""
+
+    engine: str
+    """What ran the model: `onnxruntime 1.31.1`."""
+    max_abs_error: float = 0.0
+    max_rel_error: float = 0.0
+    """The largest error relative to the largest magnitude of its tensor."""
+    sizes: list[dict[str, list[int]]] = field(default_factory=list)
+    """The shapes of the inputs, one entry for each run."""
+
+    def __str__(self) -> str:
+        runs = "; ".join(_run_text(run) for run in self.sizes)
+        return (
+            f"by {self.engine} on {len(self.sizes)} input{'s' * (len(self.sizes) != 1)} ({runs}): "
+            f"largest error {self.max_abs_error:.3g}, relative {self.max_rel_error:.3g}"
+        )
+
+
+@dataclass
+class ExportReport:
+    """What an export wrote.
+
+    >>> print(ExportReport(path="m.onnx", opset=20, ir_version=10, inputs={"x": "float32 (batch, 3)"}))
+    exported to m.onnx (opset 20, IR 10)
+      inputs    x: float32 (batch, 3)
+      outputs   none
+      nodes     0
+      weights   0 in 0 B
+      verified  no
+    """
+
+    path: str | None
+    """Where the model is; None if it was not written."""
+    opset: int
+    ir_version: int
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Name -> element type and shape, as text."""
+    outputs: dict[str, str] = field(default_factory=dict)
+    node_count: int = 0
+    op_histogram: dict[str, int] = field(default_factory=dict)
+    """ONNX operator -> how often it is used, the most frequent first."""
+    initializers: int = 0
+    initializer_bytes: int = 0
+    external_data: str | None = None
+    """The file beside the model that holds its weights, if they are not in it."""
+    is_random: bool = False
+    """Whether the model draws random numbers, so that its outputs cannot be compared."""
+    verified: Verified | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        ops = ", ".join(f"{name} {count}" for name, count in self.op_histogram.items())
+        lines = [
+            f"exported to {self.path or 'memory'} (opset {self.opset}, IR {self.ir_version})",
+            f"  inputs    {_listed(self.inputs)}",
+            f"  outputs   {_listed(self.outputs)}",
+            f"  nodes     {self.node_count}{f': {ops}' if ops else ''}",
+            f"  weights   {self.initializers} in {_bytes(self.initializer_bytes)}"
+            + (f", kept in {self.external_data}" if self.external_data else ""),
+            f"  verified  {self.verified or 'no'}",
+        ]
+        return "\n".join(lines + [f"  warning   {text}" for text in self.warnings])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, in plain lists, dicts, strings and numbers."""
+        return asdict(self)
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Everything, as JSON."""
+        return json.dumps(self.to_dict(), indent=indent)
+
+
+def _run_text(shapes: dict[str, list[int]]) -> str:
+    return ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items()) or "no inputs"
+
+
+def _listed(items: dict[str, str]) -> str:
+    return ", ".join(f"{name}: {text}" for name, text in items.items()) or "none"
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"

@@ -1,0 +1,322 @@
+"""Runs an ONNX model beside the program that it was made from, and finds the first node where they part."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.dtypes import DType
+from jit.ir.errors import ExportError, UsageError, VerificationError
+
+from . import writer
+from .report import Verified
+
+if TYPE_CHECKING:
+    import onnx_ir
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+Run = Callable[[Arrays], dict[str, Any]]
+
+
+class Tolerance(NamedTuple):
+    """Values agree where |actual - expected| <= relative * |expected| + of_largest * max |expected|."""
+
+    relative: float
+    of_largest: float
+
+
+EXACT = Tolerance(0.0, 0.0)
+TOLERANCES: dict[DType, Tolerance] = {
+    dtypes.float64: Tolerance(1e-9, 1e-10),
+    dtypes.float32: Tolerance(1e-4, 1e-5),
+    dtypes.float16: Tolerance(1e-2, 5e-3),
+    dtypes.bfloat16: Tolerance(5e-2, 4e-2),
+}
+"""How far two engines may be apart, by the element type of a tensor; types that are not listed agree exactly."""
+
+
+@dataclass
+class Verification:
+    """What a verification found: all runs agreed (otherwise it would have raised)."""
+
+    engine: str
+    max_abs_error: float = 0.0
+    max_rel_error: float = 0.0
+    sizes: list[dict[str, list[int]]] = field(default_factory=list)
+
+    def for_report(self) -> Verified:
+        """As an ExportReport holds it."""
+        return Verified(self.engine, self.max_abs_error, self.max_rel_error, self.sizes)
+
+
+def verify_model(
+    model: Any,
+    feeds: Sequence[Arrays],
+    expected: Sequence[Sequence[Any]],
+    *,
+    tolerances: Mapping[DType, Tolerance] | None = None,
+    intermediates: Callable[[int], Mapping[str, Any]] | None = None,
+) -> Verification:
+    """Run a model and compare its outputs with what they should be.
+
+    Args:
+        model: An `onnx_ir.Model`, an `Exported`, or the path of a file.
+        feeds: For each run, the inputs by name.
+        expected: For each run, the outputs in order.
+        tolerances: Rows that replace those of `TOLERANCES`.
+        intermediates: `intermediates(run)` gives what values inside the model should be, by name; with it, a mismatch
+            is traced to the first node that is wrong. It is only called after a mismatch.
+
+    Returns:
+        What ran the model, the largest errors, and the sizes that were tried.
+
+    Raises:
+        VerificationError: If outputs differ; it names the output or the first node that differs, and the user's line.
+        ExportError: If the model cannot be loaded or run.
+    """
+    if len(feeds) != len(expected):
+        raise UsageError(f"There are {len(feeds)} sets of inputs, but {len(expected)} of expected outputs.")
+    table = {**TOLERANCES, **(tolerances or {})}
+    subject = getattr(model, "model", model)
+    engine, run = open_engine(subject)
+    found = Verification(engine)
+    for index, (feed, wanted) in enumerate(zip(feeds, expected)):
+        outputs = run(feed)
+        if len(outputs) != len(wanted):
+            raise UsageError(f"The model has {len(outputs)} outputs, but {len(wanted)} are expected.")
+        found.sizes.append({name: list(np.shape(array)) for name, array in feed.items()})
+        for (name, actual), reference in zip(outputs.items(), wanted):
+            difference = compare(actual, reference, table)
+            if difference.message:
+                raise _disagreement(subject, feed, name, difference, table, intermediates and intermediates(index))
+            found.max_abs_error = max(found.max_abs_error, difference.absolute)
+            found.max_rel_error = max(found.max_rel_error, difference.relative)
+    return found
+
+
+# -- comparing ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two arrays differ; an empty message means that they agree."""
+
+    message: str = ""
+    absolute: float = 0.0
+    relative: float = 0.0
+    """The largest error by the largest magnitude."""
+
+
+def compare(actual: Any, expected: Any, table: Mapping[DType, Tolerance] = TOLERANCES) -> Difference:
+    """Compare two arrays in shape, element type and, within the table's tolerance, in value; NaN equals NaN."""
+    got, want = np.asarray(actual), np.asarray(expected)
+    if got.shape != want.shape:
+        return Difference(f"its shape is {got.shape} instead of {want.shape}")
+    if got.dtype != want.dtype:
+        return Difference(f"its element type is {got.dtype} instead of {want.dtype}")
+    limit = table.get(dtypes.from_numpy(want.dtype), EXACT)
+    if limit == EXACT:
+        return _compare_exactly(got, want)
+    return _compare_floats(got.astype(np.float64), want.astype(np.float64), limit)
+
+
+def _compare_exactly(got: Any, want: Any) -> Difference:
+    wrong = np.flatnonzero(got != want)
+    if not wrong.size:
+        return Difference()
+    first = np.unravel_index(wrong[0], got.shape)
+    place = [int(i) for i in first]
+    found = f"{got[first]} instead of {want[first]}"
+    return Difference(f"{wrong.size} of {got.size} elements differ, the first at {place}: {found}")
+
+
+def _compare_floats(got: Any, want: Any, limit: Tolerance) -> Difference:
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(want)
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        error = np.where(same, 0.0, np.abs(got - want))
+        largest = float(np.max(np.abs(want), where=finite, initial=0.0))
+        agrees = same | (error <= limit.relative * np.abs(want) + limit.of_largest * largest) & finite
+    absolute = float(np.max(error, where=np.isfinite(error), initial=0.0))
+    relative = absolute / largest if largest else 0.0
+    wrong = np.flatnonzero(~agrees)
+    if not wrong.size:
+        return Difference("", absolute, relative)
+    worst = wrong[int(np.argmax(np.nan_to_num(error.flat[wrong], nan=np.inf)))]
+    place = np.unravel_index(worst, got.shape)
+    found = f"{got[place]:.7g} instead of {want[place]:.7g}"
+    text = f"{wrong.size} of {got.size} elements differ, most at {[int(i) for i in place]}: {found}"
+    return Difference(text, absolute, relative)
+
+
+# -- bisecting ---------------------------------------------------------------------------------------------------
+
+
+def _disagreement(
+    model: Any,
+    feed: Arrays,
+    output: str,
+    difference: Difference,
+    table: Mapping[DType, Tolerance],
+    known: Mapping[str, Any] | None,
+) -> VerificationError:
+    """The error for an output that is wrong, with the first node that is."""
+    shapes = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in feed.items())
+    text = (
+        f"The exported model disagrees with the program for inputs {shapes}: output {output!r}, {difference.message}."
+    )
+    culprit = first_divergence(model, feed, known, table) if known else None
+    if culprit is not None:
+        text += f"\nThe first node that differs is {culprit}."
+    return VerificationError(text)
+
+
+def first_divergence(
+    model: Any, feed: Arrays, known: Mapping[str, Any], table: Mapping[DType, Tolerance] = TOLERANCES
+) -> str | None:
+    """A description of the first node, in the order of the model, one of whose outputs is not what `known` says."""
+    subject = _loaded(model)
+    watched = [(node, value) for node in subject.graph for value in node.outputs if value.name in known]
+    with _exposed(subject, [value for _, value in watched]) as wider:
+        outputs = open_engine(wider)[1](feed)
+    for node, value in watched:
+        difference = compare(outputs[str(value.name)], known[str(value.name)], table)
+        if difference.message:
+            return f"{_described(node)}: {difference.message}"
+    return None
+
+
+def _described(node: onnx_ir.Node) -> str:
+    """`Net/fc/linear (Gemm, from aten::linear at model.py:12 in forward)`."""
+    origin = node.metadata_props
+    made_from = f", from {origin['jit.op']}" if "jit.op" in origin else ""
+    where = f" at {origin['jit.source']}" if "jit.source" in origin else ""
+    return f"{node.name!r} ({node.op_type}{made_from}{where})"
+
+
+class _exposed:  # noqa: N801 - read as a verb: with _exposed(model, values) as wider
+    """The model with further outputs, for a while."""
+
+    def __init__(self, model: onnx_ir.Model, values: Sequence[onnx_ir.Value]) -> None:
+        self.model = model
+        self.before = list(model.graph.outputs)
+        self.added = [value for value in values if value not in self.before]
+
+    def __enter__(self) -> onnx_ir.Model:
+        self.model.graph.outputs.extend(self.added)
+        return self.model
+
+    def __exit__(self, *_: object) -> None:
+        self.model.graph.outputs.clear()
+        self.model.graph.outputs.extend(self.before)
+
+
+# -- engines -----------------------------------------------------------------------------------------------------
+
+
+def open_engine(model: Any) -> tuple[str, Run]:
+    """What can run the model, by name and as a function from inputs to outputs: onnxruntime, else onnx's reference."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return _open_reference(model)
+    return f"onnxruntime {onnxruntime.__version__}", _open_onnxruntime(model)
+
+
+def _open_onnxruntime(model: Any) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    with _as_loadable(model) as source:
+        try:
+            session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime has a class for each of its status codes, and no common base
+            raise ExportError(f"onnxruntime does not load the exported model: {_first_line(error)}") from error
+    outputs = [output.name for output in session.get_outputs()]
+
+    def run(feed: Arrays) -> dict[str, Any]:
+        values = {name: _to_engine(array) for name, array in feed.items()}
+        try:
+            found = session.run_with_ort_values(outputs, values)
+        except Exception as error:
+            raise ExportError(f"onnxruntime does not run the exported model: {_first_line(error)}") from error
+        return {name: _from_engine(value) for name, value in zip(outputs, found)}
+
+    return run
+
+
+def _open_reference(model: Any) -> tuple[str, Run]:
+    import onnx
+    import onnx.reference
+
+    with _as_loadable(model) as source:
+        evaluator = onnx.reference.ReferenceEvaluator(
+            onnx.load_from_string(source) if isinstance(source, bytes) else source
+        )
+
+    def run(feed: Arrays) -> dict[str, Any]:
+        try:
+            found = evaluator.run(None, dict(feed))
+        except Exception as error:
+            raise ExportError(f"onnx.reference does not run the exported model: {_first_line(error)}") from error
+        return dict(zip(evaluator.output_names, found))
+
+    return f"onnx.reference {onnx.__version__}, because onnxruntime is not installed", run
+
+
+class _as_loadable:  # noqa: N801 - read as a verb
+    """A model as engines load it: bytes, or a path where weights lie beside the model."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> bytes | str:
+        if isinstance(self.model, (str, os.PathLike)):
+            if not os.path.isfile(self.model):
+                raise UsageError(f"There is no model {os.fspath(self.model)!r}.")
+            return os.fspath(self.model)
+        if writer.initializer_bytes(self.model) <= writer.EXTERNAL_ABOVE:
+            return writer.to_bytes(self.model)
+        self.folder = tempfile.TemporaryDirectory(prefix="jit-verify-")
+        target = Path(self.folder.name, "model.onnx")
+        writer.write_model(self.model, target)
+        return str(target)
+
+    def __exit__(self, *_: object) -> None:
+        if self.folder is not None:
+            self.folder.cleanup()
+
+
+def _loaded(model: Any) -> onnx_ir.Model:
+    import onnx_ir
+
+    return onnx_ir.load(model) if isinstance(model, (str, os.PathLike)) else model
+
+
+def _to_engine(array: Any) -> Any:
+    """An OrtValue: numpy alone cannot say bfloat16."""
+    import onnxruntime
+
+    array = np.asarray(array, order="C")
+    if array.dtype == dtypes.bfloat16.numpy:
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), 16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+
+
+def _from_engine(value: Any) -> Any:
+    array = value.numpy()
+    return array.view(dtypes.bfloat16.numpy) if value.element_type() == 16 and array.dtype == np.uint16 else array
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
