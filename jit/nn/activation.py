@@ -1,0 +1,241 @@
+"""Activations as modules: each a line over the function of the same name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..functions import F
+from . import functional
+from .modules import Module
+from .parameter import Parameter
+
+
+class _InPlace(Module):
+    """An activation whose only option is to overwrite its input."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_InPlace):
+    """``max(x, 0)``."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.relu(input, self.inplace)
+
+
+class ReLU6(_InPlace):
+    """``min(max(x, 0), 6)``."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.relu6(input, self.inplace)
+
+
+class SELU(_InPlace):
+    """``scale * (max(x, 0) + min(alpha * (exp(x) - 1), 0))`` with the constants of Klambauer et al., 2017."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.selu(input, self.inplace)
+
+
+class SiLU(_InPlace):
+    """``x * sigmoid(x)``."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.silu(input, self.inplace)
+
+
+class Mish(_InPlace):
+    """``x * tanh(softplus(x))``."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.mish(input, self.inplace)
+
+
+class Hardswish(_InPlace):
+    """``x * relu6(x + 3) / 6``."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.hardswish(input, self.inplace)
+
+
+class Hardsigmoid(_InPlace):
+    """``relu6(x + 3) / 6``."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.hardsigmoid(input, self.inplace)
+
+
+class Tanh(Module):
+    """The hyperbolic tangent."""
+
+    def forward(self, input: Any) -> Any:
+        return F.tanh(input)
+
+
+class Sigmoid(Module):
+    """``1 / (1 + exp(-x))``."""
+
+    def forward(self, input: Any) -> Any:
+        return F.sigmoid(input)
+
+
+class LogSigmoid(Module):
+    """``log(sigmoid(x))``, right for large negative x too."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.logsigmoid(input)
+
+
+class Softsign(Module):
+    """``x / (1 + |x|)``."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.softsign(input)
+
+
+class Tanhshrink(Module):
+    """``x - tanh(x)``."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.tanhshrink(input)
+
+
+class GELU(Module):
+    """``x * Φ(x)``, Φ being the normal distribution function; or its approximation by a tanh."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Any) -> Any:
+        return functional.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class LeakyReLU(Module):
+    """``max(x, 0) + negative_slope * min(x, 0)``."""
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__()
+        self.negative_slope, self.inplace = negative_slope, inplace
+
+    def forward(self, input: Any) -> Any:
+        return functional.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
+
+
+class ELU(Module):
+    """``max(x, 0) + min(alpha * (exp(x) - 1), 0)``."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Any) -> Any:
+        return functional.elu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class Softplus(Module):
+    """``log(1 + exp(beta * x)) / beta``; linear where ``beta * x`` exceeds the threshold."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input: Any) -> Any:
+        return functional.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Hardtanh(Module):
+    """x, cut off at two values."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
+
+    def forward(self, input: Any) -> Any:
+        return functional.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
+
+
+class GLU(Module):
+    """The first half along a dim, times the sigmoid of the second half."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Any) -> Any:
+        return functional.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class PReLU(Module):
+    """``max(x, 0) + weight * min(x, 0)`` with a slope that is learned, one or one per channel."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.weight = Parameter(F.full((num_parameters,), init, dtype=dtype))
+
+    def forward(self, input: Any) -> Any:
+        return functional.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+class _AlongDim(Module):
+    """An activation over one dim."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax(_AlongDim):
+    """``exp(x) / sum(exp(x))`` along a dim.
+
+    >>> import jit
+    >>> jit.nn.Softmax(dim=1)(jit.zeros(1, 4)).tolist()
+    [[0.25, 0.25, 0.25, 0.25]]
+    """
+
+    def forward(self, input: Any) -> Any:
+        return functional.softmax(input, self.dim)
+
+
+class LogSoftmax(_AlongDim):
+    """The logarithm of the softmax along a dim."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.log_softmax(input, self.dim)
+
+
+class Softmin(_AlongDim):
+    """The softmax of ``-x`` along a dim."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.softmin(input, self.dim)

@@ -1,0 +1,212 @@
+"""Modules made of modules: in sequence, in a list, in a dictionary; and lists of parameters."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, overload
+
+from jit.ir.errors import DimError
+
+from .modules import Module
+from .parameter import Parameter
+
+
+class _Listed(Module):
+    """Members named "0", "1", ...; what Sequential and ModuleList share."""
+
+    def _key(self, index: int) -> str:
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise DimError(f"index {position} is out of range: {self._get_name()} holds {len(self)} modules")
+        return list(self._modules)[position]
+
+    def _replace_all(self, modules: Iterable[Module | None]) -> None:
+        self._modules.clear()
+        self._modules.update((str(i), m) for i, m in enumerate(modules))
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._sliced(list(self._modules.items())[index])
+        return self._modules[self._key(index)]
+
+    def _sliced(self, items: list[tuple[str, Module | None]]) -> Any:
+        return type(self)([module for _, module in items])  # type: ignore[call-arg]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._key(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        gone = set(list(self._modules)[index]) if isinstance(index, slice) else {self._key(index)}
+        self._replace_all([m for k, m in self._modules.items() if k not in gone])
+
+    def append(self, module: Module) -> Any:
+        """Add a module at the end."""
+        self.register_module(str(len(self)), module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Any:
+        """Add a module before the one at `index`."""
+        members: list[Module | None] = list(self)
+        members.insert(index, module)
+        self._replace_all(members)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Any:
+        """Add several modules at the end."""
+        for module in modules:
+            self.append(module)
+        return self
+
+    def pop(self, index: int = -1) -> Module:
+        """Remove a module and return it."""
+        module: Module = self[index]
+        del self[index]
+        return module
+
+
+class Sequential(_Listed):
+    """Calls its modules one after the other, each with what the last one returned.
+
+    Args:
+        args: Modules, named "0", "1", ...; or one dictionary of named modules.
+
+    >>> import jit
+    >>> from jit import nn
+    >>> nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))(jit.zeros(1, 3)).shape
+    jit.Size([1, 2])
+    """
+
+    @overload
+    def __init__(self, arg: Mapping[str, Module], /) -> None: ...
+    @overload
+    def __init__(self, *args: Module) -> None: ...
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        named = isinstance(args[0], Mapping) if len(args) == 1 else False
+        for name, module in args[0].items() if named else enumerate(args):
+            self.register_module(str(name), module)
+
+    def _sliced(self, items: list[tuple[str, Module | None]]) -> Any:
+        return type(self)(dict(items))  # type: ignore[arg-type]
+
+    def forward(self, input: Any) -> Any:
+        """`input` through all modules."""
+        for module in self:
+            input = module(input)
+        return input
+
+
+class ModuleList(_Listed):
+    """A list of modules; it is not called itself.
+
+    >>> from jit import nn
+    >>> layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        self.extend(modules or ())
+
+    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
+        return self.extend(modules)
+
+
+class ModuleDict(Module):
+    """A dictionary of modules; it is not called itself.
+
+    >>> from jit import nn
+    >>> heads = nn.ModuleDict({"left": nn.Linear(2, 1), "right": nn.Linear(2, 1)})
+    >>> list(heads), heads["left"]
+    (['left', 'right'], Linear(in_features=2, out_features=1, bias=True))
+    """
+
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
+        super().__init__()
+        self.update(modules or {})
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add or replace modules."""
+        for name, module in modules.items() if isinstance(modules, Mapping) else modules:
+            self[name] = module
+
+    def __getitem__(self, name: str) -> Any:
+        return self._modules[name]
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        self.register_module(name, module)
+
+    def __delitem__(self, name: str) -> None:
+        del self._modules[name]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._modules
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._modules.keys()
+
+    def values(self) -> Iterable[Any]:
+        """The modules."""
+        return self._modules.values()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Names and modules."""
+        return self._modules.items()
+
+    def pop(self, name: str) -> Module:
+        """Remove a module and return it."""
+        module: Module = self[name]
+        del self[name]
+        return module
+
+    def clear(self) -> None:
+        """Remove all modules."""
+        self._modules.clear()
+
+
+class ParameterList(Module):
+    """A list of parameters; tensors put into it become parameters.
+
+    >>> import jit
+    >>> [name for name, _ in jit.nn.ParameterList([jit.zeros(2), jit.ones(3)]).named_parameters()]
+    ['0', '1']
+    """
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        super().__init__()
+        for value in values:
+            self.append(value)
+
+    def append(self, value: Any) -> ParameterList:
+        """Add a parameter at the end."""
+        self.register_parameter(str(len(self)), value if isinstance(value, Parameter) else Parameter(value))
+        return self
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._parameters.values())
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self._parameters.values())[index]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        name = list(self._parameters)[index]
+        setattr(self, name, value if isinstance(value, Parameter) else Parameter(value))

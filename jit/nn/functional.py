@@ -1,0 +1,422 @@
+"""`jit.nn.functional`: the operators of networks, under PyTorch's names and with its arguments.
+
+Most come from the registry as they are. Defined here are those whose public signature differs from the ATen
+declaration: a word for a reduction, `training=`, `inplace=`, `return_indices=`, another order of arguments.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from jit.ir.errors import ShapeError, UsageError
+
+from ..functions import F, public
+
+_registered = public("nn.functional")
+globals().update(_registered)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"module 'jit.nn.functional' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name in globals() if not name.startswith("_"))
+
+
+# -- activations ---------------------------------------------------------------------------------------------------
+
+
+def _optionally_inplace(name: str, options: int) -> Callable[..., Any]:
+    """The function `name(input, <options>, inplace=False)` over an operator and its in-place variant."""
+    plain, written = getattr(F, name), getattr(F, f"{name}_")
+
+    def function(*args: Any, inplace: bool = False, **kwargs: Any) -> Any:
+        if len(args) == options + 2:
+            *args, inplace = args  # type: ignore[assignment]
+        return written(*args, **kwargs) if inplace else plain(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{plain.__doc__}\nWith `inplace=True`, the result overwrites the input."
+    return function
+
+
+_OPTIONS = {
+    "relu": 0, "relu6": 0, "selu": 0, "silu": 0, "mish": 0, "hardsigmoid": 0, "hardswish": 0, "leaky_relu": 1, "elu": 1,
+    "celu": 1, "hardtanh": 2, "threshold": 2,
+}  # fmt: skip
+globals().update({name: _optionally_inplace(name, options) for name, options in _OPTIONS.items()})
+
+
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """``exp(input) / sum(exp(input))`` along `dim`.
+
+    Without `dim`, that of the first releases is taken, with a warning: 0 for 0-d, 1-d and 3-d inputs, else 1.
+
+    >>> import jit
+    >>> jit.nn.functional.softmax(jit.zeros(1, 2), dim=1).tolist()
+    [[0.5, 0.5]]
+    """
+    return F.softmax(input, _implied_dim("softmax", input, dim), dtype)
+
+
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """The logarithm of `softmax`, computed without leaving the range of the dtype."""
+    return F.log_softmax(input, _implied_dim("log_softmax", input, dim), dtype)
+
+
+def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """`softmax` of ``-input``."""
+    return F.softmin(input, _implied_dim("softmin", input, dim), dtype)
+
+
+def _implied_dim(name: str, input: Any, dim: int | None) -> int:
+    if dim is not None:
+        return dim
+    implied = 0 if input.ndim in (0, 1, 3) else 1
+    told = f"{name} without dim takes dim {implied} of this {input.ndim}-d tensor; say dim={implied}"
+    warnings.warn(told, stacklevel=3)
+    return implied
+
+
+def tanh(input: Any) -> Any:
+    """The hyperbolic tangent."""
+    return F.tanh(input)
+
+
+def sigmoid(input: Any) -> Any:
+    """``1 / (1 + exp(-input))``."""
+    return F.sigmoid(input)
+
+
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """`input` divided by its p-norm along `dim`."""
+    return input / F.norm(input, p, [dim], True).clamp(min=eps)
+
+
+def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
+    """A draw from a relaxed categorical distribution; `hard` gives one-hot vectors with the gradient of soft ones."""
+    noise = -F.log(-F.log(F.rand_like(logits).clamp(min=eps)))
+    soft = F.softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.argmax(dim, True)
+    return F.scatter(F.zeros_like(logits), dim, index, 1.0) - soft.detach() + soft
+
+
+# -- dropout -------------------------------------------------------------------------------------------------------
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """While training, zero elements with probability `p` and scale the others by ``1 / (1 - p)``.
+
+    >>> import jit
+    >>> jit.nn.functional.dropout(jit.ones(3), 0.5, training=False).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    _check_probability(p)
+    result = F.dropout(input, p, training)
+    return F.copy_(input, result) if inplace and training else result
+
+
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """`dropout` of whole channels of `[N, C, L]` or `[C, L]`."""
+    return _channel_dropout(input, p, training, inplace, 1)
+
+
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """`dropout` of whole channels of `[N, C, H, W]` or `[C, H, W]`."""
+    return _channel_dropout(input, p, training, inplace, 2)
+
+
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """`dropout` of whole channels of `[N, C, D, H, W]` or `[C, D, H, W]`."""
+    return _channel_dropout(input, p, training, inplace, 3)
+
+
+def _channel_dropout(input: Any, p: float, training: bool, inplace: bool, dims: int) -> Any:
+    _check_probability(p)
+    if input.ndim not in (dims + 1, dims + 2):
+        wanted = f"{dims + 1}-d or {dims + 2}-d"
+        raise ShapeError(f"dropout{dims}d takes {wanted} inputs, and this one has sizes {list(input.shape)}")
+    if not training or p == 0:
+        return input
+    channels = input.shape[: input.ndim - dims]
+    kept = F.dropout(input.new_ones((*channels, *(1,) * dims)), p, True)
+    return input.mul_(kept) if inplace else input * kept
+
+
+def _check_probability(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise UsageError(f"a dropout probability lies between 0 and 1, and {p} was given")
+
+
+# -- look-up -------------------------------------------------------------------------------------------------------
+
+
+def embedding(
+    input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Any:  # fmt: skip
+    """Rows of `weight`, by the integers in `input`.
+
+    Args:
+        input: Integers of any sizes.
+        weight: `[rows, size]`.
+        padding_idx: A row that gets no gradient.
+        scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
+    """
+    if max_norm is not None or sparse:
+        raise UsageError("embedding takes neither max_norm nor sparse=True; leave them out")
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise UsageError(f"padding_idx is {padding_idx}, but the table has {rows} rows")
+    padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else rows + padding_idx
+    return F.embedding(weight, input, padding, scale_grad_by_freq)
+
+
+# -- norms ---------------------------------------------------------------------------------------------------------
+
+
+def batch_norm(
+    input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False,
+    momentum: float = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Bring each channel to zero mean and unit variance over all other dims; scale by `weight`, shift by `bias`.
+
+    Args:
+        input: `[N, C, ...]`.
+        running_mean: `[C]`, updated in place while training; used otherwise. So is `running_var`.
+        weight: `[C]` or None. So is `bias`.
+        training: Whether to normalise by the batch's own statistics.
+        momentum: The weight of this batch in the running statistics.
+        eps: Added to the variance.
+    """
+    if not training and (running_mean is None or running_var is None):
+        raise UsageError("batch_norm needs running_mean and running_var unless training=True")
+    return F.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, False)
+
+
+def instance_norm(
+    input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
+    use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """`batch_norm` of each sample by itself."""
+    return F.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False)
+
+
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """Bring the last dims, of sizes `normalized_shape`, to zero mean and unit variance; scale and shift per element."""
+    return F.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
+
+
+# -- pooling -------------------------------------------------------------------------------------------------------
+
+
+def _max_pool(dims: int) -> Callable[..., Any]:
+    plain, indexed = f"max_pool{dims}d", f"max_pool{dims}d_with_indices"
+
+    def function(
+        input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        operator = getattr(F, indexed if return_indices else plain)
+        return operator(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
+
+    function.__name__ = function.__qualname__ = plain
+    function.__doc__ = f"""The largest element of each window over the last {dims} dims.
+
+    Args:
+        input: `[N, C, ...]` or `[C, ...]`.
+        kernel_size: Size of the window, a number or one per dim; the same for the following.
+        stride: Step of the window; its size if left out.
+        padding: What is put on both sides: never the largest.
+        dilation: Distance of the window's elements.
+        ceil_mode: Whether a window may reach over the edge.
+        return_indices: Whether to return the places of the largest elements as well.
+    """
+    return function
+
+
+max_pool1d, max_pool2d, max_pool3d = map(_max_pool, (1, 2, 3))
+
+
+def avg_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:  # fmt: skip
+    """The mean of each window over the last dim."""
+    return F.avg_pool1d(input, kernel_size, () if stride is None else stride, padding, ceil_mode, count_include_pad)
+
+
+def _avg_pool(dims: int) -> Callable[..., Any]:
+    name = f"avg_pool{dims}d"
+
+    def function(
+        input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> Any:  # fmt: skip
+        step = () if stride is None else stride
+        return getattr(F, name)(input, kernel_size, step, padding, ceil_mode, count_include_pad, divisor_override)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The mean of each window over the last {dims} dims.
+
+    Args:
+        input: `[N, C, ...]` or `[C, ...]`.
+        kernel_size: Size of the window, a number or one per dim; the same for the following.
+        stride: Step of the window; its size if left out.
+        padding: Zeros put on both sides.
+        ceil_mode: Whether a window may reach over the edge.
+        count_include_pad: Whether the zeros count.
+        divisor_override: What to divide by instead of the number of elements.
+    """
+    return function
+
+
+avg_pool2d, avg_pool3d = map(_avg_pool, (2, 3))
+
+
+def _adaptive(kind: str, dims: int) -> Callable[..., Any]:
+    name = f"adaptive_{kind}_pool{dims}d"
+
+    def function(input: Any, output_size: Any, *options: Any, **named: Any) -> Any:
+        wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * dims
+        sizes = input.shape[-dims:]
+        filled = tuple(size if want is None else want for want, size in zip(wanted, sizes, strict=True))
+        if kind == "avg":
+            return getattr(F, name)(input, filled, *options, **named)
+        return _with_or_without_indices(getattr(F, name)(input, filled), *options, **named)
+
+    function.__name__ = function.__qualname__ = name
+    what = "mean" if kind == "avg" else "largest element"
+    function.__doc__ = f"""The {what} of each of `output_size` parts of the last {dims} dims; None keeps a size."""
+    return function
+
+
+def _with_or_without_indices(both: Any, return_indices: bool = False) -> Any:
+    return both if return_indices or not isinstance(both, tuple) else both[0]
+
+
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive("avg", dims) for dims in (1, 2, 3))
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_adaptive("max", dims) for dims in (1, 2, 3))
+
+
+# -- losses --------------------------------------------------------------------------------------------------------
+
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+def reduction_word(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction that the two flags of the first releases mean, or `reduction` where neither is given."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+def _code(size_average: bool | None, reduce: bool | None, reduction: str) -> int:
+    """The number by which ATen knows a reduction."""
+    word = reduction_word(size_average, reduce, reduction)
+    if word not in _REDUCTIONS:
+        raise UsageError(f"reduction is {word!r}; it must be 'none', 'mean' or 'sum'")
+    return _REDUCTIONS[word]
+
+
+def l1_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Any:
+    """``|input - target|``, reduced."""
+    return F.l1_loss(input, target, _code(size_average, reduce, reduction))
+
+
+def mse_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Any:
+    """``(input - target)²``, reduced.
+
+    >>> import jit
+    >>> jit.nn.functional.mse_loss(jit.zeros(4), jit.ones(4) * 2).item()
+    4.0
+    """
+    return F.mse_loss(input, target, _code(size_average, reduce, reduction))
+
+
+def smooth_l1_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:  # fmt: skip
+    """A parabola near zero, ``|input - target| - beta / 2`` beyond beta; reduced."""
+    return F.smooth_l1_loss(input, target, _code(size_average, reduce, reduction), beta)
+
+
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
+    """`smooth_l1_loss` times delta."""
+    return F.huber_loss(input, target, _code(None, None, reduction), delta)
+
+
+def nll_loss(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """Minus the log-probability of the target class, reduced.
+
+    Args:
+        input: Log-probabilities `[N, C]`, `[C]` or `[N, C, ...]`.
+        target: Classes `[N]`, `[]` or `[N, ...]`.
+        weight: A weight per class, or None.
+        ignore_index: Targets of this value count nothing.
+        reduction: "none", "mean" (weighted) or "sum".
+    """
+    return F.nll_loss_nd(input, target, weight, _code(size_average, reduce, reduction), ignore_index)
+
+
+def cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
+    reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """`nll_loss` of `log_softmax`.
+
+    Args:
+        input: Logits `[N, C]`, `[C]` or `[N, C, ...]`.
+        target: Classes `[N]`, `[]` or `[N, ...]`; or probabilities of input's sizes.
+        weight: A weight per class, or None.
+        ignore_index: Targets of this value count nothing.
+        reduction: "none", "mean" (weighted) or "sum".
+        label_smoothing: The share of the target that is spread evenly over all classes.
+
+    >>> import jit
+    >>> round(jit.nn.functional.cross_entropy(jit.zeros(2, 4), jit.tensor([1, 3])).item(), 4)
+    1.3863
+    """
+    code = _code(size_average, reduce, reduction)
+    return F.cross_entropy_loss(input, target, weight, code, ignore_index, label_smoothing)
+
+
+def binary_cross_entropy(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """``-(target * log(input) + (1 - target) * log(1 - input))``, reduced; logarithms are cut off at -100."""
+    return F.binary_cross_entropy(input, target, weight, _code(size_average, reduce, reduction))
+
+
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", pos_weight: Any = None,
+) -> Any:  # fmt: skip
+    """`binary_cross_entropy` of ``sigmoid(input)``, right for large logits too."""
+    return F.binary_cross_entropy_with_logits(input, target, weight, pos_weight, _code(size_average, reduce, reduction))
+
+
+def kl_div(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:  # fmt: skip
+    """``target * (log(target) - input)``, reduced; "batchmean" divides the sum by the first size."""
+    if reduction == "batchmean":
+        return F.kl_div(input, target, _REDUCTIONS["sum"], log_target=log_target) / input.shape[0]
+    return F.kl_div(input, target, _code(size_average, reduce, reduction), log_target=log_target)

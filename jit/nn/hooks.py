@@ -1,0 +1,39 @@
+"""Hooks on a module's calls, and the handles that take them away again."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import Any
+
+_serial = itertools.count()
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` undoes it, and so does leaving a `with` block."""
+
+    def __init__(self, hooks: HookTable, key: int) -> None:
+        self._hooks = weakref.ref(hooks)
+        self._key = key
+
+    def remove(self) -> None:
+        """Take the hook away; doing so twice is fine."""
+        hooks = self._hooks()
+        if hooks is not None:
+            hooks.pop(self._key, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.remove()
+
+
+class HookTable(dict[int, Any]):
+    """Hooks in the order in which they run."""
+
+    def register(self, hook: Any) -> RemovableHandle:
+        """Add `hook` at the end."""
+        key = next(_serial)
+        self[key] = hook
+        return RemovableHandle(self, key)

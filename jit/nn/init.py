@@ -1,0 +1,162 @@
+"""Starting values for parameters, written in place, drawn from the counter-based generator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from .. import context
+
+GAINS = {
+    "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0, "conv_transpose2d": 1.0,
+    "conv_transpose3d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 0.75,
+}  # fmt: skip
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """By how much the weights in front of an activation are enlarged so that signals neither grow nor fade.
+
+    >>> from jit.nn import init
+    >>> round(init.calculate_gain("leaky_relu", 0.2), 4)
+    1.3868
+    """
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    if nonlinearity not in GAINS:
+        raise UsageError(f"no gain is known for {nonlinearity!r}; there are {', '.join([*GAINS, 'leaky_relu'])}")
+    return GAINS[nonlinearity]
+
+
+def fans(tensor: Any) -> tuple[int, int]:
+    """(how many inputs an output of this weight sums over, how many outputs an input reaches)."""
+    sizes = tensor.shape
+    if len(sizes) < 2:
+        raise UsageError(f"a weight of sizes {list(sizes)} has no fan-in and fan-out: it needs two dims at least")
+    field = math.prod(sizes[2:])
+    return sizes[1] * field, sizes[0] * field
+
+
+def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
+    """Fill with draws that are uniform between `a` and `b`."""
+    with context.no_grad():
+        return tensor.uniform_(a, b, generator=generator)
+
+
+def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
+    """Fill with draws of a normal distribution."""
+    with context.no_grad():
+        return tensor.normal_(mean, std, generator=generator)
+
+
+def trunc_normal_(
+    tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Any:
+    """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function."""
+    below, above = (0.5 + 0.5 * math.erf((x - mean) / (std * math.sqrt(2.0))) for x in (a, b))
+    with context.no_grad():
+        tensor.uniform_(2 * below - 1, 2 * above - 1, generator=generator)
+        return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(a, b)
+
+
+def constant_(tensor: Any, val: float) -> Any:
+    """Fill with one number."""
+    with context.no_grad():
+        return tensor.fill_(val)
+
+
+def ones_(tensor: Any) -> Any:
+    """Fill with ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Any) -> Any:
+    """Fill with zeros."""
+    return constant_(tensor, 0.0)
+
+
+def eye_(tensor: Any) -> Any:
+    """Fill a matrix with the identity."""
+    from ..functions import F
+
+    if tensor.ndim != 2:
+        raise UsageError(f"eye_ fills a matrix, not a tensor of {tensor.ndim} dims")
+    with context.no_grad():
+        return tensor.copy_(F.eye(*tensor.shape))
+
+
+def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
+    """Uniform, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010)."""
+    bound = math.sqrt(3.0) * _xavier_deviation(tensor, gain)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
+    """Normal, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010)."""
+    return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
+
+
+def _xavier_deviation(tensor: Any, gain: float) -> float:
+    return gain * math.sqrt(2.0 / sum(fans(tensor)))
+
+
+def kaiming_uniform_(
+    tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Any:
+    """Uniform, with a variance of ``gain² / fan`` (He et al., 2015).
+
+    Args:
+        tensor: What to fill, of two dims at least.
+        a: The negative slope of the leaky ReLU that follows.
+        mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
+        nonlinearity: What follows: see `calculate_gain`.
+    """
+    if 0 in tensor.shape:
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_deviation(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Any:
+    """Normal, with a variance of ``gain² / fan``; the arguments are those of `kaiming_uniform_`."""
+    if 0 in tensor.shape:
+        return tensor
+    return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
+
+
+def _kaiming_deviation(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise UsageError(f"mode is {mode!r}; it must be 'fan_in' or 'fan_out'")
+    fan_in, fan_out = fans(tensor)
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan_in if mode == "fan_in" else fan_out)
+
+
+def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
+    """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one."""
+    import numpy as np
+
+    if tensor.ndim < 2:
+        raise UsageError(f"orthogonal_ needs two dims at least, and this tensor has {tensor.ndim}")
+    rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    with context.no_grad():
+        drawn = normal_(tensor.new_empty((max(rows, columns), min(rows, columns))), generator=generator)
+        q, r = np.linalg.qr(drawn.numpy())
+        q = q * np.where(np.diag(r) < 0, -1, 1)
+        return tensor.copy_(tensor.new_tensor((q.T if rows < columns else q) * gain).view(tensor.shape))
+
+
+def dirac_(tensor: Any, groups: int = 1) -> Any:
+    """Fill a convolution weight so that it passes its input channels through."""
+    if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
+        raise UsageError(f"dirac_ fills convolution weights of {groups} groups of channels, not {list(tensor.shape)}")
+    outputs = tensor.shape[0] // groups
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    with context.no_grad():
+        tensor.zero_()
+        for index in range(groups * outputs):
+            if index % outputs < tensor.shape[1]:
+                tensor[(index, index % outputs, *middle)] = 1.0
+    return tensor

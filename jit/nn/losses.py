@@ -1,0 +1,167 @@
+"""Losses as modules: each a line over the function of the same meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from . import functional
+from .modules import Module
+
+
+class _Loss(Module):
+    """A loss per element, then "mean", "sum" or "none"; `size_average` and `reduce` are older words for the same."""
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        reduction = functional.reduction_word(size_average, reduce, reduction)
+        if reduction not in ("none", "mean", "sum", "batchmean"):
+            raise UsageError(f"reduction is {reduction!r}; it must be 'none', 'mean' or 'sum'")
+        self.reduction = reduction
+
+
+class _WeightedLoss(_Loss):
+    def __init__(
+        self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+
+class L1Loss(_Loss):
+    """``|input - target|``."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        return functional.l1_loss(input, target, reduction=self.reduction)
+
+
+class MSELoss(_Loss):
+    """``(input - target)²``.
+
+    >>> import jit
+    >>> jit.nn.MSELoss()(jit.zeros(4), jit.ones(4) * 2).item()
+    4.0
+    """
+
+    def forward(self, input: Any, target: Any) -> Any:
+        return functional.mse_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """A parabola near zero, ``|input - target| - beta / 2`` beyond beta."""
+
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Any, target: Any) -> Any:
+        return functional.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """`SmoothL1Loss` times delta."""
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Any, target: Any) -> Any:
+        return functional.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class NLLLoss(_WeightedLoss):
+    """Minus the log-probability of the target class.
+
+    Args:
+        weight: A weight per class, or None.
+        ignore_index: Targets of this value count nothing.
+        reduction: "none", "mean" (weighted) or "sum".
+    """
+
+    def __init__(
+        self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
+        reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Args: input, log-probabilities `[N, C, ...]`; target, classes `[N, ...]`."""
+        return functional.nll_loss(
+            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
+        )
+
+
+class CrossEntropyLoss(_WeightedLoss):
+    """Log-softmax and `NLLLoss` in one.
+
+    Args:
+        weight: A weight per class, or None.
+        ignore_index: Targets of this value count nothing.
+        reduction: "none", "mean" (weighted) or "sum".
+        label_smoothing: The share of the target that is spread evenly over all classes.
+
+    >>> import jit
+    >>> round(jit.nn.CrossEntropyLoss()(jit.zeros(2, 4), jit.tensor([1, 3])).item(), 4)
+    1.3863
+    """
+
+    def __init__(
+        self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
+        reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """Args: input, logits `[N, C, ...]`; target, classes `[N, ...]` or probabilities of input's sizes."""
+        return functional.cross_entropy(
+            input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )  # fmt: skip
+
+
+class BCELoss(_WeightedLoss):
+    """The binary cross-entropy of probabilities."""
+
+    def forward(self, input: Any, target: Any) -> Any:
+        return functional.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_WeightedLoss):
+    """The binary cross-entropy of logits.
+
+    Args:
+        weight: A weight per element, broadcast, or None.
+        reduction: "none", "mean" or "sum".
+        pos_weight: A weight of the positive targets, broadcast, or None.
+    """
+
+    def __init__(
+        self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+        pos_weight: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Any, target: Any) -> Any:
+        return functional.binary_cross_entropy_with_logits(
+            input, target, weight=self.weight, reduction=self.reduction, pos_weight=self.pos_weight
+        )
+
+
+class KLDivLoss(_Loss):
+    """The Kullback-Leibler divergence of log-probabilities from a target distribution."""
+
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Any, target: Any) -> Any:
+        return functional.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)

@@ -1,0 +1,474 @@
+"""`Module`: the base of networks. It holds parameters, buffers and other modules, and knows all of them by name."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Self
+
+from jit.ir import dtypes
+from jit.ir.errors import UsageError
+
+from .. import context
+from ..creation import asarray
+from ..functions import F
+from ..tensors import Tensor
+from .hooks import HookTable, RemovableHandle
+from .parameter import Parameter
+from .utils import forget_gradient
+
+_RUNNING: ContextVar[Module | None] = ContextVar("running", default=None)
+"""The module whose forward is being recorded: scopes are named by the place in it of the module that it calls."""
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict(strict=False)` could not match."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """Base class of all networks and layers: define `forward`, assign parameters and layers as attributes, call it.
+
+    >>> import jit
+    >>> from jit import nn
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.fc = nn.Linear(3, 2)
+    ...     def forward(self, x):
+    ...         return jit.relu(self.fc(x))
+    >>> net = Net()
+    >>> [name for name, _ in net.named_parameters()], net(jit.ones(4, 3)).shape
+    (['fc.weight', 'fc.bias'], jit.Size([4, 2]))
+    """
+
+    training: bool
+
+    _parameters: dict[str, Parameter | None]
+    """What is learned, by attribute name; None where a layer was made without, e.g. `bias=False`."""
+    _buffers: dict[str, Tensor | None]
+    """State that is not learned: running statistics, masks, tables."""
+    _modules: dict[str, Module | None]
+    """The modules inside."""
+
+    def __init__(self) -> None:
+        own = self.__dict__
+        own["training"] = True
+        own["_parameters"] = {}
+        own["_buffers"] = {}
+        own["_modules"] = {}
+        own["_transient_buffers"] = set()
+        own["_forward_pre_hooks"] = HookTable()
+        own["_forward_hooks"] = HookTable()
+
+    # -- calling -------------------------------------------------------------------------------------------------
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; to be defined by the subclass."""
+        raise UsageError(f"{type(self).__name__} does not define forward(self, ...), what the module computes")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the forward hooks and `forward`; a trace that records sees a scope named after the module."""
+        if context.TRACE.get() is not None:
+            return self._call_in_scope(args, kwargs)
+        if self._forward_pre_hooks or self._forward_hooks:
+            return self._call_with_hooks(args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def _call_in_scope(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with context.scope(_name_within(_RUNNING.get(), self)):
+            token = _RUNNING.set(self)
+            try:
+                return self._call_with_hooks(args, kwargs)
+            finally:
+                _RUNNING.reset(token)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook, with_kwargs in tuple(self._forward_pre_hooks.values()):
+            args, kwargs = _replaced_arguments(hook, with_kwargs, self, args, kwargs)
+        result = self.forward(*args, **kwargs)
+        for hook, with_kwargs in tuple(self._forward_hooks.values()):
+            replaced = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+            result = result if replaced is None else replaced
+        return result
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> RemovableHandle:
+        """Call `hook(module, args)` before each `forward`; what it returns replaces the arguments.
+
+        With `with_kwargs` it is called as `hook(module, args, kwargs)` and returns a pair.
+        """
+        return self._forward_pre_hooks.register((hook, with_kwargs))
+
+    def register_forward_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> RemovableHandle:
+        """Call `hook(module, args, output)` after each `forward`; what it returns replaces the output.
+
+        With `with_kwargs` it is called as `hook(module, args, kwargs, output)`.
+        """
+        return self._forward_hooks.register((hook, with_kwargs))
+
+    # -- attributes ----------------------------------------------------------------------------------------------
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter that is found as `module.<name>`; None declares that there could be one."""
+        self._check_name(name, self._parameters)
+        if param is not None and not isinstance(param, Parameter):
+            raise UsageError(f"parameter {name!r} must be a jit.nn.Parameter or None, not {type(param).__name__}")
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that belongs to the module's state but is not learned.
+
+        Args:
+            name: Its attribute name.
+            tensor: The tensor, or None to declare that there could be one.
+            persistent: Whether the state dict holds it.
+        """
+        self._check_name(name, self._buffers)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise UsageError(f"buffer {name!r} must be a tensor or None, not {type(tensor).__name__}")
+        self._buffers[name] = tensor
+        (self._transient_buffers.discard if persistent else self._transient_buffers.add)(name)
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Add a module that is found as `self.<name>`."""
+        self._check_name(name, self._modules)
+        if module is not None and not isinstance(module, Module):
+            raise UsageError(f"{name!r} must be a jit.nn.Module or None, not {type(module).__name__}")
+        self._modules[name] = module
+
+    add_module = register_module
+
+    def _check_name(self, name: str, table: Mapping[str, Any]) -> None:
+        self._check_initialised()
+        if not isinstance(name, str) or not name or "." in name:
+            raise UsageError(f"{name!r} cannot name a part of a module: names are non-empty strings without dots")
+        if name not in table and hasattr(self, name):
+            raise UsageError(f"{type(self).__name__} already has an attribute {name!r}")
+
+    def _check_initialised(self) -> None:
+        if "_parameters" not in self.__dict__:
+            raise UsageError(f"call super().__init__() at the start of {type(self).__name__}.__init__")
+
+    def _tables(self) -> tuple[tuple[dict[str, Any], type], ...]:
+        own = self.__dict__
+        kinds = (("_parameters", Parameter), ("_modules", Module), ("_buffers", Tensor))
+        return tuple((own[table], kind) for table, kind in kinds if table in own)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Parameters and modules go to their tables; so does what takes the place of a member of one."""
+        if isinstance(value, (Parameter, Module)):
+            self._check_initialised()
+            self._place(name, value, self._parameters if isinstance(value, Parameter) else self._modules)
+            return
+        for table, kind in self._tables():
+            if name in table:
+                if value is not None and not isinstance(value, kind):
+                    was, new = kind.__name__, type(value).__name__
+                    raise UsageError(
+                        f"{type(self).__name__}.{name} is a {was} and cannot become a {new}; "
+                        f"assign a {was} or None, or delete it first"
+                    )
+                table[name] = value
+                return
+        object.__setattr__(self, name, value)
+
+    def _place(self, name: str, value: Any, table: dict[str, Any]) -> None:
+        """Put `value` into `table`, and take away whatever else bore its name."""
+        self.__dict__.pop(name, None)
+        for other, _ in self._tables():
+            if other is not table:
+                other.pop(name, None)
+        table[name] = value
+
+    def __getattr__(self, name: str) -> Any:
+        for table, _ in self._tables():
+            if name in table:
+                return table[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        for table, _ in self._tables():
+            if name in table:
+                del table[name]
+                self._transient_buffers.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+
+    # -- walking -------------------------------------------------------------------------------------------------
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly inside, each once, with their names."""
+        yield from _once(((n, m) for n, m in self._modules.items() if m is not None), set())
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly inside, each once."""
+        return (module for _, module in self.named_children())
+
+    def named_modules(
+        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all inside it, outer ones first, with dotted names; the module itself is ``""``."""
+        memo = set() if memo is None else memo
+        if id(self) in memo:
+            return
+        if remove_duplicate:
+            memo.add(id(self))
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all inside it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """All parameters with their dotted names; a shared one once, under its first name."""
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters, each once: what an optimizer takes."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """All buffers with their dotted names."""
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """All buffers, each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def _named(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+        modules = self.named_modules(None, prefix, remove_duplicate) if recurse else iter([(prefix, self)])
+        found = (
+            (f"{path}.{name}" if path else name, member)
+            for path, module in modules
+            for name, member in getattr(module, table).items()
+            if member is not None
+        )
+        return _once(found, set()) if remove_duplicate else found
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at a dotted name; ``""`` is the module itself."""
+        module: Any = self
+        for name in target.split(".") if target else ():
+            module = module._modules.get(name) if isinstance(module, Module) else None
+            if module is None:
+                known = _listed(self.named_modules())
+                raise UsageError(f"{type(self).__name__} holds no module {target!r}; there are {known}")
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted name."""
+        return self._member(target, "_parameters", self.named_parameters(remove_duplicate=False))
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted name."""
+        return self._member(target, "_buffers", self.named_buffers(remove_duplicate=False))
+
+    def _member(self, target: str, table: str, known: Iterable[tuple[str, Any]]) -> Any:
+        path, _, name = target.rpartition(".")
+        member = getattr(self.get_submodule(path), table).get(name)
+        if member is None:
+            raise UsageError(f"{type(self).__name__} holds no {table[1:-1]} {target!r}; there are {_listed(known)}")
+        return member
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def state_dict(
+        self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """Parameters and persistent buffers by dotted name, sharing memory with the module.
+
+        Args:
+            destination: A dictionary to fill; a new one if left out.
+            prefix: Put before every name.
+            keep_vars: Give the parameters themselves rather than tensors detached from autograd.
+        """
+        state: dict[str, Any] = OrderedDict() if destination is None else destination
+        for name, value in (*self._parameters.items(), *self._buffers.items()):
+            if value is not None and name not in self._transient_buffers:
+                state[prefix + name] = value if keep_vars else F.detach(value)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(state, f"{prefix}{name}.", keep_vars)
+        return state
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy values (tensors or numpy arrays) into the parameters and buffers of the same names.
+
+        Args:
+            state_dict: What `state_dict()` gave, of this or of an equal module.
+            strict: Whether names must match exactly.
+            assign: Take over the given tensors themselves instead of copying their values.
+
+        Returns:
+            The names that were missing and those that were not expected: both empty if `strict`.
+
+        Raises:
+            UsageError: Names do not match, or sizes differ. All offences are listed, and nothing has been loaded.
+        """
+        own = self.state_dict(keep_vars=True)
+        given = {name: asarray(value) for name, value in state_dict.items()}
+        missing, unexpected = [n for n in own if n not in given], [n for n in given if n not in own]
+        offences = [_size_offence(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
+        if strict:
+            offences = [f"missing: {n}" for n in missing] + [f"not expected: {n}" for n in unexpected] + offences
+        if offences:
+            raise UsageError(f"this state dict does not fit {type(self).__name__}:\n  " + "\n  ".join(offences))
+        with context.no_grad():
+            for name in own.keys() & given.keys():
+                self._assign(name, own[name], given[name]) if assign else own[name].copy_(given[name])
+        return IncompatibleKeys(missing, unexpected)
+
+    def _assign(self, name: str, old: Tensor, new: Tensor) -> None:
+        path, _, last = name.rpartition(".")
+        value = Parameter(new, old.requires_grad) if isinstance(old, Parameter) else new
+        setattr(self.get_submodule(path), last, value)
+
+    # -- changing all of it --------------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Self:
+        """Put this module and all inside it into training mode (dropout drops, batch norm measures), or out of it."""
+        for module in self.modules():
+            module.training = bool(mode)
+        return self
+
+    def eval(self) -> Self:
+        """`train(False)`."""
+        return self.train(False)
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call `fn` on every module inside, then on this one: a way to initialise weights."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Say whether gradients of the parameters are wanted."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the parameters' gradients, or set them to zero."""
+        for parameter in self.parameters():
+            forget_gradient(parameter, set_to_none)
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:
+        """Convert floating point parameters and buffers in place; takes a dtype, a device, both, or a tensor."""
+        for value in args:
+            if isinstance(value, Tensor):
+                dtype, device = value.dtype, value.device
+            elif isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda"):
+                device = value
+            elif not isinstance(value, bool):
+                dtype = value
+        wanted = None if dtype is None else dtypes.as_dtype(dtype)
+        if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
+            raise UsageError(f"a module computes in floating point; it cannot be converted to {wanted}")
+        return self._apply(lambda t: t.to(device=device, dtype=wanted if t.is_floating_point() else None))
+
+    def _apply(self, convert: Callable[[Any], Any]) -> Self:
+        """Replace what every parameter, gradient and buffer holds by its conversion; the objects stay."""
+        for _, module in self.named_modules():
+            for parameter in filter(None.__ne__, module._parameters.values()):
+                parameter.data = convert(parameter.data)  # type: ignore[union-attr]
+                if parameter.grad is not None:  # type: ignore[union-attr]
+                    parameter.grad = convert(parameter.grad)  # type: ignore[union-attr]
+            for name, buffer in module._buffers.items():
+                if buffer is not None:
+                    module._buffers[name] = convert(buffer)
+        return self
+
+    def float(self) -> Self:
+        """To float32."""
+        return self.to(dtypes.float32)
+
+    def double(self) -> Self:
+        """To float64."""
+        return self.to(dtypes.float64)
+
+    def half(self) -> Self:
+        """To float16."""
+        return self.to(dtypes.float16)
+
+    def bfloat16(self) -> Self:
+        """To bfloat16."""
+        return self.to(dtypes.bfloat16)
+
+    def cpu(self) -> Self:
+        """To the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: str = "cuda") -> Self:
+        """To a CUDA device."""
+        return self.to(device)
+
+    # -- showing -------------------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What the printed module says between its parentheses, e.g. sizes; for subclasses to define."""
+        return ""
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        children = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self._modules.items()]
+        if not children:
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(" + "\n  ".join(["", *extra.splitlines(), *children]) + "\n)"
+
+
+def _once(pairs: Iterable[tuple[str, Any]], seen: set[int]) -> Iterator[tuple[str, Any]]:
+    for name, member in pairs:
+        if id(member) not in seen:
+            seen.add(id(member))
+            yield name, member
+
+
+def _name_within(caller: Module | None, module: Module) -> str:
+    """The dotted name of `module` inside the module that calls it; its class where it is not inside."""
+    if caller is not None and caller is not module:
+        for name, child in caller._modules.items():
+            if child is module:
+                return name
+        for name, inner in caller.named_modules():
+            if inner is module:
+                return name
+    return type(module).__name__
+
+
+def _replaced_arguments(
+    hook: Callable[..., Any], with_kwargs: bool, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    replaced = hook(module, args, kwargs) if with_kwargs else hook(module, args)
+    if replaced is None:
+        return args, kwargs
+    if with_kwargs:
+        return replaced
+    return (replaced if isinstance(replaced, tuple) else (replaced,)), kwargs
+
+
+def _listed(pairs: Iterable[tuple[str, Any]]) -> str:
+    names = [name for name, _ in pairs if name]
+    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
+
+
+def _size_offence(name: str, own: Tensor, given: Tensor) -> str:
+    return f"sizes differ: {name} is {list(own.shape)} here and {list(given.shape)} in the state dict"

@@ -1,0 +1,226 @@
+"""Layers that bring activations to zero mean and unit variance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jit.ir import dtypes
+from jit.ir.errors import ShapeError, UsageError
+
+from ..functions import F
+from . import functional, init
+from .modules import Module
+from .parameter import Parameter
+
+
+class _RunningNorm(Module):
+    """What batch and instance norm share: an affine map per channel and, if tracked, running statistics."""
+
+    ranks: tuple[int, ...] = ()
+    """How many dims an input may have."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        for name in ("weight", "bias"):
+            self.register_parameter(name, Parameter(F.empty((num_features,), dtype=dtype)) if affine else None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", F.zeros((num_features,), dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", F.ones((num_features,), dtype=dtype) if tracked else None)
+        self.register_buffer("num_batches_tracked", F.zeros((), dtype=dtypes.int64) if tracked else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget what was measured."""
+        if self.track_running_stats:
+            init.zeros_(self.running_mean)
+            init.ones_(self.running_var)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Forget what was measured and learned."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def _check_rank(self, input: Any) -> None:
+        if input.ndim not in self.ranks:
+            wanted = " or ".join(f"{rank}-d" for rank in self.ranks)
+            raise ShapeError(f"{type(self).__name__} takes {wanted} inputs, and this one has sizes {list(input.shape)}")
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_RunningNorm):
+    def forward(self, input: Any) -> Any:
+        """Args: input `[N, num_features, ...]`. Returns: the same sizes."""
+        self._check_rank(input)
+        momentum = self.momentum
+        if self.training and self.track_running_stats:
+            self.num_batches_tracked.add_(1)
+            if momentum is None:  # a plain average over all batches so far
+                momentum = 1.0 / float(self.num_batches_tracked)
+        return functional.batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias,
+            self.training or not self.track_running_stats, 0.0 if momentum is None else momentum, self.eps,
+        )  # fmt: skip
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalises each feature over the batch while training, by running statistics afterwards.
+
+    Args:
+        num_features: Size of dim 1 of the input.
+        eps: Added to the variance.
+        momentum: The weight of a new batch in the running statistics; None averages over all batches.
+        affine: Whether to learn a scale and a shift per feature.
+        track_running_stats: Whether to keep running statistics; without, each batch is normalised by its own always.
+
+    >>> import jit
+    >>> jit.nn.BatchNorm1d(3)(jit.randn(8, 3)).shape
+    jit.Size([8, 3])
+    """
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalises each channel of images over batch, height and width; the arguments are those of `BatchNorm1d`.
+
+    >>> import jit
+    >>> layer = jit.nn.BatchNorm2d(3)
+    >>> y = layer(jit.randn(8, 3, 5, 5))
+    >>> y.shape, layer.num_batches_tracked.item()
+    (jit.Size([8, 3, 5, 5]), 1)
+    """
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Normalises each channel of volumes; the arguments are those of `BatchNorm1d`."""
+
+    ranks = (5,)
+
+
+class _InstanceNorm(_RunningNorm):
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
+        track_running_stats: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def forward(self, input: Any) -> Any:
+        """Args: input `[N, num_features, ...]`. Returns: the same sizes."""
+        self._check_rank(input)
+        return functional.instance_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias,
+            self.training or not self.track_running_stats, self.momentum or 0.0, self.eps,
+        )  # fmt: skip
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalises each channel of each sequence over its length."""
+
+    ranks = (3,)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalises each channel of each image over height and width."""
+
+    ranks = (4,)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalises each channel of each volume over its spatial dims."""
+
+    ranks = (5,)
+
+
+class LayerNorm(Module):
+    """Normalises over the last dims, each position by itself.
+
+    Args:
+        normalized_shape: Sizes of those dims, or the size of the last one.
+        eps: Added to the variance.
+        elementwise_affine: Whether to learn a scale and a shift per element.
+        bias: Whether there is a shift.
+
+    >>> import jit
+    >>> jit.nn.LayerNorm(4)(jit.randn(2, 3, 4)).shape
+    jit.Size([2, 3, 4])
+    """
+
+    def __init__(
+        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        for name, there in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            self.register_parameter(name, Parameter(F.empty(self.normalized_shape, dtype=dtype)) if there else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale one, shift zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Any) -> Any:
+        """Args: input `[..., *normalized_shape]`. Returns: the same sizes."""
+        return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Normalises groups of channels, each sample by itself.
+
+    Args:
+        num_groups: Into how many groups the channels divide.
+        num_channels: Size of dim 1 of the input.
+        eps: Added to the variance.
+        affine: Whether to learn a scale and a shift per channel.
+
+    >>> import jit
+    >>> jit.nn.GroupNorm(2, 6)(jit.randn(4, 6, 5)).shape
+    jit.Size([4, 6, 5])
+    """
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if num_channels % num_groups:
+            raise UsageError(f"{num_channels} channels do not divide into {num_groups} groups")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        for name in ("weight", "bias"):
+            self.register_parameter(name, Parameter(F.empty((num_channels,), dtype=dtype)) if affine else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Scale one, shift zero."""
+        if self.affine:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def forward(self, input: Any) -> Any:
+        """Args: input `[N, num_channels, ...]`. Returns: the same sizes."""
+        return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"

@@ -1,0 +1,42 @@
+"""`Parameter`: a tensor that a module learns."""
+
+from __future__ import annotations
+
+from jit.ir.errors import UsageError
+
+from ..tensors import Tensor, Variable
+
+
+class Parameter(Variable):
+    """A tensor that becomes part of the module it is assigned to: listed by `parameters()`, saved in the state dict.
+
+    Args:
+        data: The tensor whose memory the parameter shares; an empty one if left out.
+        requires_grad: Whether gradients are wanted. Integer tensors can be parameters only without.
+
+    Raises:
+        UsageError: `data` is no tensor, or gradients are wanted of integers.
+
+    >>> import jit
+    >>> jit.nn.Parameter(jit.zeros(2)).requires_grad
+    True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+        if data is None:
+            from ..functions import F
+
+            data = F.empty((0,))
+        if not isinstance(data, Tensor):
+            raise UsageError(f"a Parameter is made from a tensor, not from {type(data).__name__}; use jit.tensor(...)")
+        super().__init__(data._defined(), data._storage)
+        self.requires_grad_(requires_grad)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if spec else repr(self)
+

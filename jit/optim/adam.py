@@ -1,0 +1,85 @@
+"""Adam (Kingma and Ba, 2014) and AdamW (Loshchilov and Hutter, 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from ..functions import F
+from .optimizer import Optimizer, check_not_negative
+
+
+class Adam(Optimizer):
+    """Gradient descent with a step size per element, from running averages of the gradient and of its square.
+
+    Args:
+        params: What to optimize; see `Optimizer`.
+        lr: The learning rate.
+        betas: The weights of the past in the two averages.
+        eps: Added to the root of the second average.
+        weight_decay: How strongly parameters are pulled to zero, as part of the gradient.
+        amsgrad: Whether to divide by the largest second average so far.
+        maximize: Whether to climb instead.
+
+    >>> import jit
+    >>> x = jit.tensor(2.0, requires_grad=True)
+    >>> optimizer = jit.optim.Adam([x], lr=0.5)
+    >>> (x * x).backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    1.5
+    """
+
+    decoupled = False
+    """Whether weight decay acts on the parameter itself rather than through the averages."""
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
+        if not all(0 <= beta < 1 for beta in betas):
+            raise UsageError(f"betas lie between 0 and 1, and {betas} were given")
+        options = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**options, "amsgrad": amsgrad, "maximize": maximize})
+
+    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
+        """One step of descent."""
+        if group["weight_decay"] and self.decoupled:
+            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+        elif group["weight_decay"]:
+            gradient = gradient + parameter * group["weight_decay"]
+        mean, square = self._averages(gradient, state, group)
+        step, (beta1, beta2) = state["step"], group["betas"]
+        spread = F.sqrt(square).mul_(1 / math.sqrt(1 - beta2**step)).add_(group["eps"])
+        parameter.add_(mean / spread, alpha=-group["lr"] / (1 - beta1**step))
+
+    def _averages(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The running averages of the gradient and of its square, brought up to date."""
+        if not state:
+            state["step"] = 0
+            for name in ("exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])):
+                state[name] = F.zeros_like(gradient)
+        beta1, beta2 = group["betas"]
+        state["step"] = int(state["step"]) + 1
+        state["exp_avg"].mul_(beta1).add_(gradient, alpha=1 - beta1)
+        state["exp_avg_sq"].mul_(beta2).add_(gradient * gradient, alpha=1 - beta2)
+        if not group["amsgrad"]:
+            return state["exp_avg"], state["exp_avg_sq"]
+        state["max_exp_avg_sq"] = F.maximum(state["max_exp_avg_sq"], state["exp_avg_sq"])
+        return state["exp_avg"], state["max_exp_avg_sq"]
+
+
+class AdamW(Adam):
+    """`Adam` whose weight decay acts on the parameters directly, ``p *= 1 - lr * weight_decay``."""
+
+    decoupled = True
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)

@@ -1,0 +1,58 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from .optimizer import Optimizer, check_not_negative
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum if wanted.
+
+    Args:
+        params: What to optimize; see `Optimizer`.
+        lr: The learning rate.
+        momentum: How much of the last step is taken again.
+        dampening: By how much a new gradient is weakened in the momentum.
+        weight_decay: How strongly parameters are pulled to zero.
+        nesterov: Whether to look ahead (Nesterov's momentum).
+        maximize: Whether to climb instead.
+
+    >>> import jit
+    >>> x = jit.tensor(2.0, requires_grad=True)
+    >>> optimizer = jit.optim.SGD([x], lr=0.25)
+    >>> (x * x).backward()
+    >>> optimizer.step()
+    >>> x.item()
+    1.0
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        check_not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise UsageError("nesterov needs a momentum, and no dampening")
+        options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+        super().__init__(params, {**options, "nesterov": nesterov, "maximize": maximize})
+
+    def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
+        """One step of descent."""
+        if group["weight_decay"]:
+            gradient = gradient + parameter * group["weight_decay"]
+        if group["momentum"]:
+            gradient = self._with_momentum(gradient, state, group)
+        parameter.add_(gradient, alpha=-group["lr"])
+
+    def _with_momentum(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
+        velocity = state.get("momentum_buffer")
+        if velocity is None:
+            velocity = state["momentum_buffer"] = gradient.clone()
+        else:
+            velocity.mul_(group["momentum"]).add_(gradient, alpha=1 - group["dampening"])
+        return gradient + velocity * group["momentum"] if group["nesterov"] else velocity
