@@ -544,7 +544,7 @@ def scaled_dot_product_attention(
         attn_mask = F.tril(F.ones([query.shape[-2], key.shape[-2]], dtype="bool", device=query.device))
     if attn_mask is not None:
         bias = F.where(attn_mask, 0.0, -math.inf) if attn_mask.dtype.name == "bool" else attn_mask
-        scores = scores + F.to(bias, scores.dtype)
+        scores = scores + (bias if bias.dtype is scores.dtype else F._to_copy(bias, dtype=scores.dtype))
     weights = F.softmax(scores, -1)
     return F.matmul(F.dropout(weights, dropout_p, True) if dropout_p > 0 else weights, value)
 

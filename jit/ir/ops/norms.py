@@ -1,7 +1,631 @@
-"""Normalisation."""
+"""Normalisation: batch, layer, group, instance, RMS.
+
+Note [Normalising, three times]
+    Over a set D of n elements, x_hat = (x - mean) * r with r = 1 / sqrt(variance + eps), and y = x_hat * w + b. Let
+    `g` be the gradient of y and h = g * w that of x_hat. Everything is said with one projection,
+
+        project(h) = r * (h - mean(h) - x_hat * mean(h * x_hat))
+
+    1. backward:  gx = project(h),  gw = sum(g * x_hat),  gb = sum(g).
+    2. its own derivative, along the gradients (v, u, t) of (gx, gw, gb), which is the double backward:
+           g:  w * project(v) + u * x_hat + t
+           w:  sum(g * project(v))
+           x:  project(c) - a * r * r * x_hat / n      c = u * g - r * (v * mean(h * x_hat) + h * mean(v * x_hat))
+                                                       a = sum of v * (h - mean(h) - x_hat * mean(h * x_hat)) over D
+    3. The double backward is written in differentiable operators that start from x itself, so higher orders follow.
+
+    With fixed statistics (evaluation) x_hat is linear in x, and the same formulas hold with project(h) = r * h, the
+    means gone and a = 0.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from ..op import composite
+from ..errors import ShapeError
+from ..op import array, composite
+from ..samples import make, sample, strided
+from ..types import UNDEFINED, TensorType
+from .views import sum_to
+
+# -- what the normalisations share -------------------------------------------------------------------------------
+
+
+def _moments(m: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]:
+    """(x less its mean, the mean, 1 / standard deviation), dims kept."""
+    mean = m.mean(x, axis=dims, keepdims=True)
+    centered = m.subtract(x, mean, order="C")
+    variance = m.mean(centered * centered, axis=dims, keepdims=True)
+    return centered, mean, (1 / m.sqrt(variance + eps)).astype(x.dtype)
+
+
+def _affine(y: Any, weight: Any, bias: Any) -> Any:
+    """`y * weight + bias` in y's memory."""
+    if weight is not None:
+        y *= weight
+    if bias is not None:
+        y += bias
+    return y
+
+
+def _project(m: Any, h: Any, x_hat: Any, r: Any, dims: Any) -> Any:
+    along = m.mean(h * x_hat, axis=dims, keepdims=True)
+    return m.multiply(r, h - m.mean(h, axis=dims, keepdims=True) - x_hat * along, order="C")
+
+
+def _project_again(F: Any, h: Any, x_hat: Any, r: Any, dims: Any) -> tuple[Any, Any]:
+    """(h - mean(h) - x_hat * mean(h * x_hat), mean(h * x_hat)) in differentiable operators."""
+    along = F.mean(h * x_hat, dims, True)
+    return h - F.mean(h, dims, True) - x_hat * along, along
+
+
+def _double_backward(F: Any, gradients: Any, g: Any, x: Any, weight: Any, dims: Any, eps: float) -> tuple[Any, ...]:
+    """The derivatives of a backward by g, x and weight; weight and `gradients` broadcast to x. See the Note."""
+    v, u, t = gradients
+    n = math.prod(x.shape[d] for d in dims)
+    centered = x - F.mean(x, dims, True)
+    r = F.rsqrt(F.mean(centered * centered, dims, True) + eps)
+    x_hat = centered * r
+    h = g if weight is None else g * weight
+    by_g, by_w, c, again = [], None, [], None
+    if v is not None:
+        within, along_v = _project_again(F, v, x_hat, r, dims)
+        h_within, along_h = _project_again(F, h, x_hat, r, dims)
+        projected = within * r
+        by_g.append(projected if weight is None else projected * weight)
+        by_w = g * projected
+        c.append(-r * (v * along_h + h * along_v))
+        again = F.sum(v * h_within, dims, True) * r * r * x_hat / n
+    if u is not None:
+        by_g.append(u * x_hat)
+        c.append(u * g)
+    if t is not None:
+        by_g.append(F.expand(t, x.shape))
+    by_x = _project_again(F, _total(c), x_hat, r, dims)[0] * r if c else None
+    return _total(by_g), by_x if again is None else by_x - again, by_w
+
+
+def _total(terms: list[Any]) -> Any:
+    total = None
+    for term in terms:
+        total = term if total is None else total + term
+    return total
+
+
+def _reduced_to(F: Any, gradient: Any, meta: Any, shape: Any) -> Any:
+    """A gradient summed to the broadcastable `shape` of a weight, in the weight's own shape."""
+    return None if gradient is None else F.reshape(sum_to(F, gradient, shape), meta.shape)
+
+
+# -- batch normalisation -----------------------------------------------------------------------------------------
+
+
+def _others(ndim: int) -> tuple[int, ...]:
+    """All dims but that of the channels."""
+    return (0, *range(2, ndim))
+
+
+def _column(m: Any, values: Any, ndim: int) -> Any:
+    """One number per channel, shaped to broadcast."""
+    return None if values is None else m.reshape(values, (1, -1, *(1,) * (ndim - 2)))
+
+
+def _column_shape(ndim: int) -> list[int]:
+    return [1, -1, *[1] * (ndim - 2)]
+
+
+def _check_channels(name: str, shape: Any, **vectors: Any) -> None:
+    if len(shape) < 2:
+        raise ShapeError(f"{name}: expects at least 2 dims, got the sizes {list(shape)}")
+    for label, vector in vectors.items():
+        if vector is not None and tuple(vector.shape) != (shape[1],):
+            raise ShapeError(f"{name}: {label} should have the sizes [{shape[1]}], got {list(vector.shape)}")
+
+
+@array("aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+       "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",))  # fmt: skip
+def native_batch_norm(
+    m: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float,
+) -> Any:  # fmt: skip
+    """(result, mean, 1 / standard deviation); the statistics are empty where they are not those of the batch.
+
+    Unlike ATen's it leaves the running statistics alone; `batch_norm` updates them.
+    """
+    vectors = {"weight": weight, "bias": bias, "running_mean": running_mean, "running_var": running_var}
+    _check_channels("batch_norm", input.shape, **vectors)
+    w, b = _column(m, weight, input.ndim), _column(m, bias, input.ndim)
+    if not training:
+        scale = (1 / m.sqrt(running_var + eps)).astype(input.dtype)
+        y = m.subtract(input, _column(m, running_mean, input.ndim), order="C")
+        y *= _column(m, scale, input.ndim)
+        return _affine(y, w, b), m.zeros(0, input.dtype), m.zeros(0, input.dtype)
+    y, mean, r = _moments(m, input, _others(input.ndim), eps)
+    y *= r
+    return _affine(y, w, b), mean.reshape(-1), r.reshape(-1)
+
+
+@native_batch_norm.type
+def _(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    statistics = TensorType(input.dtype, (input.shape[1] if training else 0,), None, input.device)
+    return TensorType(input.dtype, input.shape, None, input.device), statistics, statistics
+
+
+@native_batch_norm.grad
+def _(
+    F: Any, g: Any, needs: Any, out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, training: bool,
+    eps: float,
+) -> Any:  # fmt: skip
+    wanted = [bool(n) for n in needs[:3]]
+    rest = weight, running_mean, running_var, out[1], out[2], training, eps, wanted
+    return (*F.native_batch_norm_backward(g, input, *rest), None, None)
+
+
+@native_batch_norm.onnx
+def _(
+    g: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float,
+) -> Any:  # fmt: skip
+    scale, shift = _onnx_vector(g, weight, input, 1), _onnx_vector(g, bias, input, 0)
+    if not training:
+        return g.op("BatchNormalization", input, scale, shift, running_mean, running_var, epsilon=eps), None, None
+    centered, mean, r = _onnx_moments(g, input, _others(input.ndim), eps)
+    column = g.ints(_column_shape(input.ndim))
+    y = g.op("Mul", g.op("Mul", centered, r), g.op("Reshape", scale, column))
+    flat = g.ints([-1])
+    out = g.op("Add", y, g.op("Reshape", shift, column))
+    return out, g.op("Reshape", mean, flat), g.op("Reshape", r, flat)
+
+
+def _onnx_vector(g: Any, given: Any, input: Any, value: int) -> Any:
+    """A weight or bias, or a constant for a missing one."""
+    if given is not None:
+        return given
+    if not isinstance(input.shape[1], int):
+        raise g.unsupported("the number of channels is dynamic, and a missing weight or bias needs as many constants")
+    return g.constant([value] * input.shape[1], like=input)
+
+
+def _onnx_moments(g: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]:
+    mean = g.reduce("ReduceMean", x, list(dims), True)
+    centered = g.op("Sub", x, mean)
+    variance = g.reduce("ReduceMean", g.op("Mul", centered, centered), list(dims), True)
+    deviation = g.op("Sqrt", g.op("Add", variance, g.constant(eps, like=x)))
+    return centered, mean, g.op("Reciprocal", deviation)
+
+
+@native_batch_norm.samples
+def _() -> Any:
+    vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
+    yield sample(make(4, 3, 2, 2), *vectors, True, 0.1, 1e-5)
+    yield sample(make(4, 3, 2, 2), *vectors, False, 0.1, 1e-5, note="no gradient for statistics", grad=False)
+    yield sample(make(5, 3), None, None, None, None, True, 0.1, 1e-3)
+    yield sample(make(2, 3, 4), make(3, seed=1), None, *vectors[2:], False, 0.1, 1e-3, grad=False)
+    yield sample(strided(make(4, 3, 2)), *vectors, True, 0.1, 1e-5, note="strided")
+
+
+@array("aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
+       "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) "
+       "-> (Tensor, Tensor, Tensor)", namespaces=(), differentiable=(0, 1, 2))  # fmt: skip
+def native_batch_norm_backward(
+    m: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
+    save_invstd: Any, train: bool, eps: float, output_mask: Any,
+) -> Any:  # fmt: skip
+    n, dims = input.ndim, _others(input.ndim)
+    mean, r = (save_mean, save_invstd) if train else (running_mean, (1 / m.sqrt(running_var + eps)).astype(input.dtype))
+    r = _column(m, r, n)
+    x_hat = (input - _column(m, mean, n)) * r
+    by_x = by_w = by_b = None
+    if output_mask[0]:
+        h = grad_out if weight is None else grad_out * _column(m, weight, n)
+        by_x = _project(m, h, x_hat, r, dims) if train else m.multiply(h, r, order="C")
+    if output_mask[1]:
+        by_w = m.sum(grad_out * x_hat, axis=dims)
+    if output_mask[2]:
+        by_b = m.sum(grad_out, axis=dims)
+    return by_x, by_w, by_b
+
+
+@native_batch_norm_backward.type
+def _(
+    grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any, save_invstd: Any,
+    train: bool, eps: float, output_mask: Any,
+) -> Any:  # fmt: skip
+    shapes = input.shape, (input.shape[1],), (input.shape[1],)
+    types = [TensorType(grad_out.dtype, shape, None, grad_out.device) for shape in shapes]
+    return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
+
+
+@native_batch_norm_backward.grad
+def _(
+    F: Any, g: Any, needs: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any,
+    train: bool, eps: float,
+) -> Any:  # fmt: skip
+    """See Note [Normalising, three times]."""
+    shape, dims = _column_shape(input.ndim), list(_others(input.ndim))
+    column = None if weight is None else F.view(weight, shape)
+    v, u, t = (x if i == 0 or x is None else F.view(x, shape) for i, x in enumerate(g))
+    if train:
+        by_g, by_x, by_w = _double_backward(F, (v, u, t), grad_out, input, column, dims, eps)
+    else:
+        r = F.rsqrt(F.view(running_var, shape) + eps)
+        x_hat = (input - F.view(running_mean, shape)) * r
+        scaled = None if v is None else v * r
+        terms = [scaled if scaled is None or column is None else scaled * column, u if u is None else u * x_hat]
+        by_g = _total([x for x in (*terms, t if t is None else F.expand(t, input.shape)) if x is not None])
+        by_x = None if u is None else u * grad_out * r
+        by_w = None if scaled is None else grad_out * scaled
+    by_weight = None if weight is None or by_w is None else F.sum(by_w, dims)
+    return by_g, by_x if needs[1] else None, by_weight, None, None, None, None
+
+
+@native_batch_norm_backward.onnx
+def _(
+    g: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
+    save_invstd: Any, train: bool, eps: float, output_mask: Any,
+) -> Any:  # fmt: skip
+    dims, column = list(_others(input.ndim)), g.ints(_column_shape(input.ndim))
+    mean, r = save_mean, save_invstd
+    if not train:
+        deviation = g.op("Sqrt", g.op("Add", running_var, g.constant(eps, like=input)))
+        mean, r = running_mean, g.op("Reciprocal", deviation)
+    r = g.op("Reshape", r, column)
+    x_hat = g.op("Mul", g.op("Sub", input, g.op("Reshape", mean, column)), r)
+    h = grad_out if weight is None else g.op("Mul", grad_out, g.op("Reshape", weight, column))
+    by_x = _onnx_project(g, h, x_hat, r, dims) if train else g.op("Mul", h, r)
+    by_w = g.reduce("ReduceSum", g.op("Mul", grad_out, x_hat), dims, False)
+    return by_x, by_w, g.reduce("ReduceSum", grad_out, dims, False)
+
+
+def _onnx_project(g: Any, h: Any, x_hat: Any, r: Any, dims: Any) -> Any:
+    along = g.reduce("ReduceMean", g.op("Mul", h, x_hat), dims, True)
+    centered = g.op("Sub", h, g.reduce("ReduceMean", h, dims, True))
+    return g.op("Mul", r, g.op("Sub", centered, g.op("Mul", x_hat, along)))
+
+
+def _statistics(x: Any, dims: Any, eps: float) -> tuple[Any, Any]:
+    """The mean and 1 / standard deviation that a forward pass would have saved."""
+    return x.mean(dims), (1 / (x.var(dims) + eps) ** 0.5).astype(x.dtype)
+
+
+@native_batch_norm_backward.samples
+def _() -> Any:
+    x, g = make(4, 3, 2), make(4, 3, 2, seed=5)
+    weight, mean, var = make(3, seed=1), make(3, seed=3), make(3, low=0.5, seed=4)
+    every = [True, True, True]
+    yield sample(g, x, weight, mean, var, *_statistics(x, (0, 2), 1e-3), True, 1e-3, every, grad=False)
+    yield sample(g, x, weight, mean, var, make(0), make(0), False, 1e-3, every, grad=False)
+    yield sample(g, x, None, mean, var, *_statistics(x, (0, 2), 1e-3), True, 1e-3, [True, False, False], grad=False)
+
+
+_BATCH_NORM = "Tensor? running_mean, Tensor? running_var"
+
+
+def _batch_norm(
+    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float,
+) -> Any:  # fmt: skip
+    count = input.numel() // input.shape[1] if training else 0
+    if training and input.numel() == input.shape[1]:
+        raise ShapeError(f"batch_norm: training needs more than one value per channel, got {list(input.shape)}")
+    if not training and (running_mean is None or running_var is None):
+        raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
+    out, mean, r = F.native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    if training and (running_mean is not None or running_var is not None):
+        with F.no_grad():
+            _update(F, running_mean, mean, momentum)
+            _update(F, running_var, (1 / (r * r) - eps) * (count / (count - 1)), momentum)
+    return out
+
+
+def _update(F: Any, running: Any, value: Any, momentum: float) -> None:
+    if running is not None:
+        running.copy_(running * (1 - momentum) + value * momentum)
+
+
+@composite(f"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, {_BATCH_NORM}, bool training, "
+           "float momentum, float eps, bool cudnn_enabled) -> Tensor", namespaces=("jit",))  # fmt: skip
+def batch_norm(
+    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float, cudnn_enabled: bool,
+) -> Any:  # fmt: skip
+    return _batch_norm(F, input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+@batch_norm.samples
+def _() -> Any:
+    vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
+    yield sample(make(4, 3, 2, 2), *vectors, False, 0.1, 1e-5, True, note="no gradient for statistics", grad=False)
+    yield sample(make(4, 3, 2, 2), *vectors[:2], None, None, True, 0.1, 1e-5, True)
+
+
+@composite(f"aten::batch_norm.functional(Tensor input, {_BATCH_NORM}, Tensor? weight=None, Tensor? bias=None, "
+           "bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor",
+           namespaces=("nn.functional",))  # fmt: skip
+def batch_norm_functional(
+    F: Any, input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float,
+    eps: float,
+) -> Any:  # fmt: skip
+    """`batch_norm` with its arguments in the order of `nn.functional`."""
+    return _batch_norm(F, input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+@batch_norm_functional.samples
+def _() -> Any:
+    statistics = make(3, seed=3), make(3, low=0.5, seed=4)
+    yield sample(make(4, 3, 2), *statistics, make(3, seed=1), make(3, seed=2), grad=False)
+    yield sample(make(4, 3), None, None, training=True)
+
+
+# -- instance normalisation --------------------------------------------------------------------------------------
+
+
+def _instance_norm(
+    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
+    momentum: float, eps: float,
+) -> Any:  # fmt: skip
+    if not use_input_stats:
+        return _batch_norm(F, input, weight, bias, running_mean, running_var, False, momentum, eps)
+    (batch, channels), places = input.shape[:2], input.shape[2:]
+    if math.prod(places) == 1:
+        raise ShapeError(f"instance_norm: needs more than one value per channel, got the sizes {list(input.shape)}")
+    flat = F.reshape(input, [1, batch * channels, *places])
+    out, mean, r = F.native_batch_norm(flat, None, None, None, None, True, momentum, eps)
+    if running_mean is not None or running_var is not None:
+        count = math.prod(places)
+        with F.no_grad():
+            _update(F, running_mean, F.mean(F.view(mean, [batch, channels]), 0), momentum)
+            variance = (1 / (r * r) - eps) * (count / (count - 1))
+            _update(F, running_var, F.mean(F.view(variance, [batch, channels]), 0), momentum)
+    return _scaled(F, F.view(out, input.shape), weight, bias)
+
+
+def _scaled(F: Any, y: Any, weight: Any, bias: Any) -> Any:
+    """One weight and bias per channel."""
+    shape = _column_shape(y.ndim)
+    y = y if weight is None else y * F.view(weight, shape)
+    return y if bias is None else y + F.view(bias, shape)
+
+
+def _onnx_instance_norm(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> Any:
+    scale, shift = _onnx_vector(g, weight, input, 1), _onnx_vector(g, bias, input, 0)
+    return g.op("InstanceNormalization", input, scale, shift, epsilon=eps)
+
+
+@composite(f"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, {_BATCH_NORM}, bool use_input_stats, "
+           "float momentum, float eps, bool cudnn_enabled) -> Tensor", namespaces=("jit",))  # fmt: skip
+def instance_norm(
+    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
+    momentum: float, eps: float, cudnn_enabled: bool,
+) -> Any:  # fmt: skip
+    return _instance_norm(F, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
+
+
+@instance_norm.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), make(3, seed=1), make(3, seed=2), None, None, True, 0.1, 1e-5, True)
+
+
+@composite("aten::instance_norm.functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, "
+           "Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) "
+           "-> Tensor", namespaces=("nn.functional",))  # fmt: skip
+def instance_norm_functional(
+    F: Any, input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, use_input_stats: bool,
+    momentum: float, eps: float,
+) -> Any:  # fmt: skip
+    """`instance_norm` with its arguments in the order of `nn.functional`."""
+    return _instance_norm(F, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
+
+
+@instance_norm_functional.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4))
+    yield sample(make(2, 3, 2, 2), None, None, make(3, seed=1), make(3, seed=2))
+
+
+# -- layer, group and RMS normalisation --------------------------------------------------------------------------
+
+
+def _last(name: str, shape: Any, normalized_shape: Any, *affine: Any) -> tuple[int, ...]:
+    """The dims that are normalised."""
+    n = len(normalized_shape)
+    if n == 0 or tuple(shape[len(shape) - n :]) != tuple(normalized_shape) or n > len(shape):
+        raise ShapeError(f"{name}: the last sizes of {list(shape)} should be {list(normalized_shape)}")
+    for given in affine:
+        if given is not None and tuple(given.shape) != tuple(normalized_shape):
+            raise ShapeError(f"{name}: weight and bias should have the sizes {list(normalized_shape)}")
+    return tuple(range(len(shape) - n, len(shape)))
+
+
+@array("aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
+       "-> (Tensor, Tensor, Tensor)", namespaces=("jit",))  # fmt: skip
+def native_layer_norm(m: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    dims = _last("layer_norm", input.shape, normalized_shape, weight, bias)
+    y, mean, r = _moments(m, input, dims, eps)
+    y *= r
+    return _affine(y, weight, bias), mean, r
+
+
+@native_layer_norm.type
+def _(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    dims = _last("layer_norm", input.sizes, normalized_shape, weight, bias)
+    sizes = tuple(1 if d in dims else s for d, s in enumerate(input.sizes))
+    statistics = TensorType(input.dtype, sizes, None, input.device)
+    return TensorType(input.dtype, input.shape, None, input.device), statistics, statistics
+
+
+@native_layer_norm.grad
+def _(F: Any, g: Any, needs: Any, out: Any, input: Any, normalized_shape: Any, weight: Any, eps: float) -> Any:
+    wanted = [bool(n) for n in needs]
+    return F.native_layer_norm_backward(g, input, normalized_shape, out[1], out[2], weight, eps, wanted)
+
+
+@native_layer_norm.onnx
+def _(g: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    if g.opset < 17:
+        dims = list(range(input.ndim - len(normalized_shape), input.ndim))
+        y, mean, r = _onnx_moments(g, input, dims, eps)
+        y = g.op("Mul", y, r)
+        y = y if weight is None else g.op("Mul", y, weight)
+        return y if bias is None else g.op("Add", y, bias), mean, r
+    import numpy as np
+
+    scale = weight if weight is not None else g.constant(np.ones([int(s) for s in normalized_shape]), like=input)
+    axis = -len(normalized_shape)
+    return g.op("LayerNormalization", input, scale, bias, axis=axis, epsilon=eps, outputs=3)
+
+
+@native_layer_norm.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), [4], make(4, seed=1), make(4, seed=2), 1e-5)
+    yield sample(make(2, 3, 4), [3, 4], make(3, 4, seed=1), make(3, 4, seed=2), 1e-3)
+    yield sample(make(2, 4), [4], None, None, 1e-5)
+    yield sample(strided(make(3, 4)), [4], make(4, seed=1), None, 1e-5, note="strided")
+
+
+@array("aten::native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, "
+       "Tensor rstd, Tensor? weight, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=(),
+       differentiable=(0, 1, 2))  # fmt: skip
+def native_layer_norm_backward(
+    m: Any, grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, eps: float,
+    output_mask: Any,
+) -> Any:  # fmt: skip
+    """ATen's has no eps and takes the bias; with eps the double backward can start from the input."""
+    lead = tuple(range(input.ndim - len(normalized_shape)))
+    x_hat = (input - mean) * rstd
+    by_x = by_w = by_b = None
+    if output_mask[0]:
+        h = grad_out if weight is None else grad_out * weight
+        by_x = _project(m, h, x_hat, rstd, tuple(range(len(lead), input.ndim)))
+    if output_mask[1]:
+        by_w = m.sum(grad_out * x_hat, axis=lead)
+    if output_mask[2]:
+        by_b = m.array(m.sum(grad_out, axis=lead))
+    return by_x, by_w, by_b
+
+
+@native_layer_norm_backward.type
+def _(
+    grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, eps: float, output_mask: Any
+) -> Any:
+    shapes = input.shape, tuple(normalized_shape), tuple(normalized_shape)
+    types = [TensorType(grad_out.dtype, shape, None, grad_out.device) for shape in shapes]
+    return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
+
+
+@native_layer_norm_backward.grad
+def _(
+    F: Any, g: Any, needs: Any, grad_out: Any, input: Any, normalized_shape: Any, weight: Any, eps: float
+) -> Any:
+    """See Note [Normalising, three times]."""
+    dims = list(range(input.ndim - len(normalized_shape), input.ndim))
+    by_g, by_x, by_w = _double_backward(F, g, grad_out, input, weight, dims, eps)
+    by_weight = None if weight is None or by_w is None else sum_to(F, by_w, weight.shape)
+    return by_g, by_x if needs[1] else None, None, None, by_weight
+
+
+@native_layer_norm_backward.onnx
+def _(
+    g: Any, grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, eps: float,
+    output_mask: Any,
+) -> Any:  # fmt: skip
+    split = input.ndim - len(normalized_shape)
+    x_hat = g.op("Mul", g.op("Sub", input, mean), rstd)
+    h = grad_out if weight is None else g.op("Mul", grad_out, weight)
+    by_x = _onnx_project(g, h, x_hat, rstd, list(range(split, input.ndim)))
+    by_w, by_b = g.op("Mul", grad_out, x_hat), grad_out
+    if split:
+        by_w, by_b = (g.reduce("ReduceSum", t, list(range(split)), False) for t in (by_w, by_b))
+    return by_x, by_w, by_b
+
+
+@native_layer_norm_backward.samples
+def _() -> Any:
+    x, g = make(2, 3, 4), make(2, 3, 4, seed=5)
+    mean, r = x.mean(2, keepdims=True), (1 / (x.var(2, keepdims=True) + 1e-3) ** 0.5).astype(x.dtype)
+    yield sample(g, x, [4], mean, r, make(4, seed=1), 1e-3, [True, True, True], grad=False)
+    yield sample(g, x, [4], mean, r, None, 1e-3, [True, False, False], grad=False)
+
+
+@composite("aten::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+           "float eps=1e-05, bool cudnn_enable=True) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
+def layer_norm(
+    F: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float, cudnn_enable: bool
+) -> Any:
+    return F.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+@layer_norm.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), [4], make(4, seed=1), make(4, seed=2))
+    yield sample(make(2, 3, 4), [3, 4])
+
+
+@composite("aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
+           "bool cudnn_enabled=True) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
+def group_norm(
+    F: Any, input: Any, num_groups: int, weight: Any, bias: Any, eps: float, cudnn_enabled: bool
+) -> Any:
+    if input.ndim < 2 or input.shape[1] % num_groups:
+        raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of {list(input.shape)}")
+    size = math.prod(input.shape[2:]) * (input.shape[1] // num_groups)
+    grouped = F.reshape(input, [input.shape[0], num_groups, size])
+    out = F.native_layer_norm(grouped, [size], None, None, eps)[0]
+    return _scaled(F, F.view(out, input.shape), weight, bias)
+
+
+@group_norm.samples
+def _() -> Any:
+    yield sample(make(2, 4, 3), 2, make(4, seed=1), make(4, seed=2))
+    yield sample(make(2, 6, 2, 2), 3)
+    yield sample(strided(make(2, 4, 3)), 4, note="strided")
+
+
+@composite("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+           namespaces=("jit", "nn.functional"))  # fmt: skip
+def rms_norm(F: Any, input: Any, normalized_shape: Any, weight: Any, eps: float | None) -> Any:
+    dims = list(_last("rms_norm", input.shape, normalized_shape, weight))
+    floor = {8: 2.0**-52, 4: 2.0**-23, 2: 2.0**-10}[input.dtype.itemsize] if eps is None else eps
+    out = input * F.rsqrt(F.mean(input * input, dims, True) + floor)
+    return out if weight is None else out * weight
+
+
+@rms_norm.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), [4], make(4, seed=1))
+    yield sample(make(2, 3, 4), [3, 4], eps=1e-3)
+
+
+# -- by a norm or by the neighbours ------------------------------------------------------------------------------
+
+
+@composite("aten::normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
+           namespaces=("nn.functional",))  # fmt: skip
+def normalize(F: Any, input: Any, p: float, dim: int, eps: float) -> Any:
+    return input / F.clamp(F.norm(input, p, [dim], True), min=eps)
+
+
+@normalize.samples
+def _() -> Any:
+    yield sample(make(2, 3, low=0.5))
+    yield sample(make(2, 3, 2, low=0.5), 1.0, -1)
+
+
+@composite("aten::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) "
+           "-> Tensor", namespaces=("nn.functional",))  # fmt: skip
+def local_response_norm(F: Any, input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
+    if input.ndim < 3:
+        raise ShapeError(f"local_response_norm: expects at least 3 dims, got the sizes {list(input.shape)}")
+    squares = F.unsqueeze(F.flatten(input * input, 2), 1)
+    padded = F.constant_pad_nd(squares, [0, 0, size // 2, (size - 1) // 2])
+    means = F.squeeze(F.avg_pool2d(padded, [size, 1], [1, 1]), 1)
+    return input / (F.view(means, input.shape) * alpha + k) ** beta
+
+
+@local_response_norm.samples
+def _() -> Any:
+    yield sample(make(2, 5, 3), 3, 0.5)
+    yield sample(make(1, 4, 2, 2), 2)
