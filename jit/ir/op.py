@@ -14,7 +14,8 @@ Facets that fit on a line are keywords; longer ones are attached beneath: `@tanh
   the op's arguments, and `<argument>_meta` for sizes, dtype and device alone - only what is named gets saved;
   or an attached function with `needs` among its parameters that returns one gradient per tensor argument.
 * `onnx` is the name of an ONNX operator that takes the same inputs, or a function of a node builder.
-* a facet that does not apply is `absent("why")`; the catalogue prints the reason.
+* a facet that does not apply is `absent("why")`; the catalogue prints the reason. `grad=dict(mask=absent("why"))` says
+  it of one argument.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Op:
         """Views: `scatter(F, base, source, ...)` is `base` with the viewed part replaced by `source`."""
         self.sampler: Callable[[], Iterable[Any]] | None = None
         self.missing: dict[str, str] = {}
-        """Facet name -> reason why it is absent."""
+        """Facet name, or "grad.<argument>" -> reason why it is absent."""
         self.differentiable: tuple[int, ...] = (0,)
         """Which outputs carry gradients."""
         self.namespaces: tuple[str, ...] = ("jit", "Tensor")
@@ -316,7 +317,10 @@ def _set_facet(op: Op, name: str, facet: Any) -> None:
         for argument, function in facet.items():
             if argument not in op.schema.argument_names:
                 raise SchemaError(f"{op.name}: a derivative is given for {argument!r}, which is no argument")
-            op.derivatives[argument] = op._derivative(function)
+            if isinstance(function, Absent):
+                op.missing[f"grad.{argument}"] = function.reason
+            else:
+                op.derivatives[argument] = op._derivative(function)
     elif name == "grad":
         op.backward = op._derivative(facet)
     else:
