@@ -67,7 +67,7 @@ def unary(low: float = -2.0, high: float = 2.0, special: bool = True, integers: 
         yield sample(make(7, low=low, high=high, dtype=np.float16), note="half", grad=False)
         yield sample(make(7, low=low, high=high).astype(ml_dtypes.bfloat16), note="bfloat16", grad=False, onnx=False)
         if integers:
-            yield sample(make(5, low=np.ceil(low), high=np.floor(high), dtype=np.int64), note="integer", grad=False, onnx=False)
+            yield sample(make(5, low=np.ceil(low), high=np.floor(high), dtype=np.int64), note="integer", grad=False)
         if special:
             yield sample(SPECIAL.copy(), note="special", grad=False)
 

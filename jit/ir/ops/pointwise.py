@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import DTypeError, UsageError
 from ..op import absent, composite, pointwise
-from ..samples import SPECIAL, Sample, binary, make, sample, strided, unary
+from ..samples import SPECIAL, binary, make, sample, strided, unary
 from .common import (
     is_bool,
     is_integral,
@@ -212,12 +212,11 @@ def _quotients(special: bool = True) -> Any:
 
 
 def _rounded_quotients() -> Any:
-    for each in _quotients(special=False):
-        yield each
+    yield from _quotients(special=False)
     yield sample(np.array([1.0, -1.0, 0.0, np.inf, np.nan, 1.0], np.float32),
-                 np.array([0.0, 0.0, 0.0, 2.0, 1.0, np.inf], np.float32), note="special", grad=False, onnx=False)  # fmt: skip
+                 np.array([0.0, 0.0, 0.0, 2.0, 1.0, np.inf], np.float32), note="special", grad=False)  # fmt: skip
     yield sample(np.array([-(2**31)], np.int32), np.array([-1], np.int32), note="wraps", grad=False, onnx=False)
-    yield sample(np.array([7, 250], np.uint8), np.array([2, 100], np.uint8), note="uint8", grad=False, onnx=False)
+    yield sample(np.array([7, 250], np.uint8), np.array([2, 100], np.uint8), note="uint8", grad=False)
 
 
 @pointwise("aten::div(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("divide", "true_divide"),
@@ -574,20 +573,27 @@ def atan2(m: Any, self: Any, other: Any) -> Any:
 
 @atan2.onnx
 def _(g: Any, self: Any, other: Any) -> Any:
-    """atan(y / x), half a turn further where x < 0; 0 at the origin (the signs of zeros are not told apart)."""
-    zero, turn = g.constant(0, like=self), g.constant(math.pi, like=self)
-    half_turn = g.op("Where", g.op("Less", self, zero), g.op("Neg", turn), turn)
-    shift = g.op("Where", g.op("Less", other, zero), half_turn, zero)
-    angle = g.op("Add", g.op("Atan", g.op("Div", self, other)), shift)
-    origin = g.op("And", g.op("Equal", self, zero), g.op("Equal", other, zero))
-    return g.op("Where", origin, zero, angle)
+    """atan(y / x), half a turn further where x is negative (-0 included); infinities of both count as 1s."""
+    zero, turn, infinity = (g.constant(number, like=self) for number in (0, math.pi, math.inf))
+    endless = g.op("And", *(g.op("Equal", g.op("Abs", each), infinity) for each in (self, other)))
+    y, x = (g.op("Where", endless, g.op("Sign", each), each) for each in (self, other))
+    origin = g.op("And", g.op("Equal", y, zero), g.op("Equal", x, zero))
+    angle = g.op("Where", origin, y, g.op("Atan", g.op("Div", y, x)))
+    half_turn = g.op("Where", onnx_is_negative(g, y), g.op("Neg", turn), turn)
+    return g.op("Where", onnx_is_negative(g, x), g.op("Add", angle, half_turn), angle)
+
+
+def onnx_is_negative(g: Any, x: Any) -> Any:
+    """Whether the sign is minus, also of -0, whose reciprocal is -inf."""
+    zero = g.constant(0, like=x)
+    return g.op("Or", g.op("Less", x, zero), g.op("Less", g.op("Reciprocal", x), zero))
 
 
 @atan2.samples
 def _() -> Any:
-    for each in _quotients(special=False):
-        yield each
-    yield sample(SPECIAL.copy(), SPECIAL[::-1].copy(), note="special", grad=False, onnx=False)
+    yield from _quotients()
+    ends = np.array([0.0, -0.0, np.inf, -np.inf], np.float32)
+    yield sample(ends[:, None], ends, note="corners", grad=False)
 
 
 @pointwise("aten::sinh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sinh", samples=unary(-3, 3),
@@ -653,7 +659,7 @@ def erfc(m: Any, self: Any) -> Any:
 def _steps() -> Any:
     yield from unary()()
     yield sample(np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.0], np.float32), note="halves", grad=False)
-    yield sample(np.array([-128, 0, 127], np.int8), note="int8", grad=False, onnx=False)
+    yield sample(np.array([-128, 0, 127], np.int8), note="int8", grad=False)
 
 
 @ordered_only
@@ -756,31 +762,20 @@ def _() -> Any:
 # -- bounds ------------------------------------------------------------------------------------------------------
 
 
-def _no_infinite(samples: Any) -> Any:
-    """The samples of `samples`; NaN is not for ONNX, whose Max and Min do not promise to hand it on."""
-
-    def kept() -> Any:
-        for each in samples():
-            if each.note == "special":
-                each = Sample(each.args, each.kwargs, each.note, each.grad, onnx=False)
-            yield each
-
-    return kept
-
-
 def larger_share(F: Any, g: Any, mine: Any, other: Any) -> Any:
     """The gradient of `maximum` for `mine`: all of it where larger, half at a tie."""
     return F.where(F.eq(mine, other), g / 2, F.where(F.lt(mine, other), 0, g))
 
 
 def _pairs() -> Any:
-    yield from _no_infinite(binary())()
+    yield from binary()()
     yield sample(np.array([1.0, 2.0, 3.0], np.float32), np.array([1.0, 3.0, 2.0], np.float32), note="ties", grad=False)
-    yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False, onnx=False)
+    yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
 
 
 @ordered_only
-@pointwise("aten::maximum(Tensor self, Tensor other) -> Tensor", onnx="Max", samples=_pairs,
+@pointwise("aten::maximum(Tensor self, Tensor other) -> Tensor", samples=_pairs,
+           onnx=lambda g, self, other: g.op("Or" if self.dtype is dtypes.bool_ else "Max", self, other),
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, self, other),
                      other=lambda F, g, self, other: larger_share(F, g, other, self)))  # fmt: skip
 def maximum(m: Any, self: Any, other: Any) -> Any:
@@ -788,7 +783,8 @@ def maximum(m: Any, self: Any, other: Any) -> Any:
 
 
 @ordered_only
-@pointwise("aten::minimum(Tensor self, Tensor other) -> Tensor", onnx="Min", samples=_pairs,
+@pointwise("aten::minimum(Tensor self, Tensor other) -> Tensor", samples=_pairs,
+           onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Min", self, other),
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, -self, -other),
                      other=lambda F, g, self, other: larger_share(F, g, -other, -self)))  # fmt: skip
 def minimum(m: Any, self: Any, other: Any) -> Any:
@@ -842,14 +838,14 @@ def _() -> Any:
     yield sample(make(), 0, 1, note="0-d")
     yield sample(make(0, 3), 0, 1, note="empty")
     yield sample(np.array([-1.0, 0.0, 1.0], np.float32), 0.0, 1.0, note="at the bounds", grad=False)
-    yield sample(SPECIAL.copy(), -1.0, 1.0, note="special", grad=False, onnx=False)
+    yield sample(SPECIAL.copy(), -1.0, 1.0, note="special", grad=False)
     yield sample(make(5, low=-9, high=9, dtype="int64"), -3, 4, note="integer", grad=False)
     yield sample(make(5, low=-9, high=9, dtype="int64"), -2.5, note="integer and fraction", grad=False)
     yield sample(make(5, dtype="float16"), -0.3, 0.3, note="half", grad=False)
 
 
 @ordered_only
-@pointwise("aten::clamp_min(Tensor self, Tensor min) -> Tensor", inplace=True, onnx="Max", samples=_no_infinite(binary()),
+@pointwise("aten::clamp_min(Tensor self, Tensor min) -> Tensor", inplace=True, onnx="Max", samples=binary(),
            grad=dict(self=lambda F, g, self, min: F.where(F.ge(self, min), g, 0),
                      min=lambda F, g, self, min: F.where(F.lt(self, min), g, 0)))  # fmt: skip
 def clamp_min(m: Any, self: Any, min: Any) -> Any:
@@ -857,7 +853,7 @@ def clamp_min(m: Any, self: Any, min: Any) -> Any:
 
 
 @ordered_only
-@pointwise("aten::clamp_max(Tensor self, Tensor max) -> Tensor", inplace=True, onnx="Min", samples=_no_infinite(binary()),
+@pointwise("aten::clamp_max(Tensor self, Tensor max) -> Tensor", inplace=True, onnx="Min", samples=binary(),
            grad=dict(self=lambda F, g, self, max: F.where(F.le(self, max), g, 0),
                      max=lambda F, g, self, max: F.where(F.gt(self, max), g, 0)))  # fmt: skip
 def clamp_max(m: Any, self: Any, max: Any) -> Any:

@@ -52,6 +52,13 @@ def count(shape: Any, dim: Any) -> Any:
     return product
 
 
+def onnx_reduce(g: Any, name: str, x: Any, dim: Any, keepdim: bool) -> Any:
+    """One of ONNX's `Reduce...` operators; a 0-d tensor has no dims to name, and bools count as 0 and 1."""
+    if x.dtype is dtypes.bool_:
+        return g.cast(onnx_reduce(g, name, g.cast(x, dtypes.int32), dim, keepdim), dtypes.bool_)
+    return g.reduce(name, x, dim if x.ndim else None, keepdim)
+
+
 def onnx_count(g: Any, x: Any, dim: Any) -> Any:
     """`count` as a 0-d value of x's dtype, read from the shape at run time where it is not known now."""
     sizes = [x.shape[d] for d in wrap_dims(dim, x.ndim)] if x.ndim else []
@@ -132,7 +139,7 @@ def _(self: TensorType, dim: Any, keepdim: bool, dtype: Any) -> TensorType:
 
 @sum.onnx
 def _(g: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    return g.reduce("ReduceSum", g.cast(self, g.out.dtype), dim, keepdim)
+    return onnx_reduce(g, "ReduceSum", g.cast(self, g.out.dtype), dim, keepdim)
 
 
 def summed_dims(shape: Any, size: Any) -> tuple[int, tuple[int, ...]]:
@@ -160,9 +167,9 @@ def _(self: TensorType, size: Any) -> TensorType:
 @sum_to_size.onnx
 def _(g: Any, self: Any, size: Any) -> Any:
     lead = self.ndim - len(size)
-    total = g.reduce("ReduceSum", self, tuple(range(lead)), False) if lead else self
+    total = onnx_reduce(g, "ReduceSum", self, tuple(range(lead)), False) if lead else self
     ones = tuple(i for i, s in enumerate(size) if isinstance(s, int) and s == 1 and self.shape[lead + i] != 1)
-    total = g.reduce("ReduceSum", total, ones, True) if ones else total
+    total = onnx_reduce(g, "ReduceSum", total, ones, True) if ones else total
     return total if lead or ones else g.op("Identity", self)
 
 
@@ -196,7 +203,7 @@ def _(self: TensorType, dim: Any, keepdim: bool, dtype: Any) -> TensorType:
 
 @mean.onnx
 def _(g: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    return g.reduce("ReduceMean", g.cast(self, g.out.dtype), dim, keepdim)
+    return onnx_reduce(g, "ReduceMean", g.cast(self, g.out.dtype), dim, keepdim)
 
 
 @mean.samples
@@ -249,7 +256,7 @@ def prod(m: Any, self: Any, dtype: Any) -> Any:
 
 @prod.onnx
 def _(g: Any, self: Any, dtype: Any) -> Any:
-    return g.reduce("ReduceProd", g.cast(self, g.out.dtype), None, False)
+    return onnx_reduce(g, "ReduceProd", g.cast(self, g.out.dtype), None, False)
 
 
 @prod.samples
@@ -280,7 +287,7 @@ def _(self: TensorType, dim: int, keepdim: bool, dtype: Any) -> TensorType:
 
 @prod_dim.onnx
 def _(g: Any, self: Any, dim: int, keepdim: bool, dtype: Any) -> Any:
-    return g.reduce("ReduceProd", g.cast(self, g.out.dtype), dim, keepdim)
+    return onnx_reduce(g, "ReduceProd", g.cast(self, g.out.dtype), dim, keepdim)
 
 
 @prod_dim.samples
@@ -314,6 +321,7 @@ def _extreme_samples() -> Any:
     yield sample(make(2, 3), [], note="no dims mean all")
     yield sample(np.array([1.0, np.nan, 2.0], np.float32), note="nan", grad=False, onnx=False)
     yield sample(make(4, low=-9, high=9, dtype="int64"), note="integer", grad=False)
+    yield sample(make(4, dtype="bool"), note="bool", grad=False)
     yield from _ties()
 
 
@@ -326,7 +334,7 @@ def _amax_type(name: str) -> Any:
 
 
 @array("aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", type=_amax_type("amax"), samples=_extreme_samples,
-       onnx=lambda g, self, dim, keepdim: g.reduce("ReduceMax", self, dim, keepdim),
+       onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMax", self, dim, keepdim),
        grad=dict(self=lambda F, g, self, out, dim, keepdim: shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     require_elements("amax", self.shape, dim)
@@ -334,7 +342,7 @@ def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @array("aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", type=_amax_type("amin"), samples=_extreme_samples,
-       onnx=lambda g, self, dim, keepdim: g.reduce("ReduceMin", self, dim, keepdim),
+       onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMin", self, dim, keepdim),
        grad=dict(self=lambda F, g, self, out, dim, keepdim: shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     require_elements("amin", self.shape, dim)
@@ -360,7 +368,7 @@ def _all_samples() -> Any:
 
 
 @array("aten::max(Tensor self) -> Tensor", type=_extreme_type("max"), samples=_all_samples,
-       onnx=lambda g, self: g.reduce("ReduceMax", self, None, False),
+       onnx=lambda g, self: onnx_reduce(g, "ReduceMax", self, None, False),
        grad=dict(self=lambda F, g, self, out: shared_among_ties(F, g, self, out, None, False)))  # fmt: skip
 def max(m: Any, self: Any) -> Any:
     require_elements("max", self.shape, None)
@@ -368,7 +376,7 @@ def max(m: Any, self: Any) -> Any:
 
 
 @array("aten::min(Tensor self) -> Tensor", type=_extreme_type("min"), samples=_all_samples,
-       onnx=lambda g, self: g.reduce("ReduceMin", self, None, False),
+       onnx=lambda g, self: onnx_reduce(g, "ReduceMin", self, None, False),
        grad=dict(self=lambda F, g, self, out: shared_among_ties(F, g, self, out, None, False)))  # fmt: skip
 def min(m: Any, self: Any) -> Any:
     require_elements("min", self.shape, None)
@@ -412,7 +420,7 @@ def onnx_arg(g: Any, name: str, self: Any, dim: Any, keepdim: bool) -> Any:
 
 def onnx_picked(g: Any, extreme: str, self: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the extrema along `dim`."""
-    return g.reduce(f"Reduce{extreme}", self, dim if self.ndim else None, keepdim), onnx_arg(g, f"Arg{extreme}", self, dim, keepdim)
+    return onnx_reduce(g, f"Reduce{extreme}", self, dim, keepdim), onnx_arg(g, f"Arg{extreme}", self, dim, keepdim)
 
 
 def _picked_samples() -> Any:
@@ -525,8 +533,8 @@ def variance(m: Any, self: Any, dim: Any, keepdim: bool, correction: Any) -> Any
 
 def onnx_variance(g: Any, self: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
     """ReduceMean, squared deviations, and a division by the degrees of freedom."""
-    centred = g.op("Sub", self, g.reduce("ReduceMean", self, dim, True))
-    squares = g.reduce("ReduceSum", g.op("Mul", centred, centred), dim, keepdim)
+    centred = g.op("Sub", self, onnx_reduce(g, "ReduceMean", self, dim, True))
+    squares = onnx_reduce(g, "ReduceSum", g.op("Mul", centred, centred), dim, keepdim)
     less = g.constant(1 if correction is None else correction, like=self)
     return g.op("Div", squares, g.op("Max", g.op("Sub", onnx_count(g, self, dim), less), g.constant(0, like=self)))
 
@@ -636,7 +644,7 @@ def _lse_type(self: TensorType, dim: Any, keepdim: bool) -> TensorType:
 
 @array("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", namespaces=("jit", "Tensor", "special"),
        type=_lse_type,
-       onnx=lambda g, self, dim, keepdim: g.reduce("ReduceLogSumExp", g.cast(self, g.out.dtype), dim, keepdim))  # fmt: skip
+       onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceLogSumExp", g.cast(self, g.out.dtype), dim, keepdim))  # fmt: skip
 def logsumexp(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     dims = dims_of(self, dim)
     self = self.astype(dtypes.float_of(dtype_of(self)).numpy, copy=False)
@@ -721,13 +729,13 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, ord: Any, dim: Any, keepd
 def _(g: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     self = g.cast(self, g.out.dtype)
     if ord in (1, 2):
-        return g.reduce("ReduceL1" if ord == 1 else "ReduceL2", self, dim, keepdim)
+        return onnx_reduce(g, "ReduceL1" if ord == 1 else "ReduceL2", self, dim, keepdim)
     size = g.op("Abs", self)
     if math.isinf(ord):
-        return g.reduce("ReduceMax" if ord > 0 else "ReduceMin", size, dim, keepdim)
+        return onnx_reduce(g, "ReduceMax" if ord > 0 else "ReduceMin", size, dim, keepdim)
     if ord == 0:
-        return g.reduce("ReduceSum", g.op("Sign", size), dim, keepdim)
-    total = g.reduce("ReduceSum", g.op("Pow", size, g.constant(ord, like=self)), dim, keepdim)
+        return onnx_reduce(g, "ReduceSum", g.op("Sign", size), dim, keepdim)
+    total = onnx_reduce(g, "ReduceSum", g.op("Pow", size, g.constant(ord, like=self)), dim, keepdim)
     return g.op("Pow", total, g.constant(1 / ord, like=self))
 
 
@@ -816,14 +824,14 @@ def all(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 @any.onnx
 def _(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     true = g.cast(g.cast(self, dtypes.bool_), dtypes.int64)
-    total = g.reduce("ReduceSum", true, dim, keepdim)  # unlike ReduceMax, it knows the answer for no elements
+    total = onnx_reduce(g, "ReduceSum", true, dim, keepdim)  # unlike ReduceMax, it knows the answer for no elements
     return g.cast(g.op("Greater", total, g.constant(0, like=total)), g.out.dtype)
 
 
 @all.onnx
 def _(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     false = g.cast(g.op("Not", g.cast(self, dtypes.bool_)), dtypes.int64)
-    total = g.reduce("ReduceSum", false, dim, keepdim)
+    total = onnx_reduce(g, "ReduceSum", false, dim, keepdim)
     return g.cast(g.op("Equal", total, g.constant(0, like=total)), g.out.dtype)
 
 
@@ -911,7 +919,7 @@ def _(g: Any, self: Any, dim: int) -> Any:
     if not self.ndim:
         return g.op("Identity", self)
     dim = wrap_dim(dim, self.ndim)
-    top = g.reduce("ReduceMax", self, dim, True)
+    top = onnx_reduce(g, "ReduceMax", self, dim, True)
     sums = g.op("CumSum", g.op("Exp", g.op("Sub", self, top)), g.constant(dim, dtype=dtypes.int64))
     return g.op("Add", g.op("Log", sums), top)
 
