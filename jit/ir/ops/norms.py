@@ -313,7 +313,8 @@ def _batch_norm(
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got {list(input.shape)}")
     if not training and (running_mean is None or running_var is None):
         raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
-    out, mean, r = F.native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    read = (None, None) if training else (running_mean, running_var)  # training writes them: they must not be saved
+    out, mean, r = F.native_batch_norm(input, weight, bias, *read, training, momentum, eps)
     if training and (running_mean is not None or running_var is not None):
         with F.no_grad():
             _update(F, running_mean, mean, momentum)
