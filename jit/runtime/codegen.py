@@ -1,8 +1,8 @@
 """Compiles the text of kernels to machine code in memory, once for each distinct text.
 
 Comes after `llvm_lower`. LLVM ends the process on many errors, so nothing unverified reaches it: the module is
-verified, and the linker (ORC) resolves names only against the C functions that we looked up ourselves, so that an
-unknown name is an error here rather than a crash in the call.
+verified, every function that it declares is looked up beforehand, and the linker (ORC) refuses what it cannot find,
+so that an unknown name is an error here rather than a crash in the call.
 
 Note [How code is kept]
     Compiled code is kept for the life of the process, about 50 KB a kernel, in one linker that owns all of it; a
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import itertools
 import re
 import threading
 from collections.abc import Sequence
@@ -142,6 +143,8 @@ def compile_text(text: str, target: Target) -> Code:
 
 
 _compiled: dict[tuple[str, Target], Code] = {}
+_serial = itertools.count()
+"""Names of libraries; one that failed to link stays taken."""
 
 
 def _compile(text: str, target: Target) -> Code:
@@ -154,7 +157,7 @@ def _compile(text: str, target: Target) -> Code:
     for name, address in imports.items():
         library.import_symbol(name, address)
     try:
-        owner = library.link(linker, f"kernel{len(_compiled)}")
+        owner = library.link(linker, f"kernel{next(_serial)}")
     except RuntimeError as error:
         raise CompileError(f"the kernel could not be linked: {error}; run with the interpreter") from error
     return Code(owner["kernel"], text, target, str(module), owner)

@@ -61,7 +61,7 @@ class _Lowering:
         self.depth = len(loops.extents)
         self.loops = loops
         widest = max(b.dtype.itemsize for b in nest.inputs + nest.outputs)
-        self.builder = Builder(self.depth, target.vector_bytes // max(widest, 4))
+        self.builder = Builder(self.depth, max(target.vector_bytes // max(widest, 4), 1))
         self.math = LLVMMath(self.builder, target)
         self.extents = [self._geometry(loop) for loop in range(self.depth)]
         self.indices = [Register(f"%i{loop + 1}", "i64", loop + 1) for loop in range(self.depth)]

@@ -229,7 +229,7 @@ class LLVMMath:
         """-1, 0 or 1; NaN for NaN."""
         if not x.dtype.is_signed:
             return self.cast(x != 0, x.dtype)
-        zero = self.where(x == 0, 0, x) if x.dtype.is_floating_point else 0
+        zero = self.where(x == 0, 0, x) if x.dtype.is_floating_point else self.constant(0, x.dtype)
         return self.where(x > 0, 1, self.where(x < 0, -1, zero))
 
     def square(self, x: Value) -> Value:

@@ -93,7 +93,8 @@ class Nest:
             self._check(access, self.inputs, "read")
         for access in self.writes:
             self._check(access, self.outputs, "write")
-            if any(stride == 0 and extent > 1 for stride, extent in zip(access.strides, self.extents, strict=True)):
+            repeated = any(s == 0 and n > 1 for s, n in zip(access.strides, self.extents, strict=True))
+            if repeated and 0 not in self.extents:
                 raise CompileError(f"{self.name}: a write with stride 0 would store several results in one element")
 
     def _check(self, access: Access, buffers: tuple[Buffer, ...], verb: str) -> None:
