@@ -14,6 +14,8 @@ import numpy as np
 from jit.ir.dtypes import as_dtype
 from jit.ir.errors import DivisionError
 
+from . import philox as philox
+
 
 def __getattr__(name: str) -> Any:
     return getattr(np, name)
