@@ -27,10 +27,16 @@ def whole(function: Any) -> Any:
     def reference(self: Any, other: Any) -> Any:
         a, b = np.asarray(self), np.asarray(other)
         if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
-            return np.vectorize(function, otypes=[float])(a, b) if np.broadcast(a, b).size else np.zeros(np.broadcast(a, b).shape)
+            return (
+                np.vectorize(function, otypes=[float])(a, b)
+                if np.broadcast(a, b).size
+                else np.zeros(np.broadcast(a, b).shape)
+            )
         dtype = a.dtype if b.ndim == 0 else np.result_type(a, b)
         bits = 8 * dtype.itemsize
-        wrap = np.frompyfunc(lambda n: (n + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) if dtype.kind == "i" else n % 2**bits, 1, 1)
+        wrap = np.frompyfunc(
+            lambda n: (n + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) if dtype.kind == "i" else n % 2**bits, 1, 1
+        )
         return np.asarray(wrap(exact(a.astype(object), b.astype(object)))).astype(dtype)
 
     return reference
@@ -105,7 +111,9 @@ def axes(self: Any, dim: Any) -> Any:
 
 def over(function: Any) -> Any:
     """A reduction by numpy with the arguments (self, dim, keepdim, ...)."""
-    return lambda self, dim=None, keepdim=False, *rest: function(self, axis=axes(self, dim), keepdims=keepdim and np.ndim(self) > 0)
+    return lambda self, dim=None, keepdim=False, *rest: function(
+        self, axis=axes(self, dim), keepdims=keepdim and np.ndim(self) > 0
+    )
 
 
 def extreme_along(extreme: Any, position: Any) -> Any:
@@ -185,7 +193,7 @@ def running_logsumexp(self: Any, axis: int) -> Any:
 
 
 def arange(start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
-    values = []
+    values: list[Any] = []
     while (start + len(values) * step - end) * step < 0:
         values.append(start + len(values) * step)
     return np.array(values, np.float64)

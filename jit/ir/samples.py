@@ -45,6 +45,11 @@ def make(*shape: int, low: float = -2.0, high: float = 2.0, dtype: Any = np.floa
     return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
 
 
+def whole(*shape: int, low: int = -9, high: int = 9, dtype: Any = np.int64, seed: int = 0) -> Any:
+    """`make` of whole numbers, `high` among them."""
+    return make(*shape, low=low, high=high, dtype=dtype, seed=seed)
+
+
 def strided(array: Any) -> Any:
     """The same numbers with a gap between the elements of each row and dims in reversed memory order."""
     spread = np.zeros((*array.shape[::-1], 2), array.dtype)
@@ -55,7 +60,9 @@ def strided(array: Any) -> Any:
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 3e38], np.float32)
 
 
-def unary(low: float = -2.0, high: float = 2.0, special: bool = True, integers: bool = True) -> Callable[[], Iterable[Sample]]:
+def unary(
+    low: float = -2.0, high: float = 2.0, special: bool = True, integers: bool = True
+) -> Callable[[], Iterable[Sample]]:
     """Samples of a pointwise function of one tensor, values in [low, high)."""
 
     def samples() -> Iterator[Sample]:
@@ -91,11 +98,13 @@ def binary(
         yield sample(make(0, 3, low=low, high=high), second(1, 3), note="empty")
         yield sample(strided(make(3, 5, low=low, high=high)), second(3, 5), note="strided")
         yield sample(make(4, low=low, high=high), (low2 + high2) / 2 + 0.25, note="number")
-        yield sample(make(4, low=low, high=high), second(4, dtype=np.float64), note="mixed dtypes", onnx=False)
-        yield sample(make(4, low=low, high=high, dtype=np.float16), second(4, dtype=np.float16), note="half", grad=False)
+        yield sample(make(4, low=low, high=high), second(4, dtype=np.float64), note="mixed dtypes")
+        half = make(4, low=low, high=high, dtype=np.float16)
+        yield sample(half, second(4, dtype=np.float16), note="half", grad=False)
         if integers:
-            whole = make(5, low=np.ceil(low), high=np.floor(high), dtype=np.int64)
-            yield sample(whole, make(5, low=np.ceil(low2), high=np.floor(high2), dtype=np.int64, seed=1), note="integer", grad=False)
+            first = make(5, low=np.ceil(low), high=np.floor(high), dtype=np.int64)
+            other = make(5, low=np.ceil(low2), high=np.floor(high2), dtype=np.int64, seed=1)
+            yield sample(first, other, note="integer", grad=False)
         if special:
             yield sample(SPECIAL.copy(), SPECIAL[::-1].copy(), note="special", grad=False)
 

@@ -58,18 +58,20 @@ def relu6(F: Any, self: Any) -> Any:
 
 
 @floats_only
-@pointwise("aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", inplace=True, samples=_with(0.2), namespaces=FUNCTIONAL,
+@pointwise("aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", inplace=True, samples=_with(0.2),
+           namespaces=FUNCTIONAL,
            onnx=lambda g, self, negative_slope: g.op("LeakyRelu", self, alpha=float(negative_slope)),
-           grad=dict(self=lambda F, g, self, negative_slope: F.where(F.gt(self, 0), g, g * negative_slope)))  # fmt: skip
+           grad=dict(self=lambda F, g, self, negative_slope:
+                          F.where(F.gt(self, 0), g, g * negative_slope)))  # fmt: skip
 def leaky_relu(m: Any, self: Any, negative_slope: Any) -> Any:
     return m.where(self > 0, self, self * negative_slope)
 
 
 @ordered_only
-@pointwise("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", inplace=True, samples=_with(-0.5, 1.5),
-           namespaces=FUNCTIONAL,
+@pointwise("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", inplace=True,
+           samples=_with(-0.5, 1.5), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, min_val, max_val:
-                     F.where(F.logical_and(F.gt(self, min_val), F.lt(self, max_val)), g, 0)))  # fmt: skip
+                          F.where(F.logical_and(F.gt(self, min_val), F.lt(self, max_val)), g, 0)))  # fmt: skip
 def hardtanh(m: Any, self: Any, min_val: Any, max_val: Any) -> Any:
     return m.minimum(m.maximum(self, min_val), max_val)
 
@@ -80,28 +82,35 @@ def _(g: Any, self: Any, min_val: Any, max_val: Any) -> Any:
 
 
 @floats_only
-@pointwise("aten::hardsigmoid(Tensor self) -> Tensor", inplace=True, samples=unary(-4, 4, integers=False), namespaces=FUNCTIONAL,
-           onnx=lambda g, self: g.op("HardSigmoid", self, alpha=1 / 6, beta=0.5),
-           grad=dict(self=lambda F, g, self: F.where(F.logical_and(F.gt(self, -3), F.lt(self, 3)), g / 6, 0)))  # fmt: skip
+@pointwise("aten::hardsigmoid(Tensor self) -> Tensor", inplace=True, samples=unary(-4, 4, integers=False),
+           namespaces=FUNCTIONAL, onnx=lambda g, self: g.op("HardSigmoid", self, alpha=1 / 6, beta=0.5),
+           grad=dict(self=lambda F, g, self:
+                          F.where(F.logical_and(F.gt(self, -3), F.lt(self, 3)), g / 6, 0)))  # fmt: skip
 def hardsigmoid(m: Any, self: Any) -> Any:
     return m.minimum(m.maximum(self + 3, 0), 6) / 6
 
 
 @floats_only
-@pointwise("aten::hardswish(Tensor self) -> Tensor", inplace=True, samples=unary(-4, 4, integers=False), namespaces=FUNCTIONAL,
+@pointwise("aten::hardswish(Tensor self) -> Tensor", inplace=True, samples=unary(-4, 4, integers=False),
+           namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self:
-                     F.where(F.le(self, -3), 0, F.where(F.lt(self, 3), g * (self / 3 + 0.5), g))))  # fmt: skip
+                          F.where(F.le(self, -3), 0, F.where(F.lt(self, 3), g * (self / 3 + 0.5), g))))  # fmt: skip
 def hardswish(m: Any, self: Any) -> Any:
     return self * (m.minimum(m.maximum(self + 3, 0), 6) / 6)
 
 
 @hardswish.onnx
 def _(g: Any, self: Any) -> Any:
-    return g.op("HardSwish", self) if g.opset >= 14 else g.op("Mul", self, g.op("HardSigmoid", self, alpha=1 / 6, beta=0.5))
+    return (
+        g.op("HardSwish", self)
+        if g.opset >= 14
+        else g.op("Mul", self, g.op("HardSigmoid", self, alpha=1 / 6, beta=0.5))
+    )
 
 
 @ordered_only
-@pointwise("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", inplace=True, namespaces=("jit", "nn.functional"),
+@pointwise("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", inplace=True,
+           namespaces=("jit", "nn.functional"),
            grad=dict(self=lambda F, g, self, threshold: F.where(F.le(self, threshold), 0, g)))  # fmt: skip
 def threshold(m: Any, self: Any, threshold: Any, value: Any) -> Any:
     return m.where(self <= threshold, value, self)
@@ -170,7 +179,9 @@ def _() -> Any:
 def prelu(F: Any, self: Any, weight: Any) -> Any:
     channels = weight.shape[0] if weight.ndim else 1
     if channels != 1 and (self.ndim < 2 or self.shape[1] != channels):
-        raise ShapeError(f"prelu: the weight has {channels} entries, but the input's sizes are {list(self.shape)}: dim 1 must agree")
+        raise ShapeError(
+            f"prelu: the weight has {channels} entries, but the input's sizes are {list(self.shape)}: dim 1 must agree"
+        )
     if self.ndim > 1:
         weight = F.reshape(weight, (1, channels, *(1,) * (self.ndim - 2)))
     return F._prelu_kernel(self, F.reshape(weight, ()) if self.ndim == 0 else weight)
@@ -196,7 +207,8 @@ def elu_gradient(F: Any, g: Any, self: Any, alpha: Any, scale: Any, input_scale:
 @floats_only
 @pointwise("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", inplace=True,
            samples=_with(0.5, 1.5, 0.7), namespaces=FUNCTIONAL,
-           grad=dict(self=lambda F, g, self, alpha, scale, input_scale: elu_gradient(F, g, self, alpha, scale, input_scale)))  # fmt: skip
+           grad=dict(self=lambda F, g, self, alpha, scale, input_scale:
+                          elu_gradient(F, g, self, alpha, scale, input_scale)))  # fmt: skip
 def elu(m: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
     return m.where(self > 0, self * scale, m.expm1(self * input_scale) * (alpha * scale))
 
@@ -217,7 +229,12 @@ def selu(F: Any, self: Any) -> Any:
     return F.elu(self, SELU_ALPHA, SELU_SCALE)
 
 
-@composite("aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor", inplace=True, samples=_with(0.7), namespaces=("jit", "nn.functional"))
+@composite(
+    "aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor",
+    inplace=True,
+    samples=_with(0.7),
+    namespaces=("jit", "nn.functional"),
+)
 def celu(F: Any, self: Any, alpha: Any) -> Any:
     return F.elu(self, alpha, 1, 1 / alpha)
 
@@ -253,9 +270,10 @@ def _(g: Any, self: Any) -> Any:
 
 
 @floats_only
-@pointwise("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", samples=_with(2.0, 3.0), namespaces=FUNCTIONAL,
+@pointwise("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", samples=_with(2.0, 3.0),
+           namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, beta, threshold:
-                     F.where(F.gt(self * beta, threshold), g, g * F.sigmoid(self * beta))))  # fmt: skip
+                          F.where(F.gt(self * beta, threshold), g, g * F.sigmoid(self * beta))))  # fmt: skip
 def softplus(m: Any, self: Any, beta: Any, threshold: Any) -> Any:
     scaled = self * beta
     return m.where(scaled > threshold, self, m.log1p(m.exp(scaled)) / beta)
@@ -424,6 +442,10 @@ def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     return (low - total).astype(result, copy=False).reshape(self.shape)
 
 
-@composite("aten::softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=FUNCTIONAL, samples=_softmax_samples)
+@composite(
+    "aten::softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    namespaces=FUNCTIONAL,
+    samples=_softmax_samples,
+)
 def softmin(F: Any, self: Any, dim: int, dtype: Any) -> Any:
     return F.softmax(-self, dim, dtype)

@@ -10,7 +10,8 @@ from ..types import TensorType
 
 
 @array("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Device? device=None) -> Tensor", namespaces=(),
-       grad=dict(self=lambda F, g, self_meta: F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
+       grad=dict(self=lambda F, g, self_meta:
+                      F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
 def _to_copy(m: Any, self: Any, dtype: Any, device: Any) -> Any:
     return self.astype(dtype.numpy if dtype else self.dtype, order="C")
 

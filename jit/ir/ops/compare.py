@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import dtypes
 from ..op import absent, composite, pointwise
-from ..samples import SPECIAL, Sample, binary, make, sample, strided, unary
+from ..samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
 from .common import in_dtype_of, integers_only, ordered_only
 
 BOOLEAN = absent("the result is boolean")
@@ -18,7 +18,9 @@ BITS = absent("the result is integral")
 def comparable() -> Any:
     """Pairs with ties, numbers, bools and special values among them."""
     yield from binary()()
-    yield sample(make(20, low=0, high=3, dtype="int32"), make(20, low=0, high=3, dtype="int32", seed=1), note="ties", grad=False)
+    yield sample(
+        make(20, low=0, high=3, dtype="int32"), make(20, low=0, high=3, dtype="int32", seed=1), note="ties", grad=False
+    )
     yield sample(make(8, dtype="bool"), make(8, dtype="bool", seed=1), note="bool", grad=False)
     yield sample(make(5, low=0, high=3, dtype="int64"), 1.5, note="integer and fraction", grad=False)
 
@@ -41,7 +43,8 @@ def eq(m: Any, self: Any, other: Any) -> Any:
 
 
 @pointwise("aten::ne(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("not_equal",),
-           onnx=lambda g, self, other: g.op("Not", g.op("Equal", self, other)), samples=comparable, grad=BOOLEAN)  # fmt: skip
+           onnx=lambda g, self, other: g.op("Not", g.op("Equal", self, other)), samples=comparable,
+           grad=BOOLEAN)  # fmt: skip
 def ne(m: Any, self: Any, other: Any) -> Any:
     return self != other
 
@@ -68,13 +71,16 @@ def gt(m: Any, self: Any, other: Any) -> Any:
 
 
 @ordered_only
-@pointwise("aten::ge(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("greater_equal",),
-           onnx=onnx_ordered("GreaterOrEqual"), samples=comparable, grad=BOOLEAN)  # fmt: skip
+@pointwise("aten::ge(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
+           aliases=("greater_equal",), onnx=onnx_ordered("GreaterOrEqual"), samples=comparable,
+           grad=BOOLEAN)  # fmt: skip
 def ge(m: Any, self: Any, other: Any) -> Any:
     return self >= other
 
 
-@composite("aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor")
+@composite(
+    "aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"
+)
 def isclose(F: Any, self: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
     near = F.eq(self, other)
     if equal_nan:
@@ -88,7 +94,9 @@ def _() -> Any:
     yield sample(make(3, 4), make(3, 4) + 1e-9)
     yield sample(make(3, 4), make(4, seed=1), 0.5, 0.1, note="broadcast", grad=False)
     yield sample(SPECIAL.copy(), SPECIAL.copy(), equal_nan=True, note="special", grad=False)
-    yield sample(make(5, low=0, high=3, dtype="int64"), make(5, low=0, high=3, dtype="int64", seed=1), note="integer", grad=False)
+    yield sample(
+        make(5, low=0, high=3, dtype="int64"), make(5, low=0, high=3, dtype="int64", seed=1), note="integer", grad=False
+    )
 
 
 # -- what kind of number -----------------------------------------------------------------------------------------
@@ -170,10 +178,12 @@ def logical_not(m: Any, self: Any) -> Any:
 
 
 def _bits() -> Any:
-    yield sample(make(3, 4, low=-9, high=9, dtype="int64"), make(3, 4, low=-9, high=9, dtype="int64", seed=1))
-    yield sample(make(3, 1, low=0, high=255, dtype="uint8"), make(4, low=0, high=255, dtype="uint8", seed=1), note="broadcast")
+    yield sample(whole(3, 4), whole(3, 4, seed=1))
+    yield sample(
+        make(3, 1, low=0, high=255, dtype="uint8"), make(4, low=0, high=255, dtype="uint8", seed=1), note="broadcast"
+    )
     yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool")
-    yield sample(make(5, low=-9, high=9, dtype="int32"), 6, note="number")
+    yield sample(whole(5, dtype="int32"), 6, note="number")
     yield sample(make(dtype="int8"), make(0, 2, dtype="int8"), note="empty")
 
 
@@ -196,25 +206,45 @@ def onnx_bits(name: str) -> Any:
 
 
 @integers_only
-@pointwise("aten::bitwise_and(Tensor self, Tensor other) -> Tensor", inplace=True, onnx=onnx_bits("And"), samples=_bits, grad=BITS)
+@pointwise(
+    "aten::bitwise_and(Tensor self, Tensor other) -> Tensor",
+    inplace=True,
+    onnx=onnx_bits("And"),
+    samples=_bits,
+    grad=BITS,
+)
 def bitwise_and(m: Any, self: Any, other: Any) -> Any:
     return self & other
 
 
 @integers_only
-@pointwise("aten::bitwise_or(Tensor self, Tensor other) -> Tensor", inplace=True, onnx=onnx_bits("Or"), samples=_bits, grad=BITS)
+@pointwise(
+    "aten::bitwise_or(Tensor self, Tensor other) -> Tensor",
+    inplace=True,
+    onnx=onnx_bits("Or"),
+    samples=_bits,
+    grad=BITS,
+)
 def bitwise_or(m: Any, self: Any, other: Any) -> Any:
     return self | other
 
 
 @integers_only
-@pointwise("aten::bitwise_xor(Tensor self, Tensor other) -> Tensor", inplace=True, onnx=onnx_bits("Xor"), samples=_bits, grad=BITS)
+@pointwise(
+    "aten::bitwise_xor(Tensor self, Tensor other) -> Tensor",
+    inplace=True,
+    onnx=onnx_bits("Xor"),
+    samples=_bits,
+    grad=BITS,
+)
 def bitwise_xor(m: Any, self: Any, other: Any) -> Any:
     return self ^ other
 
 
 @integers_only
-@pointwise("aten::bitwise_not(Tensor self) -> Tensor", inplace=True, onnx=onnx_bits("Not"), samples=_one_of_bits, grad=BITS)
+@pointwise(
+    "aten::bitwise_not(Tensor self) -> Tensor", inplace=True, onnx=onnx_bits("Not"), samples=_one_of_bits, grad=BITS
+)
 def bitwise_not(m: Any, self: Any) -> Any:
     return ~self
 
@@ -222,7 +252,8 @@ def bitwise_not(m: Any, self: Any) -> Any:
 # -- choosing ----------------------------------------------------------------------------------------------------
 
 
-@pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", promote=("self", "other"), namespaces=("jit",),
+@pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", promote=("self", "other"),
+           namespaces=("jit",),
            grad=dict(self=lambda F, g, condition: F.where(condition, g, 0),
                      other=lambda F, g, condition: F.where(condition, 0, g)))  # fmt: skip
 def where(m: Any, condition: Any, self: Any, other: Any) -> Any:
@@ -242,13 +273,16 @@ def _() -> Any:
     yield sample(make(0, 2, dtype="bool"), make(2), make(2, seed=1), note="empty")
     yield sample(make(3, 5, dtype="bool"), strided(make(3, 5)), 0.5, note="number")
     yield sample(make(4, dtype="bool"), make(4), make(4, dtype="float64", seed=1), note="mixed dtypes")
-    yield sample(make(4, dtype="bool"), make(4, low=-9, high=9, dtype="int64"), 7, note="integer", grad=False)
+    yield sample(make(4, dtype="bool"), whole(4), 7, note="integer", grad=False)
     yield sample(make(4, dtype="bool"), 1.5, float("nan"), note="two numbers", grad=False)
-    yield sample(make(4, dtype="bool"), make(4, dtype="float16"), make(4, dtype="float16", seed=1), note="half", grad=False)
+    yield sample(
+        make(4, dtype="bool"), make(4, dtype="float16"), make(4, dtype="float16", seed=1), note="half", grad=False
+    )
 
 
 @in_dtype_of("self")
-@pointwise("aten::masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor", promote=("self", "value"), inplace=True,
+@pointwise("aten::masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor", promote=("self", "value"),
+           inplace=True,
            grad=dict(self=lambda F, g, mask: F.masked_fill(g, mask, 0),
                      value=lambda F, g, mask: F.where(mask, g, 0)))  # fmt: skip
 def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:
@@ -268,5 +302,5 @@ def _() -> Any:
     yield sample(make(3, 4), make(3, 4, dtype="bool"), make(seed=1), note="0-d value")
     yield sample(make(), make(dtype="bool"), 2, note="0-d")
     yield sample(make(0, 3), make(3, dtype="bool"), 2.5, note="empty")
-    yield sample(make(4, low=-9, high=9, dtype="int32"), make(4, dtype="bool"), 2.5, note="toward zero", grad=False)
+    yield sample(whole(4, dtype="int32"), make(4, dtype="bool"), 2.5, note="toward zero", grad=False)
     yield sample(make(4, dtype="float16"), make(4, dtype="bool"), 0.1, note="half", grad=False)

@@ -15,6 +15,10 @@ from ..samples import make, sample
 from ..types import TensorType
 from .common import onnx_number, onnx_shape
 
+LIKE = "*, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) -> Tensor"
+NEW = "*, ScalarType? dtype=None, Device? device=None) -> Tensor"
+"""How the schemas of all these end."""
+
 NOTHING = absent("creates a tensor from nothing")
 FLAT = absent("the result does not depend on the input's values")
 
@@ -77,29 +81,30 @@ def _like_samples() -> Any:
 # -- one value ---------------------------------------------------------------------------------------------------
 
 
-@array("aten::zeros(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@array(f"aten::zeros(int[] size, {NEW}",
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
 def zeros(m: Any, size: Any, dtype: Any, device: Any) -> Any:
     return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
 
-@array("aten::ones(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@array(f"aten::ones(int[] size, {NEW}",
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 1))  # fmt: skip
 def ones(m: Any, size: Any, dtype: Any, device: Any) -> Any:
     return m.ones(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
 
-@array("aten::empty(int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@array(f"aten::empty(int[] size, {NEW}",
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
 def empty(m: Any, size: Any, dtype: Any, device: Any) -> Any:
     return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)  # zeros, so that every run is the same
 
 
-@array("aten::full(int[] size, Scalar fill_value, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
-       namespaces=("jit",), grad=NOTHING, onnx=lambda g, size, fill_value, dtype, device: onnx_filled(g, size, fill_value))  # fmt: skip
+@array(f"aten::full(int[] size, Scalar fill_value, {NEW}",
+       namespaces=("jit",), grad=NOTHING,
+       onnx=lambda g, size, fill_value, dtype, device: onnx_filled(g, size, fill_value))  # fmt: skip
 def full(m: Any, size: Any, fill_value: Any, dtype: Any, device: Any) -> Any:
     return filled(m, size, fill_value, dtype or dtype_of_numbers(fill_value))
 
@@ -120,30 +125,31 @@ def _() -> Any:
     yield sample([2], float("inf"), dtype=dtypes.float16, note="half")
 
 
-@array("aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) -> Tensor",
+@array(f"aten::zeros_like(Tensor self, {LIKE}",
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def zeros_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     return m.zeros(self.shape, dtype.numpy if dtype else self.dtype)
 
 
-@array("aten::ones_like(Tensor self, *, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) -> Tensor",
+@array(f"aten::ones_like(Tensor self, {LIKE}",
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 1))  # fmt: skip
 def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     return m.ones(self.shape, dtype.numpy if dtype else self.dtype)
 
 
-@array("aten::empty_like(Tensor self, *, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) -> Tensor",
+@array(f"aten::empty_like(Tensor self, {LIKE}",
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     return m.zeros(self.shape, dtype.numpy if dtype else self.dtype)
 
 
-@array("aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Device? device=None, "
-       "MemoryFormat? memory_format=None) -> Tensor", namespaces=("jit",), grad=FLAT,
-       onnx=lambda g, self, fill_value, dtype, device, memory_format: onnx_filled_like(g, self, fill_value))  # fmt: skip
+@array(f"aten::full_like(Tensor self, Scalar fill_value, {LIKE}",
+       namespaces=("jit",), grad=FLAT,
+       onnx=lambda g, self, fill_value, dtype, device, memory_format:
+            onnx_filled_like(g, self, fill_value))  # fmt: skip
 def full_like(m: Any, self: Any, fill_value: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     return m.full(self.shape, m.asarray(fill_value).astype(dtype.numpy if dtype else self.dtype))
 
@@ -163,7 +169,7 @@ def _() -> Any:
     yield sample(make(3), True, dtype=dtypes.bool_, note="bool")
 
 
-@array("aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@array(f"aten::scalar_tensor(Scalar s, {NEW}",
        namespaces=("jit",), grad=NOTHING, onnx=lambda g, s, dtype, device: onnx_number(g, s, g.out.dtype))  # fmt: skip
 def scalar_tensor(m: Any, s: Any, dtype: Any, device: Any) -> Any:
     return m.asarray(s).astype((dtype or dtypes.DEFAULT).numpy)
@@ -198,7 +204,7 @@ def range_length(start: Any, end: Any, step: Any) -> int:
     return math.ceil((end - start) / step)
 
 
-@array("aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@array(f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {NEW}",
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
 def arange(m: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
     count = m.arange(range_length(start, end, step))
@@ -235,7 +241,7 @@ def _() -> Any:
     yield sample(0, 5, dtype=dtypes.float16, note="half")
 
 
-@composite("aten::arange(Scalar end, *, ScalarType? dtype=None, Device? device=None) -> Tensor", namespaces=("jit",))
+@composite(f"aten::arange(Scalar end, {NEW}", namespaces=("jit",))
 def arange_end(F: Any, end: Any, dtype: Any, device: Any) -> Any:
     return F.arange(0, end, 1, dtype=dtype, device=device)
 
@@ -248,7 +254,7 @@ def _() -> Any:
     yield sample(3, dtype=dtypes.float32)
 
 
-@array("aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@array(f"aten::linspace(Scalar start, Scalar end, int steps, {NEW}",
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
 def linspace(m: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) -> Any:
     return evenly_spaced(start, end, steps).astype((dtype or linspace_dtype(start, end)).numpy)
@@ -296,7 +302,11 @@ def _() -> Any:
     yield sample(0, 10, 4, dtype=dtypes.int64, note="toward zero")
 
 
-@array("aten::eye.m(int n, int m, *, ScalarType? dtype=None, Device? device=None) -> Tensor", namespaces=("jit",), grad=NOTHING)
+@array(
+    f"aten::eye.m(int n, int m, {NEW}",
+    namespaces=("jit",),
+    grad=NOTHING,
+)
 def eye(math: Any, n: int, m: int, dtype: Any, device: Any) -> Any:
     rows, columns = checked_sizes((n, m))
     return math.eye(rows, columns, dtype=(dtype or dtypes.DEFAULT).numpy)
@@ -321,7 +331,7 @@ def _() -> Any:
     yield sample(2, 2, dtype=dtypes.bool_, note="bool")
 
 
-@composite("aten::eye(int n, *, ScalarType? dtype=None, Device? device=None) -> Tensor", namespaces=("jit",))
+@composite(f"aten::eye(int n, {NEW}", namespaces=("jit",))
 def eye_square(F: Any, n: int, dtype: Any, device: Any) -> Any:
     return F.eye(n, n, dtype=dtype, device=device)
 
@@ -341,25 +351,25 @@ def _new_samples() -> Any:
     yield sample(make(2), [], dtype=dtypes.float64, note="0-d", grad=False)
 
 
-@composite("aten::new_zeros(Tensor self, int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@composite(f"aten::new_zeros(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
 def new_zeros(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
     return F.zeros(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
-@composite("aten::new_ones(Tensor self, int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@composite(f"aten::new_ones(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
 def new_ones(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
     return F.ones(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
-@composite("aten::new_empty(Tensor self, int[] size, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@composite(f"aten::new_empty(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
 def new_empty(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
     return F.empty(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
-@composite("aten::new_full(Tensor self, int[] size, Scalar fill_value, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+@composite(f"aten::new_full(Tensor self, int[] size, Scalar fill_value, {NEW}",
            namespaces=("Tensor",))  # fmt: skip
 def new_full(F: Any, self: Any, size: Any, fill_value: Any, dtype: Any, device: Any) -> Any:
     return F.full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device)

@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import DTypeError, UsageError
 from ..op import absent, composite, pointwise
-from ..samples import SPECIAL, binary, make, sample, strided, unary
+from ..samples import SPECIAL, binary, make, sample, strided, unary, whole
 from .common import (
     is_bool,
     is_integral,
@@ -38,7 +38,7 @@ def flat(F: Any, g: Any) -> Any:
 def _weighted() -> Any:
     yield from binary()()
     yield sample(make(3, 4), make(3, 4, seed=1), alpha=0.5, note="alpha")
-    yield sample(make(4, low=-9, high=9, dtype="int32"), make(4, low=-9, high=9, dtype="int32", seed=1), alpha=-3, note="alpha", grad=False)
+    yield sample(whole(4, dtype="int32"), whole(4, dtype="int32", seed=1), alpha=-3, note="alpha", grad=False)
 
 
 def _sums() -> Any:
@@ -142,14 +142,16 @@ def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
 @addcmul.samples
 def _() -> Any:
     yield from _triples()
-    yield sample(*(make(4, low=-9, high=9, dtype="int64", seed=i) for i in range(3)), value=2, note="integer", grad=False)
+    yield sample(*(whole(4, seed=i) for i in range(3)), value=2, note="integer", grad=False)
 
 
 @refuses(is_integral, "cast to a floating dtype first, e.g. x.float()")
-@pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True, samples=_triples,
+@pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True,
+           samples=_triples,
            grad=dict(self=lambda F, g: g,
                      tensor1=lambda F, g, tensor2, value: g * value / tensor2,
-                     tensor2=lambda F, g, tensor1, tensor2, value: g * -value * (tensor1 / (tensor2 * tensor2))))  # fmt: skip
+                     tensor2=lambda F, g, tensor1, tensor2, value:
+                             g * -value * (tensor1 / (tensor2 * tensor2))))  # fmt: skip
 def addcdiv(m: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
     return self + tensor1 / tensor2 * value if value != 1 else self + tensor1 / tensor2
 
@@ -205,8 +207,8 @@ def _quotients(special: bool = True) -> Any:
     yield sample(make(4), 0.75, note="number")
     yield sample(3.5, away_from_zero(4), note="number first")
     yield sample(make(4, dtype="float16"), away_from_zero(4, dtype="float16"), note="half", grad=False)
-    yield sample(make(9, low=-9, high=9, dtype="int64"), np.array([1, -1, 2, -2, 3, -3, 4, -4, 5]), note="integer", grad=False)
-    yield sample(make(9, low=-9, high=9, dtype="int32"), 4, note="integer by number", grad=False)
+    yield sample(whole(9), np.array([1, -1, 2, -2, 3, -3, 4, -4, 5]), note="integer", grad=False)
+    yield sample(whole(9, dtype="int32"), 4, note="integer by number", grad=False)
     if special:
         yield sample(SPECIAL.copy(), SPECIAL[::-1].copy(), note="special", grad=False)
 
@@ -219,15 +221,17 @@ def _rounded_quotients() -> Any:
     yield sample(np.array([7, 250], np.uint8), np.array([2, 100], np.uint8), note="uint8", grad=False)
 
 
-@pointwise("aten::div(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("divide", "true_divide"),
-           onnx="Div", samples=_quotients,
+@pointwise("aten::div(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True,
+           aliases=("divide", "true_divide"), onnx="Div", samples=_quotients,
            grad=dict(self=lambda F, g, other: g / other,
                      other=lambda F, g, self, other: -g * (self / (other * other))))  # fmt: skip
 def div(m: Any, self: Any, other: Any) -> Any:
     return self / other
 
 
-@composite("aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", promote="common", inplace=True)
+@composite(
+    "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", promote="common", inplace=True
+)
 def div_mode(F: Any, self: Any, other: Any, rounding_mode: Any) -> Any:
     if rounding_mode is None:
         return F.div(self, other)
@@ -240,7 +244,7 @@ def div_mode(F: Any, self: Any, other: Any, rounding_mode: Any) -> Any:
 def _() -> Any:
     for mode in ("floor", "trunc", None):
         yield sample(make(3, 4), away_from_zero(4), rounding_mode=mode)
-        yield sample(make(5, low=-9, high=9, dtype="int64"), 4, rounding_mode=mode, note="integer", grad=False)
+        yield sample(whole(5), 4, rounding_mode=mode, note="integer", grad=False)
 
 
 @no_bool
@@ -284,7 +288,8 @@ def _(g: Any, self: Any, other: Any) -> Any:
 
 @no_bool
 @pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
-           grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
+           grad=dict(self=lambda F, g: g,
+                     other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
 def remainder(m: Any, self: Any, other: Any) -> Any:
     return m.remainder(self, other)
 
@@ -311,7 +316,8 @@ def fmod(m: Any, self: Any, other: Any) -> Any:
     return m.fmod(self, other)
 
 
-@pointwise("aten::reciprocal(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Reciprocal", samples=unary(0.5, 3),
+@pointwise("aten::reciprocal(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Reciprocal",
+           samples=unary(0.5, 3),
            grad=dict(self=lambda F, g, out: -g * (out * out)))  # fmt: skip
 def reciprocal(m: Any, self: Any) -> Any:
     return m.reciprocal(self)
@@ -323,7 +329,9 @@ def reciprocal(m: Any, self: Any) -> Any:
 def power_gradient(F: Any, g: Any, self: Any, exponent: Any) -> Any:
     """exponent * self**(exponent - 1); 0 for the exponent 0, also at self = 0."""
     if isinstance(exponent, (int, float)):
-        return F.zeros_like(g) if exponent == 0 else g * (exponent * (self if exponent == 2 else self ** (exponent - 1)))
+        return (
+            F.zeros_like(g) if exponent == 0 else g * (exponent * (self if exponent == 2 else self ** (exponent - 1)))
+        )
     constant = F.eq(exponent, 0)
     return F.where(constant, 0, g * (exponent * self ** F.where(constant, 1, exponent - 1)))
 
@@ -342,7 +350,8 @@ def exponent_gradient(F: Any, g: Any, self: Any, exponent: Any, out: Any) -> Any
 @no_bool
 @pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", inplace=True, onnx="Pow",
            grad=dict(self=lambda F, g, self, exponent: power_gradient(F, g, self, exponent),
-                     exponent=lambda F, g, self, exponent, out: exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
+                     exponent=lambda F, g, self, exponent, out:
+                              exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
 def pow(m: Any, self: Any, exponent: Any) -> Any:
     return m.pow(self, exponent)
 
@@ -352,7 +361,9 @@ def _(m: Any, self: Any, exponent: Any) -> Any:
     if exponent.ndim == 0 and exponent == 2:
         return self * self
     if self.dtype.kind in "iu" and (exponent < 0).any():
-        raise DTypeError("pow: an integer to a negative power is no integer; cast to a floating dtype first, e.g. x.float()")
+        raise DTypeError(
+            "pow: an integer to a negative power is no integer; cast to a floating dtype first, e.g. x.float()"
+        )
     return m.power(self, exponent)
 
 
@@ -367,9 +378,19 @@ def _() -> Any:
     yield sample(make(low=0.5, high=2), make(2, seed=1), note="0-d")
     yield sample(make(0, 3), make(1, 3, seed=1), note="empty")
     yield sample(strided(make(3, 5, low=0.5, high=2)), 0.5, note="strided")
-    yield sample(np.array([0.0, 0.0, 0.0, -1.0, -2.0], np.float32), np.array([0.0, 2.0, -1.0, 0.5, 3.0], np.float32), note="kinks", grad=False)
+    yield sample(
+        np.array([0.0, 0.0, 0.0, -1.0, -2.0], np.float32),
+        np.array([0.0, 2.0, -1.0, 0.5, 3.0], np.float32),
+        note="kinks",
+        grad=False,
+    )
     yield sample(make(4, low=0.5, high=2, dtype="float16"), 3, note="half", grad=False)
-    yield sample(make(4, low=-5, high=5, dtype="int64"), make(4, low=0, high=4, dtype="int64", seed=1), note="integer", grad=False)
+    yield sample(
+        make(4, low=-5, high=5, dtype="int64"),
+        make(4, low=0, high=4, dtype="int64", seed=1),
+        note="integer",
+        grad=False,
+    )
     yield sample(make(4, low=-5, high=5, dtype="int32"), 0.5, note="integer to a fraction", grad=False)
 
 
@@ -395,14 +416,15 @@ def exp(m: Any, self: Any) -> Any:
     return m.exp(self)
 
 
-@pointwise("aten::exp2(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(), namespaces=("jit", "Tensor", "special"),
-           onnx=lambda g, self: g.op("Pow", g.constant(2, like=self), self),
+@pointwise("aten::exp2(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(),
+           namespaces=("jit", "Tensor", "special"), onnx=lambda g, self: g.op("Pow", g.constant(2, like=self), self),
            grad=dict(self=lambda F, g, out: g * (out * LN_2)))  # fmt: skip
 def exp2(m: Any, self: Any) -> Any:
     return m.exp2(self)
 
 
-@pointwise("aten::expm1(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(), namespaces=("jit", "Tensor", "special"),
+@pointwise("aten::expm1(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(),
+           namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, out: g * (out + 1)))  # fmt: skip
 def expm1(m: Any, self: Any) -> Any:
     return m.expm1(self)
@@ -443,7 +465,7 @@ def log1p(m: Any, self: Any) -> Any:
 
 @log1p.onnx
 def _(g: Any, self: Any) -> Any:
-    """log(u) for u = 1 + x, times x / (u - 1), which makes up for what x lost in the sum; x itself where it lost all."""
+    """log(u) for u = 1 + x, times x / (u - 1) for what x lost in the sum; x itself where it lost everything."""
     one, zero = g.constant(1, like=self), g.constant(0, like=self)
     rounded = g.op("Add", one, self)
     kept = g.op("Sub", rounded, one)
@@ -453,8 +475,10 @@ def _(g: Any, self: Any) -> Any:
     return g.op("Where", g.op("Equal", kept, self), plain, near_zero)
 
 
-@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, namespaces=("jit", "Tensor", "special"),
-           grad=dict(self=lambda F, g, self, other: g * F.log(F.where(F.logical_and(F.eq(self, 0), F.le(other, 0)), 1, other)),
+@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True,
+           namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g, self, other:
+                          g * F.log(F.where(F.logical_and(F.eq(self, 0), F.le(other, 0)), 1, other)),
                      other=lambda F, g, self, other: g * self / other))  # fmt: skip
 def xlogy(m: Any, self: Any, other: Any) -> Any:
     return m.where((self == 0) & (other == other), 0, self * m.log(other))
@@ -470,7 +494,9 @@ def _(g: Any, self: Any, other: Any) -> Any:
 @xlogy.samples
 def _() -> Any:
     yield from binary(other_low=0.1, other_high=3)()
-    yield sample(np.array([0.0, 0.0, 1.0], np.float32), np.array([0.0, np.nan, 0.0], np.float32), note="0 log 0", grad=False)
+    yield sample(
+        np.array([0.0, 0.0, 1.0], np.float32), np.array([0.0, np.nan, 0.0], np.float32), note="0 log 0", grad=False
+    )
 
 
 @pointwise("aten::logaddexp(Tensor self, Tensor other) -> Tensor", promote="float",
@@ -491,7 +517,12 @@ def _(g: Any, self: Any, other: Any) -> Any:
 @logaddexp.samples
 def _() -> Any:
     yield from binary()()
-    yield sample(np.array([900.0, -np.inf, np.inf], np.float32), np.array([901.0, -np.inf, np.inf], np.float32), note="far out", grad=False)
+    yield sample(
+        np.array([900.0, -np.inf, np.inf], np.float32),
+        np.array([901.0, -np.inf, np.inf], np.float32),
+        note="far out",
+        grad=False,
+    )
 
 
 def logit_gradient(F: Any, g: Any, self: Any, eps: Any) -> Any:
@@ -502,7 +533,8 @@ def logit_gradient(F: Any, g: Any, self: Any, eps: Any) -> Any:
     return F.where(inside, g / (safe * (1 - safe)), outside)
 
 
-@pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", promote="float", inplace=True, namespaces=("jit", "Tensor", "special"),
+@pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", promote="float", inplace=True,
+           namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self, eps: logit_gradient(F, g, self, eps)))  # fmt: skip
 def logit(m: Any, self: Any, eps: Any) -> Any:
     if eps is not None:
@@ -546,19 +578,22 @@ def tan(m: Any, self: Any) -> Any:
     return m.tan(self)
 
 
-@pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin", samples=unary(-0.9, 0.9),
+@pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin",
+           samples=unary(-0.9, 0.9),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
 def asin(m: Any, self: Any) -> Any:
     return m.arcsin(self)
 
 
-@pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos", samples=unary(-0.9, 0.9),
+@pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos",
+           samples=unary(-0.9, 0.9),
            grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
 def acos(m: Any, self: Any) -> Any:
     return m.arccos(self)
 
 
-@pointwise("aten::atan(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctan",), onnx="Atan", samples=unary(-3, 3),
+@pointwise("aten::atan(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctan",), onnx="Atan",
+           samples=unary(-3, 3),
            grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
 def atan(m: Any, self: Any) -> Any:
     return m.arctan(self)
@@ -614,26 +649,30 @@ def tanh(m: Any, self: Any) -> Any:
     return m.tanh(self)
 
 
-@pointwise("aten::asinh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsinh",), onnx="Asinh", samples=unary(-3, 3),
+@pointwise("aten::asinh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsinh",), onnx="Asinh",
+           samples=unary(-3, 3),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
 def asinh(m: Any, self: Any) -> Any:
     return m.arcsinh(self)
 
 
-@pointwise("aten::acosh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccosh",), onnx="Acosh", samples=unary(1.1, 4),
+@pointwise("aten::acosh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccosh",), onnx="Acosh",
+           samples=unary(1.1, 4),
            grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
 def acosh(m: Any, self: Any) -> Any:
     return m.arccosh(self)
 
 
-@pointwise("aten::atanh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctanh",), onnx="Atanh", samples=unary(-0.9, 0.9),
+@pointwise("aten::atanh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctanh",), onnx="Atanh",
+           samples=unary(-0.9, 0.9),
            grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
 def atanh(m: Any, self: Any) -> Any:
     return m.arctanh(self)
 
 
 @pointwise("aten::sigmoid(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sigmoid", samples=unary(-4, 4),
-           namespaces=("jit", "Tensor", "nn.functional"), grad=dict(self=lambda F, g, out: g * (out * (1 - out))))  # fmt: skip
+           namespaces=("jit", "Tensor", "nn.functional"),
+           grad=dict(self=lambda F, g, out: g * (out * (1 - out))))  # fmt: skip
 def sigmoid(m: Any, self: Any) -> Any:
     return m.sigmoid(self)
 
@@ -685,7 +724,8 @@ def trunc(m: Any, self: Any) -> Any:
 
 
 @ordered_only
-@pointwise("aten::round(Tensor self, *, int decimals=0) -> Tensor", inplace=True, namespaces=("jit", "Tensor", "special"),
+@pointwise("aten::round(Tensor self, *, int decimals=0) -> Tensor", inplace=True,
+           namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def round(m: Any, self: Any, decimals: int) -> Any:
     if decimals == 0:
@@ -839,8 +879,8 @@ def _() -> Any:
     yield sample(make(0, 3), 0, 1, note="empty")
     yield sample(np.array([-1.0, 0.0, 1.0], np.float32), 0.0, 1.0, note="at the bounds", grad=False)
     yield sample(SPECIAL.copy(), -1.0, 1.0, note="special", grad=False)
-    yield sample(make(5, low=-9, high=9, dtype="int64"), -3, 4, note="integer", grad=False)
-    yield sample(make(5, low=-9, high=9, dtype="int64"), -2.5, note="integer and fraction", grad=False)
+    yield sample(whole(5), -3, 4, note="integer", grad=False)
+    yield sample(whole(5), -2.5, note="integer and fraction", grad=False)
     yield sample(make(5, dtype="float16"), -0.3, 0.3, note="half", grad=False)
 
 
@@ -860,7 +900,9 @@ def clamp_max(m: Any, self: Any, max: Any) -> Any:
     return m.minimum(self, max)
 
 
-@composite("aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", inplace=True)
+@composite(
+    "aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", inplace=True
+)
 def nan_to_num(F: Any, self: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     if self.dtype.is_integral:
         return F.clone(self)
@@ -883,4 +925,4 @@ def _() -> Any:
     yield sample(SPECIAL.copy(), note="special", grad=False)
     yield sample(SPECIAL.copy(), 1.0, 2.0, -2.0, note="given", grad=False)
     yield sample(np.array([np.inf, 1.0], np.float16), note="half", grad=False)
-    yield sample(make(3, low=-9, high=9, dtype="int64"), note="integer", grad=False)
+    yield sample(whole(3), note="integer", grad=False)

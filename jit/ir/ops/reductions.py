@@ -13,7 +13,7 @@ from ..dtypes import DType
 from ..errors import DTypeError, ShapeError
 from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
 from ..op import absent, array, composite
-from ..samples import make, sample, strided
+from ..samples import make, sample, strided, whole
 from ..types import TensorType
 from .common import accumulation, wide_sum_dtype
 
@@ -113,7 +113,7 @@ def _sum_samples() -> Any:
     yield from _reduction_samples()
     yield sample(make(0, 3), 0, note="empty")
     yield sample(make(2, 3), [], note="no dims mean all")
-    yield sample(make(4, low=-9, high=9, dtype="int32"), note="integer", grad=False)
+    yield sample(whole(4, dtype="int32"), note="integer", grad=False)
     yield sample(make(4, dtype="bool"), note="bool", grad=False)
     yield sample(make(2, 3), 1, dtype=dtypes.float64, note="another dtype")
     yield sample(make(40, dtype="float16"), dtype=dtypes.float16, note="half", grad=False)
@@ -210,7 +210,7 @@ def _(g: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 def _() -> Any:
     yield from _fraction_samples()
     yield sample(make(0, 3), 0, note="empty", grad=False, onnx=False)
-    yield sample(make(5, low=-9, high=9, dtype="int64"), dtype=dtypes.float32, note="integer", grad=False)
+    yield sample(whole(5), dtype=dtypes.float32, note="integer", grad=False)
 
 
 # -- products ----------------------------------------------------------------------------------------------------
@@ -226,6 +226,8 @@ def products_of_others(F: Any, x: Any, dim: int) -> Any:
             [1]  ->  [cd ab]  ->  [cd*b cd*a ab*d ab*c]   down
         All steps are differentiable, so second derivatives are right at zeros too, which g * out / x is not.
     """
+    if x.ndim == 0:
+        return F.ones_like(x)
     x = F.transpose(x, dim, -1)
     levels, sizes = [], [x.shape[-1]]
     while sizes[-1] > 1:
@@ -248,7 +250,8 @@ def _prod_type(self: TensorType, dtype: Any) -> TensorType:
 
 
 @array("aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", type=_prod_type,
-       grad=dict(self=lambda F, g, self: g * F.reshape(products_of_others(F, F.reshape(self, (-1,)), 0), self.shape)))  # fmt: skip
+       grad=dict(self=lambda F, g, self:
+                      g * F.reshape(products_of_others(F, F.reshape(self, (-1,)), 0), self.shape)))  # fmt: skip
 def prod(m: Any, self: Any, dtype: Any) -> Any:
     result = dtype or wide_sum_dtype(dtype_of(self))
     return m.prod(self, dtype=accumulation(result)).astype(result.numpy)
@@ -273,7 +276,7 @@ def _() -> Any:
 
 @array("aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
        grad=dict(self=lambda F, g, self, dim, keepdim:
-                 with_reduced_dims(F, g, self, dim, keepdim) * products_of_others(F, self, dim) if self.ndim else g))  # fmt: skip
+                      with_reduced_dims(F, g, self, dim, keepdim) * products_of_others(F, self, dim)))  # fmt: skip
 def prod_dim(m: Any, self: Any, dim: int, keepdim: bool, dtype: Any) -> Any:
     result = dtype or wide_sum_dtype(dtype_of(self))
     return m.prod(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result)).astype(result.numpy)
@@ -320,7 +323,7 @@ def _extreme_samples() -> Any:
     yield sample(make(0, 3), 1, note="empty")
     yield sample(make(2, 3), [], note="no dims mean all")
     yield sample(np.array([1.0, np.nan, 2.0], np.float32), note="nan", grad=False, onnx=False)
-    yield sample(make(4, low=-9, high=9, dtype="int64"), note="integer", grad=False)
+    yield sample(whole(4), note="integer", grad=False)
     yield sample(make(4, dtype="bool"), note="bool", grad=False)
     yield from _ties()
 
@@ -333,17 +336,19 @@ def _amax_type(name: str) -> Any:
     return rule
 
 
-@array("aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", type=_amax_type("amax"), samples=_extreme_samples,
-       onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMax", self, dim, keepdim),
-       grad=dict(self=lambda F, g, self, out, dim, keepdim: shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
+@array("aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", type=_amax_type("amax"),
+       samples=_extreme_samples, onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMax", self, dim, keepdim),
+       grad=dict(self=lambda F, g, self, out, dim, keepdim:
+                      shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     require_elements("amax", self.shape, dim)
     return m.max(self, axis=dims_of(self, dim), keepdims=keepdim)
 
 
-@array("aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", type=_amax_type("amin"), samples=_extreme_samples,
-       onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMin", self, dim, keepdim),
-       grad=dict(self=lambda F, g, self, out, dim, keepdim: shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
+@array("aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", type=_amax_type("amin"),
+       samples=_extreme_samples, onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMin", self, dim, keepdim),
+       grad=dict(self=lambda F, g, self, out, dim, keepdim:
+                      shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     require_elements("amin", self.shape, dim)
     return m.min(self, axis=dims_of(self, dim), keepdims=keepdim)
@@ -363,7 +368,7 @@ def _all_samples() -> Any:
     yield sample(strided(make(3, 5)), note="strided")
     yield sample(np.array([1.0, np.nan, 2.0], np.float32), note="nan", grad=False, onnx=False)
     yield sample(np.array([3.0, 3.0, -1.0, -1.0], np.float32), note="ties", grad=False)
-    yield sample(make(4, low=-9, high=9, dtype="int32"), note="integer", grad=False)
+    yield sample(whole(4, dtype="int32"), note="integer", grad=False)
     yield sample(make(9, dtype="float16"), note="half", grad=False)
 
 
@@ -431,14 +436,15 @@ def _picked_samples() -> Any:
     yield sample(strided(make(3, 5)), 0, note="strided")
     yield sample(np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]], np.float32), 1, note="the first of ties", grad=False)
     yield sample(np.array([[1.0, np.nan, 3.0]], np.float32), 1, note="nan", grad=False, onnx=False)
-    yield sample(make(2, 4, low=-9, high=9, dtype="int64"), 1, note="integer", grad=False)
+    yield sample(whole(2, 4), 1, note="integer", grad=False)
     yield sample(make(2, 9, dtype="float16"), 1, note="half", grad=False)
 
 
 @array("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
        type=_picked_type("max"), samples=_picked_samples,
        onnx=lambda g, self, dim, keepdim: onnx_picked(g, "Max", self, dim, keepdim),
-       grad=dict(self=lambda F, g, out, self_meta, dim, keepdim: selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
+       grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
+                      selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
 def max_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
     require_elements("max", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
@@ -448,7 +454,8 @@ def max_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
 @array("aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
        type=_picked_type("min"), samples=_picked_samples,
        onnx=lambda g, self, dim, keepdim: onnx_picked(g, "Min", self, dim, keepdim),
-       grad=dict(self=lambda F, g, out, self_meta, dim, keepdim: selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
+       grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
+                      selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
 def min_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
     require_elements("min", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
@@ -457,7 +464,7 @@ def min_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
 
 def _pair_samples() -> Any:
     yield sample(make(3, 1), make(4, seed=1), note="broadcast")
-    yield sample(make(3, low=-9, high=9, dtype="int64"), make(3, low=-9, high=9, dtype="int64", seed=1), note="integer", grad=False)
+    yield sample(whole(3), whole(3, seed=1), note="integer", grad=False)
 
 
 @composite("aten::max.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
@@ -495,15 +502,15 @@ def _arg_samples() -> Any:
         yield sample(*picked_sample.args, note=picked_sample.note, grad=False, onnx=picked_sample.onnx)
 
 
-@array("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples, grad=INDICES,
-       onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMax", self, dim, keepdim))  # fmt: skip
+@array("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
+       grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMax", self, dim, keepdim))  # fmt: skip
 def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     require_elements("argmax", self.shape, dim)
     return m.argmax(self, axis=wrap_dim(dim, self.ndim) if dim is not None and self.ndim else None, keepdims=keepdim)
 
 
-@array("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples, grad=INDICES,
-       onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMin", self, dim, keepdim))  # fmt: skip
+@array("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
+       grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMin", self, dim, keepdim))  # fmt: skip
 def argmin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     require_elements("argmin", self.shape, dim)
     return m.argmin(self, axis=wrap_dim(dim, self.ndim) if dim is not None and self.ndim else None, keepdims=keepdim)
@@ -608,7 +615,8 @@ def var(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
 
 @array("aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
        type=_spread_type, samples=_spread_samples,
-       onnx=lambda g, self, dim, correction, keepdim: g.op("Sqrt", onnx_variance(g, self, dim, keepdim, correction)))  # fmt: skip
+       onnx=lambda g, self, dim, correction, keepdim:
+            g.op("Sqrt", onnx_variance(g, self, dim, keepdim, correction)))  # fmt: skip
 def std(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
     require_fraction("std", dtype_of(self))
     return m.sqrt(variance(m, self, dim, keepdim, correction))
@@ -642,9 +650,10 @@ def _lse_type(self: TensorType, dim: Any, keepdim: bool) -> TensorType:
     return reduced(self, dim, keepdim, dtypes.float_of(self.dtype))
 
 
-@array("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", namespaces=("jit", "Tensor", "special"),
-       type=_lse_type,
-       onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceLogSumExp", g.cast(self, g.out.dtype), dim, keepdim))  # fmt: skip
+@array("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+       namespaces=("jit", "Tensor", "special"), type=_lse_type,
+       onnx=lambda g, self, dim, keepdim:
+            onnx_reduce(g, "ReduceLogSumExp", g.cast(self, g.out.dtype), dim, keepdim))  # fmt: skip
 def logsumexp(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     dims = dims_of(self, dim)
     self = self.astype(dtypes.float_of(dtype_of(self)).numpy, copy=False)
@@ -682,7 +691,8 @@ def _norm_type(self: TensorType, ord: Any, dim: Any, keepdim: bool, dtype: Any) 
     return reduced(self, dim, keepdim, require_fraction("norm", dtype or self.dtype))
 
 
-@array("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+@array("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+       "ScalarType? dtype=None) -> Tensor",
        namespaces=("linalg",), aliases=("vector_norm",), type=_norm_type)  # fmt: skip
 def linalg_vector_norm(m: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     result = require_fraction("norm", dtype or dtype_of(self))
@@ -752,7 +762,9 @@ def _() -> Any:
     yield sample(make(40, dtype="float16"), dtype=dtypes.float32, note="half", grad=False)
 
 
-@composite("aten::norm(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor")
+@composite(
+    "aten::norm(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
+)
 def norm(F: Any, self: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     return F.linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
@@ -764,7 +776,9 @@ def _() -> Any:
     yield sample(make(2, 3), None, [0, 1], True)
 
 
-@composite("aten::norm.name(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor")
+@composite(
+    "aten::norm.name(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
+)
 def norm_by_name(F: Any, self: Any, p: str, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if p != "fro":
         raise ShapeError(f"norm: p is a number or 'fro', got {p!r}; matrix norms are in jit.linalg")
@@ -811,12 +825,22 @@ def _truth_samples() -> Any:
     yield sample(np.array([np.nan, 0.0], np.float32), note="nan is true")
 
 
-@array("aten::any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", type=_truth_type, samples=_truth_samples, grad=BOOLEAN)
+@array(
+    "aten::any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    type=_truth_type,
+    samples=_truth_samples,
+    grad=BOOLEAN,
+)
 def any(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     return m.any(self, axis=dims_of(self, dim), keepdims=keepdim).astype(truth_dtype(dtype_of(self)).numpy)
 
 
-@array("aten::all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", type=_truth_type, samples=_truth_samples, grad=BOOLEAN)
+@array(
+    "aten::all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    type=_truth_type,
+    samples=_truth_samples,
+    grad=BOOLEAN,
+)
 def all(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     return m.all(self, axis=dims_of(self, dim), keepdims=keepdim).astype(truth_dtype(dtype_of(self)).numpy)
 
@@ -880,7 +904,7 @@ def _running_samples() -> Any:
 @cumsum.samples
 def _() -> Any:
     yield from _running_samples()
-    yield sample(make(5, low=-9, high=9, dtype="int32"), 0, note="integer", grad=False)
+    yield sample(whole(5, dtype="int32"), 0, note="integer", grad=False)
     yield sample(make(5, dtype="bool"), 0, note="bool", grad=False)
     yield sample(make(5), 0, dtype=dtypes.float64, note="another dtype")
 
