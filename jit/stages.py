@@ -82,6 +82,8 @@ class Recording:
     """Which stage-0 returns (outputs, then updates) carry gradients."""
     targets: list[Any] = field(default_factory=list)
     """Per update: the index of the input that it is written to."""
+    examples: list[Any] = field(default_factory=list)
+    """The arrays that it was recorded with, where somebody asked to keep them."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property

@@ -53,6 +53,13 @@ class Surroundings:
         """The user's name for a tensor: a state-dict path, a variable, an item of a list."""
         return self._names.get(id(owner))
 
+    def modules(self) -> list[Any]:
+        """The network modules in reach: what `eval()` would have to switch."""
+        self._fingerprint = None
+        self.fingerprint()
+        found = (value for _, value in self._slots if hasattr(value, "_modules") and hasattr(value, "training"))
+        return list({id(module): module for module in found}.values())
+
     def _unchanged(self) -> bool:
         return all(fetch() is value for fetch, value in self._slots) and all(
             a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in self._arrays

@@ -79,6 +79,8 @@ class TracedFunction:
         self._explanation = "it has not been called yet"
         self._methods: weakref.WeakKeyDictionary[Any, TracedFunction] = weakref.WeakKeyDictionary()
         self._warned = False
+        self.keep_examples = False
+        """Whether recordings keep copies of the arrays that they were made with."""
         self.enabled = True
         """False makes the function transparent: calls run eagerly."""
         self.hits = 0
@@ -162,6 +164,7 @@ class TracedFunction:
             if trace.binding(inner) is None:
                 trace.add_argument(inner, tensor.name or name)
         values = _unflatten_arguments(structures, inners)
+        examples = [t._array.copy() for t in _distinct(leaves)] if self.keep_examples else []
         token = context.TRACE.set(trace)
         try:
             result = self._call_with(names, values)
@@ -171,6 +174,7 @@ class TracedFunction:
         if self._strict and trace.guards:
             guard = trace.guards[0]
             raise TraceError(f"at {guard.source}: Python decides on a traced value here, and strict=True forbids that")
+        recording.examples = examples
         entry.recordings.append(recording)
         self._last = recording
         return _finish_call(recording, live, leaves)

@@ -1,0 +1,77 @@
+"""What `jit doctor` looks at: versions, and one small run of every engine."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    works: bool
+    detail: str
+    optional: bool = False
+
+
+def diagnose() -> list[Finding]:
+    """Everything that matters for this package on this machine."""
+    findings = [Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.platform()}")]
+    for library in ("numpy", "scipy", "llvmlite", "onnx", "onnx_ir", "onnxruntime", "networkx"):
+        findings.append(_library(library, optional=False))
+    for library in ("pygraphviz", "cuda.core"):
+        findings.append(_library(library, optional=True))
+    findings += [_engine("eager", _run_eager), _engine("interpreter", _run_interpreter), _engine("kernels", _run_kernel)]
+    findings.append(_engine("export", _run_export))
+    return findings
+
+
+def _library(name: str, optional: bool) -> Finding:
+    try:
+        importlib.import_module(name)
+        version = importlib.metadata.version(name.replace("_", "-").replace(".", "-"))
+    except Exception as error:
+        return Finding(name, False, f"{type(error).__name__}: {error}", optional)
+    return Finding(name, True, version, optional)
+
+
+def _engine(name: str, run: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, True, run())
+    except Exception as error:
+        return Finding(name, False, f"{type(error).__name__}: {error}")
+
+
+def _run_eager() -> str:
+    import jit
+
+    total = jit.tanh(jit.ones(4)).sum().item()  # type: ignore[attr-defined]
+    return f"sum(tanh(1)) = {total:.6f}"
+
+
+def _run_interpreter() -> str:
+    import jit
+
+    traced = jit.trace(lambda x: jit.tanh(x) * 2, optimize=False)  # type: ignore[attr-defined]
+    x = jit.ones(4)  # type: ignore[attr-defined]
+    if not (traced(x) == traced(x)).all():
+        raise jit.Error("a traced function does not give what it gave untraced")
+    return f"{traced.hits} of {traced.hits + traced.misses} calls ran the recording"
+
+
+def _run_kernel() -> str:
+    from jit.runtime.target import host_target
+
+    return str(host_target())
+
+
+def _run_export() -> str:
+    import jit
+
+    report = jit.export_onnx(lambda x: jit.tanh(x) * 2, jit.ones(2, 3))  # type: ignore[attr-defined]
+    return str(report.verified)

@@ -1,0 +1,198 @@
+"""What the command line is asked to work on: `path/to/file.py:name`, `package.module:name`, and inputs for it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.errors import Error, UsageError
+
+from .creation import from_numpy
+from .tensors import Tensor
+
+
+class UserCodeError(Error):
+    """The user's own module or factory raised."""
+
+
+@dataclass
+class Target:
+    """A function or module of the user's, and the module that it was found in."""
+
+    function: Any
+    module: ModuleType
+    name: str
+
+
+def load_target(text: str) -> Target:
+    """The function, traced function or Module that `text` names; factories are called.
+
+    Raises:
+        UsageError: The text, file, module or name does not exist.
+        UserCodeError: The user's code raised; the message has the user's line.
+    """
+    place, colon, name = text.rpartition(":")
+    if not colon or not place or not name:
+        raise UsageError(f"a target is path/to/file.py:name or package.module:name, and {text!r} is neither")
+    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+    value: Any = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            offered = ", ".join(n for n, v in vars(module).items() if callable(v) and not n.startswith("_")) or "nothing callable"
+            raise UsageError(f"{place} has no {name!r}; it offers {offered}")
+        value = getattr(value, part)
+    return Target(_made(value, name), module, name)
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"there is no file {str(path)!r}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be imported as a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    sys.path.insert(0, str(path.resolve().parent))
+    return _guarded(lambda: (spec.loader.exec_module(module), module)[1], f"importing {path}")  # type: ignore[union-attr, no-any-return]
+
+
+def _load_module(name: str) -> ModuleType:
+    sys.path.insert(0, "")
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise UsageError(f"there is no module {name!r}")
+    return _guarded(lambda: importlib.import_module(name), f"importing {name}")  # type: ignore[no-any-return]
+
+
+def _guarded(action: Any, what: str) -> Any:
+    """Run code of the user's; what it raises becomes one sentence with the user's line."""
+    try:
+        return action()
+    except Error:
+        raise
+    except SystemExit as error:
+        raise UserCodeError(f"{what} ended the program with exit code {error.code}") from error
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        line = error.lineno if isinstance(error, SyntaxError) else frame.lineno
+        file = error.filename if isinstance(error, SyntaxError) else frame.filename
+        raise UserCodeError(f"{what} raised {type(error).__name__}: {error} ({file}, line {line})") from error
+
+
+def _made(value: Any, name: str) -> Any:
+    """`value`, or what it makes if it is a factory: a Module class, or a function of no arguments."""
+    from .nn import Module
+    from .tracing import TracedFunction
+
+    if isinstance(value, (Module, TracedFunction)):
+        return value
+    if not callable(value):
+        raise UsageError(f"{name} is of type {type(value).__name__}, not a function, Module or factory of one")
+    try:
+        required = [p for p in inspect.signature(value).parameters.values() if p.default is p.empty and p.kind not in (p.VAR_KEYWORD,)]
+    except (TypeError, ValueError):
+        required = []
+    if required:
+        return value
+    made = _guarded(value, f"calling {name}()")
+    if not isinstance(made, (Module, TracedFunction)) and not callable(made):
+        raise UsageError(f"{name}() takes no arguments, so it is taken for a factory, but it returned {type(made).__name__}")
+    return made
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------
+
+_SPEC = re.compile(r"(?:(?P<name>[A-Za-z_][\w.]*)=)?(?P<dtype>[a-z]+\d*)\[(?P<sizes>[\d,\s]*)\]")
+
+
+def load_inputs(target: Target, specs: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments from SPECs, or from `example_inputs` of the target or its module."""
+    if not specs:
+        return _examples(target), {}
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for spec in specs:
+        for name, array in _parse_spec(spec):
+            if name is None:
+                args.append(from_numpy(array))
+            else:
+                kwargs[name] = from_numpy(array)
+    return tuple(args), kwargs
+
+
+def _examples(target: Target) -> tuple[Any, ...]:
+    for holder in (target.function, target.module):
+        found = getattr(holder, "example_inputs", None)
+        if found is None:
+            continue
+        made = _guarded(found, "calling example_inputs()") if callable(found) else found
+        many = made if isinstance(made, (tuple, list)) else (made,)
+        return tuple(from_numpy(v) if isinstance(v, np.ndarray) else v for v in many)
+    raise UsageError(
+        f'{target.name} needs inputs: give --input "x=float32[1,3]" for each, or define example_inputs in {target.module.__name__}'
+    )
+
+
+def _parse_spec(spec: str) -> list[tuple[str | None, Any]]:
+    match = _SPEC.fullmatch(spec.strip())
+    if match is not None:
+        sizes = tuple(int(s) for s in match["sizes"].split(",") if s.strip())
+        return [(match["name"], _random_array(dtypes.by_name(match["dtype"]), sizes))]
+    name, equals, file = spec.rpartition("=")
+    if file.endswith((".npy", ".npz")):
+        return _from_file(name if equals else None, Path(file))
+    raise UsageError(f'an input is "x=float32[1,3,224,224]", a .npy or a .npz file, and {spec!r} is none of these')
+
+
+def _random_array(dtype: dtypes.DType, sizes: tuple[int, ...]) -> Any:
+    rng = np.random.default_rng(0)
+    if dtype.category >= dtypes.FLOATING:
+        return rng.standard_normal(sizes).astype(dtype.numpy)
+    return rng.integers(0, 2, sizes).astype(dtype.numpy)
+
+
+def _from_file(name: str | None, path: Path) -> list[tuple[str | None, Any]]:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {str(path)!r}") from None
+    except (ValueError, OSError, EOFError) as error:
+        raise UsageError(f"{path} is no array file that can be read safely: {error}") from error
+    if isinstance(loaded, np.ndarray):
+        return [(name, loaded)]
+    return [(key, loaded[key]) for key in loaded.files]
+
+
+def parse_dynamic(texts: Sequence[str]) -> dict[str, dict[int, str]]:
+    """`x:0=batch,2=height` as {"x": {0: "batch", 2: "height"}}."""
+    axes: dict[str, dict[int, str]] = {}
+    for text in texts:
+        name, _, rest = text.partition(":")
+        for item in rest.split(","):
+            match = re.fullmatch(r"\s*(-?\d+)\s*=\s*([A-Za-z_]\w*)\s*", item)
+            if not name or match is None:
+                raise UsageError(f"a dynamic axis is x:0=batch or x:0=batch,2=height, and {text!r} is not")
+            axes.setdefault(name, {})[int(match[1])] = match[2]
+    return axes
+
+
+def tensors_of(args: Any) -> list[Tensor]:
+    """The tensors among arguments."""
+    from .pytree import flatten
+
+    return [t for t in flatten(args)[0] if isinstance(t, Tensor)]
