@@ -436,11 +436,6 @@ def _without_repeats(F: Any, labels: str, tensor: Any) -> tuple[str, Any]:
     return labels, tensor
 
 
-@einsum.onnx
-def _(g: Any, equation: str, tensors: Any, path: Any) -> Any:
-    return g.op("Einsum", *tensors, equation=equation)
-
-
 @einsum.samples
 def _() -> Any:
     yield sample("ij,jk->ik", [make(2, 3), make(3, 4, seed=1)])
@@ -485,9 +480,23 @@ def _(equation: str, tensors: Any) -> TensorType:
     return _typed(tensors[0], *(sizes[label] for label in output))
 
 
+def _is_one(size: Any) -> bool:
+    """False for the size of a dynamic axis, which is not known."""
+    return isinstance(size, int) and size == 1
+
+
 @sum_of_products.onnx
 def _(g: Any, equation: str, tensors: Any) -> Any:
-    return g.op("Einsum", *tensors, equation=equation)
+    """A label has one size in ONNX: an operand that is broadcast along a label loses it."""
+    left, _, output = equation.partition("->")
+    operands = list(zip(left.split(","), tensors))
+    long = {label for labels, x in operands for label, size in zip(labels, x.shape) if not _is_one(size)}
+    terms, kept = [], []
+    for labels, x in operands:
+        ones = [dim for dim, size in enumerate(x.shape) if _is_one(size) and labels[dim] in long]
+        terms.append("".join(label for dim, label in enumerate(labels) if dim not in ones))
+        kept.append(g.op("Squeeze", x, g.ints(ones)) if ones else x)
+    return g.op("Einsum", *kept, equation=f"{','.join(terms)}->{output}")
 
 
 @sum_of_products.samples
