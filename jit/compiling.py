@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.ir import Graph
+from jit.ir import Graph, Node, Op
+from jit.passes import OPTIMIZE, Result, run
 
 
 def unoptimised(graph: Graph) -> Graph:
@@ -14,9 +15,28 @@ def unoptimised(graph: Graph) -> Graph:
 
 def optimise(graph: Graph) -> Graph:
     """A copy of the graph, improved by the passes."""
-    return graph
+    improved = graph.clone()
+    run(improved, OPTIMIZE, options=_options())
+    return improved
 
 
-def titled_graphs(graph: Graph) -> list[Any]:
-    """One titled graph per pass."""
-    return [("recorded", graph)]
+def titled_graphs(graph: Graph) -> list[Result]:
+    """One titled graph per pass of the pipeline, applied to a copy of `graph`."""
+    return run(graph.clone(), OPTIMIZE, options=_options())
+
+
+def _options() -> dict[str, dict[str, Any]]:
+    """What the passes need of the runtime, which they may not import themselves."""
+    return {"constant_fold": {"evaluate": _evaluate}, "fuse": {"supported": _supported}}
+
+
+def _evaluate(op: Op, values: Any) -> Any:
+    from jit.runtime.kernels import execute
+
+    return execute(op, values)
+
+
+def _supported(node: Node) -> bool:
+    from jit.runtime.fusion import supports
+
+    return supports(node)

@@ -12,6 +12,7 @@ import numpy as np
 from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.ir import Graph, Value
 from jit.ir.errors import ExportError, UsageError
+from jit.passes import EXPORT, run
 
 from jit.runtime.interpreter import Interpreter
 

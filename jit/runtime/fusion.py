@@ -37,6 +37,8 @@ class FusedGroup:
 
     def __call__(self, inputs: Arrays) -> list[Any]:
         """Run the group."""
+        if self._types[0].numel == 0:
+            return self._empty()
         key = tuple((a.shape, a.strides) for a in inputs)
         if key not in self._kernels:
             with self._lock:
@@ -44,9 +46,12 @@ class FusedGroup:
         kernel = self._kernels[key]
         if kernel is None:
             return self._interpret(inputs)
-        outputs = [np.empty(t.sizes, t.dtype.numpy) for t in self._types]
+        outputs = self._empty()
         kernel(inputs, outputs)
         return outputs
+
+    def _empty(self) -> list[Any]:
+        return [np.empty(t.sizes, t.dtype.numpy) for t in self._types]
 
     @property
     def kernels(self) -> list[Kernel]:

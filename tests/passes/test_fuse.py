@@ -1,0 +1,158 @@
+"""What joins a FusionGroup, and what the group computes."""
+
+import numpy as np
+import pytest
+from expecttest import TestCase
+
+import jit
+from jit.ir import Graph, parse
+from jit.passes.fuse import fuse
+from jit.runtime.fusion import supports
+from jit.runtime.interpreter import Interpreter
+
+
+def cell(gates, c):
+    i, f, g, o = gates.chunk(4, 1)
+    c2 = jit.sigmoid(f) * c + jit.sigmoid(i) * jit.tanh(g)
+    return jit.sigmoid(o) * jit.tanh(c2), c2
+
+
+def recorded(function, *args):
+    traced = jit.trace(function, optimize=False)
+    traced(*args)
+    return traced.graph.clone()
+
+
+def kinds(graph: Graph) -> list[str]:
+    return [node.kind for node in graph.nodes]
+
+
+def run(graph, *arrays):
+    return Interpreter(graph).run(0, arrays)[0]
+
+
+class Expected(TestCase):
+    def test_a_chain_becomes_one_group(self):
+        graph = parse(
+            """graph(%x : Float(4), %y : Float(4)) {
+  %0 : Float(4) = aten::mul(%x, %y)
+  %1 : Float(4) = aten::tanh(%0)
+  return (%1)
+}"""
+        )
+        assert fuse(graph)
+        self.assertExpectedInline(
+            str(graph),
+            """\
+graph(%x : Float(4), %y : Float(4)) {
+  %2 : Float(4) = prim::FusionGroup[body=@0](%x, %y)
+  return (%2)
+}
+where @0 = graph(%0 : Float(4), %1 : Float(4)) {
+  %2 : Float(4) = aten::mul(%0, %1)
+  %3 : Float(4) = aten::tanh(%2)
+  return (%3)
+}""",
+        )
+
+    def test_a_value_that_is_used_outside_becomes_an_output(self):
+        graph = parse(
+            """graph(%x : Float(4)) {
+  %0 : Float(4) = aten::tanh(%x)
+  %1 : Float(4) = aten::neg(%0)
+  return (%0, %1)
+}"""
+        )
+        assert fuse(graph)
+        assert kinds(graph) == ["prim::FusionGroup"]
+        assert len(next(graph.nodes).outputs) == 2
+
+    def test_a_use_in_between_keeps_a_producer_out(self):
+        graph = parse(
+            """graph(%x : Float(2, 2), %y : Float(2, 2)) {
+  %0 : Float(2, 2) = aten::tanh(%x)
+  %1 : Float(2, 2) = aten::mm(%0, %y)
+  %2 : Float(2, 2) = aten::add(%0, %1)
+  %3 : Float(2, 2) = aten::neg(%2)
+  return (%3)
+}"""
+        )
+        assert fuse(graph)
+        assert kinds(graph) == ["aten::tanh", "aten::mm", "prim::FusionGroup"]
+
+    def test_stages_are_not_mixed(self):
+        graph = parse(
+            """graph(%x : Float(4)) {
+  %0 : Float(4) = aten::tanh(%x)
+  return (%0)
+---- stage 1 (%g : Float(4)) ----
+  %1 : Float(4) = aten::mul(%0, %0)
+  %2 : Float(4) = aten::rsub(%1, 1)
+  %3 : Float(4) = aten::mul(%g, %2)
+  return (%3)
+}"""
+        )
+        assert fuse(graph)
+        assert kinds(graph) == ["aten::tanh", "prim::FusionGroup"]
+
+
+def test_an_lstm_cell_is_one_group_that_reads_the_chunks_in_place():
+    gates, c = jit.rand(3, 20), jit.rand(3, 5)
+    graph = recorded(cell, gates, c)
+    assert fuse(graph, supports)
+    group = next(node for node in graph.nodes if node.kind == "prim::FusionGroup")
+    assert group.inputs[0].name == "gates"
+    h, c2 = run(graph, gates._array, c._array)
+    expected = cell(gates, c)
+    np.testing.assert_allclose(h, expected[0]._array, rtol=1e-6)
+    np.testing.assert_allclose(c2, expected[1]._array, rtol=1e-6)
+
+
+ARITHMETIC = {
+    "broadcast": (lambda x, y: (x + y) * x - 1, [(4, 1, 3), (5, 1)]),
+    "scalar": (lambda x, y: (x * 2 + y) / 3, [(4, 5), ()]),
+    "compare": (lambda x, y: jit.where(x > y, x * y, y - x), [(7,), (7,)]),
+    "extrema": (lambda x, y: jit.maximum(x, y) - jit.minimum(x, -y), [(3, 3), (3, 3)]),
+    "empty": (lambda x, y: (x + y) * 2, [(0, 3), (1, 3)]),
+    "0-d": (lambda x, y: (x + y) * y, [(), ()]),
+}
+
+
+@pytest.mark.llvm
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_kernels_equal_the_interpreter_bit_for_bit_in_arithmetic(name, dtype):
+    function, shapes = ARITHMETIC[name]
+    rng = np.random.default_rng(0)
+    arrays = [np.asarray(rng.integers(-9, 9, s) + (rng.random(s) if dtype.startswith("f") else 0)).astype(dtype) for s in shapes]
+    graph = recorded(function, *map(jit.from_numpy, arrays))
+    (expected,) = run(graph.clone(), *arrays)
+    assert fuse(graph, supports)
+    for layout in (lambda a: a, lambda a: a.copy(order="F"), lambda a: np.repeat(a, 2, -1)[..., ::2] if a.ndim else a):
+        (found,) = run(graph, *map(layout, arrays))
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.llvm
+def test_half_precision_rounds_after_every_op():
+    x = jit.rand(64).half()
+    y = jit.rand(64).half()
+
+    def function(x, y):
+        return (x * y + x) * y
+
+    graph = recorded(function, x, y)
+    (expected,) = run(graph.clone(), x._array, y._array)
+    assert fuse(graph, supports)
+    np.testing.assert_array_equal(run(graph, x._array, y._array)[0], expected)
+
+
+def test_long_chains_fuse_in_linear_time():
+    graph = Graph()
+    value = graph.add_input(jit.ir.TensorType(jit.float32, (4,)), "x")
+    for _ in range(5000):
+        value = graph.add("aten::neg", (value,), types=[value.type]).output
+    graph.set_return([value])
+    assert fuse(graph)
+    assert kinds(graph) == ["prim::FusionGroup"]
