@@ -147,9 +147,11 @@ class Builder:
             return self._results(self._foreign(domain, bare, call))
         return legacy.write(self, call)
 
-    def constant(self, value: Any, like: Proxy | None = None, dtype: DType | None = None) -> Proxy:
+    def constant(self, value: Any, like: Proxy | None = None, dtype: DType | str | None = None) -> Proxy:
         """`value` (a number, list, array or traced number) in `dtype`, or in the element type of `like`."""
-        dtype = dtype or (like.dtype if like is not None else None)
+        if dtype is None:
+            dtype = like.dtype if like is not None else None
+        dtype = None if dtype is None else dtypes.as_dtype(dtype)
         if isinstance(value, Proxy):
             return value if dtype is None else self.cast(value, dtype)
         array = _as_array(value, dtype)
@@ -168,8 +170,9 @@ class Builder:
         pieces = [piece for traced, run in groupby(listed, _is_proxy) for piece in self._pieces(traced, list(run))]
         return pieces[0] if len(pieces) == 1 else self.op("Concat", *pieces, axis=0)
 
-    def cast(self, x: Proxy, dtype: DType | None) -> Proxy:
+    def cast(self, x: Proxy, dtype: DType | str | None) -> Proxy:
         """`x` in another element type; `x` itself if it is in that already, or if `dtype` is None."""
+        dtype = None if dtype is None else dtypes.as_dtype(dtype)
         if dtype is None or x.dtype is dtype:
             return x
         if x.constant is not None:
@@ -180,7 +183,7 @@ class Builder:
     def reduce(self, name: str, x: Proxy, dim: Any, keepdim: bool, **attributes: Any) -> Proxy:
         """`name`, one of the `Reduce...` operators, over `dim` (None or empty: all of them)."""
         dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list)) else dim, x.ndim)
-        axes = None if len(dims) == x.ndim else self.ints(sorted(dims))
+        axes = None if len(dims) >= x.ndim else self.ints(sorted(dims))  # a 0-d tensor has a dim 0 by courtesy
         return self.op(name, x, axes, keepdims=int(keepdim), **attributes)
 
     def unsupported(self, reason: str, since: int | None = None) -> Unsupported:

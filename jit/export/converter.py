@@ -16,6 +16,7 @@ import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.graph import Graph, Node, Value, map_template
+from jit.ir.inference import SIZES
 from jit.ir.op import Op, find
 from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, UndefinedType
 
@@ -24,7 +25,7 @@ from .naming import is_numbered, path, short
 from .opsets import OPSETS
 from .proxies import KINDS, Proxy, Scalar, Unsupported, kind_of
 from .registration import registered
-from .scalars import scalar_op, write_scalar
+from .scalars import SCALAR_OPS, write_scalar
 from .sizes import Sizes
 
 
@@ -114,8 +115,9 @@ class Converter:
             return self._call(custom, node, op)
         if node.kind in WRITERS:
             return WRITERS[node.kind](self, node)
-        if scalar_op(node.kind) is not None:
-            return write_scalar(self.g, node.kind.partition("::")[2], self._resolved(node, node.args))
+        namespace, _, name = node.kind.partition("::")
+        if namespace == "prim" and name in SCALAR_OPS:
+            return write_scalar(self.g, name, self._resolved(node, node.args))
         if op is not None:
             return self._write_op(node, op)
         return self._write_unknown(node)
@@ -189,6 +191,8 @@ class Converter:
                 arguments[index] = map_template(self._as_tensor, arguments[index])
             elif argument.type.base == "Generator":
                 arguments[index] = None
+            elif argument.type.is_list and isinstance(arguments[index], (int, float, Scalar)):
+                arguments[index] = (arguments[index],) * (argument.type.list_size or 1)
         return arguments
 
     def _as_tensor(self, item: Any, dtype: Any = None) -> Any:
@@ -317,7 +321,7 @@ def _write_item(converter: Converter, node: Node) -> Scalar:
 
 WRITERS: dict[str, Callable[[Converter, Node], Any]] = {
     "prim::Constant": _write_constant,
-    "prim::size": _write_size,
+    **dict.fromkeys(SIZES, _write_size),
     "prim::item": _write_item,
 }
 """How kinds that are in no registry are written."""

@@ -16,7 +16,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import ExportError, UsageError
 from jit.ir.graph import Graph, Value, leaves
-from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type
+from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type, UndefinedType
 
 from . import peephole, writer
 from .builder import Builder
@@ -221,11 +221,10 @@ class _Export:
 
     def _is_result(self, item: Any) -> bool:
         """Generators and Handles mean nothing outside; an undefined gradient is left out with a word."""
-        if isinstance(item, Value):
-            return not isinstance(item.type, (GeneratorType, HandleType))
-        if item is None:
+        if item is None or (isinstance(item, Value) and isinstance(item.type, UndefinedType)):
             self.warnings.append("one of the results is undefined, and left out of the model's outputs")
-        return item is not None
+            return False
+        return not (isinstance(item, Value) and isinstance(item.type, (GeneratorType, HandleType)))
 
     def _output_value(self, item: Any) -> onnx_ir.Value:
         found = self.values[item] if isinstance(item, Value) else item

@@ -1,12 +1,10 @@
-"""Arithmetic on traced Python numbers, `prim::add` and its like: what it gives, and the ONNX nodes that compute it.
+"""Arithmetic on traced Python numbers, `prim::add` and its like: the ONNX nodes that compute it.
 
 A traced `int` is an int64 tensor without dims, a `float` a float64, a `bool` a bool.
 """
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,18 +22,14 @@ _DTYPES = {"bool": dtypes.bool_, "int": dtypes.int64, "float": dtypes.float64}
 
 @dataclass(frozen=True)
 class ScalarOp:
-    """One operator on Python numbers."""
+    """How one operator on Python numbers is written; what it gives is in `jit.ir.scalars`."""
 
-    python: Callable[..., Any]
-    """What it gives on plain numbers."""
     write: Callable[..., Proxy]
     """`write(g, *operands)`: the nodes, for operands of one element type."""
     result: str | None = None
     """The kind of the result; None: that of the operands."""
     operands: str | None = None
     """The kind that operands are brought to; None: the widest of them, at least int."""
-    affine: bool = False
-    """Whether a result that two or three sizes of an axis agree on is the same for all of its sizes."""
 
 
 def _node(name: str) -> Callable[..., Proxy]:
@@ -76,45 +70,39 @@ def _rounded(name: str) -> Callable[..., Proxy]:
 
 
 SCALAR_OPS: dict[str, ScalarOp] = {
-    "add": ScalarOp(operator.add, _node("Add"), affine=True),
-    "sub": ScalarOp(operator.sub, _node("Sub"), affine=True),
-    "mul": ScalarOp(operator.mul, _node("Mul"), affine=True),
-    "neg": ScalarOp(operator.neg, _node("Neg"), affine=True),
-    "abs": ScalarOp(operator.abs, _node("Abs")),
-    "truediv": ScalarOp(operator.truediv, _node("Div"), operands="float"),
-    "floordiv": ScalarOp(operator.floordiv, _floordiv),
-    "mod": ScalarOp(operator.mod, _mod),
-    "pow": ScalarOp(operator.pow, _node("Pow")),
-    "min": ScalarOp(min, _node("Min")),
-    "max": ScalarOp(max, _node("Max")),
-    "lshift": ScalarOp(operator.lshift, _shift(_node("Mul"))),
-    "rshift": ScalarOp(operator.rshift, _shift(_floordiv)),
-    "and": ScalarOp(operator.and_, _bitwise("And")),
-    "or": ScalarOp(operator.or_, _bitwise("Or")),
-    "xor": ScalarOp(operator.xor, _bitwise("Xor")),
-    "eq": ScalarOp(operator.eq, _node("Equal"), result="bool"),
-    "ne": ScalarOp(operator.ne, lambda g, a, b: g.op("Not", g.op("Equal", a, b)), result="bool"),
-    "lt": ScalarOp(operator.lt, _node("Less"), result="bool"),
-    "le": ScalarOp(operator.le, _node("LessOrEqual"), result="bool"),
-    "gt": ScalarOp(operator.gt, _node("Greater"), result="bool"),
-    "ge": ScalarOp(operator.ge, _node("GreaterOrEqual"), result="bool"),
-    "not": ScalarOp(operator.not_, _node("Not"), operands="bool"),
-    "int": ScalarOp(int, lambda g, a: g.cast(a, dtypes.int64), result="int"),
-    "float": ScalarOp(float, lambda g, a: a, operands="float"),
-    "bool": ScalarOp(bool, lambda g, a: a, operands="bool"),
-    "floor": ScalarOp(math.floor, _rounded("Floor"), result="int", operands="float"),
-    "ceil": ScalarOp(math.ceil, _rounded("Ceil"), result="int", operands="float"),
-    "round": ScalarOp(round, _rounded("Round"), result="int", operands="float"),
-    "trunc": ScalarOp(math.trunc, lambda g, a: g.cast(a, dtypes.int64), result="int", operands="float"),
-    "sqrt": ScalarOp(math.sqrt, _node("Sqrt"), operands="float"),
+    "add": ScalarOp(_node("Add")),
+    "sub": ScalarOp(_node("Sub")),
+    "mul": ScalarOp(_node("Mul")),
+    "neg": ScalarOp(_node("Neg")),
+    "abs": ScalarOp(_node("Abs")),
+    "truediv": ScalarOp(_node("Div"), operands="float"),
+    "floordiv": ScalarOp(_floordiv),
+    "mod": ScalarOp(_mod),
+    "pow": ScalarOp(_node("Pow")),
+    "min": ScalarOp(_node("Min")),
+    "max": ScalarOp(_node("Max")),
+    "lshift": ScalarOp(_shift(_node("Mul"))),
+    "rshift": ScalarOp(_shift(_floordiv)),
+    "and": ScalarOp(_bitwise("And")),
+    "or": ScalarOp(_bitwise("Or")),
+    "xor": ScalarOp(_bitwise("Xor")),
+    "eq": ScalarOp(_node("Equal"), result="bool"),
+    "ne": ScalarOp(lambda g, a, b: g.op("Not", g.op("Equal", a, b)), result="bool"),
+    "lt": ScalarOp(_node("Less"), result="bool"),
+    "le": ScalarOp(_node("LessOrEqual"), result="bool"),
+    "gt": ScalarOp(_node("Greater"), result="bool"),
+    "ge": ScalarOp(_node("GreaterOrEqual"), result="bool"),
+    "not": ScalarOp(_node("Not"), operands="bool"),
+    "int": ScalarOp(lambda g, a: g.cast(a, dtypes.int64), result="int"),
+    "float": ScalarOp(lambda g, a: a, operands="float"),
+    "bool": ScalarOp(lambda g, a: a, operands="bool"),
+    "floor": ScalarOp(_rounded("Floor"), result="int", operands="float"),
+    "ceil": ScalarOp(_rounded("Ceil"), result="int", operands="float"),
+    "round": ScalarOp(_rounded("Round"), result="int", operands="float"),
+    "trunc": ScalarOp(lambda g, a: g.cast(a, dtypes.int64), result="int", operands="float"),
+    "sqrt": ScalarOp(_node("Sqrt"), operands="float"),
 }
 """By the name after `prim::`."""
-
-
-def scalar_op(kind: str) -> ScalarOp | None:
-    """The operator of a node kind such as `prim::add`."""
-    namespace, _, name = kind.partition("::")
-    return SCALAR_OPS.get(name) if namespace == "prim" else None
 
 
 def write_scalar(g: Builder, name: str, operands: Sequence[Any]) -> Scalar:

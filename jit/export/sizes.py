@@ -28,10 +28,10 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import Error, ExportError
 from jit.ir.graph import Graph, Node, Value, map_template
+from jit.ir.inference import SIZES
 from jit.ir.op import Op, find
-from jit.ir.types import Dim, ScalarType, TensorType, Type
-
-from .scalars import scalar_op
+from jit.ir.scalars import scalar_function
+from jit.ir.types import UNDEFINED, Dim, ScalarType, TensorType, Type
 
 
 class _Unknown:
@@ -41,6 +41,9 @@ class _Unknown:
 
 UNKNOWN = _Unknown()
 """A number that depends on data, or on a size that is not known."""
+
+AFFINE = ("prim::add", "prim::sub", "prim::mul", "prim::neg")
+"""Functions of sizes that, where a few sizes of an axis agree on the result, give it for all sizes."""
 
 
 @dataclass
@@ -268,8 +271,7 @@ class Sizes:
         found = [run.known.get(value, UNKNOWN) for run in self.runs]
         if any(isinstance(each, (_Unknown, Type)) for each in found) or any(each != found[0] for each in found):
             return True
-        op = scalar_op(node.kind)
-        if op is None or op.affine or not any(each in self._moving for each in node.inputs):
+        if node.kind in AFFINE or not any(each in self._moving for each in node.inputs):
             return False
         return not (node.kind in ("prim::eq", "prim::ne") and self._always_equal(node))
 
@@ -319,6 +321,8 @@ def _merged(value: Value, found: Any) -> Any:
 
 def _or_zero(value: Value, found: Any) -> Any:
     """An operand of which only Python's type is known stands as the 0 of that type: no type rule looks at its value."""
+    if value.type == UNDEFINED:
+        return None
     if isinstance(found, _Unknown) and isinstance(value.type, ScalarType):
         return {"bool": False, "int": 0, "float": 0.0}.get(value.type.name, found)
     return found
@@ -334,13 +338,13 @@ def _scalar(run: Run, node: Node) -> Any:
     if node.kind == "prim::Constant":
         return node.attribute("value", UNKNOWN)
     operands = node.resolve(node.args, lambda value: run.known[value])
-    if node.kind == "prim::size":
+    if node.kind in SIZES:
         return _size(operands[0], node.attribute("dim"))
-    op = scalar_op(node.kind)
-    if op is None or any(isinstance(item, (_Unknown, Type)) for item in operands):
+    function = scalar_function(node.kind)
+    if function is None or any(isinstance(item, (_Unknown, Type)) for item in operands):
         return UNKNOWN
     try:
-        return op.python(*operands)
+        return function.python(*operands)
     except (ArithmeticError, ValueError, TypeError):
         return UNKNOWN
 

@@ -86,11 +86,23 @@ def _onnx_pool(g: Any, name: str, self: Any, pool: Pool, **more: Any) -> Any:
     """The pooling operators of ONNX want a batch dim."""
     single = self.ndim == len(pool.kernel) + 1
     x = g.op("Unsqueeze", self, g.ints([0])) if single else self
-    geometry = {"kernel_shape": list(pool.kernel), "strides": list(pool.stride), "pads": list(pool.padding * 2)}
-    found = g.op(name, x, ceil_mode=int(pool.ceil), **geometry, **more)
+    pads, ceil = list(pool.padding * 2), pool.ceil
+    sizes = self.shape[self.ndim - len(pool.kernel) :]
+    if ceil and name == "MaxPool" and all(isinstance(size, int) for size in sizes):
+        pads, ceil = [*pool.padding, *_far_padding(pool, sizes)], False
+    geometry = {"kernel_shape": list(pool.kernel), "strides": list(pool.stride), "pads": pads}
+    found = g.op(name, x, ceil_mode=int(ceil), **geometry, **more)
     many = found if isinstance(found, tuple) else (found,)
     results = tuple(g.op("Squeeze", r, g.ints([0])) if single else r for r in many)
     return results if isinstance(found, tuple) else results[0]
+
+
+def _far_padding(pool: Pool, sizes: Any) -> list[int]:
+    """What to pad behind, so that the windows that fit are those of `ceil`: runtimes differ on the last of them."""
+    return [
+        max(p, (count - 1) * s + reach - n - p)
+        for n, p, s, reach, count in zip(sizes, pool.padding, pool.stride, pool.reach, pool.places(sizes))
+    ]
 
 
 # -- the maximum -------------------------------------------------------------------------------------------------
