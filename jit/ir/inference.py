@@ -6,18 +6,11 @@ from typing import Any
 
 from .graph import Node, Value
 from .op import Op, find
-from .types import BOOL, COMPLEX_SCALAR, FLOAT, GENERATOR, INT, UNDEFINED, ScalarType, TensorType, Type
+from .scalars import result_type, scalar_function, type_of_category, type_of_number
+from .types import GENERATOR, INT, UNDEFINED, ScalarType, TensorType, Type
 
-_RANK = (BOOL, INT, FLOAT, COMPLEX_SCALAR)
-_OF_PYTHON: dict[type, ScalarType] = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX_SCALAR}
-_WIDEST = {"add", "sub", "mul", "floordiv", "mod", "neg", "abs", "lshift", "rshift"}
-_BITS = {"and", "or", "xor"}
-_FIXED: dict[str, ScalarType] = {
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "not", "bool"), BOOL),
-    **dict.fromkeys(("int", "floor", "ceil", "round", "trunc"), INT),
-    **dict.fromkeys(("float", "sqrt"), FLOAT),
-}
-
+SIZES = ("prim::size", "aten::size")
+"""The kinds of nodes that read a size: `prim::size[dim=0](%x)`."""
 
 def inferred_types(node: Node) -> list[Type] | None:
     """The types that follow from the node's operands, one per output.
@@ -70,29 +63,19 @@ def _type_of(value: Value) -> Type | None:
 
 def _scalar_type(node: Node) -> ScalarType | None:
     """The type of `prim::size`, `prim::item` and of arithmetic on traced numbers, `prim::add` and its like."""
-    namespace, _, name = node.kind.partition("::")
-    if name == "size":
+    if node.kind in SIZES:
         return INT
-    if name == "item":
-        return _element_type(node.inputs[0].type) if node.inputs else None
-    if namespace != "prim" or name in _FIXED:
-        return _FIXED.get(name) if namespace == "prim" else None
-    kinds = [_number_type(item) for item in node.operands]
-    if not kinds or None in kinds:
-        return None
-    widest = max(_RANK.index(kind) for kind in kinds if kind)
-    if name == "truediv":
-        return _RANK[max(widest, _RANK.index(FLOAT))]
-    if name in _BITS:
-        return _RANK[widest]
-    return _RANK[max(widest, _RANK.index(INT))] if name in _WIDEST else None
+    if node.kind == "prim::item" and node.inputs:
+        return _element_type(node.inputs[0].type)
+    function = scalar_function(node.kind)
+    return None if function is None else result_type(function, [_number_type(item) for item in node.operands])
 
 
 def _element_type(type: Type) -> ScalarType | None:
-    return _RANK[type.dtype.category] if isinstance(type, TensorType) and type.dtype else None
+    return type_of_category(type.dtype.category) if isinstance(type, TensorType) and type.dtype else None
 
 
 def _number_type(item: Any) -> ScalarType | None:
     if isinstance(item, Value):
         return item.type if isinstance(item.type, ScalarType) else None
-    return _OF_PYTHON.get(type(item))
+    return type_of_number(item)

@@ -151,7 +151,7 @@ def _attributes_text(node: Node, numbers: _Numbers) -> str:
     parts = [
         f"{_word(key)}={_template(item, node, numbers)}"
         for key, item in node.attributes.items()
-        if all(_has_text(leaf) for leaf in leaves(item))
+        if all(has_text(leaf) for leaf in leaves(item))
     ]
     return f"[{', '.join(parts)}]" if parts else ""
 
@@ -227,7 +227,8 @@ def _leaf(value: Any) -> str:
 _WITH_TEXT = (bool, int, float, complex, str, bytes, type(None), DType, Type, slice, RandomState, type(...), Ref, Graph)
 
 
-def _has_text(value: Any) -> bool:
+def has_text(value: Any) -> bool:
+    """True if the leaf of a template can be printed and read back."""
     if isinstance(value, (np.ndarray, np.generic)):
         return _dtype_of(value) is not None
     return isinstance(value, _WITH_TEXT)

@@ -1,0 +1,40 @@
+"""Writes files so that a reader, or a crash, never meets half of one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from .errors import Error
+
+
+def write_atomically(path: str | os.PathLike[str], data: str | bytes) -> None:
+    """Write `data` beside `path` and rename it into place; folders on the way are made.
+
+    Raises:
+        Error: The file cannot be written; the message names it and the reason. What was there before is still there.
+    """
+    target = Path(path)
+    content = data.encode() if isinstance(data, str) else data
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Error(f"cannot write {target}: {reason}; choose a folder that you may write to") from error
+
+
+def _umask() -> int:
+    """The permissions that new files do not get; temporary files come with fewer."""
+    current = os.umask(0)
+    os.umask(current)
+    return current

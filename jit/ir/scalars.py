@@ -1,0 +1,99 @@
+"""Arithmetic on the Python numbers that a trace keeps an eye on: what `prim::add` and its like give, of which type."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .types import BOOL, COMPLEX_SCALAR, FLOAT, INT, ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFunction:
+    """One function of Python numbers."""
+
+    python: Callable[..., Any]
+    """What it gives on plain numbers."""
+    lowest: ScalarType | None
+    """The result has this type, or the widest type among the operands if that is wider; None: not known."""
+    widens: bool = True
+    """False where the result always has the type `lowest`."""
+
+
+def _same(function: Callable[..., Any], lowest: ScalarType | None) -> ScalarFunction:
+    return ScalarFunction(function, lowest)
+
+
+def _fixed(function: Callable[..., Any], result: ScalarType) -> ScalarFunction:
+    return ScalarFunction(function, result, widens=False)
+
+
+SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
+    "add": _same(operator.add, INT),
+    "sub": _same(operator.sub, INT),
+    "mul": _same(operator.mul, INT),
+    "floordiv": _same(operator.floordiv, INT),
+    "mod": _same(operator.mod, INT),
+    "truediv": _same(operator.truediv, FLOAT),
+    "pow": _same(operator.pow, None),
+    "neg": _same(operator.neg, INT),
+    "abs": _same(abs, None),
+    "min": _same(min, None),
+    "max": _same(max, None),
+    "lshift": _same(operator.lshift, INT),
+    "rshift": _same(operator.rshift, INT),
+    "and": _same(operator.and_, BOOL),
+    "or": _same(operator.or_, BOOL),
+    "xor": _same(operator.xor, BOOL),
+    "eq": _fixed(operator.eq, BOOL),
+    "ne": _fixed(operator.ne, BOOL),
+    "lt": _fixed(operator.lt, BOOL),
+    "le": _fixed(operator.le, BOOL),
+    "gt": _fixed(operator.gt, BOOL),
+    "ge": _fixed(operator.ge, BOOL),
+    "not": _fixed(operator.not_, BOOL),
+    "bool": _fixed(bool, BOOL),
+    "int": _fixed(int, INT),
+    "floor": _fixed(math.floor, INT),
+    "ceil": _fixed(math.ceil, INT),
+    "round": _fixed(round, INT),
+    "trunc": _fixed(math.trunc, INT),
+    "float": _fixed(float, FLOAT),
+    "sqrt": _fixed(math.sqrt, FLOAT),
+}
+"""By the name after `prim::`."""
+
+_RANK = (BOOL, INT, FLOAT, COMPLEX_SCALAR)
+_OF_PYTHON: dict[type, ScalarType] = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX_SCALAR}
+
+
+def scalar_function(kind: str) -> ScalarFunction | None:
+    """The function of a node kind such as "prim::add", or None."""
+    namespace, _, name = kind.partition("::")
+    return SCALAR_FUNCTIONS.get(name) if namespace == "prim" else None
+
+
+def type_of_number(number: Any) -> ScalarType | None:
+    """`int`, `float`, `bool` or `complex` as an IR type; None for anything else."""
+    return _OF_PYTHON.get(type(number))
+
+
+def type_of_category(category: int) -> ScalarType:
+    """The type of a number read from a tensor whose dtype has this category."""
+    return _RANK[category]
+
+
+def result_type(function: ScalarFunction, operands: Sequence[ScalarType | None]) -> ScalarType | None:
+    """The type of the result for operands of these types; None where it depends on the numbers.
+
+    >>> str(result_type(SCALAR_FUNCTIONS["truediv"], [INT, INT]))
+    'float'
+    """
+    if function.lowest is None or not function.widens:
+        return function.lowest
+    if not operands or None in operands:
+        return None
+    return max((function.lowest, *(kind for kind in operands if kind)), key=_RANK.index)

@@ -1,0 +1,102 @@
+"""What a pass asks of a graph before it changes anything: its sub-graphs, effects, and which memory leaves it."""
+
+from __future__ import annotations
+
+from jit.ir import Error, Graph, Node, Ref, TensorType, Type, Value, find
+from jit.ir.inference import inferred_types
+from jit.ir.verifier import mutates
+
+_FRESH = ("pointwise", "array", "random")
+"""Kinds of operators whose results are always new memory."""
+
+
+def with_subgraphs(graph: Graph) -> list[Graph]:
+    """`graph` and all graphs inside it, outer ones first."""
+    graphs = [graph]
+    for current in graphs:
+        for node in current.nodes:
+            graphs += node.subgraphs
+    return graphs
+
+
+def has_subgraphs(node: Node) -> bool:
+    """True for composites with a body, fusion groups and their like (a graph without nodes is falsy, so no `any`)."""
+    return next(node.subgraphs, None) is not None
+
+
+def calls_out(node: Node) -> bool:
+    """True if the node runs code that is not ours: a PythonOp, a CppOp, or the backward of one."""
+    return node.kind.startswith(("^", "cpp::")) or node.kind == "prim::Eval"
+
+
+def has_effects(node: Node) -> bool:
+    """True if the node must run even if nobody uses its outputs (sub-graphs aside).
+
+    These are guards and prints and whatever else has no outputs, nodes that change an argument, and calls of foreign
+    code unless they are marked `pure=True`.
+    """
+    if not node.outputs or mutates(node) or node.kind in ("prim::Guard", "prim::Print"):
+        return True
+    return calls_out(node) and node.attributes.get("pure") is not True
+
+
+def escaping(graph: Graph) -> set[Value]:
+    """The values whose memory may outlive its stage: what is returned, written back or used later, and its bases.
+
+    Note [Escaping values]
+        In eager mode `return x * 1` hands out new memory, so the caller may change the result and keep x. To replace
+        such a value by another one would let the two share memory:
+
+            %y = aten::mul(%x, 1)           return (%x)        # must not happen
+            return (%y)
+
+        The same holds for a value that a later stage reads, because its base may change in between, and for the base
+        of a view that escapes. Everything else is seen by nobody but pure operators, and may be shared freely.
+    """
+    found = {value for stage in graph.stages for value in stage.result.inputs}
+    for node in graph.reversed_nodes:
+        found.update(value for value in node.inputs if value.stage < node.stage)
+        if not found.isdisjoint(node.outputs) and not _makes_new_memory(node):
+            found.update(node.inputs)
+    return found
+
+
+def _makes_new_memory(node: Node) -> bool:
+    op = find(node.kind)
+    return op is not None and op.kind in _FRESH
+
+
+def is_constant(template: object) -> bool:
+    """True if no value stands in the template."""
+    if isinstance(template, tuple):
+        return all(is_constant(item) for item in template)
+    return not isinstance(template, Ref)
+
+
+def fixed_shapes(graph: Graph) -> set[Value]:
+    """The values whose declared sizes hold in every run, not just in the one that was recorded.
+
+    A call is matched to its graph by the types of the inputs of stage 0, so theirs are sure, and so is what type rules
+    derive from sure sizes. What depends on data (nonzero), on foreign code or on a named dim is not.
+    """
+    sure = {value for value in graph.inputs if _sizes(value.type) is not None}
+    for node in graph.nodes:
+        if node.kind == "prim::Constant":
+            sure.update(node.outputs)
+        elif all(value in sure or not isinstance(value.type, TensorType) for value in node.inputs):
+            sure.update(_derived(node))
+    return sure
+
+
+def _sizes(type: Type) -> tuple[int, ...] | None:
+    return type.sizes if isinstance(type, TensorType) else None
+
+
+def _derived(node: Node) -> list[Value]:
+    """The outputs whose declared sizes the type rule confirms."""
+    try:
+        types = inferred_types(node) or []
+    except Error:
+        return []
+    pairs = zip(node.outputs, types)
+    return [value for value, type in pairs if _sizes(type) is not None and _sizes(value.type) == _sizes(type)]

@@ -1,0 +1,248 @@
+"""Replaces small patterns of nodes by smaller ones that give the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jit.ir import TENSOR, Graph, Node, TensorType, Value, dtypes
+from jit.ir.dtypes import DType
+
+from .analysis import escaping, fixed_shapes, has_subgraphs, with_subgraphs
+
+
+def peephole(graph: Graph) -> bool:
+    """Simplify every node that matches one of these cases, x standing for any tensor.
+
+    1.  `t(t(x))` is x.
+    2.  `transpose` of the same two dims twice is x.
+    3.  `permute(permute(x, p), q)` is `permute(x, p[q])`; a permutation that moves nothing is x.
+    4.  `expand`, `view`, `reshape` and `broadcast_to` to the sizes that x has are x.
+    5.  `x * 1`, `1 * x`, `x / 1`, `x - 0`, and `x + 0`, `0 + x` for integers are x.
+    6.  `to(to(x, a), b)` is `to(x, b)` if the type a holds every number of x's type.
+    7.  `contiguous(x)` is x if x is contiguous.
+    8.  `view(view(x, a), b)` is `view(x, b)` if x is contiguous; so for `reshape`.
+    9.  `neg(neg(x))` is x.
+
+    In every case the result has x's type. Cases 5, 6 and 9 leave values alone that escape (Note [Escaping values]), for
+    in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply where
+    the sizes hold in every run. What replaced nodes leave unused goes in dce.
+
+    Note [Not simplified]
+        `x + 0` for floats    -0.0 + 0 is 0.0; neither is `x + -0.0`, which a reader would take for a slip
+        `x * 0`               NaN * 0 is NaN, inf * 0 is NaN, and -1.0 * 0 is -0.0
+        `x - x`, `x / x`      the same with NaN and inf
+        `0 - x` as `neg(x)`   0 - 0.0 is 0.0, but neg(0.0) is -0.0
+        `x * 2` as `x + x`    the same bits, but no smaller
+        `exp(log(x))`         rounds
+        `int64 * 1.0`         changes the type, as does `int64 / 1`
+        `to(to(x, int8), int64)`  wraps what does not fit
+    """
+    changes = [_Simplifier(inner, inner is graph).run() for inner in with_subgraphs(graph)]
+    return any(changes)
+
+
+class _Simplifier:
+    """One walk over one graph."""
+
+    def __init__(self, graph: Graph, outermost: bool) -> None:
+        self.graph = graph
+        self.lasting = escaping(graph)
+        self.fixed = fixed_shapes(graph) if outermost else set()
+
+    def run(self) -> bool:
+        changed = False
+        for node in self.graph.nodes:
+            rule = _RULES.get(node.kind)
+            if rule is not None and node.inputs and len(node.outputs) == 1 and node.output.uses:
+                found = rule(node, self)
+                changed |= found is True or (isinstance(found, Value) and self.replace(node.output, found))
+        return changed
+
+    def replace(self, old: Value, new: Value) -> bool:
+        """Let `new` stand for `old` if it has the same type."""
+        if old.type not in (new.type, TENSOR):
+            return False
+        if old in self.lasting:
+            self.lasting.add(new)
+        old.replace_all_uses_with(new)
+        return True
+
+    def is_temporary(self, node: Node) -> bool:
+        """True if nobody would notice that the node's result is not new memory."""
+        return node.output not in self.lasting
+
+    def has_fixed_sizes(self, *values: Value) -> bool:
+        """True if the declared sizes of `values` hold in every run."""
+        return all(value in self.fixed for value in values)
+
+
+Outcome = Value | bool | None
+"""What stands for the node's result; or True if the node got simpler in its place; or None or False."""
+
+
+def _inner(node: Node, *kinds: str) -> Node | None:
+    """The node that made the first operand, if it is of one of these kinds and of the same stage."""
+    first = node.inputs[0].node
+    return first if first.kind in kinds and first.stage == node.stage and first.inputs else None
+
+
+def _integers(template: Any) -> tuple[int, ...] | None:
+    """The dims of an attribute, if they are known numbers."""
+    return template if isinstance(template, tuple) and all(type(item) is int for item in template) else None
+
+
+# Case 1
+def _t(node: Node, graph: _Simplifier) -> Outcome:
+    inner = _inner(node, "aten::t")
+    return inner.inputs[0] if inner else None
+
+
+# Case 2
+def _transpose(node: Node, graph: _Simplifier) -> Outcome:
+    inner = _inner(node, "aten::transpose.int")
+    if inner is None:
+        return None
+    ndim = node.inputs[0].type.ndim if isinstance(node.inputs[0].type, TensorType) else None
+    dims = [_swapped_dims(n, ndim) for n in (node, inner)]
+    return inner.inputs[0] if dims[0] is not None and dims[0] == dims[1] else None
+
+
+def _swapped_dims(node: Node, ndim: int | None) -> set[int] | None:
+    dims = _integers((node.attribute("dim0"), node.attribute("dim1")))
+    return None if dims is None or ndim is None else {dim % max(ndim, 1) for dim in dims}
+
+
+# Case 3
+def _permute(node: Node, graph: _Simplifier) -> Outcome:
+    dims = _permutation(node)
+    inner = _inner(node, "aten::permute")
+    before = _permutation(inner) if inner else None
+    if dims is None:
+        return None
+    composed = inner is not None and before is not None and len(before) == len(dims)
+    if inner is not None and before is not None and composed:
+        dims = tuple(before[dim] for dim in dims)
+        node.rewrite((inner.inputs[0],), {"dims": dims})
+    moves_nothing = dims == tuple(range(len(dims)))
+    return (moves_nothing and graph.replace(node.output, node.inputs[0])) or composed
+
+
+def _permutation(node: Node) -> tuple[int, ...] | None:
+    dims = _integers(node.attribute("dims"))
+    return None if dims is None else tuple(dim % max(len(dims), 1) for dim in dims)
+
+
+# Cases 4 and 8
+def _resize(node: Node, graph: _Simplifier) -> Outcome:
+    source = node.inputs[0]
+    if not graph.has_fixed_sizes(source, node.output):
+        return None
+    if source.type == node.output.type:
+        return source
+    inner = _inner(node, "aten::view", "aten::reshape") if node.kind in ("aten::view", "aten::reshape") else None
+    if inner is None or has_subgraphs(node) or not _is_row_major(inner.inputs[0]):
+        return None
+    if not graph.has_fixed_sizes(inner.inputs[0]):
+        return None
+    if inner.inputs[0].type == node.output.type:
+        return inner.inputs[0]
+    node.inputs[0] = inner.inputs[0]
+    return True
+
+
+def _is_row_major(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.sizes is not None and value.type.strides is None
+
+
+# Case 5
+def _arithmetic(node: Node, graph: _Simplifier) -> Outcome:
+    operands = node.operands
+    dtype = _dtype(node.output)
+    if len(operands) != 2 or dtype is None or dtype.is_complex or "alpha" in node.attributes:
+        return None
+    pairs = [operands, operands[::-1]] if node.kind in ("aten::mul", "aten::add") else [operands]
+    for tensor, number in pairs:
+        if isinstance(tensor, Value) and _is_neutral(node.kind, number, dtype) and graph.is_temporary(node):
+            return tensor
+    return None
+
+
+def _is_neutral(kind: str, number: Any, dtype: DType) -> bool:
+    if type(number) not in (bool, int, float):
+        return False
+    if kind in ("aten::mul", "aten::div"):
+        return bool(number == 1)
+    exact = kind == "aten::sub" or dtype.is_integral
+    return exact and str(number) in ("0", "0.0", "False")  # not -0.0
+
+
+# Case 6
+def _cast(node: Node, graph: _Simplifier) -> Outcome:
+    changed = False
+    inner = _inner(node, "aten::_to_copy")
+    if inner is not None and "device" not in {*node.attributes, *inner.attributes}:
+        source, through, target = (_dtype(v) for v in (inner.inputs[0], inner.output, node.output))
+        if source and through and target and _holds(through, source) and _rounds_once(source, target):
+            node.inputs[0] = inner.inputs[0]
+            changed = True
+    if node.inputs[0].type == node.output.type and _dtype(node.output) and graph.is_temporary(node):
+        return node.inputs[0]
+    return changed
+
+
+def _dtype(value: Value) -> DType | None:
+    return value.type.dtype if isinstance(value.type, TensorType) else None
+
+
+_DIGITS = {
+    dtypes.uint8: 8, dtypes.int8: 7, dtypes.int16: 15, dtypes.int32: 31, dtypes.int64: 63,
+    dtypes.bfloat16: 8, dtypes.float16: 11, dtypes.float32: 24, dtypes.float64: 53,
+}  # fmt: skip
+"""Binary digits of the numbers that a type holds exactly."""
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """True if every number of the type `narrow` is one of the type `wide`."""
+    if wide is narrow or narrow is dtypes.bool_:
+        return True
+    if narrow.is_integral and wide.is_floating_point:
+        return _DIGITS[narrow] <= _DIGITS[wide]
+    return narrow.category == wide.category and dtypes.promote(narrow, wide) is wide
+
+
+def _rounds_once(source: DType, target: DType) -> bool:
+    """True if a direct cast is well defined for all numbers, and is not made through a third type."""
+    return source.category <= target.category and not (source.is_integral and target.is_half)
+
+
+# Case 7
+def _contiguous(node: Node, graph: _Simplifier) -> Outcome:
+    source = node.inputs[0]
+    plain = "memory_format" not in node.attributes
+    return source if plain and _is_row_major(source) and graph.has_fixed_sizes(source) else None
+
+
+# Case 9
+def _neg(node: Node, graph: _Simplifier) -> Outcome:
+    inner = _inner(node, "aten::neg")
+    return inner.inputs[0] if inner and graph.is_temporary(node) else None
+
+
+_RULES: dict[str, Callable[[Node, _Simplifier], Outcome]] = {
+    "aten::t": _t,
+    "aten::transpose.int": _transpose,
+    "aten::permute": _permute,
+    "aten::expand": _resize,
+    "aten::broadcast_to": _resize,
+    "aten::view": _resize,
+    "aten::reshape": _resize,
+    "aten::add": _arithmetic,
+    "aten::sub": _arithmetic,
+    "aten::mul": _arithmetic,
+    "aten::div": _arithmetic,
+    "aten::_to_copy": _cast,
+    "aten::contiguous": _contiguous,
+    "aten::neg": _neg,
+}
+"""What to try, by the kind of the last node of the pattern."""
