@@ -172,7 +172,8 @@ def doctor_command(as_json: bool) -> None:
         click.echo(json.dumps([f._asdict() for f in findings], indent=2))
     else:
         for finding in findings:
-            click.echo(f"{'ok  ' if finding.works else 'FAIL'}  {finding.name:<14} {finding.detail}")
+            status = "ok  " if finding.works else "none" if finding.optional else "FAIL"
+            click.echo(f"{status}  {finding.name:<14} {finding.detail}")
     if not all(f.works or f.optional for f in findings):
         sys.exit(FAILED)
 
@@ -184,6 +185,13 @@ def _report(error: Exception) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `jit` command."""
     sys.exit(_run(lambda: cli.main(args=arguments, prog_name="jit", standalone_mode=False)))
+
+
+def _user_line(error: Exception) -> str:
+    """Where in the user's code it happened: the innermost frame that is not ours or the interpreter's."""
+    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((own, "<"))]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
 def _run(command: Callable[[], Any]) -> int:
@@ -206,8 +214,7 @@ def _run(command: Callable[[], Any]) -> int:
     except BrokenPipeError:
         return FAILED
     except Exception as error:  # the user's own code, run by us
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        click.echo(f"error: {type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})", err=True)
+        click.echo(f"error: {type(error).__name__}: {error}{_user_line(error)}", err=True)
         return FAILED
     return DONE
 

@@ -65,9 +65,10 @@ def _run_interpreter() -> str:
 
 
 def _run_kernel() -> str:
-    from jit.runtime.target import host_target
+    from jit.runtime.target import Target
 
-    return str(host_target())
+    host = Target.host()
+    return f"{host.cpu}, vectors of {host.vector_bytes} bytes"
 
 
 def _run_export() -> str:
