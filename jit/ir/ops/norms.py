@@ -341,24 +341,8 @@ def _() -> Any:
     vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
     yield sample(make(4, 3, 2, 2), *vectors, False, 0.1, 1e-5, True, note="no gradient for statistics", grad=False)
     yield sample(make(4, 3, 2, 2), *vectors[:2], None, None, True, 0.1, 1e-5, True)
-
-
-@composite(f"aten::batch_norm.functional(Tensor input, {_BATCH_NORM}, Tensor? weight=None, Tensor? bias=None, "
-           "bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor",
-           namespaces=("nn.functional",))  # fmt: skip
-def batch_norm_functional(
-    F: Any, input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float,
-    eps: float,
-) -> Any:  # fmt: skip
-    """`batch_norm` with its arguments in the order of `nn.functional`."""
-    return _batch_norm(F, input, weight, bias, running_mean, running_var, training, momentum, eps)
-
-
-@batch_norm_functional.samples
-def _() -> Any:
-    statistics = make(3, seed=3), make(3, low=0.5, seed=4)
-    yield sample(make(4, 3, 2), *statistics, make(3, seed=1), make(3, seed=2), grad=False)
-    yield sample(make(4, 3), None, None, training=True)
+    yield sample(make(4, 3), *vectors, True, 0.1, 1e-5, True, note="updates statistics", grad=False)
+    yield sample(make(2, 3, 4), None, None, *vectors[2:], False, 0.1, 1e-3, True, grad=False)
 
 
 # -- instance normalisation --------------------------------------------------------------------------------------
@@ -391,11 +375,6 @@ def _scaled(F: Any, y: Any, weight: Any, bias: Any) -> Any:
     return y if bias is None else y + F.view(bias, shape)
 
 
-def _onnx_instance_norm(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> Any:
-    scale, shift = _onnx_vector(g, weight, input, 1), _onnx_vector(g, bias, input, 0)
-    return g.op("InstanceNormalization", input, scale, shift, epsilon=eps)
-
-
 @composite(f"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, {_BATCH_NORM}, bool use_input_stats, "
            "float momentum, float eps, bool cudnn_enabled) -> Tensor", namespaces=("jit",))  # fmt: skip
 def instance_norm(
@@ -405,26 +384,21 @@ def instance_norm(
     return _instance_norm(F, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
 
 
+@instance_norm.onnx
+def _(
+    g: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
+    momentum: float, eps: float, cudnn_enabled: bool,
+) -> Any:  # fmt: skip
+    scale, shift = _onnx_vector(g, weight, input, 1), _onnx_vector(g, bias, input, 0)
+    if use_input_stats:
+        return g.op("InstanceNormalization", input, scale, shift, epsilon=eps)
+    return g.op("BatchNormalization", input, scale, shift, running_mean, running_var, epsilon=eps)
+
+
 @instance_norm.samples
 def _() -> Any:
     yield sample(make(2, 3, 4), make(3, seed=1), make(3, seed=2), None, None, True, 0.1, 1e-5, True)
-
-
-@composite("aten::instance_norm.functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, "
-           "Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) "
-           "-> Tensor", namespaces=("nn.functional",))  # fmt: skip
-def instance_norm_functional(
-    F: Any, input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, use_input_stats: bool,
-    momentum: float, eps: float,
-) -> Any:  # fmt: skip
-    """`instance_norm` with its arguments in the order of `nn.functional`."""
-    return _instance_norm(F, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
-
-
-@instance_norm_functional.samples
-def _() -> Any:
-    yield sample(make(2, 3, 4))
-    yield sample(make(2, 3, 2, 2), None, None, make(3, seed=1), make(3, seed=2))
+    yield sample(make(2, 3, 2, 2), None, None, None, None, True, 0.1, 1e-5, True)
 
 
 # -- layer, group and RMS normalisation --------------------------------------------------------------------------
