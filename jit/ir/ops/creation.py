@@ -262,11 +262,16 @@ def linspace(m: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) 
 
 def evenly_spaced(start: Any, end: Any, steps: int) -> Any:
     """`steps` numbers counted up from `start` in the first half and down from `end` in the second, so both are hit."""
-    if steps < 0:
-        raise UsageError(f"linspace: steps must not be negative, got {steps}")
-    index = np.arange(steps)
+    index = np.arange(checked_steps(steps))
     gap = (end - start) / max(steps - 1, 1)
     return np.where(index < (steps + 1) // 2, start + gap * index, end - gap * (steps - 1 - index))
+
+
+def checked_steps(steps: int) -> int:
+    """`steps`, which must not be negative."""
+    if steps < 0:
+        raise UsageError(f"linspace: steps must not be negative, got {steps}")
+    return steps
 
 
 def linspace_dtype(start: Any, end: Any) -> DType:
@@ -276,7 +281,7 @@ def linspace_dtype(start: Any, end: Any) -> DType:
 
 @linspace.type
 def _(start: Any, end: Any, steps: int, dtype: Any, device: Any) -> TensorType:
-    return TensorType(dtype or linspace_dtype(start, end), checked_sizes((steps,)), None, device or "cpu")
+    return TensorType(dtype or linspace_dtype(start, end), (checked_steps(steps),), None, device or "cpu")
 
 
 @linspace.onnx
