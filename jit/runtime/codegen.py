@@ -1,14 +1,14 @@
-"""Compiles the text of kernels to machine code in memory, once for each distinct text.
+"""Compiles kernels to machine code in memory, once for each distinct function, several in one LLVM module.
 
 Comes after `llvm_lower`. LLVM ends the process on many errors, so nothing unverified reaches it: the module is
 verified, every function that it declares is looked up beforehand, and the linker (ORC) refuses what it cannot find,
 so that an unknown name is an error here rather than a crash in the call.
 
 Note [How code is kept]
-    Compiled code is kept for the life of the process, about 50 KB a kernel, in one linker that owns all of it; a
-    kernel whose text was compiled before costs nothing. The pass pipeline is two passes, made anew for each module:
-    a pass manager must not run twice, and the standard pipelines would leak. Everything LLVM does happens under one
-    lock; calls of kernels take no lock and release the GIL.
+    Compiled code is kept for the life of the process, about 50 KB a module, in one linker that owns all of it; a
+    kernel that was compiled before costs nothing. The pass pipeline is two passes, made anew for each module: a pass
+    manager must not run twice, and the standard pipelines would leak. Everything LLVM does happens under one lock;
+    calls of kernels take no lock and release the GIL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import ctypes.util
 import itertools
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,33 +27,37 @@ import numpy as np
 
 from jit.ir.errors import CompileError, DivisionError, Error
 
-from .llvm_lower import lower
+from .llvm_lower import Function, lower
 from .llvm_math import DIVISION_BY_ZERO, PREFIX
 from .nest import Buffer, Nest
 from .schedule import Loops, schedule
 from .target import Target, binding
 
+Array = np.ndarray[Any, Any]
+
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _lock = threading.Lock()
+_compiled: dict[tuple[Function, Target], Code] = {}
+_serial = itertools.count()
+"""Names of libraries; one that failed to link stays taken."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """A compiled function and everything one may want to look at."""
+    """A compiled function."""
 
     address: int
-    """Of the function: `int32 kernel(void **data, int64 *geometry)`, see `llvm_lower`."""
-    llvm_ir: str
-    """As it was generated, before LLVM's passes."""
+    """Of `int32 kernel(void **data, int64 *geometry)`, see `llvm_lower`."""
+    function: Function
     target: Target
-    _optimized: str
     _owner: Any
+    """Keeps the machine code in memory."""
 
     @property
     def asm(self) -> str:
         """The machine code as assembly, generated when asked for."""
         with _lock:
-            module = binding().parse_assembly(self._optimized)
+            module = _optimized(self.function.text(), self.target)
             return str(_machine(self.target).emit_assembly(module))
 
 
@@ -75,6 +79,7 @@ class Kernel:
         """The numbers that the function is called with."""
         self._call = _SIGNATURE(code.address)
         self._empty = 0 in nest.extents
+        self._layouts = [_layout(buffer) for buffer in nest.inputs + nest.outputs]
 
     @property
     def name(self) -> str:
@@ -83,12 +88,12 @@ class Kernel:
 
     @property
     def llvm_ir(self) -> str:
-        """The LLVM IR as it was generated."""
-        return self.code.llvm_ir
+        """The LLVM IR as it was generated, before LLVM's passes."""
+        return self.code.function.text(self.name, self.nest.comments)
 
     @property
     def asm(self) -> str:
-        """The assembly."""
+        """The assembly, in which the function is called `kernel`."""
         return self.code.asm
 
     @property
@@ -96,31 +101,41 @@ class Kernel:
         """The function's address."""
         return self.code.address
 
-    def __call__(self, inputs: Sequence[np.ndarray[Any, Any]], outputs: Sequence[np.ndarray[Any, Any]]) -> None:
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Compute `outputs` from `inputs`, without the GIL.
 
         Raises CompileError if an array's layout is not the nest's, DivisionError if an integer was divided by zero
         (the outputs are then written all the same).
         """
         arrays = [*inputs, *outputs]
-        buffers = self.nest.inputs + self.nest.outputs
-        if len(arrays) != len(buffers):
-            raise CompileError(f"{self.name}: called with {len(arrays)} arrays for {len(buffers)} buffers")
-        for array, buffer in zip(arrays, buffers):
-            if array.shape != buffer.sizes or Buffer.like(array) != buffer:
-                raise CompileError(f"{self.name}: compiled for {buffer}, called with {Buffer.like(array)}")
+        if len(arrays) != len(self._layouts):
+            raise CompileError(f"{self.name}: called with {len(arrays)} arrays for {len(self._layouts)} buffers")
+        for array, (dtype, shape, strides) in zip(arrays, self._layouts):
+            if array.strides != strides or array.shape != shape or array.dtype != dtype:
+                self._refuse_layout(array, dtype, shape, strides)
         for output in outputs:
             if not output.flags.writeable:
                 raise CompileError(f"{self.name}: an output array is read-only")
         if not self._empty:
-            self._run((ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays)))
+            self.run((ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays)))
 
-    def _run(self, data: Any) -> None:
+    def run(self, data: Any) -> None:
+        """Call the function with the addresses of the buffers; the caller vouches for them and keeps them alive."""
         status = self._call(data, self.geometry)
         if status & DIVISION_BY_ZERO:
             raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
         if status:
             raise Error("an integer was raised to a negative power; cast to a floating dtype first")
+
+    def _refuse_layout(self, array: Array, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        """Strides of dims with one element, or of no elements at all, may differ; nothing else may."""
+        moving = [i for i, size in enumerate(shape) if size > 1]
+        same_steps = array.shape == shape and all(array.strides[i] == strides[i] for i in moving)
+        if array.dtype == dtype and array.shape == shape and (same_steps or 0 in shape):
+            return
+        wanted = f"{dtype}{list(shape)} with byte strides {list(strides)}"
+        given = f"{array.dtype}{list(array.shape)} with {list(array.strides)}"
+        raise CompileError(f"{self.name}: compiled for {wanted}, called with {given}")
 
 
 def compile_nest(nest: Nest, target: Target | None = None) -> Kernel:
@@ -128,64 +143,63 @@ def compile_nest(nest: Nest, target: Target | None = None) -> Kernel:
 
     Raises CompileError if the body asks for something that kernels do not have; the interpreter does then.
     """
+    return compile_nests([nest], target)[0]
+
+
+def compile_nests(nests: Sequence[Nest], target: Target | None = None) -> list[Kernel]:
+    """Compile several nests in one LLVM module, which is faster and smaller than one by one."""
     target = target or Target.host()
-    loops = schedule(nest)
-    return Kernel(nest, compile_text(lower(nest, loops, target), target), loops)
+    loops = [schedule(nest) for nest in nests]
+    codes = compile_functions([lower(nest, order, target) for nest, order in zip(nests, loops)], target)
+    return [Kernel(nest, code, order) for nest, code, order in zip(nests, codes, loops)]
 
 
-def compile_text(text: str, target: Target) -> Code:
-    """Compile a module that defines `kernel`; CompileError if it is malformed or calls an unknown function."""
+def compile_functions(functions: Sequence[Function], target: Target) -> list[Code]:
+    """Compile those of `functions` that are new; CompileError if one is malformed or calls an unknown function."""
     with _lock:
-        found = _compiled.get((text, target))
-        if found is None:
-            found = _compiled[text, target] = _compile(text, target)
-        return found
+        new = [f for f in dict.fromkeys(functions) if (f, target) not in _compiled]
+        if new:
+            _compiled.update(((f, target), code) for f, code in zip(new, _compile(new, target)))
+        return [_compiled[f, target] for f in functions]
 
 
-_compiled: dict[tuple[str, Target], Code] = {}
-_serial = itertools.count()
-"""Names of libraries; one that failed to link stays taken."""
-
-
-def _compile(text: str, target: Target) -> Code:
-    machine = _machine(target)
-    module = _parsed(text)
-    imports = _resolved(function.name for function in module.functions if function.is_declaration)
-    _optimize(module, machine)
-    linker = _linker(target)
-    library = binding().JITLibraryBuilder().add_object_img(machine.emit_object(module)).export_symbol("kernel")
-    for name, address in imports.items():
+def _compile(functions: Sequence[Function], target: Target) -> list[Code]:
+    names = [f"kernel{i}" for i in range(len(functions))]
+    declarations = dict.fromkeys(line for f in functions for line in f.declarations)
+    text = "\n".join([*declarations, *(f.named(name) for f, name in zip(functions, names))])
+    module = _optimized(text, target)
+    library = binding().JITLibraryBuilder().add_object_img(_machine(target).emit_object(module))
+    for name in names:
+        library.export_symbol(name)
+    for name, address in _resolved(f.name for f in module.functions if f.is_declaration).items():
         library.import_symbol(name, address)
     try:
-        owner = library.link(linker, f"kernel{next(_serial)}")
+        owner = library.link(_linker(target), f"library{next(_serial)}")
     except RuntimeError as error:
         raise CompileError(f"the kernel could not be linked: {error}; run with the interpreter") from error
-    return Code(owner["kernel"], text, target, str(module), owner)
+    return [Code(owner[name], f, target, owner) for f, name in zip(functions, names)]
 
 
-def _parsed(text: str) -> Any:
+def _optimized(text: str, target: Target) -> Any:
+    """The module, verified, folded and combined. The lowering hoists and shares already: there is little left to do."""
+    llvm = binding()
     try:
-        module = binding().parse_assembly(text)
+        module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"the kernel's LLVM IR is malformed: {error}; run with the interpreter") from error
-    return module
-
-
-def _optimize(module: Any, machine: Any) -> None:
-    """Fold and combine; the lowering has hoisted and shared already, so there is little to do."""
-    llvm = binding()
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    builder = llvm.create_pass_builder(_machine(target), llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.run(module, builder)
+    return module
 
 
 # -- names and processes -----------------------------------------------------------------------------------------
 
 
-def _resolved(names: Any) -> dict[str, int]:
+def _resolved(names: Iterable[str]) -> dict[str, int]:
     """The addresses of the C functions among `names`; CompileError for a name that is neither that nor LLVM's own."""
     found = {}
     for name in names:
@@ -218,7 +232,16 @@ def _machine(target: Target) -> Any:
 
 @cache
 def _linker(target: Target) -> Any:
-    return binding().create_lljit_compiler(target.machine(), suppress_errors=True)
+    # JITLink lays a library out in one piece, so that the small code model's short addresses always reach.
+    return binding().create_lljit_compiler(target.machine(), use_jit_link=True, suppress_errors=True)
+
+
+# -- layouts -----------------------------------------------------------------------------------------------------
+
+
+def _layout(buffer: Buffer) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+    """dtype, shape and byte strides, as numpy has them."""
+    return buffer.dtype.numpy, buffer.sizes, tuple(s * buffer.dtype.itemsize for s in buffer.strides)
 
 
 def _geometry(nest: Nest, loops: Loops) -> Any:

@@ -11,7 +11,7 @@ or the errors of `llvm_math` that occurred.
 Note [Numbers at run time, motions at compile time]
     Extents, offsets and strides are passed, so one function serves all sizes; but whether an access stands still,
     moves to the next element, or jumps along a loop is compiled in, because the code differs: a load before the loop,
-    a vector load, or a gather. The text of the function is therefore a canonical key of the kernel.
+    a vector load, or a gather. The function's text is therefore a canonical key of the kernel.
 
 Note [One body, two ways to memory]
     The innermost loop takes `width` points at a time, and the last step may have fewer. Only loads and stores differ
@@ -26,6 +26,7 @@ Note [One body, two ways to memory]
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from jit.ir.dtypes import DType, bool_
 from jit.ir.errors import CompileError
@@ -45,12 +46,30 @@ def memory_type(dtype: DType) -> str:
     return "i16" if dtype.is_half else ELEMENT[dtype]
 
 
-def lower(nest: Nest, loops: Loops, target: Target) -> str:
-    """The LLVM IR of a function named `kernel`, with the declarations it needs."""
+@dataclass(frozen=True)
+class Function:
+    """A generated function named `kernel`; equal functions are the same kernel."""
+
+    declarations: tuple[str, ...]
+    """What it calls: declarations of LLVM's and C's functions, definitions of helpers."""
+    definition: str
+
+    def text(self, name: str = "kernel", comments: Sequence[str] = ()) -> str:
+        """A module with this function alone, under a readable name."""
+        head = [f"; {line}" for comment in comments for line in comment.splitlines()]
+        return "\n".join([*head, *self.declarations, self.named(name)])
+
+    def named(self, name: str) -> str:
+        """The definition under another name."""
+        return self.definition.replace("@kernel(", f"@{name}(", 1)
+
+
+def lower(nest: Nest, loops: Loops, target: Target) -> Function:
+    """The function that computes `nest`; CompileError if its body asks for what kernels do not have."""
     for buffer in nest.inputs + nest.outputs:
         if buffer.dtype not in ELEMENT:
             raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
-    return _Lowering(nest, loops, target).text()
+    return _Lowering(nest, loops, target).function()
 
 
 class _Lowering:
@@ -68,13 +87,10 @@ class _Lowering:
         buffers = [nest.inputs[a.buffer] for a in nest.reads] + [nest.outputs[a.buffer] for a in nest.writes]
         self.dtypes = [b.dtype for b in buffers]
 
-    def text(self) -> str:
+    def function(self) -> Function:
         """Write the loads, the body and the stores; then put the loops around them."""
-        values = self._load_all()
-        results = self._body(values)
-        self._store_all(results)
-        definition = [
-            *(f"; {comment}" for comment in self.nest.comments),
+        self._store_all(self._body(self._load_all()))
+        lines = [
             "define i32 @kernel(ptr %data, ptr %geometry) {",
             "entry:",
             "%status = alloca i32",
@@ -82,10 +98,9 @@ class _Lowering:
             *self._assembled(),
             "%result = load i32, ptr %status",
             "ret i32 %result",
-            "}",
+            "}\n",
         ]
-        builder = self.builder
-        return "\n".join([*builder.declarations.values(), *builder.helpers.values(), *definition, ""])
+        return Function((*self.builder.declarations.values(), *self.builder.helpers.values()), "\n".join(lines))
 
     # -- addresses -----------------------------------------------------------------------------------------------
 

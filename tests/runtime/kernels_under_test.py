@@ -59,7 +59,8 @@ def same_bits(got: Array, wanted: Array, inputs: tuple[Array, ...] = ()) -> None
     """Equal patterns; any NaN is as good as another."""
     assert got.dtype == wanted.dtype and got.shape == wanted.shape
     as_bits = np.dtype(f"u{got.dtype.itemsize}")
-    both_nan = (got != got) & (wanted != wanted)
+    with np.errstate(all="ignore"):
+        both_nan = (got != got) & (wanted != wanted)
     wrong = (np.ascontiguousarray(got).view(as_bits) != np.ascontiguousarray(wanted).view(as_bits)) & ~both_nan
     if np.any(wrong):
         index = tuple(np.argwhere(wrong)[0])

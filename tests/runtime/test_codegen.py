@@ -5,6 +5,7 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from jit.ir.dtypes import float32, float64
 from jit.ir.errors import CompileError
 from jit.runtime import numpy_math
-from jit.runtime.codegen import compile_nest, compile_text
+from jit.runtime.codegen import compile_functions, compile_nest, compile_nests
+from jit.runtime.llvm_lower import Function
 from jit.runtime.nest import Access, Buffer, Nest, pointwise_nest
 from jit.runtime.target import Target
 
@@ -171,13 +173,14 @@ class TestNests:
         assert "shl" in before and "shl" not in inside
         assert inside.count("fmul") == 1
 
-    def test_comments_open_the_text(self):
+    def test_names_and_comments_are_shown_but_do_not_make_another_kernel(self):
         x = np.ones(3)
-        nest = pointwise_nest(lambda m, a: a, [x], [x])
-        commented = Nest(
-            nest.extents, nest.inputs, nest.outputs, nest.reads, nest.writes, nest.body, comments=("model.py:12",)
-        )
-        assert "; model.py:12\ndefine i32 @kernel" in compile_nest(commented).llvm_ir
+        plain = pointwise_nest(lambda m, a: a, [x], [x])
+        named = replace(plain, name="copy", comments=("model.py:12", "two\nlines"))
+        kernels = compile_nests([plain, named])
+        assert kernels[0].code is kernels[1].code
+        assert kernels[1].llvm_ir.startswith("; model.py:12\n; two\n; lines\n")
+        assert "define i32 @copy(ptr %data" in kernels[1].llvm_ir
 
 
 class TestCode:
@@ -191,6 +194,17 @@ class TestCode:
         x = np.ones(3)
         kernels = [compile_nest(pointwise_nest(body, [x], [x])) for body in (lambda m, a: a + 1, lambda m, a: a + 2)]
         assert kernels[0].address != kernels[1].address
+
+    def test_several_kernels_in_one_module(self, rng):
+        x = rng.integers(1, 9, 50).astype(np.int32)
+        outs = [np.empty_like(x) for _ in range(4)]
+        bodies = [lambda m, a: a**a, lambda m, a: a // 2 + a**3, lambda m, a: -a, lambda m, a: -a]
+        kernels = compile_nests([pointwise_nest(body, [x], [out]) for body, out in zip(bodies, outs)])
+        for kernel, out in zip(kernels, outs):
+            kernel([x], [out])
+        for got, wanted in zip(outs, (x**x, x // 2 + x**3, -x, -x)):
+            same_bits(got, wanted)
+        assert kernels[2].code is kernels[3].code
 
     def test_assembly(self):
         kernel = compile_nest(pointwise_nest(lambda m, a: a + 1, [np.ones(3)], [np.ones(3)]))
@@ -238,6 +252,13 @@ class TestMisuse:
         with pytest.raises(CompileError, match="compiled for"):
             self.kernel([self.x, array], [self.x.copy()])
 
+    def test_strides_of_dims_of_one_element_do_not_matter(self):
+        x = np.ones((1, 4))
+        kernel = compile_nest(pointwise_nest(lambda m, a: a, [x], [x]))
+        odd = np.lib.stride_tricks.as_strided(np.arange(4.0), (1, 4), (8000, 8))
+        kernel([odd], [out := np.empty((1, 4))])
+        assert out.tolist() == [[0, 1, 2, 3]]
+
     def test_too_few_arrays(self):
         with pytest.raises(CompileError, match="called with 2 arrays for 3 buffers"):
             self.kernel([self.x], [self.x.copy()])
@@ -255,13 +276,13 @@ class TestMisuse:
 
     @pytest.mark.parametrize("name", ["no_such_function", "libm_nosuchfunction", "libm_../x"])
     def test_an_unknown_function(self, name):
-        text = f"""declare double @"{name}"(double)
-        define i32 @kernel(ptr %a, ptr %b) {{
+        declaration = f'declare double @"{name}"(double)'
+        text = f"""define i32 @kernel(ptr %a, ptr %b) {{
             %1 = call double @"{name}"(double 1.0)
             ret i32 0
         }}"""
         with pytest.raises(CompileError, match="which this process does not have"):
-            compile_text(text, Target.host())
+            compile_functions([Function((declaration,), text)], Target.host())
 
     def test_what_only_the_linker_misses(self):
         text = """@nowhere = external global i32
@@ -270,11 +291,11 @@ class TestMisuse:
             ret i32 %x
         }"""
         with pytest.raises(CompileError, match="could not be linked"):
-            compile_text(text, Target.host())
+            compile_functions([Function((), text)], Target.host())
 
     def test_malformed_text(self):
         with pytest.raises(CompileError, match="malformed"):
-            compile_text("define i32 @kernel() { nonsense }", Target.host())
+            compile_functions([Function((), "define i32 @kernel() { nonsense }")], Target.host())
 
 
 class TestThreads:
