@@ -61,16 +61,19 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 3e38], np
 
 
 def unary(
-    low: float = -2.0, high: float = 2.0, special: bool = True, integers: bool = True
+    low: float = -2.0, high: float = 2.0, special: bool = True, integers: bool = True, double: bool = True
 ) -> Callable[[], Iterable[Sample]]:
-    """Samples of a pointwise function of one tensor, values in [low, high)."""
+    """Samples of a pointwise function of one tensor, values in [low, high).
+
+    `double=False` for functions whose ONNX operator has no float64 kernel in onnxruntime.
+    """
 
     def samples() -> Iterator[Sample]:
         yield sample(make(3, 4, low=low, high=high))
         yield sample(make(low=low, high=high), note="0-d")
         yield sample(make(0, 3, low=low, high=high), note="empty")
         yield sample(strided(make(3, 5, low=low, high=high)), note="strided")
-        yield sample(make(7, low=low, high=high, dtype=np.float64), note="float64")
+        yield sample(make(7, low=low, high=high, dtype=np.float64), note="float64", onnx=double)
         yield sample(make(7, low=low, high=high, dtype=np.float16), note="half", grad=False)
         yield sample(make(7, low=low, high=high).astype(ml_dtypes.bfloat16), note="bfloat16", grad=False, onnx=False)
         if integers:

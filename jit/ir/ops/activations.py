@@ -14,7 +14,7 @@ from ..geometry import wrap_dim
 from ..op import array, composite, pointwise
 from ..samples import make, sample, strided, unary
 from ..types import TensorType
-from .common import accumulation, floats_only, ordered_only
+from .common import accumulation, floats_only, onnx_expm1, onnx_scaled, onnx_softplus, ordered_only
 
 FUNCTIONAL = ("nn.functional",)
 EVERYWHERE = ("jit", "Tensor", "nn.functional")
@@ -35,6 +35,11 @@ def _with(*options: Any) -> Any:
         yield sample(make(3, 4), *options, note="arguments")
 
     return samples
+
+
+def has_exact_attributes(x: Any) -> bool:
+    """Whether ONNX's float32 attributes are good enough for x; onnxruntime has no float64 kernels for these either."""
+    return x.dtype is not dtypes.float64
 
 
 # -- piecewise linear --------------------------------------------------------------------------------------------
@@ -60,11 +65,18 @@ def relu6(F: Any, self: Any) -> Any:
 @floats_only
 @pointwise("aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", inplace=True, samples=_with(0.2),
            namespaces=FUNCTIONAL,
-           onnx=lambda g, self, negative_slope: g.op("LeakyRelu", self, alpha=float(negative_slope)),
            grad=dict(self=lambda F, g, self, negative_slope:
                           F.where(F.gt(self, 0), g, g * negative_slope)))  # fmt: skip
 def leaky_relu(m: Any, self: Any, negative_slope: Any) -> Any:
     return m.where(self > 0, self, self * negative_slope)
+
+
+@leaky_relu.onnx
+def _(g: Any, self: Any, negative_slope: Any) -> Any:
+    if has_exact_attributes(self):
+        return g.op("LeakyRelu", self, alpha=float(negative_slope))
+    falling = g.op("Mul", self, g.constant(negative_slope, like=self))
+    return g.op("Where", g.op("Greater", self, g.constant(0, like=self)), self, falling)
 
 
 @ordered_only
@@ -83,7 +95,8 @@ def _(g: Any, self: Any, min_val: Any, max_val: Any) -> Any:
 
 @floats_only
 @pointwise("aten::hardsigmoid(Tensor self) -> Tensor", inplace=True, samples=unary(-4, 4, integers=False),
-           namespaces=FUNCTIONAL, onnx=lambda g, self: g.op("HardSigmoid", self, alpha=1 / 6, beta=0.5),
+           namespaces=FUNCTIONAL,
+           onnx=lambda g, self: onnx_hardsigmoid(g, self),
            grad=dict(self=lambda F, g, self:
                           F.where(F.logical_and(F.gt(self, -3), F.lt(self, 3)), g / 6, 0)))  # fmt: skip
 def hardsigmoid(m: Any, self: Any) -> Any:
@@ -101,11 +114,17 @@ def hardswish(m: Any, self: Any) -> Any:
 
 @hardswish.onnx
 def _(g: Any, self: Any) -> Any:
-    return (
-        g.op("HardSwish", self)
-        if g.opset >= 14
-        else g.op("Mul", self, g.op("HardSigmoid", self, alpha=1 / 6, beta=0.5))
-    )
+    if g.opset >= 14 and has_exact_attributes(self):
+        return g.op("HardSwish", self)
+    return g.op("Mul", self, onnx_hardsigmoid(g, self))
+
+
+def onnx_hardsigmoid(g: Any, x: Any) -> Any:
+    """x / 6 + 0.5, kept between 0 and 1."""
+    if has_exact_attributes(x):
+        return g.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+    zero, three, six = (g.constant(number, like=x) for number in (0, 3, 6))
+    return g.op("Div", g.op("Min", g.op("Max", g.op("Add", x, three), zero), six), six)
 
 
 @ordered_only
@@ -213,20 +232,30 @@ def elu(m: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
     return m.where(self > 0, self * scale, m.expm1(self * input_scale) * (alpha * scale))
 
 
-@elu.onnx
-def _(g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
-    if scale == 1 and input_scale == 1:
+elu.onnx(lambda g, self, alpha, scale, input_scale: onnx_elu(g, self, alpha, scale, input_scale))
+
+
+def onnx_elu(g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    """Elu, whose one attribute is alpha; the scales are multiplied around it."""
+    if scale == 1 and input_scale == 1 and has_exact_attributes(self):
         return g.op("Elu", self, alpha=float(alpha))
-    falling = g.op("Elu", g.op("Mul", self, g.constant(input_scale, like=self)), alpha=1.0)
-    falling = g.op("Mul", falling, g.constant(alpha * scale, like=self))
-    rising = g.op("Mul", self, g.constant(scale, like=self))
-    return g.op("Where", g.op("Greater", self, g.constant(0, like=self)), rising, falling)
+    inner = onnx_scaled(g, self, input_scale)
+    falling = g.op("Elu", inner, alpha=1.0) if has_exact_attributes(self) else onnx_expm1(g, inner)
+    falling = onnx_scaled(g, falling, alpha * scale)
+    return g.op("Where", g.op("Greater", self, g.constant(0, like=self)), onnx_scaled(g, self, scale), falling)
 
 
 @composite("aten::selu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=("jit", "nn.functional"),
-           onnx=lambda g, self: g.op("Selu", self, alpha=SELU_ALPHA, gamma=SELU_SCALE))  # fmt: skip
+           onnx=lambda g, self: onnx_selu(g, self))  # fmt: skip
 def selu(F: Any, self: Any) -> Any:
     return F.elu(self, SELU_ALPHA, SELU_SCALE)
+
+
+def onnx_selu(g: Any, x: Any) -> Any:
+    """Selu with all its digits."""
+    if has_exact_attributes(x):
+        return g.op("Selu", x, alpha=SELU_ALPHA, gamma=SELU_SCALE)
+    return onnx_elu(g, x, SELU_ALPHA, SELU_SCALE, 1)
 
 
 @composite(
@@ -266,7 +295,9 @@ def _(F: Any, g: Any, needs: Any, self: Any) -> Any:
 
 @mish.onnx
 def _(g: Any, self: Any) -> Any:
-    return g.op("Mish", self) if g.opset >= 18 else g.op("Mul", self, g.op("Tanh", g.op("Softplus", self)))
+    if g.opset >= 18 and self.dtype is not dtypes.float64:
+        return g.op("Mish", self)
+    return g.op("Mul", self, g.op("Tanh", onnx_softplus(g, self)))
 
 
 @floats_only
@@ -282,7 +313,7 @@ def softplus(m: Any, self: Any, beta: Any, threshold: Any) -> Any:
 @softplus.onnx
 def _(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
     scaled = self if beta == 1 else g.op("Mul", self, g.constant(beta, like=self))
-    soft = g.op("Softplus", scaled)
+    soft = onnx_softplus(g, scaled)
     soft = soft if beta == 1 else g.op("Div", soft, g.constant(beta, like=self))
     return g.op("Where", g.op("Greater", scaled, g.constant(threshold, like=self)), self, soft)
 
@@ -347,7 +378,7 @@ def _(g: Any, self: Any, approximate: str) -> Any:
 
 @gelu.samples
 def _() -> Any:
-    yield from _plain()
+    yield from unary(integers=False, double=False)()
     yield sample(make(3, 4), approximate="tanh", note="tanh")
     yield sample(make(), approximate="tanh", note="0-d")
 

@@ -159,3 +159,17 @@ def onnx_number(g: Any, value: Any, dtype: DType) -> Any:
 def onnx_shape(g: Any, sizes: Any) -> Any:
     """A list of sizes, some of them perhaps traced, as a 1-D int64 value."""
     return g.ints(list(sizes))
+
+
+def onnx_expm1(g: Any, x: Any) -> Any:
+    """exp(x) - 1 as tanh(x / 2) * (exp(x) + 1), which keeps its digits near 0."""
+    half = g.op("Tanh", g.op("Mul", x, g.constant(0.5, like=x)))
+    return g.op("Mul", half, g.op("Add", g.op("Exp", x), g.constant(1, like=x)))
+
+
+def onnx_softplus(g: Any, x: Any) -> Any:
+    """log(1 + exp(x)); in float64, where onnxruntime has no Softplus, as max(x, 0) + log(1 + exp(-|x|))."""
+    if x.dtype is not dtypes.float64:
+        return g.op("Softplus", x)
+    small = g.op("Exp", g.op("Neg", g.op("Abs", x)))
+    return g.op("Add", g.op("Max", x, g.constant(0, like=x)), g.op("Log", g.op("Add", small, g.constant(1, like=x))))

@@ -15,8 +15,10 @@ from .common import (
     is_bool,
     is_integral,
     no_bool,
+    onnx_expm1,
     onnx_if_fractional,
     onnx_scaled,
+    onnx_softplus,
     onnx_trunc,
     ordered_only,
     refuses,
@@ -430,11 +432,7 @@ def expm1(m: Any, self: Any) -> Any:
     return m.expm1(self)
 
 
-@expm1.onnx
-def _(g: Any, self: Any) -> Any:
-    """tanh(x / 2) * (exp(x) + 1), which unlike exp(x) - 1 keeps its digits near 0."""
-    half = g.op("Tanh", g.op("Mul", self, g.constant(0.5, like=self)))
-    return g.op("Mul", half, g.op("Add", g.op("Exp", self), g.constant(1, like=self)))
+expm1.onnx(lambda g, self: onnx_expm1(g, self))
 
 
 @pointwise("aten::log(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Log", samples=unary(0.1, 4),
@@ -510,7 +508,7 @@ def logaddexp(m: Any, self: Any, other: Any) -> Any:
 @logaddexp.onnx
 def _(g: Any, self: Any, other: Any) -> Any:
     apart = g.op("Neg", g.op("Abs", g.op("Sub", self, other)))
-    higher = g.op("Add", g.op("Max", self, other), g.op("Softplus", apart))
+    higher = g.op("Add", g.op("Max", self, other), onnx_softplus(g, apart))
     return g.op("Where", g.op("Equal", self, other), g.op("Add", self, g.constant(LN_2, like=self)), higher)
 
 
@@ -572,28 +570,29 @@ def cos(m: Any, self: Any) -> Any:
     return m.cos(self)
 
 
-@pointwise("aten::tan(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tan", samples=unary(-1, 1),
+@pointwise("aten::tan(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tan",
+           samples=unary(-1, 1, double=False),
            grad=dict(self=lambda F, g, out: g * (1 + out * out)))  # fmt: skip
 def tan(m: Any, self: Any) -> Any:
     return m.tan(self)
 
 
 @pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin",
-           samples=unary(-0.9, 0.9),
+           samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
 def asin(m: Any, self: Any) -> Any:
     return m.arcsin(self)
 
 
 @pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos",
-           samples=unary(-0.9, 0.9),
+           samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
 def acos(m: Any, self: Any) -> Any:
     return m.arccos(self)
 
 
 @pointwise("aten::atan(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctan",), onnx="Atan",
-           samples=unary(-3, 3),
+           samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
 def atan(m: Any, self: Any) -> Any:
     return m.arctan(self)
@@ -631,13 +630,15 @@ def _() -> Any:
     yield sample(ends[:, None], ends, note="corners", grad=False)
 
 
-@pointwise("aten::sinh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sinh", samples=unary(-3, 3),
+@pointwise("aten::sinh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sinh",
+           samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.cosh(self)))  # fmt: skip
 def sinh(m: Any, self: Any) -> Any:
     return m.sinh(self)
 
 
-@pointwise("aten::cosh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Cosh", samples=unary(-3, 3),
+@pointwise("aten::cosh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Cosh",
+           samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.sinh(self)))  # fmt: skip
 def cosh(m: Any, self: Any) -> Any:
     return m.cosh(self)
@@ -650,21 +651,21 @@ def tanh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::asinh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsinh",), onnx="Asinh",
-           samples=unary(-3, 3),
+           samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
 def asinh(m: Any, self: Any) -> Any:
     return m.arcsinh(self)
 
 
 @pointwise("aten::acosh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccosh",), onnx="Acosh",
-           samples=unary(1.1, 4),
+           samples=unary(1.1, 4, double=False),
            grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
 def acosh(m: Any, self: Any) -> Any:
     return m.arccosh(self)
 
 
 @pointwise("aten::atanh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctanh",), onnx="Atanh",
-           samples=unary(-0.9, 0.9),
+           samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
 def atanh(m: Any, self: Any) -> Any:
     return m.arctanh(self)
@@ -677,14 +678,14 @@ def sigmoid(m: Any, self: Any) -> Any:
     return m.sigmoid(self)
 
 
-@pointwise("aten::erf(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Erf", samples=unary(-3, 3),
-           namespaces=("jit", "Tensor", "special"),
+@pointwise("aten::erf(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Erf",
+           samples=unary(-3, 3, double=False), namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * TWO_OVER_SQRT_PI)))  # fmt: skip
 def erf(m: Any, self: Any) -> Any:
     return m.erf(self)
 
 
-@pointwise("aten::erfc(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-3, 3),
+@pointwise("aten::erfc(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-3, 3, double=False),
            namespaces=("jit", "Tensor", "special"),
            onnx=lambda g, self: g.op("Sub", g.constant(1, like=self), g.op("Erf", self)),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * -TWO_OVER_SQRT_PI)))  # fmt: skip
