@@ -376,6 +376,13 @@ class Trace:
             self.handles[node] = recorded.outputs[-1]
         return result
 
+    def record_native(self, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """A call of a CppOp, which has just run."""
+        operands = [self.value_of(t) for t in tensors]
+        recorded = self._add(op.schema.qualified, operands, {"function": op}, [type_of(t) for t in outputs])
+        for tensor, value in zip(outputs, recorded.outputs, strict=True):
+            self.bind_root(tensor, value)
+
     def record_eval(self, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         """Run the backward of a PythonOp and record it as an Eval of its Handle."""
         operands = [None if g is None else self.value_of(g) for g in gradients]

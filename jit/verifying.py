@@ -1,0 +1,132 @@
+"""`jit.verify`: a traced function against the untraced one, values and every gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.errors import UsageError, VerificationError
+
+from .generators import default_generator
+from .pytree import flatten, unflatten
+from .tensors import Tensor
+
+TOLERANCES = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-5, dtypes.float64: 1e-10,
+              dtypes.complex64: 1e-5, dtypes.complex128: 1e-10}  # fmt: skip
+"""Relative to the largest element of a tensor; other dtypes agree exactly."""
+
+
+def verify(fn: Any, args: Any, *, loss_fn: Callable[[Any], Tensor] | None = None, calls: int = 3) -> None:
+    """Check that a traced function does what the untraced one does: values, gradients, buffers, random state.
+
+    Args:
+        fn: A function, Module or traced function.
+        args: Its arguments, a tuple; they are copied, and so are parameters and buffers put back.
+        loss_fn: Makes the number that is differentiated out of the result; the sum of a single output by default.
+        calls: How often the traced function is called; the first call records.
+
+    Raises:
+        VerificationError: Values or gradients differ; it says which and by how much.
+        UsageError: Several outputs and no loss_fn.
+
+    >>> import jit
+    >>> jit.verify(lambda x: jit.tanh(x) * 2, (jit.ones(3, requires_grad=True),))
+    """
+    from .exporting import _unwrapped
+    from .tracing import TracedFunction
+
+    function, owner = _unwrapped(fn)
+    arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    traced = TracedFunction(function, owner)
+    world = _World(owner)
+    expected = [_observe(function, arguments, loss_fn, world) for _ in range(calls)]
+    world.restore()
+    for number in range(calls):
+        found = _observe(traced, arguments, loss_fn, world)
+        for name, (a, b) in {k: (expected[number][k], found.get(k)) for k in expected[number]}.items():
+            _compare(a, b, f"call {number}: {name} of the traced function")
+    world.restore()
+    if traced.hits < calls - 1:
+        raise VerificationError(f"the function was recorded {traced.misses} times in {calls} equal calls: {traced.explain()}")
+
+
+class _World:
+    """The state that calls may change: parameters, buffers, gradients, the random generator."""
+
+    def __init__(self, owner: Any) -> None:
+        self.tensors = dict(owner.state_dict(keep_vars=True)) if owner is not None else {}
+        self.start = {name: tensor._array.copy() for name, tensor in self.tensors.items()}
+        self.random = default_generator().state
+
+    def restore(self) -> None:
+        """Everything as it was."""
+        default_generator().state = self.random
+        for name, tensor in self.tensors.items():
+            np.copyto(tensor._array, self.start[name])
+            tensor._storage.written()
+            tensor._grad = None
+
+
+def _observe(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _World) -> dict[str, Any]:
+    """Call on copies of the arguments, differentiate, and say what came of it."""
+    leaves, structure = flatten(tuple(arguments))
+    copies = [_copy(leaf) for leaf in leaves]
+    for tensor in world.tensors.values():
+        tensor._grad = None
+    result = function(*unflatten(structure, copies))
+    outputs = [t for t in flatten(result)[0] if isinstance(t, Tensor)]
+    seen = {f"output {i}": t._array.copy() for i, t in enumerate(outputs)}
+    differentiable = [t for t in outputs if t.requires_grad]
+    if differentiable:
+        _loss(result, differentiable, loss_fn).backward()  # type: ignore[attr-defined]
+    seen |= {f"argument {i}": t._array.copy() for i, t in enumerate(copies)}
+    seen |= {f"the gradient of argument {i}": _raw(t.grad) for i, t in enumerate(copies)}
+    seen |= {name: t._array.copy() for name, t in world.tensors.items()}
+    return seen | {f"the gradient of {name}": _raw(t.grad) for name, t in world.tensors.items()}
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    copy = Tensor(tensor._array.copy())
+    return copy.requires_grad_() if tensor.requires_grad else copy
+
+
+def _raw(gradient: Tensor | None) -> Any:
+    return None if gradient is None else gradient._array.copy()
+
+
+def _loss(result: Any, outputs: Sequence[Tensor], loss_fn: Any) -> Tensor:
+    if loss_fn is not None:
+        return loss_fn(result)  # type: ignore[no-any-return]
+    if len(outputs) != 1:
+        raise UsageError(f"the function returns {len(outputs)} tensors that require grad; give loss_fn to say what is differentiated")
+    return outputs[0].sum()  # type: ignore[attr-defined, no-any-return]
+
+
+def compare_results(expected: Any, found: Any, what: str) -> None:
+    """VerificationError unless two results have the same structure and agree within the tolerances."""
+    (a_leaves, a_structure), (b_leaves, b_structure) = flatten(expected), flatten(found)
+    if a_structure != b_structure:
+        raise VerificationError(f"{what}: the structures differ")
+    for index, (a, b) in enumerate(zip(a_leaves, b_leaves, strict=True)):
+        _compare(a._array, b._array, f"{what}, output {index}")
+
+
+def _compare(expected: Any, found: Any, what: str) -> None:
+    if expected is None or found is None:
+        if expected is not found:
+            raise VerificationError(f"{what} is {'missing' if found is None else 'there'}, but it should {'be there' if found is None else 'not'}")
+        return
+    if expected.dtype != found.dtype or expected.shape != found.shape:
+        raise VerificationError(f"{what} is {found.dtype}{list(found.shape)}, expected {expected.dtype}{list(expected.shape)}")
+    limit = TOLERANCES.get(dtypes.from_numpy(expected.dtype), 0.0)
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    a, b = expected.astype(wide), found.astype(wide)
+    largest = float(np.max(np.abs(a), where=np.isfinite(a), initial=0.0))
+    with np.errstate(all="ignore"):
+        wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= limit * largest))
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise VerificationError(f"{what} differs in {int(wrong.sum())} of {wrong.size} elements, first at {list(at)}: {b[at]} instead of {a[at]}")
