@@ -16,6 +16,7 @@ from . import (  # noqa: I001
     pooling,
     reductions,
     norms,
+    losses,
     randoms,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "indexing",
     "joining",
     "linalg",
+    "losses",
     "norms",
     "pointwise",
     "pooling",
