@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jit.ir import Source
@@ -96,12 +96,19 @@ def tracing(trace: Trace | None) -> Iterator[None]:
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
+_ours: dict[CodeType, bool] = {}
+"""Whether a code object belongs to this package; asked for every recorded node."""
+
+
 def user_source() -> Source | None:
     """The innermost line on the stack that is not this package's own."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_HERE) and not code.co_filename.startswith("<jit"):
+        ours = _ours.get(code)
+        if ours is None:
+            ours = _ours[code] = code.co_filename.startswith((_HERE, "<jit"))
+        if not ours:
             return Source(os.path.basename(code.co_filename), frame.f_lineno, code.co_name)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
