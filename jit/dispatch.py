@@ -95,7 +95,7 @@ def _number_or_tensor(value: Any) -> Any:
 def _int(value: Any) -> Any:
     if type(value) is int or isinstance(value, TracedScalar):
         return value
-    if isinstance(value, (int, np.integer)) or (isinstance(value, Tensor) and value.dtype.is_integral):
+    if isinstance(value, (int, np.integer)) or (isinstance(value, Tensor) and value.ndim == 0 and value.dtype.is_integral):
         return int(value)
     raise Mismatch
 
@@ -293,6 +293,8 @@ def _saved(op: Op, name: str, by_name: dict[str, Any], outputs: Sequence[Tensor]
         return saved[0] if single else tuple(saved)
     if name.endswith("_meta") and name not in by_name:
         value = by_name[name[: -len("_meta")]]
+        if op.kind == "view":
+            return _meta(value)._replace(strides=value.stride(), offset=value.storage_offset())
         return tuple(_meta(v) for v in value) if isinstance(value, tuple) else _meta(value) if isinstance(value, Tensor) else None
     value = by_name[name]
     if isinstance(value, tuple):
@@ -306,14 +308,26 @@ def _saved(op: Op, name: str, by_name: dict[str, Any], outputs: Sequence[Tensor]
 def call_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     """Run `op` and write its result into the first argument, which is returned."""
     if op.kind == "composite":
-        from .functions import F
-
-        return F.copy_(values[0], call(op, values))  # type: ignore[no-any-return]
+        return _composite_inplace(op, values)
     checked = coerce(op, values)
     trace = context.TRACE.get()
     if trace is not None:
         return trace.record_inplace(op, checked)  # type: ignore[no-any-return]
     return run_inplace(op, checked)
+
+
+def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
+    """The result copied over the target; where gradients flow, the parts see (and save) a copy of the target instead."""
+    from .functions import F
+
+    target, *rest = values
+    tracked = context.GRAD_ENABLED.get() and requires_grad(target)
+    if isinstance(target, Tensor):
+        check_writable(target, tracked)
+    result = call(op, [F.clone(target) if tracked else target, *rest])
+    if result.dtype.category > target.dtype.category:
+        raise _narrowing(f"{op.schema.name}_", result, target)
+    return F.copy_(target, result)  # type: ignore[no-any-return]
 
 
 def run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
@@ -402,10 +416,14 @@ def write(target: Tensor, result: Tensor, what: str) -> None:
         if source.size == 0 or np.broadcast_shapes(source.shape, array.shape) != array.shape:
             raise ShapeError(f"{what}: the result has sizes {list(source.shape)}, but the tensor written to has {list(array.shape)}")
     if dtypes.from_numpy(source.dtype).category > dtypes.from_numpy(array.dtype).category:
-        raise DTypeError(f"{what}: the result is {result.dtype}, which cannot be written into {target.dtype}")
+        raise _narrowing(what, result, target)
     with np.errstate(all="ignore"):
         np.copyto(array, source, casting="unsafe")
     target._storage.written()
+
+
+def _narrowing(what: str, result: Tensor, target: Tensor) -> DTypeError:
+    return DTypeError(f"{what}: the result is {result.dtype}, which cannot be written into {target.dtype}")
 
 
 def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:

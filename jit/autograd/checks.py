@@ -10,7 +10,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import UsageError, VerificationError
 
-from ..context import no_grad
+from ..context import enable_grad, no_grad
 from ..tensors import Tensor
 
 
@@ -42,8 +42,8 @@ def gradcheck(
         raise UsageError("gradcheck needs at least one input that requires grad")
     if any(t.dtype is not dtypes.float64 for t in checked):
         raise UsageError("gradcheck needs float64 inputs: finite differences of float32 are too coarse")
-    outputs = _outputs(func(*arguments))
-    for number, output in enumerate(outputs):
+    outputs = [(i, t) for i, t in enumerate(_floating(func(*arguments))) if t.requires_grad]
+    for number, output in outputs:
         numerical = [_numerical(func, arguments, t, number, eps) for t in checked]
         analytical = _analytical(grad, output, checked)
         for index, (a, n) in enumerate(zip(analytical, numerical, strict=True)):
@@ -56,9 +56,13 @@ def gradcheck(
     return True
 
 
-def _outputs(result: Any) -> list[Tensor]:
+def _floating(result: Any) -> list[Tensor]:
     many = result if isinstance(result, (tuple, list)) else (result,)
-    return [t for t in many if isinstance(t, Tensor) and t.dtype.is_floating_point and t.requires_grad]
+    return [t for t in many if isinstance(t, Tensor) and t.defined and t.dtype.is_floating_point]
+
+
+def _outputs(result: Any) -> list[Tensor]:
+    return [t for t in _floating(result) if t.requires_grad]
 
 
 def _numerical(func: Callable[..., Any], arguments: Sequence[Any], wrt: Tensor, number: int, eps: float) -> Any:
@@ -74,13 +78,11 @@ def _numerical(func: Callable[..., Any], arguments: Sequence[Any], wrt: Tensor, 
                 sides.append(_raw(func(*arguments), number).astype(np.float64).ravel().copy())
             array[index] = kept
             rows.append((sides[0] - sides[1]) / (2 * eps))
-    return np.array(rows)
+    return np.array(rows) if rows else np.zeros((0, _raw(func(*arguments), number).size))
 
 
 def _raw(result: Any, number: int) -> Any:
-    many = result if isinstance(result, (tuple, list)) else (result,)
-    floating = [t for t in many if isinstance(t, Tensor) and t.dtype.is_floating_point]
-    return floating[number]._array
+    return _floating(result)[number]._array
 
 
 def _analytical(grad: Callable[..., Any], output: Tensor, checked: Sequence[Tensor]) -> list[Any]:
@@ -91,7 +93,7 @@ def _analytical(grad: Callable[..., Any], output: Tensor, checked: Sequence[Tens
         found = grad(output, checked, Tensor(seed), retain_graph=True, allow_unused=True)
         for column, gradient, tensor in zip(columns, found, checked, strict=True):
             column.append(np.zeros(tensor._array.size) if gradient is None else gradient._array.astype(np.float64).ravel())
-    return [np.array(c).reshape(-1, t._array.size).T for c, t in zip(columns, checked, strict=True)]
+    return [np.array(c).reshape(output._array.size, t._array.size).T for c, t in zip(columns, checked, strict=True)]
 
 
 def gradgradcheck(
@@ -117,7 +119,8 @@ def gradgradcheck(
 
     def first(*values: Any) -> Any:
         inner = values[: len(arguments)]
-        found = grad(_outputs(func(*inner)), [inner[i] for i in checked], values[len(arguments) :], create_graph=True, allow_unused=True)
+        with enable_grad():  # the finite differences are taken without
+            found = grad(_outputs(func(*inner)), [inner[i] for i in checked], values[len(arguments) :], create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None and g.requires_grad)
 
     if not first(*arguments, *weights):

@@ -42,6 +42,17 @@ class Meta(NamedTuple):
     dtype: Any
     device: str
     ndim: int
+    strides: tuple[int, ...] = ()
+    """In elements; known of what view ops save, like `offset`."""
+    offset: int = 0
+
+    def stride(self) -> tuple[int, ...]:
+        """The strides in elements."""
+        return self.strides
+
+    def storage_offset(self) -> int:
+        """How many elements the first one lies behind the start of the storage."""
+        return self.offset
 
 
 class SavedTensor:
@@ -180,8 +191,10 @@ class OpNode(Node):
         from ..functions import F
 
         differentiable = self.op.differentiable
-        several = len(differentiable) > 1
-        g = tuple(gradients[i] for i in differentiable) if several else gradients[differentiable[0]]
+        if self.op.schema.returns[0].type.is_list:
+            g: Any = tuple(gradients)
+        else:
+            g = tuple(gradients[i] for i in differentiable) if len(differentiable) > 1 else gradients[differentiable[0]]
         if g is None:
             return [None] * len(self.edges)
         names = {"F": F, "g": g}

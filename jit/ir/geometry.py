@@ -90,6 +90,8 @@ class Geometry(NamedTuple):
     @property
     def overlaps(self) -> bool:
         """True if two indices can mean the same element, so that writing through this view is ambiguous."""
+        if 0 in self.sizes:
+            return False
         dims = sorted((abs(s), n) for n, s in zip(self.sizes, self.strides, strict=True) if n > 1)
         reach = 0
         for stride, size in dims:

@@ -35,24 +35,7 @@ def _() -> Any:
     yield sample(make(0, 3), make(3), note="empty")
 
 
-@array("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
-       grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
-def fill(m: Any, self: Any, value: Any) -> Any:
-    return m.full(self.shape, value, self.dtype)
-
-
-@fill.onnx
-def _(g: Any, self: Any, value: Any) -> Any:
-    return g.op("Expand", g.constant(value, dtype=self.dtype), g.op("Shape", self))
-
-
-@fill.samples
-def _() -> Any:
-    yield sample(make(2, 3), 1.5)
-    yield sample(make(3, dtype="int64"), 2, note="integer", grad=False)
-    yield sample(make(), 2, note="0-d")
-
-
+# Before the declaration for numbers, which a 0-d tensor fits too, but without its history.
 @array("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum(g)))  # fmt: skip
 def fill_tensor(m: Any, self: Any, value: Any) -> Any:
@@ -69,6 +52,24 @@ def _(g: Any, self: Any, value: Any) -> Any:
 @fill_tensor.samples
 def _() -> Any:
     yield sample(make(2, 3), make(seed=1))
+
+
+@array("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
+       grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
+def fill(m: Any, self: Any, value: Any) -> Any:
+    return m.full(self.shape, value, self.dtype)
+
+
+@fill.onnx
+def _(g: Any, self: Any, value: Any) -> Any:
+    return g.op("Expand", g.constant(value, dtype=self.dtype), g.op("Shape", self))
+
+
+@fill.samples
+def _() -> Any:
+    yield sample(make(2, 3), 1.5)
+    yield sample(make(3, dtype="int64"), 2, note="integer", grad=False)
+    yield sample(make(), 2, note="0-d")
 
 
 @array("aten::zero(Tensor self) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
