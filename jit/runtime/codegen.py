@@ -27,8 +27,9 @@ import numpy as np
 
 from jit.ir.errors import CompileError, DivisionError, Error
 
+from .division import DIVISION_BY_ZERO
 from .llvm_lower import Function, lower
-from .llvm_math import DIVISION_BY_ZERO, PREFIX
+from .llvm_math import PREFIX
 from .nest import Buffer, Nest
 from .schedule import Loops, schedule
 from .target import Target, binding

@@ -6,7 +6,7 @@ Comes after `schedule`, before `codegen`. The function is
 
 `data` holds the addresses of the buffers, inputs then outputs. `geometry` holds i64 numbers: the extents of the
 loops, then for every access (reads, then writes) its offset and its stride along each loop, in bytes. It returns 0,
-or the errors of `llvm_math` that occurred.
+or the errors of `division` that occurred.
 
 Note [Numbers at run time, motions at compile time]
     Extents, offsets and strides are passed, so one function serves all sizes; but whether an access stands still,

@@ -20,13 +20,9 @@ import numpy as np
 from jit.ir.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from jit.ir.errors import CompileError
 
-from . import elementary, halves
-from .llvm_build import Builder, Register, float_literal, mangled
+from . import casts, division, elementary, halves
+from .llvm_build import Builder, Register, float_literal
 from .target import Target
-
-DIVISION_BY_ZERO = 1
-NEGATIVE_POWER = 2
-"""What a kernel returns: 0, or a sum of these."""
 
 ELEMENT = {
     bool_: "i1", uint8: "i8", int8: "i8", int16: "i16", int32: "i32", int64: "i64",
@@ -161,6 +157,10 @@ class LLVMMath:
         """A register as a value of `dtype`."""
         return Value(self, dtype, register)
 
+    def converted(self, opcode: str, x: Value, dtype: DType) -> Value:
+        """A conversion instruction."""
+        return Value(self, dtype, self.builder.convert(opcode, x.register, ELEMENT[dtype]))
+
     def _value(self, dtype: DType, register: Register) -> Value:
         """A result; 16-bit floats are rounded."""
         if dtype.is_half:
@@ -170,11 +170,11 @@ class LLVMMath:
     def bits(self, x: Value) -> Value:
         """A float's pattern as an integer of its width."""
         integer = elementary.FORMATS[x.dtype].integer
-        return Value(self, integer, self.builder.convert("bitcast", x.register, ELEMENT[integer]))
+        return self.converted("bitcast", x, integer)
 
     def from_bits(self, x: Value, dtype: DType) -> Value:
         """The float of that pattern."""
-        return Value(self, dtype, self.builder.convert("bitcast", x.register, ELEMENT[dtype]))
+        return self.converted("bitcast", x, dtype)
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
@@ -334,7 +334,8 @@ class LLVMMath:
 
     # -- bits and truth values -----------------------------------------------------------------------------------
 
-    def _bitwise(self, opcode: str, a: Any, b: Any) -> Value:
+    def integer_operation(self, opcode: str, a: Any, b: Any) -> Value:
+        """An instruction on integers or booleans."""
         a, b = self._operands(a, b)
         if a.dtype.is_floating_point:
             raise CompileError(f"bitwise operations take integers and booleans, got {a.dtype.name}")
@@ -342,39 +343,39 @@ class LLVMMath:
 
     def bitwise_and(self, a: Any, b: Any) -> Value:
         """a & b."""
-        return self._bitwise("and", a, b)
+        return self.integer_operation("and", a, b)
 
     def bitwise_or(self, a: Any, b: Any) -> Value:
         """a | b."""
-        return self._bitwise("or", a, b)
+        return self.integer_operation("or", a, b)
 
     def bitwise_xor(self, a: Any, b: Any) -> Value:
         """a ^ b."""
-        return self._bitwise("xor", a, b)
+        return self.integer_operation("xor", a, b)
 
     def invert(self, x: Value) -> Value:
         """~x; not, for booleans."""
-        return self._bitwise("xor", x, True if x.dtype is bool_ else -1 if x.dtype.is_signed else 255)
+        return self.integer_operation("xor", x, True if x.dtype is bool_ else -1 if x.dtype.is_signed else 255)
 
     bitwise_not = bitwise_invert = invert
 
     def left_shift(self, a: Any, b: Any) -> Value:
         """a << b; 0 if b is not within the bits of a."""
         if self._is_shift(a, b):
-            return self._bitwise("shl", a, b)
+            return self.integer_operation("shl", a, b)
         a, b = self._operands(a, b)
         inside, count = self._shift_count(b)
-        return self.where(inside, self._bitwise("shl", a, count), 0)
+        return self.where(inside, self.integer_operation("shl", a, count), 0)
 
     def right_shift(self, a: Any, b: Any) -> Value:
         """a >> b with the sign copied; all sign if b is not within the bits of a."""
         if self._is_shift(a, b):
-            return self._bitwise("ashr" if a.dtype.is_signed else "lshr", a, b)
+            return self.integer_operation("ashr" if a.dtype.is_signed else "lshr", a, b)
         a, b = self._operands(a, b)
         inside, count = self._shift_count(b)
         if not a.dtype.is_signed:
-            return self.where(inside, self._bitwise("lshr", a, count), 0)
-        return self._bitwise("ashr", a, self.where(inside, count, a.dtype.itemsize * 8 - 1))
+            return self.where(inside, self.integer_operation("lshr", a, count), 0)
+        return self.integer_operation("ashr", a, self.where(inside, count, a.dtype.itemsize * 8 - 1))
 
     def _is_shift(self, a: Any, b: Any) -> bool:
         """Whether b is a number within the bits of a."""
@@ -445,68 +446,32 @@ class LLVMMath:
     # -- division with remainder ---------------------------------------------------------------------------------
 
     def floor_divide(self, a: Any, b: Any) -> Value:
-        """a / b rounded down, as numpy's; integers divided by zero are reported by the kernel, INT_MIN / -1 wraps."""
-        a, b = self._operands(a, b)
-        if a.dtype.is_floating_point:
-            return self._through_single(self._float_floor_divide, a, b)
-        quotient, rest = self._integer_division(a, b)
-        return self.where(self._must_adjust(rest, b), quotient - 1, quotient)
+        """a / b rounded down; integers divided by zero are reported by the kernel, INT_MIN / -1 wraps."""
+        return self._division(division.integer_floor_divide, division.float_floor_divide, a, b)
 
     def remainder(self, a: Any, b: Any) -> Value:
         """a - b * floor(a / b), with the sign of b."""
-        a, b = self._operands(a, b)
-        if a.dtype.is_floating_point:
-            return self._through_single(self._float_remainder, a, b)
-        _, rest = self._integer_division(a, b)
-        return self.where(self._must_adjust(rest, b), rest + b, rest)
+        return self._division(division.integer_remainder, division.float_remainder, a, b)
 
-    mod = remainder
+    def trunc_divide(self, a: Any, b: Any) -> Value:
+        """a / b rounded toward zero."""
+        return self._division(
+            lambda m, x, y: division.integer_division(m, x, y)[0], lambda m, x, y: m.trunc(x / y), a, b
+        )
 
     def fmod(self, a: Any, b: Any) -> Value:
         """The remainder with the sign of a."""
+        return self._division(
+            lambda m, x, y: division.integer_division(m, x, y)[1], lambda m, *x: m.libm("fmod", *x), a, b
+        )
+
+    def _division(self, of_integers: Callable[..., Value], of_floats: Callable[..., Value], a: Any, b: Any) -> Value:
         a, b = self._operands(a, b)
         if a.dtype.is_floating_point:
-            return self._through_single(lambda x, y: self.libm("fmod", x, y), a, b)
-        return self._integer_division(a, b)[1]
+            return self._through_single(partial(of_floats, self), a, b)
+        return of_integers(self, a, b)
 
-    def _integer_division(self, a: Value, b: Value) -> tuple[Value, Value]:
-        """Quotient and remainder toward zero. The instruction traps on 0 and on INT_MIN / -1, so it never sees them."""
-        if a.dtype is bool_:
-            raise CompileError("booleans cannot be divided: the registry casts operands before the body")
-        zero = b == 0
-        self.fail_where(zero, DIVISION_BY_ZERO)
-        if not a.dtype.is_signed:
-            safe = self.where(zero, 1, b)
-            quotient = self._bitwise("udiv", a, safe)
-        else:
-            minus = b == -1
-            safe = self.where(zero | minus, 1, b)
-            quotient = self.where(minus, -a, self._bitwise("sdiv", a, safe))
-        rest = a - quotient * self.where(zero, 1, b)
-        return quotient, rest
-
-    def _must_adjust(self, rest: Value, b: Value) -> Value:
-        """Whether rounding toward zero went up: the remainder's sign is not that of the divisor."""
-        if not rest.dtype.is_signed:
-            return self.constant(False, bool_)
-        return (rest != 0) & ((rest ^ b) < 0)
-
-    def _float_remainder(self, a: Value, b: Value) -> Value:
-        rest = self.libm("fmod", a, b)
-        signed = self.where((b < 0) != (rest < 0), rest + b, rest)
-        return self.where(rest == 0, self.copysign(self.constant(0.0, a.dtype), b), signed)
-
-    def _float_floor_divide(self, a: Value, b: Value) -> Value:
-        """numpy's way: subtract the remainder, divide, and round what should be whole."""
-        rest = self.libm("fmod", a, b)
-        quotient = (a - rest) / b
-        adjust = (rest != 0) & ((b < 0) != (rest < 0))
-        quotient = self.where(adjust, quotient - 1, quotient)
-        floor = self.floor(quotient)
-        floor = self.where((quotient - floor) > 0.5, floor + 1, floor)
-        plain = a / b
-        floor = self.where(quotient == 0, self.copysign(self.constant(0.0, a.dtype), plain), floor)
-        return self.where(b == 0, plain, floor)
+    mod = remainder
 
     # -- powers and elementary functions -------------------------------------------------------------------------
 
@@ -517,11 +482,7 @@ class LLVMMath:
         x, y = self._operands(x, y)
         if x.dtype.is_floating_point:
             return self._through_single(partial(elementary.power, self), x, y)
-        self.fail_where(y < 0, NEGATIVE_POWER)
-        element = ELEMENT[x.dtype]
-        name = f"power_{element}"
-        self.builder.helpers.setdefault(name, _POWER.replace("TYPE", element))
-        return Value(self, x.dtype, self.builder.each_lane(name, element, x.register, y.register))
+        return division.integer_power(self, x, y)
 
     pow = power
 
@@ -559,47 +520,7 @@ class LLVMMath:
         if not isinstance(x, Value):
             number = np.asarray(x).astype(dtype.numpy)
             return self.constant(float(number) if dtype.is_floating_point else int(number), dtype)
-        if x.dtype is dtype:
-            return x
-        if dtype is bool_:
-            return x != 0
-        if dtype.is_floating_point:
-            return self._to_float(x, dtype)
-        return self._to_integer(x, dtype)
-
-    def _to_float(self, x: Value, dtype: DType) -> Value:
-        if dtype.is_half:
-            if x.dtype is float64 and dtype is float16:
-                return self._value(dtype, halves.rounded_to_odd(self, x))
-            return self._value(dtype, self.cast(x, float32).register)
-        if x.dtype.is_half:
-            x = Value(self, float32, x.register)
-        if x.dtype.is_floating_point:
-            opcode = "fpext" if dtype is float64 else "fptrunc"
-        else:
-            opcode = "sitofp" if x.dtype.is_signed else "uitofp"
-        return Value(self, dtype, self.builder.convert(opcode, x.register, ELEMENT[dtype]))
-
-    def _to_integer(self, x: Value, dtype: DType) -> Value:
-        if x.dtype.is_half:
-            x = Value(self, float32, x.register)
-        if x.dtype.is_floating_point:
-            return self._truncated(x, dtype)
-        narrow = dtype.itemsize < x.dtype.itemsize
-        opcode = "trunc" if narrow else "sext" if x.dtype.is_signed else "zext"
-        return Value(self, dtype, self.builder.convert(opcode, x.register, ELEMENT[dtype]))
-
-    def _truncated(self, x: Value, dtype: DType) -> Value:
-        """A float through int32, or int64 for that: LLVM's conversion is undefined where the number does not fit."""
-        integer = int64 if dtype is int64 else int32
-        if self.target.is_x86:
-            bound = 2.0 ** (integer.itemsize * 8 - 1)
-            plain = Value(self, integer, self.builder.convert("fptosi", x.register, ELEMENT[integer]))
-            fits = (x >= -bound) & (x < bound)
-            return self.cast(self.where(fits, plain, -int(bound)), dtype)
-        type = self.builder.vector(ELEMENT[integer])
-        name = f"llvm.fptosi.sat.{mangled(type)}.{mangled(x.register.type)}"
-        return self.cast(Value(self, integer, self.builder.call(type, name, x.register)), dtype)
+        return casts.cast(self, x, dtype)
 
     # -- rare cases ----------------------------------------------------------------------------------------------
 
@@ -626,24 +547,3 @@ class LLVMMath:
             self.builder.write(f"store i32 %{new}, ptr %status", some.depth)
 
         self.builder.when(some, report, some.depth)
-
-
-_POWER = """define internal TYPE @power_TYPE(TYPE %base, TYPE %exponent) {
-entry:
-  br label %loop
-loop:
-  %result = phi TYPE [ 1, %entry ], [ %next, %loop ]
-  %square = phi TYPE [ %base, %entry ], [ %squared, %loop ]
-  %left = phi TYPE [ %exponent, %entry ], [ %halved, %loop ]
-  %low = and TYPE %left, 1
-  %odd = icmp ne TYPE %low, 0
-  %times = mul TYPE %result, %square
-  %next = select i1 %odd, TYPE %times, TYPE %result
-  %squared = mul TYPE %square, %square
-  %halved = lshr TYPE %left, 1
-  %more = icmp ne TYPE %halved, 0
-  br i1 %more, label %loop, label %done
-done:
-  ret TYPE %next
-}
-"""
