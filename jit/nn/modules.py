@@ -385,10 +385,10 @@ class Module:
     def _apply(self, convert: Callable[[Any], Any]) -> Self:
         """Replace what every parameter, gradient and buffer holds by its conversion; the objects stay."""
         for _, module in self.named_modules():
-            for parameter in filter(None.__ne__, module._parameters.values()):
-                parameter.data = convert(parameter.data)  # type: ignore[union-attr]
-                if parameter.grad is not None:  # type: ignore[union-attr]
-                    parameter.grad = convert(parameter.grad)  # type: ignore[union-attr]
+            for parameter in module._parameters.values():
+                if parameter is not None:
+                    parameter.data = convert(parameter.data)
+                    parameter.grad = None if parameter.grad is None else convert(parameter.grad)
             for name, buffer in module._buffers.items():
                 if buffer is not None:
                     module._buffers[name] = convert(buffer)
