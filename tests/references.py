@@ -281,6 +281,9 @@ REFERENCES: dict[str, Any] = {
     "aten::bitwise_not": np.bitwise_not,
     "aten::where.self": np.where,
     "aten::masked_fill": lambda self, mask, value: np.where(mask, value, self),
+    "aten::bucketize.Tensor": lambda self, boundaries, out_int32, right: np.sum(
+        (boundaries <= self[..., None]) if right else (boundaries < self[..., None]), -1
+    ),
     # activations
     "aten::relu": lambda self: np.where(self < 0, 0, self),
     "aten::leaky_relu": lambda self, negative_slope: np.where(self < 0, negative_slope * self, self),

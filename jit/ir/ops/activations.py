@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, ShapeError, UsageError
 from ..geometry import wrap_dim
 from ..op import array, composite, pointwise
 from ..samples import make, sample, strided, unary
@@ -340,7 +340,7 @@ def tanhshrink(F: Any, self: Any) -> Any:
 def _check_approximate(approximate: str) -> bool:
     """Whether the tanh formula is asked for."""
     if approximate not in ("none", "tanh"):
-        raise ShapeError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
+        raise UsageError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
     return approximate == "tanh"
 
 

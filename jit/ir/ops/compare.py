@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes
-from ..op import absent, composite, pointwise
+from ..errors import ShapeError
+from ..op import absent, array, composite, pointwise
 from ..samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
+from ..types import TensorType
 from .common import in_dtype_of, integers_only, ordered_only
 
 BOOLEAN = absent("the result is boolean")
@@ -304,3 +308,40 @@ def _() -> Any:
     yield sample(make(0, 3), make(3, dtype="bool"), 2.5, note="empty")
     yield sample(whole(4, dtype="int32"), make(4, dtype="bool"), 2.5, note="toward zero", grad=False)
     yield sample(make(4, dtype="float16"), make(4, dtype="bool"), 0.1, note="half", grad=False)
+
+
+# -- sorting into buckets ----------------------------------------------------------------------------------------
+
+
+@array("aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+       grad=absent("the result is a tensor of indices"))  # fmt: skip
+def bucketize(m: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+    if boundaries.ndim != 1:
+        raise ShapeError(f"bucketize: boundaries is 1-dimensional, got {list(boundaries.shape)}")
+    found = m.searchsorted(boundaries, self, side="right" if right else "left")
+    return m.asarray(found).astype(m.int32 if out_int32 else m.int64)
+
+
+@bucketize.type
+def _(self: TensorType, boundaries: TensorType, out_int32: bool, right: bool) -> TensorType:
+    return TensorType(dtypes.int32 if out_int32 else dtypes.int64, self.shape, None, self.device)
+
+
+@bucketize.onnx
+def _(g: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+    """How many boundaries lie below."""
+    common = dtypes.promote(self.dtype, boundaries.dtype)
+    value = g.op("Unsqueeze", g.cast(self, common), g.ints([-1]))
+    below = g.op("LessOrEqual" if right else "Less", g.cast(boundaries, common), value)
+    return g.cast(g.reduce("ReduceSum", g.cast(below, dtypes.int64), -1, False), g.out.dtype)
+
+
+@bucketize.samples
+def _() -> Any:
+    edges = np.array([-1.0, 0.0, 0.5, 1.0], np.float32)
+    yield sample(make(3, 4), edges)
+    yield sample(edges, edges, note="on the boundaries")
+    yield sample(edges, edges, right=True, out_int32=True, note="on the boundaries")
+    yield sample(make(), edges, note="0-d")
+    yield sample(make(0, 3), edges, note="empty")
+    yield sample(whole(5), np.array([-3, 0, 3]), note="integer")

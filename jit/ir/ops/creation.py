@@ -347,6 +347,41 @@ def _() -> Any:
     yield sample(0, note="empty")
 
 
+# -- windows -----------------------------------------------------------------------------------------------------
+
+
+def raised_cosine(F: Any, length: int, periodic: bool, alpha: float, beta: float, dtype: Any, device: Any) -> Any:
+    """alpha - beta * cos(2 pi n / period): Hann's window and Hamming's."""
+    period = length if periodic else length - 1
+    if length <= 1:
+        return F.ones((length,), dtype=dtype, device=device)
+    turns = F.arange(0, length, 1, dtype=dtype or dtypes.DEFAULT, device=device) * (2 * math.pi / period)
+    return alpha - beta * F.cos(turns)
+
+
+@composite(f"aten::hann_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
+def hann_window(F: Any, window_length: int, periodic: bool, dtype: Any, device: Any) -> Any:
+    return raised_cosine(F, window_length, periodic, 0.5, 0.5, dtype, device)
+
+
+@composite(f"aten::hamming_window(int window_length, bool periodic=True, float alpha=0.54, float beta=0.46, {NEW}",
+           namespaces=("jit",))  # fmt: skip
+def hamming_window(
+    F: Any, window_length: int, periodic: bool, alpha: float, beta: float, dtype: Any, device: Any
+) -> Any:
+    return raised_cosine(F, window_length, periodic, alpha, beta, dtype, device)
+
+
+@hann_window.samples
+@hamming_window.samples
+def _() -> Any:
+    yield sample(5)
+    yield sample(5, False)
+    yield sample(1, note="one")
+    yield sample(0, note="empty")
+    yield sample(4, dtype=dtypes.float64)
+
+
 # -- made like another tensor ------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
 from ..op import absent, array, composite
 from ..samples import make, sample, strided, whole
@@ -781,7 +781,7 @@ def _() -> Any:
 )
 def norm_by_name(F: Any, self: Any, p: str, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if p != "fro":
-        raise ShapeError(f"norm: p is a number or 'fro', got {p!r}; matrix norms are in jit.linalg")
+        raise UsageError(f"norm: p is a number or 'fro', got {p!r}; matrix norms are in jit.linalg")
     return F.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
 
 
