@@ -287,12 +287,12 @@ class Builder:
         return [prepare(index, item) for index, item in enumerate(inputs)]
 
     def _attributes(self, call: Call, known: Signature) -> dict[str, Any]:
-        """Plain values of the attributes, those that this opset does not know left out where they say the default."""
+        """Plain values of the attributes, without those that say the default, which older opsets may not know."""
         plain = {key: _plain(item) for key, item in call.attributes.items()}
         for key in [key for key in plain if key not in known.attributes]:
             if not _is_later_default(call.name, key, plain.pop(key)):
                 raise Unsupported(f"{call.name} has no attribute {key} at opset {self.opset}")
-        return plain
+        return {key: item for key, item in plain.items() if known.attributes[key].default != item}
 
     def _check_inputs(self, call: Call, known: Signature) -> None:
         letters: dict[str, DType] = {}
@@ -437,4 +437,6 @@ def _is_later_default(name: str, key: str, item: Any) -> bool:
     """Whether a newer opset's attribute is given the value that it has when left out."""
     newest = signature(name, OPSETS[-1])
     declared = newest.attributes.get(key) if newest else None
-    return declared is not None and declared.default == item
+    if declared is None:
+        return False
+    return declared.default == item or (key == "dilations" and set(item) == {1})  # documented, but not in the schema

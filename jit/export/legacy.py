@@ -95,7 +95,7 @@ def _unwrap_axis(g: Builder, call: Call) -> None:
         dims = list(given) if isinstance(given, (list, tuple)) else [given]
         if all(dim >= 0 for dim in dims):
             continue
-        rank = first.ndim + (len(dims) if call.name == "Unsqueeze" else 0)
+        rank = first.ndim + {"Unsqueeze": len(dims), "OneHot": 1}.get(call.name, 0)
         wrapped = [dim % rank for dim in dims]
         call.attributes[name] = wrapped if isinstance(given, (list, tuple)) else wrapped[0]
 
@@ -134,6 +134,24 @@ def _or_equal(strict: str) -> Callable[[Builder, Call], tuple[Proxy, ...]]:
     return lambda g, call: (g.op("Or", g.op(strict, *call.inputs), g.op("Equal", *call.inputs)),)
 
 
+def _equal(g: Builder, call: Call) -> tuple[Proxy, ...]:
+    """Before opset 11 floats were not compared: a == b is not (a < b or a > b), and neither is NaN."""
+    a, b = call.inputs
+    assert a is not None and b is not None
+    if a.dtype is None or not a.dtype.is_floating_point:
+        return g.write(call)
+    differ = g.op("Or", g.op("Less", a, b), g.op("Greater", a, b))
+    unordered = g.op("Or", g.op("IsNaN", a), g.op("IsNaN", b))
+    return (g.op("Not", g.op("Or", differ, unordered)),)
+
+
+def _gemm(g: Builder, call: Call) -> tuple[Proxy, ...]:
+    """Before opset 11 there had to be something to add."""
+    if len(call.inputs) < 3 or call.inputs[2] is None:
+        call.inputs[2:] = [g.constant([0], like=call.inputs[0])]
+    return g.write(call)
+
+
 def _cast_like(g: Builder, call: Call) -> tuple[Proxy, ...]:
     x, like = call.inputs
     assert x is not None and like is not None
@@ -144,6 +162,8 @@ def _cast_like(g: Builder, call: Call) -> tuple[Proxy, ...]:
 
 ALWAYS = 1000
 REWRITES: dict[str, tuple[int, Callable[[Builder, Call], tuple[Proxy, ...]]]] = {
+    "Equal": (11, _equal),
+    "Gemm": (11, _gemm),
     "GreaterOrEqual": (12, _or_equal("Greater")),
     "LessOrEqual": (12, _or_equal("Less")),
     "Softmax": (13, _softmax),

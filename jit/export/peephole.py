@@ -1,9 +1,10 @@
-"""Small rewrites of ONNX nodes after conversion: transposes composed, nodes without effect and without users removed.
+"""Small rewrites of ONNX nodes after conversion: transposes composed, nodes without effect or users removed.
 
 1. Transpose(Transpose(x, p), q)  ->  Transpose(x, p after q)
 2. Transpose(x, identity)         ->  x
 3. Identity(x)                    ->  x
-4. a node whose outputs nobody uses goes
+4. Gemm(Transpose(a), b)          ->  Gemm[transA=1](a, b), and so for b
+    5. a node whose outputs nobody uses goes
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ def simplify(nodes: list[onnx_ir.Node], outputs: Values) -> list[onnx_ir.Node]:
             continue
         if node.op_type == "Transpose":
             _compose(node)
+        if node.op_type == "Gemm":
+            _absorb(node, 0, "transA")
+            _absorb(node, 1, "transB")
         if _does_nothing(node):
             _bypass(node, outputs)
     return _used(nodes, outputs)
@@ -40,6 +44,18 @@ def _compose(node: onnx_ir.Node) -> None:
         return
     node.attributes["perm"] = onnx_ir.AttrInt64s("perm", [first[dim] for dim in second])
     node.replace_input_with(0, before.inputs[0])
+
+
+def _absorb(node: onnx_ir.Node, index: int, flag: str) -> None:
+    """Case 4: Gemm transposes its matrices itself."""
+    import onnx_ir
+
+    before = _producer(node, index)
+    if before is None or before.op_type != "Transpose" or before.domain or _order(before) not in (None, [1, 0]):
+        return
+    given = node.attributes.get(flag)
+    node.attributes[flag] = onnx_ir.AttrInt64(flag, 0 if given is not None and given.as_int() else 1)
+    node.replace_input_with(index, before.inputs[0])
 
 
 def _does_nothing(node: onnx_ir.Node) -> bool:
@@ -60,7 +76,7 @@ def _bypass(node: onnx_ir.Node, outputs: Values) -> None:
 
 
 def _used(nodes: list[onnx_ir.Node], outputs: Values) -> list[onnx_ir.Node]:
-    """Case 4: without the nodes that lead nowhere."""
+    """Case 5: without the nodes that lead nowhere."""
     wanted = set(outputs)
     kept = []
     for node in reversed(nodes):
@@ -72,8 +88,8 @@ def _used(nodes: list[onnx_ir.Node], outputs: Values) -> list[onnx_ir.Node]:
     return kept[::-1]
 
 
-def _producer(node: onnx_ir.Node) -> onnx_ir.Node | None:
-    source = node.inputs[0]
+def _producer(node: onnx_ir.Node, index: int = 0) -> onnx_ir.Node | None:
+    source = node.inputs[index]
     return None if source is None else source.producer()
 
 

@@ -15,7 +15,9 @@ from jit.ir.types import contiguous_strides
 def type_of(array: np.ndarray) -> TensorType:
     """The type of an array, its strides included."""
     strides = tuple(step // array.itemsize for step in array.strides)
-    return TensorType(dtypes.from_numpy(array.dtype), array.shape, None if strides == contiguous_strides(array.shape) else strides)
+    return TensorType(
+        dtypes.from_numpy(array.dtype), array.shape, None if strides == contiguous_strides(array.shape) else strides
+    )
 
 
 def export(text: str, **options: Any) -> Exported:
