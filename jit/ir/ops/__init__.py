@@ -18,6 +18,7 @@ from . import (  # noqa: I001
     norms,
     losses,
     randoms,
+    recurrent,
 )
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "pointwise",
     "pooling",
     "randoms",
+    "recurrent",
     "reductions",
     "scatters",
     "views",
