@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from jit.ir.types import Dim
@@ -21,6 +22,8 @@ def infer_dims(g: Builder, node: onnx_ir.Node, output: onnx_ir.Value) -> tuple[D
 
     if node.domain:
         return None
+    if node.op_type in ("Expand", "Reshape", "ConstantOfShape"):
+        return _shaped(g, node)
     types, data = _known(g, node)
     proto = _as_proto(node)
     opsets = [onnx.helper.make_opsetid("", g.opset)]
@@ -30,6 +33,57 @@ def infer_dims(g: Builder, node: onnx_ir.Node, output: onnx_ir.Value) -> tuple[D
     except (InferenceError, KeyError):
         return None
     return _dims(found.get(f"output{output.index()}"), set(g.axes))
+
+
+def _shaped(g: Builder, node: onnx_ir.Node) -> tuple[Dim, ...] | None:
+    """The dims of a node that is told them by its last input."""
+    told = node.inputs[-1]
+    dims = None if told is None else _numbers(g, told)
+    if dims is None or node.op_type == "ConstantOfShape":
+        return dims
+    given = g.proxies[node.inputs[0]].known_dims if node.inputs[0] is not None else None
+    if node.op_type == "Reshape":
+        return _reshaped(dims, given)
+    return None if given is None else _broadcast(dims, given)
+
+
+def _numbers(g: Builder, value: onnx_ir.Value) -> tuple[Dim, ...] | None:
+    """What is known of the numbers in a 1-D tensor that holds sizes."""
+    proxy, node = g.proxies[value], value.producer()
+    if proxy.constant is not None:
+        return tuple(int(size) for size in proxy.constant)
+    if node is not None and node.op_type == "Shape" and not node.attributes and node.inputs[0] is not None:
+        return g.proxies[node.inputs[0]].known_dims
+    if node is not None and node.op_type == "Concat":
+        parts = [_numbers(g, part) for part in node.inputs if part is not None]
+        return None if None in parts else tuple(dim for part in parts for dim in part or ())
+    length = proxy.known_dims[0] if proxy.known_dims else None
+    return (None,) * length if isinstance(length, int) else None
+
+
+def _reshaped(sizes: tuple[Dim, ...], given: tuple[Dim, ...] | None) -> tuple[Dim, ...]:
+    """`sizes` with a -1 filled in, if that can be computed."""
+    if -1 not in sizes:
+        return sizes
+    rest = [size for size in sizes if size != -1]
+    known = given is not None and all(isinstance(size, int) for size in (*given, *rest))
+    whole, part = (math.prod(given), math.prod(rest)) if known else (0, 0)  # type: ignore[arg-type]
+    return tuple((whole // part if part else None) if size == -1 else size for size in sizes)
+
+
+def _broadcast(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    rank = max(len(a), len(b))
+    pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b)
+    return tuple(_wider(x, y) for x, y in pairs)
+
+
+def _wider(a: Dim, b: Dim) -> Dim:
+    """The size of two that broadcast: a fixed one beside a dynamic one is that of the result, unless it is 1."""
+    if a == 1 or a == b:
+        return b
+    if b == 1:
+        return a
+    return next((size for size in (a, b) if isinstance(size, int)), None)
 
 
 def _as_proto(node: onnx_ir.Node) -> Any:

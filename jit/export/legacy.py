@@ -129,6 +129,15 @@ def _reshape(g: Builder, call: Call) -> tuple[Proxy, ...]:
     return g.write(call)
 
 
+def _shape(g: Builder, call: Call) -> tuple[Proxy, ...]:
+    """The shape of a tensor whose sizes are fixed is a constant."""
+    x = call.inputs[0]
+    dims = x.known_dims if x is not None else None
+    if dims is None or call.attributes or not all(isinstance(size, int) for size in dims):
+        return g.write(call)
+    return (g.ints(dims),)
+
+
 def _or_equal(strict: str) -> Callable[[Builder, Call], tuple[Proxy, ...]]:
     """a >= b is a > b or a == b."""
     return lambda g, call: (g.op("Or", g.op(strict, *call.inputs), g.op("Equal", *call.inputs)),)
@@ -161,6 +170,7 @@ def _cast_like(g: Builder, call: Call) -> tuple[Proxy, ...]:
 
 
 ALWAYS = 1000
+"""For rewrites that every opset wants."""
 REWRITES: dict[str, tuple[int, Callable[[Builder, Call], tuple[Proxy, ...]]]] = {
     "Equal": (11, _equal),
     "Gemm": (11, _gemm),
@@ -170,5 +180,6 @@ REWRITES: dict[str, tuple[int, Callable[[Builder, Call], tuple[Proxy, ...]]]] = 
     "LogSoftmax": (13, _softmax),
     "CastLike": (15, _cast_like),
     "Reshape": (ALWAYS, _reshape),
+    "Shape": (ALWAYS, _shape),
 }
 """Operator -> the opset from which on it needs no rewriting, and how before."""
