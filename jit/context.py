@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from jit.ir import Source
@@ -96,19 +96,24 @@ def tracing(trace: Trace | None) -> Iterator[None]:
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-_ours: dict[CodeType, bool] = {}
-"""Whether a code object belongs to this package; asked for every recorded node."""
+_ours: dict[str, bool] = {}
+"""Whether a file belongs to this package; asked for every recorded node. By name: a code object hashes all it holds."""
+
+
+@functools.cache
+def _source(path: str, line: int, function: str) -> Source:
+    return Source(os.path.basename(path), line, function)
 
 
 def user_source() -> Source | None:
     """The innermost line on the stack that is not this package's own."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        ours = _ours.get(code)
+        path = frame.f_code.co_filename
+        ours = _ours.get(path)
         if ours is None:
-            ours = _ours[code] = code.co_filename.startswith((_HERE, "<jit"))
+            ours = _ours[path] = path.startswith((_HERE, "<jit"))
         if not ours:
-            return Source(os.path.basename(code.co_filename), frame.f_lineno, code.co_name)
+            return _source(path, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None

@@ -248,8 +248,9 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     if not carrying:
         return None
     flat = [t for value in tensors for t in (value if isinstance(value, tuple) else (value,))]
-    node = OpNode(op, [edge_of(t) for t in flat], [len(t) if isinstance(t, tuple) else None for t in tensors], len(outputs))
-    node.metas = tuple(_meta(t) if isinstance(t, Tensor) else None for t in flat)
+    edges = [edge_of(t) for t in flat]
+    node = OpNode(op, edges, [len(t) if isinstance(t, tuple) else None for t in tensors], len(outputs))
+    node.metas = tuple(None if edge is None else _meta(t) for edge, t in zip(edges, flat, strict=True))
     node.source = context.user_source()
     for index in carrying:
         output = outputs[index]
@@ -271,14 +272,16 @@ def _save(op: Op, node: OpNode, values: Sequence[Any], outputs: Sequence[Tensor]
     by_name = dict(zip(op.schema.argument_names, values, strict=True))
     if original is not None:
         by_name[op.arguments[0].name] = original
-    return {name: _saved(op, name, by_name, outputs) for name in _wanted_names(op, node)}
+    needs = () if op.backward is not None else node._grouped([edge is not None for edge in node.edges])
+    return {name: _saved(op, name, by_name, outputs) for name in _wanted_names(op, needs)}
 
 
-def _wanted_names(op: Op, node: OpNode) -> Sequence[str]:
+@cache
+def _wanted_names(op: Op, needs: tuple[Any, ...]) -> Sequence[str]:
+    """What the derivative formulas of the arguments marked in `needs` ask for."""
     if op.backward is not None:
         rules = [op.backward]
     else:
-        needs = node._grouped([edge is not None for edge in node.edges])
         wanted = [op.arguments[p].name for p, n in zip(op.tensors, needs, strict=True) if (any(n) if isinstance(n, tuple) else n)]
         rules = [op.derivatives[name] for name in wanted if name in op.derivatives]
     return [name for name in dict.fromkeys(n for r in rules for n in r.names) if name not in ("F", "g", "needs")]
