@@ -430,7 +430,7 @@ def _onnx_by_weight(g: Any, y: Any, x: Any, weight: Any, w: Window) -> Any:
 @convolution_backward.samples
 def _() -> Any:
     for image, kernel, _, *rest in _cases():
-        window = _window(len(image) - 2, *rest[:3], rest[-1])
+        window = _window(len(image) - 2, rest[0], rest[1], rest[2], rest[-1])
         out = _out_sizes(image, kernel, None, window, rest[3], rest[4])
         yield sample(make(*out, seed=3), make(*image), make(*kernel, seed=1), [out[1]], *rest, [True, True, True])
     yield sample(make(1, 2, 2, 2), make(1, 2, 4, 4), make(2, 2, 3, 3), None, [1], [0], [1], False, [0], 1,

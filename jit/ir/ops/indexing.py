@@ -514,9 +514,9 @@ def _(g: Any, self: Any, indices: Any) -> Any:
     if len(given) == 1 and not _is_mask(given[0]):
         at = next(d for d, i in enumerate(indices) if i is not None)
         return g.op("Gather", self, g.cast(given[0], dtypes.int64), axis=at)
-    at = _OnnxIndex(g, self, indices)
-    out = g.op("GatherND", at.moved(self), at.rows)
-    order = at.result_order(g.out.ndim)
+    plan = _OnnxIndex(g, self, indices)
+    out = g.op("GatherND", plan.moved(self), plan.rows)
+    order = plan.result_order(g.out.ndim)
     return out if order == sorted(order) else g.op("Transpose", out, perm=order)
 
 

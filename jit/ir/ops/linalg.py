@@ -52,7 +52,7 @@ def mm(m: Any, self: Any, mat2: Any) -> Any:
 
 
 @mm.type
-def _(self: TensorType, mat2: TensorType) -> TensorType:
+def _(self: Any, mat2: Any) -> TensorType:
     _check("mm", (self.sizes, mat2.sizes), (self.dtype, mat2.dtype), *_MM)
     return _typed(self, self.shape[0], mat2.shape[1])
 
@@ -77,7 +77,7 @@ def bmm(m: Any, self: Any, mat2: Any) -> Any:
 
 
 @bmm.type
-def _(self: TensorType, mat2: TensorType) -> TensorType:
+def _(self: Any, mat2: Any) -> TensorType:
     _check("bmm", (self.sizes, mat2.sizes), (self.dtype, mat2.dtype), *_BMM)
     return _typed(self, self.shape[0], self.shape[1], mat2.shape[2])
 
@@ -97,7 +97,7 @@ def mv(m: Any, self: Any, vec: Any) -> Any:
 
 
 @mv.type
-def _(self: TensorType, vec: TensorType) -> TensorType:
+def _(self: Any, vec: Any) -> TensorType:
     _check("mv", (self.sizes, vec.sizes), (self.dtype, vec.dtype), *_MV)
     return _typed(self, self.shape[0])
 
@@ -117,7 +117,7 @@ def dot(m: Any, self: Any, tensor: Any) -> Any:
 
 
 @dot.type
-def _(self: TensorType, tensor: TensorType) -> TensorType:
+def _(self: Any, tensor: Any) -> TensorType:
     _check("dot", (self.sizes, tensor.sizes), (self.dtype, tensor.dtype), *_DOT)
     return _typed(self)
 
@@ -165,7 +165,7 @@ def addmm(m: Any, self: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any
 
 
 @addmm.type
-def _(self: TensorType, mat1: TensorType, mat2: TensorType, beta: Any, alpha: Any) -> TensorType:
+def _(self: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> TensorType:
     _check("addmm", (mat1.sizes, mat2.sizes), (mat1.dtype, mat2.dtype, self.dtype), *_MM)
     return _typed(mat1, mat1.shape[0], mat2.shape[1])
 
@@ -203,7 +203,7 @@ def baddbmm(m: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) 
 
 
 @baddbmm.type
-def _(self: TensorType, batch1: TensorType, batch2: TensorType, beta: Any, alpha: Any) -> TensorType:
+def _(self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> TensorType:
     _check("baddbmm", (batch1.sizes, batch2.sizes), (batch1.dtype, batch2.dtype, self.dtype), *_BMM)
     return _typed(batch1, batch1.shape[0], batch1.shape[1], batch2.shape[2])
 
@@ -332,7 +332,7 @@ def _rows(F: Any, x: Any) -> Any:
 
 
 @linear.type
-def _(input: TensorType, weight: TensorType, bias: Any) -> TensorType:
+def _(input: Any, weight: Any, bias: Any) -> TensorType:
     return _typed(input, *input.shape[:-1], *weight.shape[:-1])
 
 

@@ -152,7 +152,7 @@ def lstm(
 
 
 def _weights(gates: int, layers: int, directions: int, size: int = 3, hidden: int = 2) -> list[Any]:
-    found = []
+    found: list[Any] = []
     for layer in range(layers):
         for _ in range(directions):
             width = size if layer == 0 else hidden * directions

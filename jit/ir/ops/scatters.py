@@ -193,7 +193,8 @@ def _() -> Any:
 
 def _write_diagonal(m: Any, out: Any, source: Any, offset: int, dim1: int, dim2: int) -> Any:
     last = m.moveaxis(out, (dim1, dim2), (-2, -1))
-    entries = m.arange(diagonal_length(*last.shape[-2:], offset))
+    rows, columns = last.shape[-2:]
+    entries = m.arange(diagonal_length(rows, columns, offset))
     last[..., entries + max(-offset, 0), entries + max(offset, 0)] = source
     return out
 
