@@ -108,6 +108,11 @@ class TestSpecialValues:
         keep = x < 1e29
         same_bits(mixed[keep], alone[keep])
 
+    def test_what_the_rare_case_computed_is_computed_again_outside_of_it(self, target, rng):
+        x = rng.normal(size=20)
+        twice = run(lambda m, a: m.sin(a) + m.libm("sin", a), x, out=float64, target=target)
+        np.testing.assert_allclose(twice, 2 * np.sin(x), rtol=1e-15)
+
 
 class TestPower:
     @pytest.mark.parametrize("dtype", [float32, float64], ids=["float32", "float64"])
