@@ -203,6 +203,59 @@ def cast(self: Any, dtype: DType | None, device: Any) -> Any:
     return self if dtype is None else self.astype(dtype.numpy)
 
 
+def window(alpha: float, beta: float) -> Any:
+    """By its definition, from -pi to pi."""
+
+    def reference(length: int, periodic: bool, *rest: Any) -> Any:
+        given = [number for number in rest if isinstance(number, float)] or [alpha, beta]
+        steps = length if periodic else max(length - 1, 1)
+        angles = np.pi * (2 * np.arange(length) / steps - 1)
+        return given[0] + given[1] * np.cos(angles) if length > 1 else np.ones(length)
+
+    return reference
+
+
+# -- composites --------------------------------------------------------------------------------------------------
+
+
+def rounded_quotient(self: Any, other: Any, rounding_mode: Any) -> Any:
+    quotient = np.true_divide(self, other)
+    return quotient if rounding_mode is None else {"floor": np.floor, "trunc": np.trunc}[rounding_mode](quotient)
+
+
+def nan_to_num(self: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    return np.nan_to_num(self, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+
+
+def prelu(self: Any, weight: Any) -> Any:
+    slope = weight.reshape(-1, *[1] * (np.ndim(self) - 2)) if np.ndim(self) > 1 else weight.reshape(())
+    return np.maximum(self, 0) + slope * np.minimum(self, 0)
+
+
+def glu(self: Any, dim: int) -> Any:
+    first, second = np.split(self, 2, axis=dim)
+    return first / (1 + np.exp(-second))
+
+
+def unbiased(function: Any) -> Any:
+    return lambda self, dim, unbiased, keepdim: function(self, axis=dim, ddof=int(unbiased), keepdims=keepdim)
+
+
+def with_mean(function: Any) -> Any:
+    def reference(self: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+        return spread(function)(self, dim, correction, keepdim), over(np.mean)(self, dim, keepdim)
+
+    return reference
+
+
+def extremes(self: Any, dim: Any, keepdim: Any) -> Any:
+    return over(np.min)(self, dim, keepdim), over(np.max)(self, dim, keepdim)
+
+
+def norm(self: Any, p: Any, dim: Any, keepdim: Any, dtype: Any) -> Any:
+    return vector_norm(self, 2 if p in (None, "fro") else p, dim, keepdim, dtype)
+
+
 REFERENCES: dict[str, Any] = {
     # pointwise
     "aten::add": lambda self, other, alpha: np.add(self, other if alpha == 1 else np.multiply(other, alpha)),
@@ -339,4 +392,41 @@ REFERENCES: dict[str, Any] = {
     # casting
     "aten::_to_copy": cast,
     "aten::clone": lambda self, memory_format: self,
+    "aten::type_as": lambda self, other: self.astype(other.dtype),
+    # composites
+    "aten::square": lambda self: self * self,
+    "aten::div.Tensor_mode": rounded_quotient,
+    "aten::nan_to_num": nan_to_num,
+    "aten::isclose": lambda self, other, *options: np.isclose(self, other, *options),
+    "aten::relu6": relu6,
+    "aten::prelu": prelu,
+    "aten::selu": lambda self: elu(self, 1.6732632423543772, 1.0507009873554805, 1),
+    "aten::celu": lambda self, alpha: (
+        np.maximum(0, self) + np.minimum(0, alpha * np.expm1(np.minimum(self / alpha, 0)))
+    ),
+    "aten::log_sigmoid": scipy.special.log_expit,
+    "aten::softsign": lambda self: self / (1 + np.abs(self)),
+    "aten::tanhshrink": lambda self: self - np.tanh(self),
+    "aten::glu": glu,
+    "aten::softmin": lambda self, dim, dtype: softmax(-self, dim, dtype),
+    "aten::max.other": np.maximum,
+    "aten::min.other": np.minimum,
+    "aten::aminmax": extremes,
+    "aten::var": lambda self, unbiased: np.var(self, ddof=int(unbiased)),
+    "aten::std": lambda self, unbiased: np.std(self, ddof=int(unbiased)),
+    "aten::var.dim": unbiased(np.var),
+    "aten::std.dim": unbiased(np.std),
+    "aten::var_mean.correction": with_mean(lambda x: x),
+    "aten::std_mean.correction": with_mean(np.sqrt),
+    "aten::norm": norm,
+    "aten::norm.name": norm,
+    "aten::frobenius_norm.dim": lambda self, dim, keepdim: vector_norm(self, 2, dim, keepdim, None),
+    "aten::arange": lambda end, dtype, device: arange(0, end, 1, dtype, device),
+    "aten::eye": lambda n, dtype, device: np.eye(n),
+    "aten::hann_window": window(0.5, 0.5),
+    "aten::hamming_window": window(0.54, 0.46),
+    "aten::new_zeros": lambda self, size, dtype, device: np.zeros(size),
+    "aten::new_ones": lambda self, size, dtype, device: np.ones(size),
+    "aten::new_empty": lambda self, size, dtype, device: np.zeros(size),
+    "aten::new_full": lambda self, size, fill_value, dtype, device: np.full(size, fill_value),
 }

@@ -80,3 +80,9 @@ def test_far_out_nothing_becomes_nan(function: Any) -> None:
     second = slope_of(F.sum(first), x)
     assert np.isfinite(first.detach().numpy()).all()
     assert np.isfinite(second.numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", [jit.float16, jit.float32, jit.float64])
+def test_infinities_become_the_largest_number_of_their_dtype(dtype: jit.DType) -> None:
+    limits = np.finfo(dtype.numpy)
+    assert F.nan_to_num(jit.tensor([INF, -INF], dtype=dtype)).tolist() == [limits.max, limits.min]
