@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import itertools
+import os
 import re
 import threading
 from collections.abc import Iterable, Sequence
@@ -198,6 +199,15 @@ def _optimized(text: str, target: Target) -> Any:
 
 
 # -- names and processes -----------------------------------------------------------------------------------------
+
+
+def _renew_lock() -> None:
+    """A thread that compiled at the moment of a fork does not exist in the child, and would hold the lock for ever."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _resolved(names: Iterable[str]) -> dict[str, int]:

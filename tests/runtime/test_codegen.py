@@ -322,6 +322,24 @@ class TestThreads:
             thread.join()
         assert wrong == []
 
+    def test_a_forked_child_compiles_and_calls(self):
+        finished = run_apart("""
+            import os
+            import numpy as np
+            from jit.runtime import codegen
+            from jit.runtime.nest import pointwise_nest
+            x, out = np.arange(20.0), np.empty(20)
+            parents = codegen.compile_nest(pointwise_nest(lambda m, a: a + 1, [x], [out]))
+            codegen._lock.acquire()  # as if another thread were compiling
+            child = os.fork()
+            if child == 0:
+                parents([x], [out])
+                codegen.compile_nest(pointwise_nest(lambda m, a: m.exp(a), [out], [out]))([out], [out])
+                os._exit(0 if np.allclose(out, np.exp(x + 1)) else 1)
+            print(os.waitpid(child, 0)[1])
+        """)
+        assert (finished.returncode, finished.stdout.strip()) == (0, "0"), finished.stderr
+
     def test_a_call_releases_the_gil(self):
         x = np.full(3_000_000, 0.3)
         out = np.empty_like(x)
