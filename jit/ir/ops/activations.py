@@ -49,6 +49,7 @@ def has_exact_attributes(x: Any) -> bool:
 @pointwise("aten::relu(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=EVERYWHERE,
            grad=dict(self=lambda F, g, out: F.where(F.gt(out, 0), g, 0)))  # fmt: skip
 def relu(m: Any, self: Any) -> Any:
+    """max(self, 0)."""
     return m.maximum(self, 0)
 
 
@@ -59,6 +60,7 @@ def _(g: Any, self: Any) -> Any:
 
 @composite("aten::relu6(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=FUNCTIONAL)
 def relu6(F: Any, self: Any) -> Any:
+    """self kept between 0 and 6."""
     return F.hardtanh(self, 0, 6)
 
 
@@ -68,6 +70,7 @@ def relu6(F: Any, self: Any) -> Any:
            grad=dict(self=lambda F, g, self, negative_slope:
                           F.where(F.gt(self, 0), g, g * negative_slope)))  # fmt: skip
 def leaky_relu(m: Any, self: Any, negative_slope: Any) -> Any:
+    """self, times negative_slope below 0."""
     return m.where(self > 0, self, self * negative_slope)
 
 
@@ -85,6 +88,7 @@ def _(g: Any, self: Any, negative_slope: Any) -> Any:
            grad=dict(self=lambda F, g, self, min_val, max_val:
                           F.where(F.logical_and(F.gt(self, min_val), F.lt(self, max_val)), g, 0)))  # fmt: skip
 def hardtanh(m: Any, self: Any, min_val: Any, max_val: Any) -> Any:
+    """self kept between min_val and max_val."""
     return m.minimum(m.maximum(self, min_val), max_val)
 
 
@@ -100,6 +104,7 @@ def _(g: Any, self: Any, min_val: Any, max_val: Any) -> Any:
            grad=dict(self=lambda F, g, self:
                           F.where(F.logical_and(F.gt(self, -3), F.lt(self, 3)), g / 6, 0)))  # fmt: skip
 def hardsigmoid(m: Any, self: Any) -> Any:
+    """self / 6 + 1 / 2, kept between 0 and 1."""
     return m.minimum(m.maximum(self + 3, 0), 6) / 6
 
 
@@ -109,6 +114,7 @@ def hardsigmoid(m: Any, self: Any) -> Any:
            grad=dict(self=lambda F, g, self:
                           F.where(F.le(self, -3), 0, F.where(F.lt(self, 3), g * (self / 3 + 0.5), g))))  # fmt: skip
 def hardswish(m: Any, self: Any) -> Any:
+    """self * hardsigmoid(self)."""
     return self * (m.minimum(m.maximum(self + 3, 0), 6) / 6)
 
 
@@ -132,6 +138,7 @@ def onnx_hardsigmoid(g: Any, x: Any) -> Any:
            namespaces=("jit", "nn.functional"),
            grad=dict(self=lambda F, g, self, threshold: F.where(F.le(self, threshold), 0, g)))  # fmt: skip
 def threshold(m: Any, self: Any, threshold: Any, value: Any) -> Any:
+    """self where above threshold, `value` elsewhere."""
     return m.where(self <= threshold, value, self)
 
 
@@ -151,6 +158,7 @@ def _() -> Any:
 @pointwise("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", samples=_with(1.0), namespaces=EVERYWHERE,
            grad=dict(self=lambda F, g, self, lambd: F.where(within(F, self, lambd), 0, g)))  # fmt: skip
 def hardshrink(m: Any, self: Any, lambd: Any) -> Any:
+    """self, but 0 where |self| <= lambd."""
     return m.where((self >= -lambd) & (self <= lambd), 0, self)
 
 
@@ -158,6 +166,7 @@ def hardshrink(m: Any, self: Any, lambd: Any) -> Any:
 @pointwise("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", samples=_with(1.0), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, lambd: F.where(within(F, self, lambd), 0, g)))  # fmt: skip
 def softshrink(m: Any, self: Any, lambd: Any) -> Any:
+    """self moved toward 0 by lambd, no further than 0."""
     return m.where(self > lambd, self - lambd, m.where(self < -lambd, self + lambd, self * 0))
 
 
@@ -185,6 +194,7 @@ def _(g: Any, self: Any, lambd: Any) -> Any:
            grad=dict(self=lambda F, g, self, weight: F.where(F.gt(self, 0), g, g * weight),
                      weight=lambda F, g, self: F.where(F.gt(self, 0), 0, g * self)))  # fmt: skip
 def _prelu_kernel(m: Any, self: Any, weight: Any) -> Any:
+    """self, times weight below 0."""
     return m.where(self > 0, self, self * weight)
 
 
@@ -196,6 +206,7 @@ def _() -> Any:
 
 @composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", namespaces=EVERYWHERE)
 def prelu(F: Any, self: Any, weight: Any) -> Any:
+    """self, times weight below 0: one weight for all, or one for each entry of dim 1."""
     channels = weight.shape[0] if weight.ndim else 1
     if channels != 1 and (self.ndim < 2 or self.shape[1] != channels):
         raise ShapeError(
@@ -229,6 +240,7 @@ def elu_gradient(F: Any, g: Any, self: Any, alpha: Any, scale: Any, input_scale:
            grad=dict(self=lambda F, g, self, alpha, scale, input_scale:
                           elu_gradient(F, g, self, alpha, scale, input_scale)))  # fmt: skip
 def elu(m: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+    """self, bent to alpha * (exp(self) - 1) below 0."""
     return m.where(self > 0, self * scale, m.expm1(self * input_scale) * (alpha * scale))
 
 
@@ -248,6 +260,7 @@ def onnx_elu(g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any
 @composite("aten::selu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=("jit", "nn.functional"),
            onnx=lambda g, self: onnx_selu(g, self))  # fmt: skip
 def selu(F: Any, self: Any) -> Any:
+    """elu with the scales that keep mean and variance."""
     return F.elu(self, SELU_ALPHA, SELU_SCALE)
 
 
@@ -265,6 +278,7 @@ def onnx_selu(g: Any, x: Any) -> Any:
     namespaces=("jit", "nn.functional"),
 )
 def celu(F: Any, self: Any, alpha: Any) -> Any:
+    """elu that is smooth at 0 for any alpha."""
     return F.elu(self, alpha, 1, 1 / alpha)
 
 
@@ -272,6 +286,7 @@ def celu(F: Any, self: Any, alpha: Any) -> Any:
 @pointwise("aten::silu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=FUNCTIONAL,
            onnx=lambda g, self: g.op("Mul", self, g.op("Sigmoid", self)))  # fmt: skip
 def silu(m: Any, self: Any) -> Any:
+    """self * sigmoid(self)."""
     return self * m.sigmoid(self)
 
 
@@ -284,6 +299,7 @@ def _(F: Any, g: Any, needs: Any, self: Any) -> Any:
 @floats_only
 @pointwise("aten::mish(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=FUNCTIONAL)
 def mish(m: Any, self: Any) -> Any:
+    """self * tanh(softplus(self))."""
     return self * m.tanh(m.maximum(self, 0) + m.log1p(m.exp(-m.abs(self))))
 
 
@@ -306,6 +322,7 @@ def _(g: Any, self: Any) -> Any:
            grad=dict(self=lambda F, g, self, beta, threshold:
                           F.where(F.gt(self * beta, threshold), g, g * F.sigmoid(self * beta))))  # fmt: skip
 def softplus(m: Any, self: Any, beta: Any, threshold: Any) -> Any:
+    """log(1 + exp(beta * self)) / beta, a smooth relu; self itself where beta * self > threshold."""
     scaled = self * beta
     return m.where(scaled > threshold, self, m.log1p(m.exp(scaled)) / beta)
 
@@ -320,17 +337,20 @@ def _(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
 
 @composite("aten::log_sigmoid(Tensor self) -> Tensor", samples=_plain, namespaces=FUNCTIONAL, aliases=("logsigmoid",))
 def log_sigmoid(F: Any, self: Any) -> Any:
+    """log(sigmoid(self))."""
     return -F.softplus(-self)
 
 
 @composite("aten::softsign(Tensor self) -> Tensor", samples=_plain, namespaces=FUNCTIONAL,
            onnx=lambda g, self: g.op("Softsign", self))  # fmt: skip
 def softsign(F: Any, self: Any) -> Any:
+    """self / (1 + |self|)."""
     return self / (F.abs(self) + 1)
 
 
 @composite("aten::tanhshrink(Tensor self) -> Tensor", namespaces=FUNCTIONAL)
 def tanhshrink(F: Any, self: Any) -> Any:
+    """self - tanh(self)."""
     return self - F.tanh(self)
 
 
@@ -353,6 +373,7 @@ def _check_approximate(approximate: str) -> bool:
 @floats_only
 @pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', inplace=True, namespaces=FUNCTIONAL)
 def gelu(m: Any, self: Any, approximate: str) -> Any:
+    """self times the normal distribution function of self, exactly or ("tanh") nearly."""
     if _check_approximate(approximate):
         return self * 0.5 * (1 + m.tanh((self + self * self * self * TANH_CUBE) * TANH_SCALE))
     return self * 0.5 * (1 + m.erf(self * SQRT_HALF))
@@ -391,6 +412,7 @@ def _() -> Any:
 
 @composite("aten::glu(Tensor self, int dim=-1) -> Tensor", namespaces=FUNCTIONAL)
 def glu(F: Any, self: Any, dim: int) -> Any:
+    """The first half along dim, times the sigmoid of the second."""
     if self.ndim == 0 or self.shape[dim] % 2:
         raise ShapeError(f"glu: dim {dim} of {list(self.shape)} cannot be halved")
     half = self.shape[dim] // 2
@@ -465,6 +487,7 @@ def onnx_softmax(name: str) -> Any:
        type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("Softmax"),
        grad=dict(self=lambda F, g, out, dim: out * (g - F.sum(g * out, dim, True))))  # fmt: skip
 def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+    """exp(self), scaled to sum to 1 along dim."""
     low, axis, result = shifted(m, self, dim, dtype)
     powers = m.exp(low)
     return (powers / m.sum(powers, axis=axis, keepdims=True)).astype(result, copy=False).reshape(self.shape)
@@ -474,6 +497,7 @@ def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
        type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
        grad=dict(self=lambda F, g, out, dim: g - F.exp(out) * F.sum(g, dim, True)))  # fmt: skip
 def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+    """log(softmax(self)), without overflow."""
     low, axis, result = shifted(m, self, dim, dtype)
     total = m.log(m.sum(m.exp(low), axis=axis, keepdims=True))
     return (low - total).astype(result, copy=False).reshape(self.shape)
@@ -485,4 +509,5 @@ def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     samples=_softmax_samples,
 )
 def softmin(F: Any, self: Any, dim: int, dtype: Any) -> Any:
+    """softmax(-self)."""
     return F.softmax(-self, dim, dtype)

@@ -13,6 +13,7 @@ from ..types import TensorType
        grad=dict(self=lambda F, g, self_meta:
                       F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
 def _to_copy(m: Any, self: Any, dtype: Any, device: Any) -> Any:
+    """A copy in another dtype or on another device: floats to integers toward zero."""
     return self.astype(dtype.numpy if dtype else self.dtype, order="C")
 
 
@@ -44,6 +45,7 @@ def _() -> Any:
 
 @array("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", grad=dict(self=lambda F, g: g))
 def clone(m: Any, self: Any, memory_format: Any) -> Any:
+    """A contiguous copy."""
     return m.array(self, order="C")
 
 
@@ -69,6 +71,7 @@ def _() -> Any:
 
 @composite("aten::type_as(Tensor self, Tensor other) -> Tensor", namespaces=("Tensor",))
 def type_as(F: Any, self: Any, other: Any) -> Any:
+    """self in the dtype and on the device of other; self itself if it is there already."""
     if self.dtype is other.dtype and self.device == other.device:
         return self
     return F._to_copy(self, dtype=other.dtype, device=other.device)

@@ -43,6 +43,7 @@ def onnx_ordered(name: str, otherwise: str | None = None) -> Any:
 @pointwise("aten::eq(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx="Equal", samples=comparable, grad=BOOLEAN)  # fmt: skip
 def eq(m: Any, self: Any, other: Any) -> Any:
+    """Whether equal; NaN equals nothing."""
     return self == other
 
 
@@ -50,6 +51,7 @@ def eq(m: Any, self: Any, other: Any) -> Any:
            onnx=lambda g, self, other: g.op("Not", g.op("Equal", self, other)), samples=comparable,
            grad=BOOLEAN)  # fmt: skip
 def ne(m: Any, self: Any, other: Any) -> Any:
+    """Whether different."""
     return self != other
 
 
@@ -57,6 +59,7 @@ def ne(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::lt(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("less",),
            onnx=onnx_ordered("Less"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def lt(m: Any, self: Any, other: Any) -> Any:
+    """Whether less."""
     return self < other
 
 
@@ -64,6 +67,7 @@ def lt(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::le(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("less_equal",),
            onnx=onnx_ordered("LessOrEqual"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def le(m: Any, self: Any, other: Any) -> Any:
+    """Whether less or equal."""
     return self <= other
 
 
@@ -71,6 +75,7 @@ def le(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::gt(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("greater",),
            onnx=onnx_ordered("Greater"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def gt(m: Any, self: Any, other: Any) -> Any:
+    """Whether greater."""
     return self > other
 
 
@@ -79,6 +84,7 @@ def gt(m: Any, self: Any, other: Any) -> Any:
            aliases=("greater_equal",), onnx=onnx_ordered("GreaterOrEqual"), samples=comparable,
            grad=BOOLEAN)  # fmt: skip
 def ge(m: Any, self: Any, other: Any) -> Any:
+    """Whether greater or equal."""
     return self >= other
 
 
@@ -86,6 +92,7 @@ def ge(m: Any, self: Any, other: Any) -> Any:
     "aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"
 )
 def isclose(F: Any, self: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+    """Whether |self - other| <= atol + rtol * |other|."""
     near = F.eq(self, other)
     if equal_nan:
         near = F.logical_or(near, F.logical_and(F.isnan(self), F.isnan(other)))
@@ -119,11 +126,13 @@ def _onnx_none(g: Any, self: Any) -> Any:
 @pointwise("aten::isnan(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN,
            onnx=lambda g, self: _onnx_none(g, self) if self.dtype.is_integral else g.op("IsNaN", self))  # fmt: skip
 def isnan(m: Any, self: Any) -> Any:
+    """Whether not a number."""
     return self != self
 
 
 @pointwise("aten::isinf(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN)
 def isinf(m: Any, self: Any) -> Any:
+    """Whether infinite."""
     return m.isinf(self)
 
 
@@ -136,6 +145,7 @@ def _(g: Any, self: Any) -> Any:
 
 @pointwise("aten::isfinite(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN)
 def isfinite(m: Any, self: Any) -> Any:
+    """Whether neither infinite nor NaN."""
     return m.isfinite(self)
 
 
@@ -157,24 +167,28 @@ def onnx_logic(name: str) -> Any:
 @pointwise("aten::logical_and(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("And"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def logical_and(m: Any, self: Any, other: Any) -> Any:
+    """Whether both are nonzero."""
     return (self != 0) & (other != 0)
 
 
 @pointwise("aten::logical_or(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("Or"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def logical_or(m: Any, self: Any, other: Any) -> Any:
+    """Whether one is nonzero, or both."""
     return (self != 0) | (other != 0)
 
 
 @pointwise("aten::logical_xor(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("Xor"), samples=comparable, grad=BOOLEAN)  # fmt: skip
 def logical_xor(m: Any, self: Any, other: Any) -> Any:
+    """Whether one is nonzero and the other is not."""
     return (self != 0) ^ (other != 0)
 
 
 @pointwise("aten::logical_not(Tensor self) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("Not"), samples=_numbers, grad=BOOLEAN)  # fmt: skip
 def logical_not(m: Any, self: Any) -> Any:
+    """Whether zero."""
     return self == 0
 
 
@@ -218,6 +232,7 @@ def onnx_bits(name: str) -> Any:
     grad=BITS,
 )
 def bitwise_and(m: Any, self: Any, other: Any) -> Any:
+    """The bits set in both; of bools, the logical and."""
     return self & other
 
 
@@ -230,6 +245,7 @@ def bitwise_and(m: Any, self: Any, other: Any) -> Any:
     grad=BITS,
 )
 def bitwise_or(m: Any, self: Any, other: Any) -> Any:
+    """The bits set in one or both."""
     return self | other
 
 
@@ -242,6 +258,7 @@ def bitwise_or(m: Any, self: Any, other: Any) -> Any:
     grad=BITS,
 )
 def bitwise_xor(m: Any, self: Any, other: Any) -> Any:
+    """The bits set in one alone."""
     return self ^ other
 
 
@@ -250,6 +267,7 @@ def bitwise_xor(m: Any, self: Any, other: Any) -> Any:
     "aten::bitwise_not(Tensor self) -> Tensor", inplace=True, onnx=onnx_bits("Not"), samples=_one_of_bits, grad=BITS
 )
 def bitwise_not(m: Any, self: Any) -> Any:
+    """Every bit turned; of bools, the logical not."""
     return ~self
 
 
@@ -261,6 +279,7 @@ def bitwise_not(m: Any, self: Any) -> Any:
            grad=dict(self=lambda F, g, condition: F.where(condition, g, 0),
                      other=lambda F, g, condition: F.where(condition, 0, g)))  # fmt: skip
 def where(m: Any, condition: Any, self: Any, other: Any) -> Any:
+    """self where condition, other elsewhere."""
     return m.where(condition, self, other)
 
 
@@ -290,6 +309,7 @@ def _() -> Any:
            grad=dict(self=lambda F, g, mask: F.masked_fill(g, mask, 0),
                      value=lambda F, g, mask: F.where(mask, g, 0)))  # fmt: skip
 def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:
+    """self with `value`, a number or 0-d tensor, where mask is true."""
     return m.where(mask, value, self)
 
 
@@ -316,6 +336,7 @@ def _() -> Any:
 @array("aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
        grad=absent("the result is a tensor of indices"))  # fmt: skip
 def bucketize(m: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+    """Between which two of the sorted boundaries each element lies."""
     if boundaries.ndim != 1:
         raise ShapeError(f"bucketize: boundaries is 1-dimensional, got {list(boundaries.shape)}")
     found = m.searchsorted(boundaries, self, side="right" if right else "left")

@@ -85,6 +85,7 @@ def _like_samples() -> Any:
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
 def zeros(m: Any, size: Any, dtype: Any, device: Any) -> Any:
+    """Zeros."""
     return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
 
@@ -92,6 +93,7 @@ def zeros(m: Any, size: Any, dtype: Any, device: Any) -> Any:
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 1))  # fmt: skip
 def ones(m: Any, size: Any, dtype: Any, device: Any) -> Any:
+    """Ones."""
     return m.ones(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
 
@@ -99,6 +101,7 @@ def ones(m: Any, size: Any, dtype: Any, device: Any) -> Any:
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
 def empty(m: Any, size: Any, dtype: Any, device: Any) -> Any:
+    """A tensor whose elements nobody should read; they are zeros here."""
     return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)  # zeros, so that every run is the same
 
 
@@ -106,6 +109,7 @@ def empty(m: Any, size: Any, dtype: Any, device: Any) -> Any:
        namespaces=("jit",), grad=NOTHING,
        onnx=lambda g, size, fill_value, dtype, device: onnx_filled(g, size, fill_value))  # fmt: skip
 def full(m: Any, size: Any, fill_value: Any, dtype: Any, device: Any) -> Any:
+    """A tensor of one value, whose dtype follows the value."""
     return filled(m, size, fill_value, dtype or dtype_of_numbers(fill_value))
 
 
@@ -129,6 +133,7 @@ def _() -> Any:
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def zeros_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    """Zeros of self's sizes."""
     return m.zeros(self.shape, dtype.numpy if dtype else self.dtype)
 
 
@@ -136,6 +141,7 @@ def zeros_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 1))  # fmt: skip
 def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    """Ones of self's sizes."""
     return m.ones(self.shape, dtype.numpy if dtype else self.dtype)
 
 
@@ -143,6 +149,7 @@ def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) ->
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    """`empty` of self's sizes."""
     return m.zeros(self.shape, dtype.numpy if dtype else self.dtype)
 
 
@@ -151,6 +158,7 @@ def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -
        onnx=lambda g, self, fill_value, dtype, device, memory_format:
             onnx_filled_like(g, self, fill_value))  # fmt: skip
 def full_like(m: Any, self: Any, fill_value: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    """One value in self's sizes and dtype."""
     return m.full(self.shape, m.asarray(fill_value).astype(dtype.numpy if dtype else self.dtype))
 
 
@@ -172,6 +180,7 @@ def _() -> Any:
 @array(f"aten::scalar_tensor(Scalar s, {NEW}",
        namespaces=("jit",), grad=NOTHING, onnx=lambda g, s, dtype, device: onnx_number(g, s, g.out.dtype))  # fmt: skip
 def scalar_tensor(m: Any, s: Any, dtype: Any, device: Any) -> Any:
+    """A 0-d tensor."""
     return m.asarray(s).astype((dtype or dtypes.DEFAULT).numpy)
 
 
@@ -207,6 +216,7 @@ def range_length(start: Any, end: Any, step: Any) -> int:
 @array(f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {NEW}",
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
 def arange(m: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
+    """start, start + step, ... as long as it is before end."""
     count = m.arange(range_length(start, end, step))
     values = count * step + start if step != 1 or start != 0 else count
     return values.astype((dtype or dtype_of_numbers(start, end, step)).numpy)
@@ -243,6 +253,7 @@ def _() -> Any:
 
 @composite(f"aten::arange(Scalar end, {NEW}", namespaces=("jit",))
 def arange_end(F: Any, end: Any, dtype: Any, device: Any) -> Any:
+    """0, 1, ... before end."""
     return F.arange(0, end, 1, dtype=dtype, device=device)
 
 
@@ -257,6 +268,7 @@ def _() -> Any:
 @array(f"aten::linspace(Scalar start, Scalar end, int steps, {NEW}",
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
 def linspace(m: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) -> Any:
+    """`steps` numbers from start to end, both included, evenly apart."""
     return evenly_spaced(start, end, steps).astype((dtype or linspace_dtype(start, end)).numpy)
 
 
@@ -313,6 +325,7 @@ def _() -> Any:
     grad=NOTHING,
 )
 def eye(math: Any, n: int, m: int, dtype: Any, device: Any) -> Any:
+    """n x m, ones on the diagonal."""
     rows, columns = checked_sizes((n, m))
     return math.eye(rows, columns, dtype=(dtype or dtypes.DEFAULT).numpy)
 
@@ -338,6 +351,7 @@ def _() -> Any:
 
 @composite(f"aten::eye(int n, {NEW}", namespaces=("jit",))
 def eye_square(F: Any, n: int, dtype: Any, device: Any) -> Any:
+    """n x n, ones on the diagonal."""
     return F.eye(n, n, dtype=dtype, device=device)
 
 
@@ -361,6 +375,7 @@ def raised_cosine(F: Any, length: int, periodic: bool, alpha: float, beta: float
 
 @composite(f"aten::hann_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
 def hann_window(F: Any, window_length: int, periodic: bool, dtype: Any, device: Any) -> Any:
+    """Hann's raised cosine."""
     return raised_cosine(F, window_length, periodic, 0.5, 0.5, dtype, device)
 
 
@@ -369,6 +384,7 @@ def hann_window(F: Any, window_length: int, periodic: bool, dtype: Any, device: 
 def hamming_window(
     F: Any, window_length: int, periodic: bool, alpha: float, beta: float, dtype: Any, device: Any
 ) -> Any:
+    """Hamming's raised cosine, alpha - beta * cos."""
     return raised_cosine(F, window_length, periodic, alpha, beta, dtype, device)
 
 
@@ -394,24 +410,28 @@ def _new_samples() -> Any:
 @composite(f"aten::new_zeros(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
 def new_zeros(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
+    """Zeros of self's dtype and device."""
     return F.zeros(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::new_ones(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
 def new_ones(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
+    """Ones of self's dtype and device."""
     return F.ones(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::new_empty(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
 def new_empty(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
+    """`empty` of self's dtype and device."""
     return F.empty(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::new_full(Tensor self, int[] size, Scalar fill_value, {NEW}",
            namespaces=("Tensor",))  # fmt: skip
 def new_full(F: Any, self: Any, size: Any, fill_value: Any, dtype: Any, device: Any) -> Any:
+    """One value in self's dtype and device."""
     return F.full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device)
 
 

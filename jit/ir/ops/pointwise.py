@@ -53,6 +53,7 @@ def _sums() -> Any:
            numpy=lambda m, self, other, alpha: self + times(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: g if alpha == 1 else g * alpha))  # fmt: skip
 def add(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+    """self + alpha * other."""
     return self + other if alpha == 1 else self + alpha * other
 
 
@@ -71,6 +72,7 @@ no_bool_operand = refuses(is_bool, "cast with x.int(), or use logical_not or log
            samples=_weighted, numpy=lambda m, self, other, alpha: self - times(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: -g if alpha == 1 else g * -alpha))  # fmt: skip
 def sub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+    """self - alpha * other; bools are refused."""
     return self - other if alpha == 1 else self - alpha * other
 
 
@@ -84,6 +86,7 @@ def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
            samples=_weighted, numpy=lambda m, self, other, alpha: other - times(self, alpha),
            grad=dict(self=lambda F, g, alpha: -g if alpha == 1 else g * -alpha, other=lambda F, g: g))  # fmt: skip
 def rsub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+    """other - alpha * self."""
     return other - self if alpha == 1 else other - alpha * self
 
 
@@ -102,6 +105,7 @@ def _products() -> Any:
            onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Mul", self, other),
            grad=dict(self=lambda F, g, other: g * other, other=lambda F, g, self: g * self))  # fmt: skip
 def mul(m: Any, self: Any, other: Any) -> Any:
+    """self * other; of bools, the logical and."""
     return self * other
 
 
@@ -109,12 +113,14 @@ def mul(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::neg(Tensor self) -> Tensor", inplace=True, aliases=("negative",), onnx="Neg", samples=unary(),
            grad=dict(self=lambda F, g: -g))  # fmt: skip
 def neg(m: Any, self: Any) -> Any:
+    """-self."""
     return -self
 
 
 @composite("aten::square(Tensor self) -> Tensor", inplace=True, samples=unary(),
            onnx=lambda g, self: g.op("Mul", self, self))  # fmt: skip
 def square(F: Any, self: Any) -> Any:
+    """self * self."""
     return F.pow(self, 2)
 
 
@@ -133,6 +139,7 @@ def _triples() -> Any:
                      tensor1=lambda F, g, tensor2, value: g * (tensor2 * value),
                      tensor2=lambda F, g, tensor1, value: g * (tensor1 * value)))  # fmt: skip
 def addcmul(m: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    """self + value * tensor1 * tensor2."""
     return self + tensor1 * tensor2 * value if value != 1 else self + tensor1 * tensor2
 
 
@@ -155,6 +162,7 @@ def _() -> Any:
                      tensor2=lambda F, g, tensor1, tensor2, value:
                              g * -value * (tensor1 / (tensor2 * tensor2))))  # fmt: skip
 def addcdiv(m: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    """self + value * tensor1 / tensor2."""
     return self + tensor1 / tensor2 * value if value != 1 else self + tensor1 / tensor2
 
 
@@ -169,6 +177,7 @@ def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
                      end=lambda F, g, weight: g * weight,
                      weight=lambda F, g, self, end: g * (end - self)))  # fmt: skip
 def lerp(m: Any, self: Any, end: Any, weight: Any) -> Any:
+    """From self to end, a `weight` of the way; exact at both ends."""
     gap = end - self  # counted from the nearer end, so that both ends are hit exactly
     return m.where(m.abs(weight) < 0.5, self + weight * gap, end - gap * (1 - weight))
 
@@ -228,6 +237,7 @@ def _rounded_quotients() -> Any:
            grad=dict(self=lambda F, g, other: g / other,
                      other=lambda F, g, self, other: -g * (self / (other * other))))  # fmt: skip
 def div(m: Any, self: Any, other: Any) -> Any:
+    """self / other, integers as floats."""
     return self / other
 
 
@@ -235,6 +245,7 @@ def div(m: Any, self: Any, other: Any) -> Any:
     "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", promote="common", inplace=True
 )
 def div_mode(F: Any, self: Any, other: Any, rounding_mode: Any) -> Any:
+    """self / other, rounded down ("floor"), toward zero ("trunc") or not at all (None)."""
     if rounding_mode is None:
         return F.div(self, other)
     if rounding_mode not in ("floor", "trunc"):
@@ -253,6 +264,7 @@ def _() -> Any:
 @pointwise("aten::floor_divide(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def floor_divide(m: Any, self: Any, other: Any) -> Any:
+    """self / other rounded down, as Python's `//`; DivisionError for an integer divided by 0."""
     return m.floor_divide(self, other)
 
 
@@ -270,6 +282,7 @@ def _(g: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", namespaces=(), samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def _div_trunc(m: Any, self: Any, other: Any) -> Any:
+    """self / other rounded toward zero, as C divides integers."""
     return m.trunc(self / other)
 
 
@@ -293,6 +306,7 @@ def _(g: Any, self: Any, other: Any) -> Any:
            grad=dict(self=lambda F, g: g,
                      other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
 def remainder(m: Any, self: Any, other: Any) -> Any:
+    """What `floor_divide` leaves: it has the sign of other, as Python's `%`."""
     return m.remainder(self, other)
 
 
@@ -315,6 +329,7 @@ remainder.onnx(lambda g, self, other: onnx_remainder(g, self, other))
            onnx=lambda g, self, other: g.op("Mod", self, other, fmod=1),
            grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.trunc(self / other)))  # fmt: skip
 def fmod(m: Any, self: Any, other: Any) -> Any:
+    """What a division rounded toward zero leaves: it has the sign of self, as C's fmod."""
     return m.fmod(self, other)
 
 
@@ -322,6 +337,7 @@ def fmod(m: Any, self: Any, other: Any) -> Any:
            samples=unary(0.5, 3),
            grad=dict(self=lambda F, g, out: -g * (out * out)))  # fmt: skip
 def reciprocal(m: Any, self: Any) -> Any:
+    """1 / self."""
     return m.reciprocal(self)
 
 
@@ -331,22 +347,21 @@ def reciprocal(m: Any, self: Any) -> Any:
 def power_gradient(F: Any, g: Any, self: Any, exponent: Any) -> Any:
     """exponent * self**(exponent - 1); 0 for the exponent 0, also at self = 0."""
     if isinstance(exponent, (int, float)):
-        return (
-            F.zeros_like(g) if exponent == 0 else g * (exponent * (self if exponent == 2 else self ** (exponent - 1)))
-        )
+        if exponent == 0:
+            return F.zeros_like(g)
+        return g * (exponent * (self if exponent == 2 else self ** (exponent - 1)))
     constant = F.eq(exponent, 0)
     return F.where(constant, 0, g * (exponent * self ** F.where(constant, 1, exponent - 1)))
 
 
 def exponent_gradient(F: Any, g: Any, self: Any, exponent: Any, out: Any) -> Any:
     """out * log(self); 0**exponent does not move with the exponent where that is not negative."""
+    if isinstance(self, (int, float)) and self != 0:
+        return g * (out * (math.log(self) if self > 0 else math.nan))
+    still = F.logical_and(F.eq(self, 0), F.ge(exponent, 0))
     if isinstance(self, (int, float)):
-        still = F.logical_and(F.ge(exponent, 0), self == 0)
-        base: Any = F.where(still, 1.0, float(self))
-    else:
-        still = F.logical_and(F.eq(self, 0), F.ge(exponent, 0))
-        base = F.where(still, 1, self)
-    return g * (out * F.log(base))
+        return g * F.where(still, 0.0, -math.inf)
+    return g * (out * F.log(F.where(still, 1, self)))
 
 
 @no_bool
@@ -355,6 +370,7 @@ def exponent_gradient(F: Any, g: Any, self: Any, exponent: Any, out: Any) -> Any
                      exponent=lambda F, g, self, exponent, out:
                               exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
 def pow(m: Any, self: Any, exponent: Any) -> Any:
+    """self ** exponent; DTypeError for an integer to a negative power."""
     return m.pow(self, exponent)
 
 
@@ -380,25 +396,17 @@ def _() -> Any:
     yield sample(make(low=0.5, high=2), make(2, seed=1), note="0-d")
     yield sample(make(0, 3), make(1, 3, seed=1), note="empty")
     yield sample(strided(make(3, 5, low=0.5, high=2)), 0.5, note="strided")
-    yield sample(
-        np.array([0.0, 0.0, 0.0, -1.0, -2.0], np.float32),
-        np.array([0.0, 2.0, -1.0, 0.5, 3.0], np.float32),
-        note="kinks",
-        grad=False,
-    )
+    bases, exponents = [0.0, 0.0, 0.0, -1.0, -2.0], [0.0, 2.0, -1.0, 0.5, 3.0]
+    yield sample(np.array(bases, np.float32), np.array(exponents, np.float32), note="kinks", grad=False)
     yield sample(make(4, low=0.5, high=2, dtype="float16"), 3, note="half", grad=False)
-    yield sample(
-        make(4, low=-5, high=5, dtype="int64"),
-        make(4, low=0, high=4, dtype="int64", seed=1),
-        note="integer",
-        grad=False,
-    )
+    yield sample(whole(4, low=-5, high=5), whole(4, low=0, high=4, seed=1), note="integer", grad=False)
     yield sample(make(4, low=-5, high=5, dtype="int32"), 0.5, note="integer to a fraction", grad=False)
 
 
 @pointwise("aten::sqrt(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sqrt", samples=unary(0.1, 4),
            grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
 def sqrt(m: Any, self: Any) -> Any:
+    """The square root."""
     return m.sqrt(self)
 
 
@@ -406,6 +414,7 @@ def sqrt(m: Any, self: Any) -> Any:
            onnx=lambda g, self: g.op("Reciprocal", g.op("Sqrt", self)),
            grad=dict(self=lambda F, g, out: g * (out * out * out) * -0.5))  # fmt: skip
 def rsqrt(m: Any, self: Any) -> Any:
+    """1 / sqrt(self)."""
     return m.rsqrt(self)
 
 
@@ -415,6 +424,7 @@ def rsqrt(m: Any, self: Any) -> Any:
 @pointwise("aten::exp(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Exp", samples=unary(),
            grad=dict(self=lambda F, g, out: g * out))  # fmt: skip
 def exp(m: Any, self: Any) -> Any:
+    """e ** self."""
     return m.exp(self)
 
 
@@ -422,6 +432,7 @@ def exp(m: Any, self: Any) -> Any:
            namespaces=("jit", "Tensor", "special"), onnx=lambda g, self: g.op("Pow", g.constant(2, like=self), self),
            grad=dict(self=lambda F, g, out: g * (out * LN_2)))  # fmt: skip
 def exp2(m: Any, self: Any) -> Any:
+    """2 ** self."""
     return m.exp2(self)
 
 
@@ -429,6 +440,7 @@ def exp2(m: Any, self: Any) -> Any:
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, out: g * (out + 1)))  # fmt: skip
 def expm1(m: Any, self: Any) -> Any:
+    """exp(self) - 1, exact near 0."""
     return m.expm1(self)
 
 
@@ -438,6 +450,7 @@ expm1.onnx(lambda g, self: onnx_expm1(g, self))
 @pointwise("aten::log(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Log", samples=unary(0.1, 4),
            grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
 def log(m: Any, self: Any) -> Any:
+    """The natural logarithm."""
     return m.log(self)
 
 
@@ -445,6 +458,7 @@ def log(m: Any, self: Any) -> Any:
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_2, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_2)))  # fmt: skip
 def log2(m: Any, self: Any) -> Any:
+    """The logarithm to base 2."""
     return m.log2(self)
 
 
@@ -452,12 +466,14 @@ def log2(m: Any, self: Any) -> Any:
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_10, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_10)))  # fmt: skip
 def log10(m: Any, self: Any) -> Any:
+    """The logarithm to base 10."""
     return m.log10(self)
 
 
 @pointwise("aten::log1p(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-0.9, 3),
            namespaces=("jit", "Tensor", "special"), grad=dict(self=lambda F, g, self: g / (self + 1)))  # fmt: skip
 def log1p(m: Any, self: Any) -> Any:
+    """log(1 + self), exact near 0."""
     return m.log1p(self)
 
 
@@ -479,6 +495,7 @@ def _(g: Any, self: Any) -> Any:
                           g * F.log(F.where(F.logical_and(F.eq(self, 0), F.le(other, 0)), 1, other)),
                      other=lambda F, g, self, other: g * self / other))  # fmt: skip
 def xlogy(m: Any, self: Any, other: Any) -> Any:
+    """self * log(other), 0 where self is 0."""
     return m.where((self == 0) & (other == other), 0, self * m.log(other))
 
 
@@ -501,6 +518,7 @@ def _() -> Any:
            grad=dict(self=lambda F, g, self, other: g * F.sigmoid(self - other),
                      other=lambda F, g, self, other: g * F.sigmoid(other - self)))  # fmt: skip
 def logaddexp(m: Any, self: Any, other: Any) -> Any:
+    """log(exp(self) + exp(other)), without overflow."""
     higher = m.maximum(self, other) + m.log1p(m.exp(-m.abs(self - other)))
     return m.where(self == other, self + LN_2, higher)  # inf - inf would be NaN
 
@@ -535,6 +553,7 @@ def logit_gradient(F: Any, g: Any, self: Any, eps: Any) -> Any:
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self, eps: logit_gradient(F, g, self, eps)))  # fmt: skip
 def logit(m: Any, self: Any, eps: Any) -> Any:
+    """log(self / (1 - self)), self first clamped to [eps, 1 - eps] if eps is given."""
     if eps is not None:
         self = m.minimum(m.maximum(self, eps), 1 - eps)
     return m.log(self / (1 - self))
@@ -561,12 +580,14 @@ def _() -> Any:
 @pointwise("aten::sin(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sin", samples=unary(-4, 4),
            grad=dict(self=lambda F, g, self: g * F.cos(self)))  # fmt: skip
 def sin(m: Any, self: Any) -> Any:
+    """The sine of radians."""
     return m.sin(self)
 
 
 @pointwise("aten::cos(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Cos", samples=unary(-4, 4),
            grad=dict(self=lambda F, g, self: g * -F.sin(self)))  # fmt: skip
 def cos(m: Any, self: Any) -> Any:
+    """The cosine of radians."""
     return m.cos(self)
 
 
@@ -574,6 +595,7 @@ def cos(m: Any, self: Any) -> Any:
            samples=unary(-1, 1, double=False),
            grad=dict(self=lambda F, g, out: g * (1 + out * out)))  # fmt: skip
 def tan(m: Any, self: Any) -> Any:
+    """The tangent of radians."""
     return m.tan(self)
 
 
@@ -581,6 +603,7 @@ def tan(m: Any, self: Any) -> Any:
            samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
 def asin(m: Any, self: Any) -> Any:
+    """The angle whose sine is self."""
     return m.arcsin(self)
 
 
@@ -588,6 +611,7 @@ def asin(m: Any, self: Any) -> Any:
            samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
 def acos(m: Any, self: Any) -> Any:
+    """The angle whose cosine is self."""
     return m.arccos(self)
 
 
@@ -595,6 +619,7 @@ def acos(m: Any, self: Any) -> Any:
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
 def atan(m: Any, self: Any) -> Any:
+    """The angle whose tangent is self."""
     return m.arctan(self)
 
 
@@ -602,6 +627,7 @@ def atan(m: Any, self: Any) -> Any:
            grad=dict(self=lambda F, g, self, other: g * (other / (self * self + other * other)),
                      other=lambda F, g, self, other: g * (-self / (self * self + other * other))))  # fmt: skip
 def atan2(m: Any, self: Any, other: Any) -> Any:
+    """The angle of the point (other, self), from -pi to pi."""
     return m.arctan2(self, other)
 
 
@@ -634,6 +660,7 @@ def _() -> Any:
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.cosh(self)))  # fmt: skip
 def sinh(m: Any, self: Any) -> Any:
+    """The hyperbolic sine."""
     return m.sinh(self)
 
 
@@ -641,12 +668,14 @@ def sinh(m: Any, self: Any) -> Any:
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.sinh(self)))  # fmt: skip
 def cosh(m: Any, self: Any) -> Any:
+    """The hyperbolic cosine."""
     return m.cosh(self)
 
 
 @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tanh", samples=unary(-3, 3),
            grad=dict(self=lambda F, g, out: g * (1 - out * out)))  # fmt: skip
 def tanh(m: Any, self: Any) -> Any:
+    """The hyperbolic tangent."""
     return m.tanh(self)
 
 
@@ -654,6 +683,7 @@ def tanh(m: Any, self: Any) -> Any:
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
 def asinh(m: Any, self: Any) -> Any:
+    """The inverse of sinh."""
     return m.arcsinh(self)
 
 
@@ -661,6 +691,7 @@ def asinh(m: Any, self: Any) -> Any:
            samples=unary(1.1, 4, double=False),
            grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
 def acosh(m: Any, self: Any) -> Any:
+    """The inverse of cosh."""
     return m.arccosh(self)
 
 
@@ -668,6 +699,7 @@ def acosh(m: Any, self: Any) -> Any:
            samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
 def atanh(m: Any, self: Any) -> Any:
+    """The inverse of tanh."""
     return m.arctanh(self)
 
 
@@ -675,6 +707,7 @@ def atanh(m: Any, self: Any) -> Any:
            namespaces=("jit", "Tensor", "nn.functional"),
            grad=dict(self=lambda F, g, out: g * (out * (1 - out))))  # fmt: skip
 def sigmoid(m: Any, self: Any) -> Any:
+    """1 / (1 + exp(-self))."""
     return m.sigmoid(self)
 
 
@@ -682,6 +715,7 @@ def sigmoid(m: Any, self: Any) -> Any:
            samples=unary(-3, 3, double=False), namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * TWO_OVER_SQRT_PI)))  # fmt: skip
 def erf(m: Any, self: Any) -> Any:
+    """The error function."""
     return m.erf(self)
 
 
@@ -690,6 +724,7 @@ def erf(m: Any, self: Any) -> Any:
            onnx=lambda g, self: g.op("Sub", g.constant(1, like=self), g.op("Erf", self)),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * -TWO_OVER_SQRT_PI)))  # fmt: skip
 def erfc(m: Any, self: Any) -> Any:
+    """1 - erf(self), exact in the tail."""
     return m.erfc(self)
 
 
@@ -706,6 +741,7 @@ def _steps() -> Any:
 @pointwise("aten::floor(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Floor"), samples=_steps,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def floor(m: Any, self: Any) -> Any:
+    """Rounded down."""
     return m.floor(self)
 
 
@@ -713,6 +749,7 @@ def floor(m: Any, self: Any) -> Any:
 @pointwise("aten::ceil(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Ceil"), samples=_steps,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def ceil(m: Any, self: Any) -> Any:
+    """Rounded up."""
     return m.ceil(self)
 
 
@@ -721,6 +758,7 @@ def ceil(m: Any, self: Any) -> Any:
            onnx=lambda g, self: g.op("Identity", self) if self.dtype.is_integral else onnx_trunc(g, self),
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def trunc(m: Any, self: Any) -> Any:
+    """Rounded toward zero."""
     return m.trunc(self)
 
 
@@ -729,6 +767,7 @@ def trunc(m: Any, self: Any) -> Any:
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def round(m: Any, self: Any, decimals: int) -> Any:
+    """Rounded to `decimals` places, halves to even."""
     if decimals == 0:
         return m.round(self)
     scale = 10.0 ** abs_int(decimals)
@@ -760,12 +799,14 @@ def _() -> Any:
 @pointwise("aten::frac(Tensor self) -> Tensor", inplace=True, samples=unary(integers=False),
            onnx=lambda g, self: g.op("Sub", self, onnx_trunc(g, self)), grad=dict(self=lambda F, g: g))  # fmt: skip
 def frac(m: Any, self: Any) -> Any:
+    """What trunc cuts off, with the sign of self."""
     return self - m.trunc(self)
 
 
 @pointwise("aten::abs(Tensor self) -> Tensor", inplace=True, aliases=("absolute",), onnx="Abs", samples=_steps,
            grad=dict(self=lambda F, g, self: g * F.sign(self)))  # fmt: skip
 def abs(m: Any, self: Any) -> Any:
+    """Without its sign."""
     return m.abs(self)
 
 
@@ -773,6 +814,7 @@ def abs(m: Any, self: Any) -> Any:
 @pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx="Sign", samples=_steps,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def sign(m: Any, self: Any) -> Any:
+    """-1, 0 or 1; NaN stays."""
     return m.sign(self)
 
 
@@ -784,6 +826,7 @@ def _(m: Any, self: Any) -> Any:
 @ordered_only
 @pointwise("aten::heaviside(Tensor self, Tensor values) -> Tensor", inplace=True, grad=STEPS)
 def heaviside(m: Any, self: Any, values: Any) -> Any:
+    """0 below 0, 1 above, `values` at 0."""
     return m.where(self > 0, 1, m.where(self == 0, values, 0))
 
 
@@ -820,6 +863,7 @@ def _pairs() -> Any:
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, self, other),
                      other=lambda F, g, self, other: larger_share(F, g, other, self)))  # fmt: skip
 def maximum(m: Any, self: Any, other: Any) -> Any:
+    """The larger of the two; NaN if either is."""
     return m.maximum(self, other)
 
 
@@ -829,6 +873,7 @@ def maximum(m: Any, self: Any, other: Any) -> Any:
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, -self, -other),
                      other=lambda F, g, self, other: larger_share(F, g, -other, -self)))  # fmt: skip
 def minimum(m: Any, self: Any, other: Any) -> Any:
+    """The smaller of the two; NaN if either is."""
     return m.minimum(self, other)
 
 
@@ -857,6 +902,7 @@ def above_max(F: Any, self: Any, min: Any, max: Any) -> Any:
                      min=lambda F, g, self, min, max: F.where(below_min(F, self, min, max), g, 0),
                      max=lambda F, g, self, min, max: F.where(above_max(F, self, min, max), g, 0)))  # fmt: skip
 def clamp(m: Any, self: Any, min: Any, max: Any) -> Any:
+    """Kept between min and max, numbers or tensors, either of which may be None; max wins if they cross."""
     if min is None and max is None:
         raise UsageError("clamp needs min, max or both")
     raised = self if min is None else m.maximum(self, min)
@@ -890,6 +936,7 @@ def _() -> Any:
            grad=dict(self=lambda F, g, self, min: F.where(F.ge(self, min), g, 0),
                      min=lambda F, g, self, min: F.where(F.lt(self, min), g, 0)))  # fmt: skip
 def clamp_min(m: Any, self: Any, min: Any) -> Any:
+    """At least min."""
     return m.maximum(self, min)
 
 
@@ -898,6 +945,7 @@ def clamp_min(m: Any, self: Any, min: Any) -> Any:
            grad=dict(self=lambda F, g, self, max: F.where(F.le(self, max), g, 0),
                      max=lambda F, g, self, max: F.where(F.gt(self, max), g, 0)))  # fmt: skip
 def clamp_max(m: Any, self: Any, max: Any) -> Any:
+    """At most max."""
     return m.minimum(self, max)
 
 
@@ -905,6 +953,7 @@ def clamp_max(m: Any, self: Any, max: Any) -> Any:
     "aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", inplace=True
 )
 def nan_to_num(F: Any, self: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    """NaN and infinities replaced, by default by 0 and the largest numbers of the dtype."""
     if self.dtype.is_integral:
         return F.clone(self)
     largest = largest_of(self.dtype)

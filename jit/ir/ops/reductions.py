@@ -126,6 +126,7 @@ def _sum_samples() -> Any:
        samples=_sum_samples,
        grad=dict(self=lambda F, g, self_meta, dim, keepdim: unreduce(F, g, self_meta, dim, keepdim)))  # fmt: skip
 def sum(m: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """The sum over dim (None: all); integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     total = m.sum(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result))
     return total.astype(result.numpy)
@@ -153,6 +154,7 @@ def summed_dims(shape: Any, size: Any) -> tuple[int, tuple[int, ...]]:
 @array("aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor", namespaces=("Tensor",),
        grad=dict(self=lambda F, g, self_meta: F.expand(g, self_meta.shape)))  # fmt: skip
 def sum_to_size(m: Any, self: Any, size: Any) -> Any:
+    """Summed over the dims that broadcasting `size` to self's sizes would expand."""
     lead, dims = summed_dims(self.shape, size)
     total = m.sum(self, axis=(*range(lead), *dims), keepdims=True, dtype=self.dtype)
     return total.reshape(tuple(size))
@@ -190,6 +192,7 @@ def _() -> Any:
        grad=dict(self=lambda F, g, self_meta, dim, keepdim:
                  unreduce(F, g / count(self_meta.shape, dim), self_meta, dim, keepdim)))  # fmt: skip
 def mean(m: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """The mean over dim (None: all)."""
     result = require_fraction("mean", dtype or dtype_of(self))
     total = m.sum(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result))
     return (total / count(self.shape, dim)).astype(result.numpy)
@@ -253,6 +256,7 @@ def _prod_type(self: TensorType, dtype: Any) -> TensorType:
        grad=dict(self=lambda F, g, self:
                       g * F.reshape(products_of_others(F, F.reshape(self, (-1,)), 0), self.shape)))  # fmt: skip
 def prod(m: Any, self: Any, dtype: Any) -> Any:
+    """The product of all elements; integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     return m.prod(self, dtype=accumulation(result)).astype(result.numpy)
 
@@ -278,6 +282,7 @@ def _() -> Any:
        grad=dict(self=lambda F, g, self, dim, keepdim:
                       with_reduced_dims(F, g, self, dim, keepdim) * products_of_others(F, self, dim)))  # fmt: skip
 def prod_dim(m: Any, self: Any, dim: int, keepdim: bool, dtype: Any) -> Any:
+    """The product over dim."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     return m.prod(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result)).astype(result.numpy)
 
@@ -341,6 +346,7 @@ def _amax_type(name: str) -> Any:
        grad=dict(self=lambda F, g, self, out, dim, keepdim:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """The maximum over dim (empty: all); ties share the gradient."""
     require_elements("amax", self.shape, dim)
     return m.max(self, axis=dims_of(self, dim), keepdims=keepdim)
 
@@ -350,6 +356,7 @@ def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
        grad=dict(self=lambda F, g, self, out, dim, keepdim:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """The minimum over dim (empty: all); ties share the gradient."""
     require_elements("amin", self.shape, dim)
     return m.min(self, axis=dims_of(self, dim), keepdims=keepdim)
 
@@ -376,6 +383,7 @@ def _all_samples() -> Any:
        onnx=lambda g, self: onnx_reduce(g, "ReduceMax", self, None, False),
        grad=dict(self=lambda F, g, self, out: shared_among_ties(F, g, self, out, None, False)))  # fmt: skip
 def max(m: Any, self: Any) -> Any:
+    """The maximum of all elements."""
     require_elements("max", self.shape, None)
     return m.max(self)
 
@@ -384,6 +392,7 @@ def max(m: Any, self: Any) -> Any:
        onnx=lambda g, self: onnx_reduce(g, "ReduceMin", self, None, False),
        grad=dict(self=lambda F, g, self, out: shared_among_ties(F, g, self, out, None, False)))  # fmt: skip
 def min(m: Any, self: Any) -> Any:
+    """The minimum of all elements."""
     require_elements("min", self.shape, None)
     return m.min(self)
 
@@ -446,6 +455,7 @@ def _picked_samples() -> Any:
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
 def max_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
+    """(The maximum along dim, its index); the first of ties."""
     require_elements("max", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
     return picked(m, self, m.argmax(self, axis=dim, keepdims=True) if self.ndim else None, dim, keepdim)
@@ -457,6 +467,7 @@ def max_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
 def min_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
+    """(The minimum along dim, its index); the first of ties."""
     require_elements("min", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
     return picked(m, self, m.argmin(self, axis=dim, keepdims=True) if self.ndim else None, dim, keepdim)
@@ -469,16 +480,19 @@ def _pair_samples() -> Any:
 
 @composite("aten::max.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
 def max_other(F: Any, self: Any, other: Any) -> Any:
+    """As maximum."""
     return F.maximum(self, other)
 
 
 @composite("aten::min.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
 def min_other(F: Any, self: Any, other: Any) -> Any:
+    """As minimum."""
     return F.minimum(self, other)
 
 
 @composite("aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)")
 def aminmax(F: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """(amin, amax)."""
     dims = () if dim is None else (dim,)
     return F.amin(self, dims, keepdim), F.amax(self, dims, keepdim)
 
@@ -505,6 +519,7 @@ def _arg_samples() -> Any:
 @array("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMax", self, dim, keepdim))  # fmt: skip
 def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """The index of the maximum along dim, or in the flattened tensor."""
     require_elements("argmax", self.shape, dim)
     return m.argmax(self, axis=wrap_dim(dim, self.ndim) if dim is not None and self.ndim else None, keepdims=keepdim)
 
@@ -512,6 +527,7 @@ def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 @array("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMin", self, dim, keepdim))  # fmt: skip
 def argmin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """The index of the minimum along dim, or in the flattened tensor."""
     require_elements("argmin", self.shape, dim)
     return m.argmin(self, axis=wrap_dim(dim, self.ndim) if dim is not None and self.ndim else None, keepdims=keepdim)
 
@@ -570,21 +586,25 @@ def _spread_samples() -> Any:
 
 @composite("aten::var(Tensor self, bool unbiased) -> Tensor")
 def var_all(F: Any, self: Any, unbiased: bool) -> Any:
+    """The variance of all elements, divided by their count less one if unbiased."""
     return F.var(self, None, correction=int(unbiased))
 
 
 @composite("aten::var.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> Tensor")
 def var_over(F: Any, self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+    """The variance over dim."""
     return F.var(self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
 @composite("aten::std(Tensor self, bool unbiased) -> Tensor")
 def std_all(F: Any, self: Any, unbiased: bool) -> Any:
+    """The standard deviation of all elements."""
     return F.std(self, None, correction=int(unbiased))
 
 
 @composite("aten::std.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> Tensor")
 def std_over(F: Any, self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+    """The standard deviation over dim."""
     return F.std(self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
@@ -609,6 +629,7 @@ def _unbiased_dim_samples() -> Any:
                  with_reduced_dims(F, g * 2 / degrees(self.shape, dim, correction), self, dim, keepdim)
                  * deviation(F, self, dim)))  # fmt: skip
 def var(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+    """The mean square distance from the mean, divided by the count less `correction` (1)."""
     require_fraction("var", dtype_of(self))
     return variance(m, self, dim, keepdim, correction)
 
@@ -618,6 +639,7 @@ def var(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
        onnx=lambda g, self, dim, correction, keepdim:
             g.op("Sqrt", onnx_variance(g, self, dim, keepdim, correction)))  # fmt: skip
 def std(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+    """The square root of var."""
     require_fraction("std", dtype_of(self))
     return m.sqrt(variance(m, self, dim, keepdim, correction))
 
@@ -633,12 +655,14 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: Any, correction: Any
 @composite("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
            " -> (Tensor var, Tensor mean)", samples=_spread_samples)  # fmt: skip
 def var_mean(F: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+    """(var, mean)."""
     return F.var(self, dim, correction=correction, keepdim=keepdim), F.mean(self, dim, keepdim)
 
 
 @composite("aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
            " -> (Tensor std, Tensor mean)", samples=_spread_samples)  # fmt: skip
 def std_mean(F: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+    """(std, mean)."""
     return F.std(self, dim, correction=correction, keepdim=keepdim), F.mean(self, dim, keepdim)
 
 
@@ -655,6 +679,7 @@ def _lse_type(self: TensorType, dim: Any, keepdim: bool) -> TensorType:
        onnx=lambda g, self, dim, keepdim:
             onnx_reduce(g, "ReduceLogSumExp", g.cast(self, g.out.dtype), dim, keepdim))  # fmt: skip
 def logsumexp(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """log(sum(exp(self))) over dim, without overflow."""
     dims = dims_of(self, dim)
     self = self.astype(dtypes.float_of(dtype_of(self)).numpy, copy=False)
     top = m.max(self, axis=dims, keepdims=True, initial=-m.inf)
@@ -695,6 +720,7 @@ def _norm_type(self: TensorType, ord: Any, dim: Any, keepdim: bool, dtype: Any) 
        "ScalarType? dtype=None) -> Tensor",
        namespaces=("linalg",), aliases=("vector_norm",), type=_norm_type)  # fmt: skip
 def linalg_vector_norm(m: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """The `ord`-norm over dim: (sum |self| ** ord) ** (1 / ord); inf and -inf are the extrema, 0 counts."""
     result = require_fraction("norm", dtype or dtype_of(self))
     size = m.abs(self.astype(accumulation(result), copy=False))
     return _norm(m, size, ord, dim, keepdim).astype(result.numpy)
@@ -766,6 +792,7 @@ def _() -> Any:
     "aten::norm(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 )
 def norm(F: Any, self: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """The p-norm over dim."""
     return F.linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
@@ -780,6 +807,7 @@ def _() -> Any:
     "aten::norm.name(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 )
 def norm_by_name(F: Any, self: Any, p: str, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """The Frobenius norm, "fro"."""
     if p != "fro":
         raise UsageError(f"norm: p is a number or 'fro', got {p!r}; matrix norms are in jit.linalg")
     return F.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
@@ -793,6 +821,7 @@ def _() -> Any:
 
 @composite("aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", namespaces=())
 def frobenius_norm(F: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """The 2-norm over dims."""
     return F.linalg_vector_norm(self, 2, dim, keepdim)
 
 
@@ -832,6 +861,7 @@ def _truth_samples() -> Any:
     grad=BOOLEAN,
 )
 def any(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """Whether any element along dim is nonzero."""
     return m.any(self, axis=dims_of(self, dim), keepdims=keepdim).astype(truth_dtype(dtype_of(self)).numpy)
 
 
@@ -842,6 +872,7 @@ def any(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     grad=BOOLEAN,
 )
 def all(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+    """Whether all elements along dim are nonzero."""
     return m.all(self, axis=dims_of(self, dim), keepdims=keepdim).astype(truth_dtype(dtype_of(self)).numpy)
 
 
@@ -870,6 +901,7 @@ def from_the_end(F: Any, x: Any, dim: int) -> Any:
 @array("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", inplace=True,
        grad=dict(self=lambda F, g, dim: from_the_end(F, g, dim) if g.ndim else g))  # fmt: skip
 def cumsum(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+    """The running sum along dim."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     dim = wrap_dim(dim, self.ndim)
     if not self.ndim:
@@ -911,6 +943,7 @@ def _() -> Any:
 
 @array("aten::logcumsumexp(Tensor self, int dim) -> Tensor")
 def logcumsumexp(m: Any, self: Any, dim: int) -> Any:
+    """The running logsumexp along dim."""
     require_fraction("logcumsumexp", dtype_of(self))
     dim = wrap_dim(dim, self.ndim)
     return m.logaddexp.accumulate(self, axis=dim) if self.ndim else self.copy()
