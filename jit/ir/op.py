@@ -160,7 +160,7 @@ class Op:
 
     @cached_property
     def bind(self) -> Callable[..., tuple[Any, ...]]:
-        """A Python function with the schema's signature that returns its arguments in order; TypeError if they do not fit."""
+        """A Python function with the schema's signature that returns its arguments in order; TypeError for a misfit."""
         parts: list[str] = []
         space: dict[str, Any] = {}
         for argument in self.arguments:
@@ -217,7 +217,7 @@ class Op:
             return [_viewed(values[0], geometry) for geometry in many]
         rule = self.type_rule or (self._pointwise_type if self.kind == "pointwise" else None)
         if rule is None:
-            raise SchemaError(f"{self.name} has no type rule; attach one with @{self.schema.name}.type in {self.module}")
+            raise SchemaError(f"{self.name} has no type rule: attach @{self.schema.name}.type in {self.module}")
         found = rule(*values)
         types: list[Type] = list(found) if isinstance(found, (tuple, list)) else [found]
         return [*types, GENERATOR] if self.kind == "random" else types
@@ -310,6 +310,10 @@ def _declare(kind: str, text: str, facets: Mapping[str, Any]) -> Callable[[Calla
     return decorate
 
 
+_ATTRIBUTES = {"onnx": "symbolic", "samples": "sampler", "type": "type_rule", "numpy": "numpy_body"}
+"""Facets whose decorator bears their name, by the attribute that holds them."""
+
+
 def _set_facet(op: Op, name: str, facet: Any) -> None:
     if isinstance(facet, Absent):
         op.missing[name] = facet.reason
@@ -324,7 +328,7 @@ def _set_facet(op: Op, name: str, facet: Any) -> None:
     elif name == "grad":
         op.backward = op._derivative(facet)
     else:
-        setattr(op, {"onnx": "symbolic", "samples": "sampler", "type": "type_rule", "numpy": "numpy_body"}.get(name, name), facet)
+        setattr(op, _ATTRIBUTES.get(name, name), facet)
 
 
 def _check_parameters(kind: str, schema: Schema, body: Callable[..., Any]) -> None:

@@ -10,7 +10,9 @@ import numpy as np
 from .. import dtypes
 from ..dtypes import DType
 from ..errors import DTypeError
-from ..op import Op
+from ..op import Op, absent
+
+SIZES_ONLY = absent("only its sizes are used")
 
 # -- operands that an op does not take ---------------------------------------------------------------------------
 

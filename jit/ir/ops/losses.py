@@ -6,11 +6,13 @@ import math
 from typing import Any
 
 from ..errors import DimError, ShapeError, UsageError
-from ..op import array, composite
+from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
+from .common import SIZES_ONLY
 
 NONE, MEAN, SUM = range(3)
+CLASSES, NOT_LEARNT = absent("classes are integers"), absent("the weights of classes are constants")
 
 
 def _reduced(F: Any, losses: Any, reduction: int) -> Any:
@@ -193,7 +195,8 @@ def _class_weights(m: Any, self: Any, target: Any, weight: Any, ignore_index: in
 
 
 @array("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) "
-       "-> (Tensor output, Tensor total_weight)", namespaces=())  # fmt: skip
+       "-> (Tensor output, Tensor total_weight)", namespaces=(),
+       grad=dict(target=CLASSES, weight=NOT_LEARNT))  # fmt: skip
 def nll_loss_forward(m: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     """(minus the entries of the target classes, weighted and reduced; the sum of the weights)."""
     classes, weights = _class_weights(m, self, target, weight, ignore_index)
@@ -261,7 +264,8 @@ def _() -> Any:
 
 @array("aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, "
        "int ignore_index, Tensor total_weight) -> Tensor", namespaces=(),
-       grad=dict(grad_output=lambda F, g, target, weight, reduction, ignore_index:
+       grad=dict(self=SIZES_ONLY, target=CLASSES, weight=NOT_LEARNT, total_weight=NOT_LEARNT,
+                 grad_output=lambda F, g, target, weight, reduction, ignore_index:
                  F.nll_loss_forward(g, target, weight, reduction, ignore_index)[0]))  # fmt: skip
 def nll_loss_backward(
     m: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any

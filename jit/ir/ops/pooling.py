@@ -10,6 +10,7 @@ from ..errors import ShapeError, UsageError
 from ..op import array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
+from .common import SIZES_ONLY
 
 _FACES = ("jit", "nn.functional")
 
@@ -208,7 +209,7 @@ def _() -> Any:
 
 @array("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
        "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", namespaces=(),
-       grad=dict(grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
 def max_pool2d_with_indices_backward(
     m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
     indices: Any,
@@ -307,7 +308,7 @@ def _() -> Any:
 
 @array("aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
        "int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor", namespaces=(),
-       grad=dict(grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
 def max_pool3d_with_indices_backward(
     m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
     indices: Any,
@@ -489,7 +490,8 @@ def _() -> Any:
 
 @array("aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
        "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor", namespaces=(),
-       grad=dict(grad_output=lambda F, g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override:
+       grad=dict(self=SIZES_ONLY,
+                 grad_output=lambda F, g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override:
                  F.avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad,
                               divisor_override)))  # fmt: skip
 def avg_pool2d_backward(
@@ -567,7 +569,8 @@ def _() -> Any:
 
 @array("aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, "
        "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor", namespaces=(),
-       grad=dict(grad_output=lambda F, g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override:
+       grad=dict(self=SIZES_ONLY,
+                 grad_output=lambda F, g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override:
                  F.avg_pool3d(g, kernel_size, stride, padding, ceil_mode, count_include_pad,
                               divisor_override)))  # fmt: skip
 def avg_pool3d_backward(
@@ -721,7 +724,7 @@ def _onnx_adaptive_backward(g: Any, grad: Any, self: Any, n: int) -> Any:
 
 
 @array("aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", namespaces=(),
-       grad=dict(grad_output=lambda F, g, grad_output_meta:
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, grad_output_meta:
                  F.adaptive_avg_pool2d(g, grad_output_meta.shape[-2:])))  # fmt: skip
 def _adaptive_avg_pool2d_backward(m: Any, grad_output: Any, self: Any) -> Any:
     return _adaptive_avg_backward(m, grad_output, self.shape, 2)
@@ -777,7 +780,7 @@ def _() -> Any:
 
 
 @array("aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor", namespaces=(),
-       grad=dict(grad_output=lambda F, g, grad_output_meta:
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, grad_output_meta:
                  F.adaptive_avg_pool3d(g, grad_output_meta.shape[-3:])))  # fmt: skip
 def _adaptive_avg_pool3d_backward(m: Any, grad_output: Any, self: Any) -> Any:
     return _adaptive_avg_backward(m, grad_output, self.shape, 3)
@@ -851,7 +854,7 @@ def _() -> Any:
 
 
 @array("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", namespaces=(),
-       grad=dict(grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
 def adaptive_max_pool2d_backward(m: Any, grad_output: Any, self: Any, indices: Any) -> Any:
     return _add_at(m, grad_output, self.shape, indices, 2)
 
@@ -897,7 +900,7 @@ def _() -> Any:
 
 
 @array("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", namespaces=(),
-       grad=dict(grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
 def adaptive_max_pool3d_backward(m: Any, grad_output: Any, self: Any, indices: Any) -> Any:
     return _add_at(m, grad_output, self.shape, indices, 3)
 
