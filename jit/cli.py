@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import sysconfig
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
@@ -178,19 +179,15 @@ def doctor_command(as_json: bool) -> None:
         sys.exit(FAILED)
 
 
-def _report(error: Exception) -> None:
-    click.echo(f"error: {error}", err=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `jit` command."""
     sys.exit(_run(lambda: cli.main(args=arguments, prog_name="jit", standalone_mode=False)))
 
 
 def _user_line(error: Exception) -> str:
-    """Where in the user's code it happened: the innermost frame that is not ours or the interpreter's."""
-    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((own, "<"))]
+    """Where in the user's code it happened: the innermost frame that is not ours, a library's or the interpreter's."""
+    foreign = (os.path.dirname(os.path.abspath(__file__)) + os.sep, *sysconfig.get_paths().values(), "<")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(foreign)]
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 
 
@@ -205,12 +202,9 @@ def _run(command: Callable[[], Any]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return FAILED
-    except UsageError as error:
-        _report(error)
-        return WRONG_CALL
     except Error as error:
-        _report(error)
-        return FAILED
+        click.echo(f"error: {error}{_user_line(error)}", err=True)
+        return WRONG_CALL if isinstance(error, UsageError) else FAILED
     except BrokenPipeError:
         return FAILED
     except Exception as error:  # the user's own code, run by us

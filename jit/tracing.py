@@ -67,6 +67,7 @@ class TracedFunction:
 
     def __init__(self, function: Callable[..., Any], owner: Any = None, *, optimize: bool = True, strict: bool = False) -> None:
         functools.update_wrapper(self, function, updated=())
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
         self._function = function
         self._owner = owner
         self._optimise = optimise if optimize else unoptimised
