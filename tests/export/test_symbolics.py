@@ -121,7 +121,7 @@ def test_draws_what_the_type_rule_says(op):
         assert exported.report.is_random
         _, run = open_engine(exported.model)
         (drawn,) = run({name: array for name, array in node.feed.items() if name in exported.report.inputs}).values()
-        expected = node.outputs[0].type
+        expected: Any = node.outputs[0].type
         assert (drawn.shape, drawn.dtype) == (expected.sizes, expected.dtype.numpy), f"{op.name}: {sample}"
 
 
