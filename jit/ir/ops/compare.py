@@ -15,6 +15,7 @@ from .common import in_dtype_of, integers_only, ordered_only
 
 BOOLEAN = absent("the result is boolean")
 BITS = absent("the result is integral")
+CHOOSES = absent("it chooses, and is no number")
 
 # -- comparisons -------------------------------------------------------------------------------------------------
 
@@ -276,7 +277,7 @@ def bitwise_not(m: Any, self: Any) -> Any:
 
 @pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", promote=("self", "other"),
            namespaces=("jit",),
-           grad=dict(self=lambda F, g, condition: F.where(condition, g, 0),
+           grad=dict(condition=CHOOSES, self=lambda F, g, condition: F.where(condition, g, 0),
                      other=lambda F, g, condition: F.where(condition, 0, g)))  # fmt: skip
 def where(m: Any, condition: Any, self: Any, other: Any) -> Any:
     """self where condition, other elsewhere."""
@@ -306,7 +307,7 @@ def _() -> Any:
 @in_dtype_of("self")
 @pointwise("aten::masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor", promote=("self", "value"),
            inplace=True,
-           grad=dict(self=lambda F, g, mask: F.masked_fill(g, mask, 0),
+           grad=dict(mask=CHOOSES, self=lambda F, g, mask: F.masked_fill(g, mask, 0),
                      value=lambda F, g, mask: F.where(mask, g, 0)))  # fmt: skip
 def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:
     """self with `value`, a number or 0-d tensor, where mask is true."""
