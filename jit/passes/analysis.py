@@ -88,6 +88,28 @@ def fixed_shapes(graph: Graph) -> set[Value]:
     return sure
 
 
+def row_major_values(graph: Graph) -> set[Value]:
+    """The tensors whose elements certainly follow each other in row-major order in every run.
+
+    These are inputs of stage 0 that are declared so, constants, and what pointwise operators and views make of them.
+    Other declarations say how the elements lay when they were recorded, or what a type rule assumes; a kernel may
+    answer to transposed operands with a transposed result.
+    """
+    sure = {value for value in graph.inputs if _declared_row_major(value)}
+    for node in graph.nodes:
+        op = find(node.kind)
+        keeps_order = op is not None and op.kind in ("pointwise", "view") and all(
+            value in sure or not isinstance(value.type, TensorType) for value in node.inputs
+        )  # fmt: skip
+        if keeps_order or node.kind == "prim::Constant":
+            sure.update(value for value in node.outputs if _declared_row_major(value))
+    return sure
+
+
+def _declared_row_major(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.shape is not None and value.type.strides is None
+
+
 def _sizes(type: Type) -> tuple[int, ...] | None:
     return type.sizes if isinstance(type, TensorType) else None
 

@@ -12,6 +12,8 @@ from jit.ir.inference import inferred_types
 from jit.ir.scalars import type_of_number
 from jit.ir.verifier import neighbourhood
 
+from .analysis import has_subgraphs
+
 
 def infer_types(graph: Graph) -> bool:
     """Apply the type rules in order; what a node already says of its outputs is completed, never replaced.
@@ -19,7 +21,7 @@ def infer_types(graph: Graph) -> bool:
     Constants have the type of their value, and the outputs of a node with a sub-graph the types of what that returns.
 
     Raises:
-        GraphError: The operands of a node do not fit each other.
+        GraphError: The operands of a node whose type was to be found do not fit each other.
 
     Given                                                Result
         graph(%x : Float(2, 3)) {                            graph(%x : Float(2, 3)) {
@@ -43,11 +45,17 @@ def infer_types(graph: Graph) -> bool:
 def _walk(graph: Graph) -> Iterator[Graph | tuple[Value, Type | None]]:
     """What to do next: infer a sub-graph, or complete the type of a value."""
     for node in graph.nodes:
+        if all(_is_complete(value.type) for value in node.outputs) and not has_subgraphs(node):
+            continue
         for inner in node.subgraphs:
             for formal, actual in zip(inner.inputs, node.inputs):
                 yield formal, actual.type
             yield inner
         yield from zip(node.outputs, _types(node))
+
+
+def _is_complete(type: Type) -> bool:
+    return not isinstance(type, TensorType) or (type.dtype is not None and type.sizes is not None)
 
 
 def _types(node: Node) -> list[Type | None]:

@@ -30,10 +30,14 @@ def inline_composites(graph: Graph, select: Callable[[Node], bool] | None = None
         }
     """
     work = [node for inner in with_subgraphs(graph) for node in inner.nodes]
-    chosen = [node for node in work if "body" in node.attributes and (select is None or select(node))]
+    chosen = [node for node in work if _is_composite(node) and (select is None or select(node))]
     for node in chosen:  # outer ones first, so that every part moves once
         _dissolve(node)
     return bool(chosen)
+
+
+def _is_composite(node: Node) -> bool:
+    return "body" in node.attributes and node.kind != "prim::FusionGroup"
 
 
 def lends_parts(node: Node) -> bool:

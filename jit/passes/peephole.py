@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir import TENSOR, Graph, Node, TensorType, Value, dtypes
 from jit.ir.dtypes import DType
 
-from .analysis import escaping, fixed_shapes, has_subgraphs, with_subgraphs
+from .analysis import escaping, fixed_shapes, has_subgraphs, row_major_values, with_subgraphs
 
 
 def peephole(graph: Graph) -> bool:
@@ -26,7 +26,7 @@ def peephole(graph: Graph) -> bool:
 
     In every case the result has x's type. Cases 5, 6 and 9 leave values alone that escape (Note [Escaping values]), for
     in eager mode these are new memory; the others hand out x's memory in eager mode too. Cases 4, 7 and 8 apply where
-    the sizes hold in every run. What replaced nodes leave unused goes in dce.
+    sizes and layout are the same in every run. What replaced nodes leave unused goes in dce.
 
     Note [Not simplified]
         `x + 0` for floats    -0.0 + 0 is 0.0; neither is `x + -0.0`, which a reader would take for a slip
@@ -48,7 +48,9 @@ class _Simplifier:
     def __init__(self, graph: Graph, outermost: bool) -> None:
         self.graph = graph
         self.lasting = escaping(graph)
-        self.fixed = fixed_shapes(graph) if outermost else set()
+        sized = outermost and any(node.kind in _SIZED for node in graph.nodes)
+        self.fixed = fixed_shapes(graph) if sized else set()
+        self.row_major = row_major_values(graph) if sized else set()
 
     def run(self) -> bool:
         changed = False
@@ -71,10 +73,6 @@ class _Simplifier:
     def is_temporary(self, node: Node) -> bool:
         """True if nobody would notice that the node's result is not new memory."""
         return node.output not in self.lasting
-
-    def has_fixed_sizes(self, *values: Value) -> bool:
-        """True if the declared sizes of `values` hold in every run."""
-        return all(value in self.fixed for value in values)
 
 
 Outcome = Value | bool | None
@@ -136,23 +134,26 @@ def _permutation(node: Node) -> tuple[int, ...] | None:
 # Cases 4 and 8
 def _resize(node: Node, graph: _Simplifier) -> Outcome:
     source = node.inputs[0]
-    if not graph.has_fixed_sizes(source, node.output):
-        return None
-    if source.type == node.output.type:
+    if source in graph.fixed and _keeps_sizes(node, source):
         return source
     inner = _inner(node, "aten::view", "aten::reshape") if node.kind in ("aten::view", "aten::reshape") else None
-    if inner is None or has_subgraphs(node) or not _is_row_major(inner.inputs[0]):
+    if inner is None or has_subgraphs(node):
         return None
-    if not graph.has_fixed_sizes(inner.inputs[0]):
+    base = inner.inputs[0]
+    if base not in graph.fixed or base not in graph.row_major:
         return None
-    if inner.inputs[0].type == node.output.type:
-        return inner.inputs[0]
-    node.inputs[0] = inner.inputs[0]
+    if not (_keeps_sizes(node, base) and graph.replace(node.output, base)):
+        node.inputs[0] = base
     return True
 
 
-def _is_row_major(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and value.type.sizes is not None and value.type.strides is None
+def _keeps_sizes(node: Node, source: Value) -> bool:
+    """True if the node asks for the sizes that `source` has; -1 keeps a size, or stands for what is left."""
+    wanted = _integers(node.attribute("shape" if node.kind == "aten::reshape" else "size"))
+    sizes = source.type.sizes if isinstance(source.type, TensorType) else None
+    if wanted is None or sizes is None or len(wanted) != len(sizes) or wanted.count(-1) > 1:
+        return False
+    return all(a in (b, -1) for a, b in zip(wanted, sizes, strict=True))
 
 
 # Case 5
@@ -219,8 +220,7 @@ def _rounds_once(source: DType, target: DType) -> bool:
 # Case 7
 def _contiguous(node: Node, graph: _Simplifier) -> Outcome:
     source = node.inputs[0]
-    plain = "memory_format" not in node.attributes
-    return source if plain and _is_row_major(source) and graph.has_fixed_sizes(source) else None
+    return source if source in graph.row_major and "memory_format" not in node.attributes else None
 
 
 # Case 9
@@ -246,3 +246,5 @@ _RULES: dict[str, Callable[[Node, _Simplifier], Outcome]] = {
     "aten::neg": _neg,
 }
 """What to try, by the kind of the last node of the pattern."""
+_SIZED = {kind for kind, rule in _RULES.items() if rule in (_resize, _contiguous)}
+"""Kinds whose rules ask for sizes or layouts."""

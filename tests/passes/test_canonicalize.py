@@ -19,7 +19,9 @@ def test_automatic_names_are_renumbered_and_others_kept() -> None:
         }
         where @0 = graph(%9 : int) { %4 : int = prim::neg(%9) return (%4) }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%0 : int, %n : int, %fc.weight : Float(2)) {
   %1 : int = prim::neg(%0)  # m.py:1 in f, scope: A
   %m.1 : int = prim::FusionGroup[kernel=@0](%1)
@@ -31,7 +33,8 @@ graph(%0 : int, %n : int, %fc.weight : Float(2)) {
 where @0 = graph(%0 : int) {
   %1 : int = prim::neg(%0)
   return (%1)
-}""")
+}""",
+    )
 
 
 def test_canonical_graphs_are_left_alone() -> None:

@@ -23,7 +23,9 @@ def test_equal_nodes_merge_and_so_do_their_users() -> None:
           return (%7)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(2), %y : Float(2)) {
   %1 : Float(2) = aten::mul(%x, %y)  # m.py:1 in f
   %3 : Float(2) = aten::add[alpha=2](%1, 1)
@@ -31,7 +33,8 @@ graph(%x : Float(2), %y : Float(2)) {
   %6 : Float(2) = aten::add(%3, %3)
   %7 : Float(2) = aten::add(%6, %5)
   return (%7)
-}""")
+}""",
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,9 @@ def test_two_results_that_leave_the_graph_keep_their_own_memory() -> None:
           return (%1, %2, %4, %6)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(2, 3)) {
   %1 : Float(2, 3) = aten::neg(%x)
   %2 : Float(2, 3) = aten::neg(%x)
@@ -135,7 +140,8 @@ graph(%x : Float(2, 3)) {
   %4 : Float(3, 2, strides=[1, 3]) = aten::t(%3)
   %6 : Float(2, 3) = aten::mul(%1, 2)
   return (%1, %2, %4, %6)
-}""")
+}""",
+    )
 
 
 def test_a_merged_value_inherits_that_it_leaves_the_graph() -> None:
@@ -149,13 +155,16 @@ def test_a_merged_value_inherits_that_it_leaves_the_graph() -> None:
           return (%2, %3, %4)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(2)) {
   %1 : Float(2) = aten::neg(%x)
   %3 : Float(2) = aten::neg(%x)
   %4 : Float(2) = aten::mul(%1, 2)
   return (%1, %3, %4)
-}""")
+}""",
+    )
 
 
 def test_a_hundred_thousand_nodes() -> None:

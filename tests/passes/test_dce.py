@@ -18,11 +18,14 @@ def test_chains_of_unused_nodes_go() -> None:
           return (%3)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(2), %rng : Generator) {
   %3 : Float(2) = aten::mul(%x, 3)
   return (%3)
-}""")
+}""",
+    )
 
 
 def test_every_stage_and_every_update_is_a_root() -> None:
@@ -57,7 +60,9 @@ def test_effects_stay_unless_marked_pure() -> None:
           return ()
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(2)) {
   %n : int = prim::size[dim=0](%x)
   prim::Guard[expected=2](%n)
@@ -68,7 +73,8 @@ graph(%x : Float(2)) {
 ---- stage 1 (%g : Float(2)) ----
   %d : Float(2) = prim::Eval(%g, %h)
   return ()
-}""")
+}""",
+    )
 
 
 def test_bodies_keep_their_outputs_and_lose_what_is_dead() -> None:
@@ -92,7 +98,9 @@ def test_bodies_keep_their_outputs_and_lose_what_is_dead() -> None:
           return (%a)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(2)) {
   %v : Float(2), %w : Float(2) = prim::Group[body=@0](%x)
   %z : Float(2) = prim::Group[body=@1](%x)
@@ -106,7 +114,8 @@ where @0 = graph(%a : Float(2)) {
 where @1 = graph(%a : Float(2)) {
   prim::Print(%a)
   return (%a)
-}""")
+}""",
+    )
 
 
 def test_a_hundred_thousand_nodes() -> None:
