@@ -97,6 +97,9 @@ def test_value(op: Op) -> None:
             want = want if isinstance(want, (tuple, list)) else (want,)
             assert len(got) == len(want)
             for a, b in zip(got, want, strict=True):
+                if a is None:
+                    assert b is None
+                    continue
                 rounded = np.asarray(b).astype(a.dtype)
                 assert_close(a, rounded, message=f"{op.name}, sample {sample.note or sample}")
 

@@ -13,6 +13,7 @@ from .common import SIZES_ONLY
 
 NONE, MEAN, SUM = range(3)
 CLASSES, NOT_LEARNT = absent("classes are integers"), absent("the weights of classes are constants")
+_CONSTANTS = dict(target=CLASSES, weight=NOT_LEARNT)
 
 
 def _reduced(F: Any, losses: Any, reduction: int) -> Any:
@@ -196,7 +197,7 @@ def _class_weights(m: Any, self: Any, target: Any, weight: Any, ignore_index: in
 
 @array("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) "
        "-> (Tensor output, Tensor total_weight)", namespaces=(),
-       grad=dict(target=CLASSES, weight=NOT_LEARNT))  # fmt: skip
+       grad=_CONSTANTS)  # fmt: skip
 def nll_loss_forward(m: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     """(minus the entries of the target classes, weighted and reduced; the sum of the weights)."""
     classes, weights = _class_weights(m, self, target, weight, ignore_index)
@@ -255,7 +256,7 @@ def _classes(*targets: Any) -> Any:
 @nll_loss_forward.samples
 def _() -> Any:
     yield sample(make(3, 4), _classes(1, 0, 3), None, 1, -100)
-    yield sample(make(3, 4), _classes(1, 0, 3), make(4, low=0.1, seed=1), 1, -100, note="weights", grad=False)
+    yield sample(make(3, 4), _classes(1, 0, 3), make(4, low=0.1, seed=1), 1, -100, note="weights")
     yield sample(make(3, 4), _classes(1, 2, 3), None, 0, 2, note="ignores")
     yield sample(make(2, 3, 2), _classes([1, 0], [2, 2]), None, 2, -100)
     yield sample(make(4), _classes(2).reshape(()), None, 1, -100, note="unbatched")
@@ -304,14 +305,14 @@ def _() -> Any:
     import numpy as np
 
     total = np.array(3, np.float32)
-    yield sample(make(), make(3, 4), _classes(1, 0, 3), None, 1, -100, total, grad=False)  # the total is no input
-    yield sample(make(3), make(3, 4), _classes(1, 2, 3), make(4, low=0.1, seed=1), 0, 2, total, grad=False)
+    yield sample(make(), make(3, 4), _classes(1, 0, 3), None, 1, -100, total)
+    yield sample(make(3), make(3, 4), _classes(1, 2, 3), make(4, low=0.1, seed=1), 0, 2, total)
 
 
 _NLL = "Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100"
 
 
-@composite(f"aten::nll_loss({_NLL}) -> Tensor", namespaces=("nn.functional",))
+@composite(f"aten::nll_loss({_NLL}) -> Tensor", namespaces=("nn.functional",), grad=_CONSTANTS)
 def nll_loss(F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
@@ -326,7 +327,7 @@ def _() -> Any:
     yield sample(make(3, 4), _classes(1, 0, 3))
 
 
-@composite(f"aten::nll_loss2d({_NLL}) -> Tensor", namespaces=())
+@composite(f"aten::nll_loss2d({_NLL}) -> Tensor", namespaces=(), grad=_CONSTANTS)
 def nll_loss2d(F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
@@ -341,7 +342,7 @@ def _() -> Any:
     yield sample(make(2, 3, 2, 2), _classes([[1, 0], [2, 2]], [[0, 1], [1, 1]]))
 
 
-@composite(f"aten::nll_loss_nd({_NLL}) -> Tensor", namespaces=())
+@composite(f"aten::nll_loss_nd({_NLL}) -> Tensor", namespaces=(), grad=_CONSTANTS)
 def nll_loss_nd(F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
@@ -353,12 +354,13 @@ def _(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index:
 
 @nll_loss_nd.samples
 def _() -> Any:
-    yield sample(make(3, 4), _classes(1, 0, 3), make(4, low=0.1, seed=1), grad=False)
+    yield sample(make(3, 4), _classes(1, 0, 3), make(4, low=0.1, seed=1))
     yield sample(make(2, 3, 2), _classes([1, 0], [2, -100]), None, 2)
 
 
 @composite("aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, "
-           "int ignore_index=-100, float label_smoothing=0.0) -> Tensor", namespaces=())  # fmt: skip
+           "int ignore_index=-100, float label_smoothing=0.0) -> Tensor", namespaces=(),
+           grad=dict(weight=NOT_LEARNT))  # fmt: skip
 def cross_entropy_loss(
     F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, label_smoothing: float
 ) -> Any:
@@ -420,7 +422,7 @@ def _even_cross_entropy(
 @cross_entropy_loss.samples
 def _() -> Any:
     yield sample(make(3, 4), _classes(1, 0, 3))
-    yield sample(make(3, 4), _classes(1, -100, 3), make(4, low=0.1, seed=1), 1, -100, 0.1, grad=False)
+    yield sample(make(3, 4), _classes(1, -100, 3), make(4, low=0.1, seed=1), 1, -100, 0.1)
     yield sample(make(2, 3, 2), _classes([1, 0], [2, 2]), None, 0, label_smoothing=0.2)
     yield sample(make(3, 4), _classes(1, 2, 3), None, 2, 2, 0.1, note="ignores")
     yield sample(make(3, 4), make(3, 4, low=0, high=1, seed=1), note="probabilities")

@@ -24,10 +24,13 @@ import math
 from typing import Any
 
 from ..errors import ShapeError
-from ..op import array, composite
+from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import UNDEFINED, TensorType
 from .views import sum_to
+
+_STATISTICS = absent("running statistics are not differentiated")
+_SAVED = absent("a function of the input, and differentiated as such")
 
 # -- what the normalisations share -------------------------------------------------------------------------------
 
@@ -124,7 +127,8 @@ def _check_channels(name: str, shape: Any, **vectors: Any) -> None:
 
 
 @array("aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
-       "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",))  # fmt: skip
+       "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",),
+       grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
 def native_batch_norm(
     m: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
     eps: float,
@@ -201,15 +205,16 @@ def _onnx_moments(g: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]
 def _() -> Any:
     vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
     yield sample(make(4, 3, 2, 2), *vectors, True, 0.1, 1e-5)
-    yield sample(make(4, 3, 2, 2), *vectors, False, 0.1, 1e-5, note="no gradient for statistics", grad=False)
+    yield sample(make(4, 3, 2, 2), *vectors, False, 0.1, 1e-5)
     yield sample(make(5, 3), None, None, None, None, True, 0.1, 1e-3)
-    yield sample(make(2, 3, 4), make(3, seed=1), None, *vectors[2:], False, 0.1, 1e-3, grad=False)
+    yield sample(make(2, 3, 4), make(3, seed=1), None, *vectors[2:], False, 0.1, 1e-3)
     yield sample(strided(make(4, 3, 2)), *vectors, True, 0.1, 1e-5, note="strided")
 
 
 @array("aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
        "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) "
-       "-> (Tensor, Tensor, Tensor)", namespaces=(), differentiable=(0, 1, 2))  # fmt: skip
+       "-> (Tensor, Tensor, Tensor)", namespaces=(), differentiable=(0, 1, 2),
+       grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS, save_mean=_SAVED, save_invstd=_SAVED))  # fmt: skip
 def native_batch_norm_backward(
     m: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
     save_invstd: Any, train: bool, eps: float, output_mask: Any,
@@ -297,7 +302,7 @@ def _() -> Any:
     weight, mean, var = make(3, seed=1), make(3, seed=3), make(3, low=0.5, seed=4)
     every = [True, True, True]
     yield sample(g, x, weight, mean, var, *_statistics(x, (0, 2), 1e-3), True, 1e-3, every, grad=False)
-    yield sample(g, x, weight, mean, var, make(0), make(0), False, 1e-3, every, grad=False)
+    yield sample(g, x, weight, mean, var, make(0), make(0), False, 1e-3, every)
     yield sample(g, x, None, mean, var, *_statistics(x, (0, 2), 1e-3), True, 1e-3, [True, False, False], grad=False)
 
 
@@ -328,7 +333,8 @@ def _update(F: Any, running: Any, value: Any, momentum: float) -> None:
 
 
 @composite(f"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, {_BATCH_NORM}, bool training, "
-           "float momentum, float eps, bool cudnn_enabled) -> Tensor", namespaces=("jit",))  # fmt: skip
+           "float momentum, float eps, bool cudnn_enabled) -> Tensor", namespaces=("jit",),
+           grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
 def batch_norm(
     F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
     eps: float, cudnn_enabled: bool,
@@ -339,10 +345,10 @@ def batch_norm(
 @batch_norm.samples
 def _() -> Any:
     vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
-    yield sample(make(4, 3, 2, 2), *vectors, False, 0.1, 1e-5, True, note="no gradient for statistics", grad=False)
+    yield sample(make(4, 3, 2, 2), *vectors, False, 0.1, 1e-5, True)
     yield sample(make(4, 3, 2, 2), *vectors[:2], None, None, True, 0.1, 1e-5, True)
     yield sample(make(4, 3), *vectors, True, 0.1, 1e-5, True, note="updates statistics", grad=False)
-    yield sample(make(2, 3, 4), None, None, *vectors[2:], False, 0.1, 1e-3, True, grad=False)
+    yield sample(make(2, 3, 4), None, None, *vectors[2:], False, 0.1, 1e-3, True)
 
 
 # -- instance normalisation --------------------------------------------------------------------------------------
@@ -376,7 +382,8 @@ def _scaled(F: Any, y: Any, weight: Any, bias: Any) -> Any:
 
 
 @composite(f"aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, {_BATCH_NORM}, bool use_input_stats, "
-           "float momentum, float eps, bool cudnn_enabled) -> Tensor", namespaces=("jit",))  # fmt: skip
+           "float momentum, float eps, bool cudnn_enabled) -> Tensor", namespaces=("jit",),
+           grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
 def instance_norm(
     F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
     momentum: float, eps: float, cudnn_enabled: bool,
@@ -463,7 +470,7 @@ def _() -> Any:
 
 @array("aten::native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, "
        "Tensor rstd, Tensor? weight, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=(),
-       differentiable=(0, 1, 2))  # fmt: skip
+       differentiable=(0, 1, 2), grad=dict(mean=_SAVED, rstd=_SAVED))  # fmt: skip
 def native_layer_norm_backward(
     m: Any, grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, eps: float,
     output_mask: Any,
