@@ -31,10 +31,10 @@ from .ir.errors import (
     ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
 )  # fmt: skip
 from .tensors import Size, Tensor, Variable
-from . import methods  # noqa: E402, F401  (completes Tensor)
-from . import autograd, nn, optim  # noqa: E402
-from .autograd import grad  # noqa: E402
-from .tracing import trace  # noqa: E402
+from . import methods  # completes Tensor
+from . import autograd, nn, optim
+from .autograd import grad
+from .tracing import trace
 
 float = float32
 double = float64
@@ -45,8 +45,19 @@ short = int16
 
 globals().update(public("jit"))
 
+__all__ = [
+    "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error", "EscapedTracerError",
+    "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size", "Tensor", "TraceError",
+    "UsageError", "Variable", "VerificationError", "asarray", "autograd", "bfloat16", "bool", "complex128", "complex64",
+    "default_generator", "double", "enable_grad", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy",
+    "get_rng_state", "grad", "half", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir", "is_grad_enabled",
+    "is_tensor", "long", "manual_seed", "methods", "nn", "no_grad", "optim", "scope", "set_grad_enabled", "set_rng_state",
+    "short", "tensor", "trace", "uint8",
+]  # fmt: skip
+"""What is written by hand; the operators come from the registry, see `jit.functions.public`."""
+
 _LATER = {
-    "export_onnx": "exporting", "ExportReport": "exporting", "CppOp": "native", "verify": "verifying", "load": "saving",
+    "export_onnx": "exporting", "ExportReport": "exporting", "CppOp": "native", "verify": "verifying",
 }  # fmt: skip
 """Public names whose modules are imported when first used."""
 
