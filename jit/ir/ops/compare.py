@@ -355,7 +355,7 @@ def _(g: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
     common = dtypes.promote(self.dtype, boundaries.dtype)
     value = g.op("Unsqueeze", g.cast(self, common), g.ints([-1]))
     below = g.op("LessOrEqual" if right else "Less", g.cast(boundaries, common), value)
-    return g.cast(g.op("ReduceSum", g.cast(below, dtypes.int64), g.ints([-1]), keepdims=0), g.out.dtype)
+    return g.cast(g.op("ReduceSum", g.cast(below, dtypes.int64), g.ints([self.ndim]), keepdims=0), g.out.dtype)
 
 
 @bucketize.samples
