@@ -131,12 +131,17 @@ def _scattered(m: Any, name: str, self: Any, dim: int, index: Any, src: Any, red
     return out
 
 
+def _surely_same(a: Any, b: Any) -> bool:
+    """Whether two shapes are equal, whatever the sizes of dynamic axes."""
+    return all(x is y or (isinstance(x, int) and isinstance(y, int) and x == y) for x, y in zip(a, b))
+
+
 def _onnx_scatter(g: Any, self: Any, dim: int, index: Any, src: Any, reduction: str = "none") -> Any:
     if self.ndim == 0:
         return g.op("Identity", src) if reduction == "none" else g.op("Add", self, src)
     if reduction != "none" and g.opset < 16:
         raise g.unsupported("ScatterElements reduces only", since=16)
-    if tuple(src.shape) != tuple(index.shape):
+    if not _surely_same(src.shape, index.shape):
         axes = list(range(self.ndim))
         src = g.op("Slice", src, g.ints([0] * self.ndim), g.op("Shape", index), g.ints(axes))
     more = {} if reduction == "none" else {"reduction": reduction}

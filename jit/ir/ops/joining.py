@@ -15,8 +15,8 @@ from ..types import TensorType
 
 
 def _is_nothing(shape: Any) -> bool:
-    """A 1-d tensor without elements, which ATen lets stand beside tensors of any shape."""
-    return tuple(shape) == (0,)
+    """A 1-d tensor without elements, which ATen lets stand beside tensors of any shape (a dynamic size is not 0)."""
+    return len(shape) == 1 and isinstance(shape[0], int) and shape[0] == 0
 
 
 def _joined_shape(shapes: Any, dim: int) -> tuple[list[int], int]:

@@ -362,10 +362,12 @@ def _(self: TensorType, num_samples: int, replacement: bool, generator: Any) -> 
 
 @multinomial.onnx
 def _(g: Any, self: Any, num_samples: int, replacement: bool, generator: Any) -> Any:
-    if not replacement and num_samples > 1:
-        raise g.unsupported("Multinomial draws with replacement")
     rows = self if self.ndim == 2 else g.op("Unsqueeze", self, g.ints([0]))
-    found = g.op("Multinomial", g.op("Log", rows), sample_size=num_samples, dtype=dtypes.int64)
+    if replacement or num_samples == 1:
+        found = g.op("Multinomial", g.op("Log", rows), sample_size=num_samples, dtype=dtypes.int64)
+    else:  # the k largest of log p plus Gumbel noise are k draws without replacement
+        noise = g.op("Neg", g.op("Log", g.op("Neg", g.op("Log", g.op("RandomUniformLike", rows, low=1e-30, high=1.0)))))
+        found = g.op("TopK", g.op("Add", g.op("Log", rows), noise), g.ints([num_samples]), outputs=2)[1]
     return found if self.ndim == 2 else g.op("Squeeze", found, g.ints([0]))
 
 
