@@ -92,7 +92,7 @@ class Sizes:
     def dims(self, value: Value) -> tuple[Dim, ...] | None:
         """The sizes of a tensor: a number, the name of an axis, or None; None for all where the rank is unknown."""
         shapes = [_shape(run.known.get(value)) for run in self.runs]
-        if any(shape is None for shape in shapes):
+        if any(shape is None for shape in shapes) or len({len(shape or ()) for shape in shapes}) > 1:
             rank = value.type.ndim if isinstance(value.type, TensorType) else None
             return None if rank is None else (None,) * rank
         return tuple(self._dim(sizes) for sizes in zip(*shapes, strict=True))

@@ -220,14 +220,12 @@ def export_returning_weights(weights):
 def test_constants_keep_every_bit(number):
     graph = Graph()
     x = graph.add_input(TensorType(dtypes.float32, (2,)), "x")
-    filled = graph.add("aten::full_like", [x], {"fill_value": number}, [x.type]).output
-    made = graph.add(
-        "prim::Constant", [], {"value": np.array([number], np.float32)}, [TensorType(dtypes.float32, (1,))]
-    )
-    graph.set_return([made.output, filled])
+    value = np.array([number], np.float32)
+    made = graph.add("prim::Constant", [], {"value": value}, [type_of(value)]).output
+    graph.set_return([made, graph.add("aten::full_like", [x], {"fill_value": number}, [x.type]).output])
     constant, filled = run(checked(export_graph(graph)), x=np.zeros(2, np.float32))
-    assert constant.tobytes() == np.array([number], np.float32).tobytes()
-    assert filled.tobytes() == np.array([number, number], np.float32).tobytes()
+    assert constant.tobytes() == value.tobytes()
+    assert filled.tobytes() == 2 * value.tobytes()
 
 
 def test_attributes_keep_nan_and_signed_zero():
