@@ -444,7 +444,7 @@ def meshgrid(F: Any, tensors: Any, indexing: str) -> Any:
     lines = [tensors[1], tensors[0], *tensors[2:]] if swap else list(tensors)
     sizes = [line.numel() for line in lines]
     grids = [F.expand(F.view(t, [-1 if i == j else 1 for j in range(len(lines))]), sizes) for i, t in enumerate(lines)]
-    return [F.transpose(t, 0, 1) for t in (grids[1], grids[0], *grids[2:])] if swap else grids
+    return [grids[1], grids[0], *grids[2:]] if swap else grids
 
 
 @meshgrid.samples

@@ -513,6 +513,7 @@ def _() -> Any:
 @composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def cosine_similarity(F: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
+    x1, x2 = F.broadcast_tensors([x1, x2])
     norms = [F.clamp(F.sqrt(F.sum(x * x, [dim])), min=eps) for x in (x1, x2)]
     return F.sum(x1 * x2, [dim]) / (norms[0] * norms[1])
 
