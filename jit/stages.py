@@ -19,6 +19,7 @@ import numpy as np
 
 from jit.ir import Graph, RandomState, Value, find
 from jit.ir.errors import AutogradError, TraceError
+from jit.passes import CLEANUP, run
 from jit.runtime.interpreter import Interpreter
 
 from . import context, dispatch
@@ -108,6 +109,7 @@ class Recording:
         with self.lock:
             if chain._plan is None:
                 chain.graph, _ = fold(chain.trace.graph, chain.trace.composites)
+                run(chain.graph, CLEANUP)
                 chain._plan = Interpreter(self.optimise(chain.graph), PythonHost())
             return chain._plan
 
