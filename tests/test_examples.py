@@ -15,16 +15,24 @@ DIGITS = ROOT / "examples" / "digits.py"
 
 def run(*command, cwd):
     """Run a program to its end; its output, or a failure with all that it said."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+    done = attempt(*command, cwd=cwd)
     if done.returncode:
-        pytest.fail(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False)
+        said = done.stdout + done.stderr
+        pytest.fail(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{said}", pytrace=False)
     return done.stdout
 
 
-def shares(text):
-    """Every percentage in a text."""
-    return [float(share) for share in re.findall(r"([\d.]+)%", text)]
+def attempt(*command, cwd):
+    """Run a program on one thread: other tests may run beside it, and threads of BLAS spin while they wait."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    whole = [sys.executable, *map(str, command)]
+    return subprocess.run(whole, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def accuracy_in(text, start):
+    """The percentage in the line that starts so."""
+    line = next(line for line in text.splitlines() if line.startswith(start))
+    return float(re.findall(r"([\d.]+)%", line)[0])
 
 
 def dynamic_batch(path):
@@ -34,10 +42,7 @@ def dynamic_batch(path):
 
 def test_digits_are_learned_traced_and_exported(tmp_path):
     printed = run(DIGITS, "-o", "digits.onnx", cwd=tmp_path)
-    learned, exported = shares(next(line for line in printed.splitlines() if line.startswith("accuracy"))), shares(
-        next(line for line in printed.splitlines() if line.startswith("onnxruntime"))
-    )
-    assert learned == exported and learned[0] >= 97
+    assert 97 <= accuracy_in(printed, "accuracy") == accuracy_in(printed, "onnxruntime")
     assert "graph(" in printed and "aten::batch_norm" in printed and "scope: Net/norm1" in printed
     assert dynamic_batch(tmp_path / "digits.onnx")
     assert list(tmp_path.iterdir()) == [tmp_path / "digits.onnx"]
@@ -47,13 +52,10 @@ def test_the_model_of_digits_is_exported_by_the_command_line(tmp_path):
     run("-m", "jit.cli", "export-onnx", f"{DIGITS}:model", "-o", "digits.onnx", cwd=tmp_path)
     model = onnx.load(tmp_path / "digits.onnx")
     onnx.checker.check_model(model, full_check=True)
-    assert [each.name for each in model.graph.initializer if each.name == "head.weight"] == ["head.weight"]
+    assert {"conv1.weight", "norm2.running_var", "head.bias"} <= {each.name for each in model.graph.initializer}
 
 
 def test_a_program_that_cannot_write_says_so(tmp_path):
     missing = tmp_path / "nowhere" / "digits.onnx"
-    done = subprocess.run(
-        [sys.executable, "-m", "jit.cli", "export-onnx", f"{DIGITS}:model", "-o", str(missing)],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+    done = attempt("-m", "jit.cli", "export-onnx", f"{DIGITS}:model", "-o", missing, cwd=tmp_path)
     assert done.returncode in (1, 2) and "Traceback" not in done.stderr and not missing.exists()

@@ -339,6 +339,29 @@ def test_hooks_with_keywords_run_in_order():
     assert seen == [{"extra": 5.0}, "last", {"extra": 5.0}]
 
 
+def test_a_trace_sees_scopes_named_by_place():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Net().eval()
+            self.blocks = nn.ModuleList([nn.Tanh()])
+
+        def forward(self, x):
+            return self.blocks[0](self.net(x))
+
+    traced = jit.trace(Outer())
+    traced(jit.randn(2, 3))
+    scopes = [node.scope for node in traced.graph.nodes]
+    assert scopes == [f"Outer/{name}" for name in ("net/fc1", "net/norm", "net/inner/0", "net/inner/1", "blocks.0")]
+
+
+def test_a_module_called_from_a_traced_function_is_named_by_its_class():
+    layer = nn.Linear(3, 2)
+    traced = jit.trace(lambda x: layer(x))
+    traced(jit.randn(2, 3))
+    assert [node.scope for node in traced.graph.nodes] == ["Linear"]
+
+
 # -- showing ---------------------------------------------------------------------------------------------------------
 
 
