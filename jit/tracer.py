@@ -16,7 +16,7 @@ import numpy as np
 from jit.ir import GENERATOR, HANDLE, Graph, Node, Op, RandomState, Source, TensorType, Value, dtypes, find
 from jit.ir.errors import TraceError
 from jit.ir.geometry import Geometry
-from jit.ir.types import ScalarType, Type, is_contiguous
+from jit.ir.types import UNDEFINED, ScalarType, Type, is_contiguous
 from jit.passes.builder import Builder
 
 from . import context, dispatch
@@ -234,10 +234,11 @@ class Trace:
         operands, attributes, generator = self._prepare(op, values)
         result = dispatch.run(op, values)
         outputs = dispatch.unpack(result)
-        types: list[Type] = [type_of(t) for t in outputs]
+        types: list[Type] = [type_of(t) if t.defined else UNDEFINED for t in outputs]
         node = self._add(op.name, operands, attributes, types if generator is None else [*types, GENERATOR])
         for index, (tensor, value) in enumerate(zip(outputs, node.outputs, strict=False)):
-            self._bind_output(op, values, tensor, value, index)
+            if tensor.defined:
+                self._bind_output(op, values, tensor, value, index)
         if generator is not None:
             self._generators[generator] = node.outputs[-1]
         return result

@@ -392,6 +392,11 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             values.append(leaf._ir() if leaf._trace is trace else leaf._number)
             tensors.append(None)
             continue
+        if not leaf.defined:
+            specs.append(OutputSpec("fresh"))
+            values.append(None)
+            tensors.append(None)
+            continue
         values.append(trace.value_of(leaf))
         binding = trace.binding(leaf)
         assert binding is not None
