@@ -68,7 +68,7 @@ class _BatchNorm(_RunningNorm):
         if self.training and self.track_running_stats:
             self.num_batches_tracked.add_(1)
             if momentum is None:  # a plain average over all batches so far
-                momentum = 1.0 / float(self.num_batches_tracked)
+                momentum = 1.0 / self.num_batches_tracked.item()
         return functional.batch_norm(
             input, self.running_mean, self.running_var, self.weight, self.bias,
             self.training or not self.track_running_stats, 0.0 if momentum is None else momentum, self.eps,

@@ -285,6 +285,11 @@ def test_batch_norm_without_momentum_averages_over_all_batches(rng):
     for batch in batches:
         layer(jit.tensor(batch))
     assert_close(layer.running_mean, batches.mean((0, 1)))
+    traced = jit.trace(as_float64(nn.BatchNorm1d(2, momentum=None)))
+    for batch in batches:
+        traced(jit.tensor(batch))
+    assert_close(traced.running_mean, batches.mean((0, 1)))
+    assert (traced.misses, traced.hits) == (1, 3)
 
 
 def test_batch_norm_without_statistics_uses_each_batch(rng):
