@@ -28,7 +28,7 @@ class Optimizer:
         """What is kept for each parameter between steps."""
         self.param_groups: list[dict[str, Any]] = []
         """Dictionaries with "params" and options such as "lr", which may be changed between steps."""
-        given = [params] if isinstance(params, (Tensor, dict)) else list(params)
+        given: list[Any] = [params] if isinstance(params, (Tensor, dict)) else list(params)
         if not given:
             raise UsageError("the optimizer was given no parameters; is the model's parameters() used up, or empty?")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
