@@ -28,7 +28,7 @@ from typing import Any
 
 from . import dtypes
 from .dtypes import DType
-from .errors import SchemaError
+from .errors import DTypeError, SchemaError
 from .geometry import Geometry, broadcast_shapes
 from .schema import REQUIRED, Argument, Schema, parse_schema
 from .types import GENERATOR, TensorType, Type, contiguous_strides
@@ -56,6 +56,29 @@ class Derivative:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Which dtypes an op does not take, and what to do instead.
+
+    Used as a decorator it says so of the op beneath: `@Refusal(is_bool, "cast with x.int()")`.
+    """
+
+    test: Callable[[DType], bool]
+    way_out: str
+    each: bool = False
+    """Whether every operand is looked at before promotion (`float - bool` is refused too), not what it computes in."""
+
+    def __call__(self, op: Op) -> Op:
+        op.refusals += (self,)
+        return op
+
+    def check(self, op: Op, computed: DType, operands: Iterable[DType]) -> None:
+        """Raise DTypeError if the op is asked to compute in what it does not take."""
+        for dtype in operands if self.each else (computed,):
+            if self.test(dtype):
+                raise DTypeError(f"{op.schema.name} does not take {dtype.name} tensors: {self.way_out}")
+
+
 class Op:
     """One operator with all its facets; made by the decorators below, found by `find` and `overloads`."""
 
@@ -71,6 +94,10 @@ class Op:
         """The family: the module that declares it."""
         self.promote: str | tuple[str, ...] | None = None
         """"common" or "float": how operands are cast before the body; or the names of the arguments to be cast."""
+        self.computes_in: str | None = None
+        """The argument in whose dtype the op computes whatever the others are, as `masked_fill` does."""
+        self.refusals: tuple[Refusal, ...] = ()
+        """Which dtypes the promoted operands must not have."""
         self.result: DType | None = None
         """The dtype of a pointwise result where it is not what the op computes in (comparisons: bool)."""
         self.numpy_body: Callable[..., Any] | None = None
@@ -215,6 +242,8 @@ class Op:
             geometries = self.body(Geometry(values[0].sizes, strides_of(values[0])), *values[1:])
             many = geometries if isinstance(geometries, list) else [geometries]
             return [_viewed(values[0], geometry) for geometry in many]
+        if self.refusals and self.type_rule is not None:
+            self.compute_dtype(values)
         rule = self.type_rule or (self._pointwise_type if self.kind == "pointwise" else None)
         if rule is None:
             raise SchemaError(f"{self.name} has no type rule: attach @{self.schema.name}.type in {self.module}")
@@ -226,23 +255,25 @@ class Op:
         tensors = [values[i] for i in self.tensors if values[i] is not None]
         shapes = [t.sizes for t in tensors if isinstance(t, TensorType)]
         device = next((t.device for t in tensors if isinstance(t, TensorType)), "cpu")
-        dtype = self.result or self.compute_dtype(values)
-        return TensorType(dtype, broadcast_shapes(*shapes), None, device)
+        dtype = self.compute_dtype(values)
+        return TensorType(self.result or dtype, broadcast_shapes(*shapes), None, device)
 
     def compute_dtype(self, values: Sequence[Any]) -> DType:
-        """What the op casts its promoted arguments to; operands are anything with `.dtype` and `.ndim`, or numbers."""
-        operands = []
-        for index in self.promoted:
-            for value in _flat([values[index]]):
-                if value is None:
-                    continue
-                dtype = getattr(value, "dtype", None)
-                known = isinstance(dtype, DType) or dtype is None
-                operands.append((dtype if known else dtypes.from_numpy(dtype), getattr(value, "ndim", 0), value))
-        common = dtypes.result_type(operands)
-        return dtypes.float_of(common) if self.promote == "float" else common
+        """What the op casts its promoted arguments to; operands are anything with `.dtype` and `.ndim`, or numbers.
 
-    @property
+        DTypeError if that, or one of them, is refused.
+        """
+        operands = [_operand(v) for v in _flat(values[i] for i in self.promoted) if v is not None]
+        if self.computes_in is None:
+            common = dtypes.result_type(operands)
+            computed = dtypes.float_of(common) if self.promote == "float" else common
+        else:
+            computed = _operand(values[self.schema.argument_names.index(self.computes_in)])[0] or dtypes.DEFAULT
+        for refusal in self.refusals:
+            refusal.check(self, computed, (dtypes.result_type([operand]) for operand in operands))
+        return computed
+
+    @cached_property
     def promoted(self) -> tuple[int, ...]:
         """Positions of the arguments that are cast to one dtype before the body."""
         if self.promote is None:
@@ -253,6 +284,13 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.schema}>"
+
+
+def _operand(value: Any) -> tuple[DType | None, int, Any]:
+    """(dtype, ndim, value) of a tensor type, an array or a number, as `dtypes.result_type` wants it."""
+    dtype = getattr(value, "dtype", None)
+    known = isinstance(dtype, DType) or dtype is None
+    return (dtype if known else dtypes.from_numpy(dtype)), getattr(value, "ndim", 0), value
 
 
 def strides_of(type: TensorType) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,67 +10,11 @@ import numpy as np
 from .. import dtypes
 from ..dtypes import DType
 from ..errors import DTypeError
-from ..op import Op, absent
+from ..op import Refusal, absent
 
 SIZES_ONLY = absent("only its sizes are used")
 
 # -- operands that an op does not take ---------------------------------------------------------------------------
-
-
-def refuses(test: Callable[[DType], bool], way_out: str, each: bool = False) -> Callable[[Op], Op]:
-    """Decorate a pointwise op so that it raises DTypeError where `test` is true of the dtype it would compute in.
-
-    With `each`, `test` looks at every operand before promotion: `float - bool` is refused too.
-    """
-
-    def attach(op: Op) -> Op:
-        decide, rule = op.compute_dtype, op.type_rule or op._pointwise_type
-
-        def compute_dtype(values: Sequence[Any]) -> DType:
-            computed = decide(values)
-            for dtype in operand_dtypes(op, values) if each else [computed]:
-                if test(dtype):
-                    raise DTypeError(f"{op.schema.name} does not take {dtype.name} tensors: {way_out}")
-            return computed
-
-        def checked_rule(*values: Any) -> Any:
-            compute_dtype(values)
-            return rule(*values)
-
-        op.compute_dtype = compute_dtype  # type: ignore[method-assign]
-        op.type_rule = checked_rule
-        return op
-
-    return attach
-
-
-def in_dtype_of(name: str) -> Callable[[Op], Op]:
-    """Decorate a pointwise op so that it computes in the dtype of argument `name`, whatever the others are."""
-
-    def attach(op: Op) -> Op:
-        position = op.schema.argument_names.index(name)
-
-        def compute_dtype(values: Sequence[Any]) -> DType:
-            dtype = values[position].dtype
-            return dtype if isinstance(dtype, DType) else dtypes.from_numpy(dtype)
-
-        op.compute_dtype = compute_dtype  # type: ignore[method-assign]
-        return op
-
-    return attach
-
-
-def operand_dtypes(op: Op, values: Sequence[Any]) -> Iterator[DType]:
-    """The dtypes of the promoted operands: tensors (TensorType or array) and numbers."""
-    for index in op.promoted:
-        value = values[index]
-        if value is None:
-            continue
-        dtype = getattr(value, "dtype", None)
-        if dtype is None:
-            yield dtypes.result_type([(None, 0, value)])
-        else:
-            yield dtype if isinstance(dtype, DType) else dtypes.from_numpy(dtype)
 
 
 def is_bool(dtype: DType) -> bool:
@@ -98,10 +42,10 @@ def is_integral_or_complex(dtype: DType) -> bool:
     return not dtype.is_floating_point
 
 
-floats_only = refuses(is_integral_or_complex, "cast to a floating dtype first, e.g. x.float()")
-integers_only = refuses(is_fractional, "it works on the bits of integers and bools; cast with x.long() or x.bool()")
-ordered_only = refuses(is_complex, "complex numbers have no order; compare abs() or the real parts")
-no_bool = refuses(is_bool, "cast with x.int(), or use logical_not, logical_and, logical_or, logical_xor")
+floats_only = Refusal(is_integral_or_complex, "cast to a floating dtype first, e.g. x.float()")
+integers_only = Refusal(is_fractional, "it works on the bits of integers and bools; cast with x.long() or x.bool()")
+ordered_only = Refusal(is_complex, "complex numbers have no order; compare abs() or the real parts")
+no_bool = Refusal(is_bool, "cast with x.int(), or use logical_not, logical_and, logical_or, logical_xor")
 
 
 # -- numbers given as attributes ---------------------------------------------------------------------------------

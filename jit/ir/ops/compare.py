@@ -11,7 +11,7 @@ from ..errors import ShapeError
 from ..op import absent, array, composite, pointwise
 from ..samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
 from ..types import TensorType
-from .common import in_dtype_of, integers_only, ordered_only
+from .common import integers_only, ordered_only
 
 BOOLEAN = absent("the result is boolean")
 BITS = absent("the result is integral")
@@ -304,9 +304,8 @@ def _() -> Any:
     )
 
 
-@in_dtype_of("self")
 @pointwise("aten::masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor", promote=("self", "value"),
-           inplace=True,
+           computes_in="self", inplace=True,
            grad=dict(mask=CHOOSES, self=lambda F, g, mask: F.masked_fill(g, mask, 0),
                      value=lambda F, g, mask: F.where(mask, g, 0)))  # fmt: skip
 def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:

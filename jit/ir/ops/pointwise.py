@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import DTypeError, UsageError
-from ..op import absent, composite, pointwise
+from ..op import Refusal, absent, composite, pointwise
 from ..samples import SPECIAL, binary, make, sample, strided, unary, whole
 from .common import (
     is_bool,
@@ -21,7 +21,6 @@ from .common import (
     onnx_softplus,
     onnx_trunc,
     ordered_only,
-    refuses,
     times,
 )
 
@@ -64,7 +63,7 @@ def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
     return g.op("Add", self, onnx_scaled(g, other, alpha))
 
 
-no_bool_operand = refuses(is_bool, "cast with x.int(), or use logical_not or logical_xor", each=True)
+no_bool_operand = Refusal(is_bool, "cast with x.int(), or use logical_not or logical_xor", each=True)
 
 
 @no_bool_operand
@@ -154,7 +153,7 @@ def _() -> Any:
     yield sample(*(whole(4, seed=i) for i in range(3)), value=2, note="integer", grad=False)
 
 
-@refuses(is_integral, "cast to a floating dtype first, e.g. x.float()")
+@Refusal(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True,
            samples=_triples,
            grad=dict(self=lambda F, g: g,
@@ -171,7 +170,7 @@ def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
     return g.op("Add", self, onnx_scaled(g, g.op("Div", tensor1, tensor2), value))
 
 
-@refuses(is_integral, "cast to a floating dtype first, e.g. x.float()")
+@Refusal(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @pointwise("aten::lerp(Tensor self, Tensor end, Tensor weight) -> Tensor", inplace=True,
            grad=dict(self=lambda F, g, weight: g * (1 - weight),
                      end=lambda F, g, weight: g * weight,
@@ -795,7 +794,7 @@ def _() -> Any:
     yield sample(make(5, low=-999, high=999), decimals=-2, note="decimals", grad=False)
 
 
-@refuses(is_integral, "integers have no fractional part; cast with x.float()")
+@Refusal(is_integral, "integers have no fractional part; cast with x.float()")
 @pointwise("aten::frac(Tensor self) -> Tensor", inplace=True, samples=unary(integers=False),
            onnx=lambda g, self: g.op("Sub", self, onnx_trunc(g, self)), grad=dict(self=lambda F, g: g))  # fmt: skip
 def frac(m: Any, self: Any) -> Any:
