@@ -16,12 +16,12 @@ from jit.ir.op import REGISTRY, Op
 from jit.ir.random_state import RandomState
 from jit.ir.samples import Sample
 
-SEED = 20
-"""What the generator starts from before each call that may draw random numbers."""
-
 
 class Case:
-    """One operator on one of its samples; the sample is made afresh for every use, so calls may overwrite it."""
+    """One operator on one of its samples, whose arrays are copied for every use: calls may overwrite them."""
+
+    SEED = 20
+    """What the generator starts from before each call that may draw random numbers."""
 
     def __init__(self, op: Op, number: int, sample: Sample) -> None:
         self.op, self.number = op, number
@@ -40,7 +40,7 @@ class Case:
 
     def call(self, *args: Any, function: Callable[..., Any] | None = None, **kwargs: Any) -> list[jit.Tensor]:
         """The defined results of the function, or of another; what is random starts from the same seed each time."""
-        jit.manual_seed(SEED)
+        jit.manual_seed(self.SEED)
         return list(tensors_in((function or self.function)(*args, **kwargs)))
 
     @cached_property
@@ -48,7 +48,7 @@ class Case:
         """Whether the call uses random numbers."""
         args, kwargs = self.arguments()
         self.call(*args, **kwargs)
-        return default_generator().state != RandomState(SEED)
+        return default_generator().state != RandomState(self.SEED)
 
     def __repr__(self) -> str:
         return self.id
@@ -59,19 +59,20 @@ def function_of(op: Op) -> Callable[..., Any]:
     for namespace in ("jit", "linalg", "special", "nn.functional"):
         if namespace in op.namespaces:
             return public(namespace)[op.schema.name]
-    return getattr(F, op.schema.name)  # type: ignore[no-any-return]
+    return getattr(F, op.schema.name)
 
 
 def cases(wanted: Callable[[Op], Any] = lambda op: True, fitting: Callable[[Case], bool] = lambda case: True) -> Any:
     """A parametrization of `case` over the operators that are `wanted` and their cases that are `fitting`."""
-    found = [case for op in REGISTRY.values() if wanted(op) for case in _cases_of(op) if fitting(case)]
+    found = [case for op in REGISTRY.values() if wanted(op) for case in all_cases(op) if fitting(case)]
     return pytest.mark.parametrize("case", found, ids=lambda case: case.id)
 
 
 _made: dict[str, list[Case]] = {}
 
 
-def _cases_of(op: Op) -> list[Case]:
+def all_cases(op: Op) -> list[Case]:
+    """The operator on each of its samples."""
     if op.name not in _made:
         samples = [] if op.sampler is None else list(op.sampler())
         _made[op.name] = [Case(op, number, sample) for number, sample in enumerate(samples)]
@@ -126,5 +127,5 @@ def bits(tensor: jit.Tensor) -> tuple[Any, ...]:
 
 def weights_for(outputs: Sequence[jit.Tensor]) -> list[jit.Tensor]:
     """Seeded gradients to send back into `outputs`."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(Case.SEED)
     return [jit.from_numpy(np.asarray(rng.uniform(-1, 1, tuple(o.shape))).astype(o.dtype.numpy)) for o in outputs]

@@ -49,7 +49,7 @@ def test_value(case: Case) -> None:
     """Called with positional arguments it gives what the reference says; as a method and by keyword, the same."""
     args, kwargs = case.arguments()
     results = case.call(*args, **kwargs)
-    if not case.draws:
+    if case.op.kind != "random" and not case.draws:  # tests/test_random_ops.py judges what is random
         assert_reference(case, results)
     for spelled in other_spellings(case):
         assert [bits(t) for t in spelled] == [bits(t) for t in results]
@@ -98,7 +98,9 @@ def test_type_rule(case: Case) -> None:
     results = case.call(*args, **kwargs)
     inferred = case.op.infer([each(value, type_of) for value in arguments(case.op, case.sample)])
     known = [t for t in inferred if isinstance(t, TensorType) and t.dtype is not None]
-    assert [(t.dtype, tuple(t.shape)) for t in results] == [(t.dtype, t.sizes) for t in known]
+    for result, type in zip(results, known, strict=True):
+        assert result.dtype is type.dtype
+        assert type.sizes in (None, tuple(result.shape))  # None: the sizes depend on values, as those of nonzero do
 
 
 @cases(lambda op: op.kind != "composite")  # what a composite shares, its parts do
@@ -224,7 +226,8 @@ def test_inplace_gradient(case: Case) -> None:
 
 
 def takes_out(op: Op) -> bool:
-    return op.kind != "view" and not op.schema.returns[0].type.is_list and bool(set(NAMESPACES[:3]) & set(op.namespaces))
+    is_function = bool({"jit", "linalg", "special"} & set(op.namespaces))
+    return is_function and op.kind != "view" and not op.schema.returns[0].type.is_list
 
 
 @cases(takes_out)
@@ -249,6 +252,7 @@ def test_traced(case: Case) -> None:
     for _ in range(2):
         assert list(map(bits, outcome(case, partial(case.call, function=traced)))) == expected
     assert (traced.misses, traced.hits) == (1, 1)
+    assert case.op.kind == "composite" or case.op.name in {node.kind for node in traced.graph.nodes}
 
 
 @cases()
@@ -263,13 +267,14 @@ def test_optimised(case: Case) -> None:
 # -- calls that fit nothing --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted({name for namespace in NAMESPACES for name in public(namespace)} & OVERLOADS.keys()))
-def test_wrong_call(name: str) -> None:
+FUNCTIONS = {name: namespace for namespace in reversed(NAMESPACES) for name in public(namespace) if name in OVERLOADS}
+
+
+@pytest.mark.parametrize(("name", "namespace"), FUNCTIONS.items(), ids=FUNCTIONS)
+def test_wrong_call(name: str, namespace: str) -> None:
     """Nonsense is answered by the declarations that exist."""
-    ops = OVERLOADS[name]
-    namespace = next(n for n in NAMESPACES if any(n in op.namespaces for op in ops))
     for nonsense in (("text",), ("text", "text"), (object(),) * 20):
         with pytest.raises(jit.SchemaError) as raised:
             public(namespace)[name](*nonsense)
         assert f"no ATen declaration found for {name}(" in str(raised.value)
-        assert all(str(op.schema) in str(raised.value) for op in ops)
+        assert all(str(op.schema) in str(raised.value) for op in OVERLOADS[name])

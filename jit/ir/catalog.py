@@ -95,13 +95,15 @@ def samples(op: Op) -> list[Cell]:
 
 CONCERNS: dict[str, Callable[[Op], list[Cell]]] = {f.__name__: f for f in (grad, onnx, kernel, types, samples)}
 
+LF = "\n"
 LONG = 6
 """Bodies of more lines are named rather than shown where they are not what the table is for."""
 
 
 def _short(function: Callable[..., Any]) -> str:
     text = source_of(function)
-    return text if text.count("\n") < LONG else f"{text.count(chr(10)) + 1} lines at {place_of(function)}"
+    lines = text.count("\n") + 1
+    return text if lines <= LONG else f"{lines} lines at {place_of(function)}"
 
 
 # -- tables ------------------------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ def table(concern: str, operators: Iterable[Op] = ()) -> str:
             rows.append(("" if number else op.name, cell.label, "MISSING" if cell.text is None else cell.text))
     first, second = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
     indent = "\n" + " " * (first + second + 4)
-    return "\n".join(f"{name:{first}}  {label:{second}}  {indent.join(text.splitlines())}" for name, label, text in rows)
+    return "\n".join(f"{name:{first}}  {label:{second}}  {indent.join(text.split(LF))}" for name, label, text in rows)
 
 
 def as_json(concerns: Sequence[str]) -> str:

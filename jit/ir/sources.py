@@ -24,26 +24,25 @@ def source_of(function: Callable[..., Any]) -> str:
 
 
 def _body(function: Any) -> str:
-    text, places = _parsed(inspect.getsourcefile(function) or "")
+    lines, places = _parsed(inspect.getsourcefile(function) or "")
     node = next(n for n in places[function.__code__.co_firstlineno] if _holds(n, function))
     if isinstance(node, ast.Lambda):
-        return _squeezed(text, node.body)
+        return _squeezed(lines, node.body)
     body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
     if len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is not None:
-        return _squeezed(text, body[0].value)
-    lines = text.splitlines()[body[0].lineno - 1 : body[-1].end_lineno]
-    return textwrap.dedent("\n".join(lines))
+        return _squeezed(lines, body[0].value)
+    return textwrap.dedent("\n".join(lines[body[0].lineno - 1 : body[-1].end_lineno]))
 
 
 def place_of(function: Callable[..., Any]) -> str:
     """Where `function` is defined: `linalg.py:120`."""
-    code = inspect.unwrap(function).__code__  # type: ignore[attr-defined]
+    code = inspect.unwrap(function).__code__
     return f"{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
 
 
 @cache
-def _parsed(path: str) -> tuple[str, dict[int, list[Function]]]:
-    """The text of a file, and its functions by the line that Python says they start in."""
+def _parsed(path: str) -> tuple[list[str], dict[int, list[Function]]]:
+    """The lines of a file, and its functions by the line that Python says they start in."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     places: dict[int, list[Function]] = {}
@@ -51,7 +50,7 @@ def _parsed(path: str) -> tuple[str, dict[int, list[Function]]]:
         if isinstance(node, Function):
             first = node.decorator_list[0] if isinstance(node, ast.FunctionDef) and node.decorator_list else node
             places.setdefault(first.lineno, []).append(node)
-    return text, places
+    return text.splitlines(), places
 
 
 def _holds(node: Function, function: Any) -> bool:
@@ -75,5 +74,9 @@ def _instructions(function: Any) -> Iterator[tuple[int, int]]:
             yield line, column
 
 
-def _squeezed(text: str, node: ast.AST) -> str:
-    return " ".join((ast.get_source_segment(text, node) or "").split())
+def _squeezed(lines: list[str], node: ast.expr) -> str:
+    """The text of an expression in one line."""
+    assert node.end_lineno is not None
+    inside = "\n".join(lines[node.lineno - 1 : node.end_lineno]).encode()  # columns count bytes
+    last = len(lines[node.end_lineno - 1].encode())
+    return " ".join(inside[node.col_offset : len(inside) - last + (node.end_col_offset or 0)].decode().split())
