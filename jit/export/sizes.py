@@ -145,16 +145,23 @@ class Sizes:
         traced = self.runs[0].axes
         if not traced:
             return []
+        grown, misfit = self._tried(_grown(traced), enough=2)
+        if not grown and misfit is not None:
+            raise self._baked(misfit)
+        return grown + self._tried(_shrunk(traced), enough=2)[0]
+
+    def _tried(self, trials: Iterable[dict[str, int]], enough: int) -> tuple[list[Run], _Misfit | None]:
+        """The first runs that go through, as many as are enough; and the first obstacle."""
         runs: list[Run] = []
-        misfits: list[_Misfit] = []
-        for axes, decisive in _trials(traced):
+        first = None
+        for axes in trials:
             try:
                 runs.append(self._evaluate(Run(axes)))
             except _Misfit as misfit:
-                misfits += [misfit] * decisive
-        if len(misfits) == 3:
-            raise self._baked(misfits[0])
-        return runs
+                first = first or misfit
+            if len(runs) == enough:
+                break
+        return runs, first
 
     def _evaluate(self, run: Run) -> Run:
         for value in self._inputs():
@@ -189,6 +196,8 @@ class Sizes:
         if node.outputs and all(isinstance(value.type, ScalarType) for value in node.outputs):
             return [_scalar(run, node) for _ in node.outputs]
         op = find(node.kind)
+        if self._is_traced(run) and op is not None and op.kind in ("pointwise", "view") and _is_plain(run, node):
+            return [value.type for value in node.outputs]
         body = next(node.subgraphs, None)
         if op is not None and (op.type_rule or op.kind in ("pointwise", "view")):
             return self._inferred(run, node, op)
@@ -280,14 +289,18 @@ class Sizes:
         return len(sides) == 2 and sides[0] == sides[1]
 
 
-def _trials(traced: dict[str, int]) -> Iterator[tuple[dict[str, int], bool]]:
-    """Other sizes for the axes, no two of which grow alike, and whether a failure there counts."""
-    grown = [max(size, 1) for size in traced.values()]
-    yield {name: size * (2 + 2 * i) for i, (name, size) in enumerate(zip(traced, grown))}, True
-    yield {name: size * (3 + 2 * i) for i, (name, size) in enumerate(zip(traced, grown))}, True
-    yield {name: size + 1 + i for i, (name, size) in enumerate(zip(traced, grown))}, True
-    yield {name: (size + 1) // 2 for name, size in traced.items()}, False
-    yield dict.fromkeys(traced, 1), False
+def _grown(traced: dict[str, int]) -> Iterator[dict[str, int]]:
+    """Larger sizes for the axes, no two of which grow alike."""
+    sizes = [(name, max(size, 1)) for name, size in traced.items()]
+    yield {name: size * (2 + 2 * i) for i, (name, size) in enumerate(sizes)}
+    yield {name: size * (3 + 2 * i) for i, (name, size) in enumerate(sizes)}
+    yield {name: size + 1 + i for i, (name, size) in enumerate(sizes)}
+
+
+def _shrunk(traced: dict[str, int]) -> Iterator[dict[str, int]]:
+    """Smaller sizes, which a function may refuse."""
+    yield {name: (size + 1) // 2 for name, size in traced.items()}
+    yield dict.fromkeys(traced, 1)
 
 
 def _shape(found: Any) -> tuple[Dim, ...] | None:
@@ -299,6 +312,15 @@ def _nothing(value: Value) -> Any:
     if isinstance(value.type, TensorType):
         return TensorType(value.type.dtype, None, None, value.type.device)
     return UNKNOWN if isinstance(value.type, ScalarType) else value.type
+
+
+def _is_plain(run: Run, node: Node) -> bool:
+    """Whether all sizes are known: what such an op returns has the sizes that were recorded."""
+    return not any(_is_vague(run.known[value]) for value in node.inputs) and not any(map(_is_vague, _types(node)))
+
+
+def _types(node: Node) -> list[Type]:
+    return [value.type for value in node.outputs]
 
 
 def _is_vague(found: Any) -> bool:

@@ -72,7 +72,7 @@ def verify(exported: Exported, feed: dict[str, Any], expected: list[Any]) -> Non
 
 @pytest.mark.parametrize("op", COMPOSITES, ids=lambda op: op.name)
 def test_agrees_with_the_eager_result(op):
-    for sample in op.sampler():
+    for index, sample in enumerate(op.sampler()):
         if not sample.onnx:
             continue
         values = arguments(op, sample)
@@ -82,5 +82,5 @@ def test_agrees_with_the_eager_result(op):
             verify(export_graph(graph), feed, eager)
             verify(export_graph(without_composites(graph)), feed, eager)
         except Exception as error:
-            error.add_note(f"{op.name}, sample {sample.note or sample}:\n{graph}")
+            error.add_note(f"{op.name}, sample {index} {sample.note}:\n{graph}")
             raise

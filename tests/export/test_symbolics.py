@@ -97,7 +97,7 @@ def test_every_operator_says_how_it_is_exported(op):
 @pytest.mark.parametrize("op", PRIMITIVES, ids=name_of)
 def test_agrees_with_the_kernel(op):
     ran = 0
-    for sample in samples_of(op):
+    for index, sample in enumerate(samples_of(op)):
         values = arguments(op, sample)
         node = OneNode(op, values)
         outputs = known_outputs(node, execute(op, values))
@@ -106,7 +106,7 @@ def test_agrees_with_the_kernel(op):
             model = checked(export_graph(node.graph))
             verify_model(model, [node.feed], [[array for _, array in outputs]])
         except Exception as error:
-            error.add_note(f"{op.name}, sample {sample.note or sample}:\n{node.graph}")
+            error.add_note(f"{op.name}, sample {index} {sample.note}:\n{node.graph}")
             raise
         ran += 1
     assert ran, f"{op.name} has no sample with onnx=True in {op.module}"
