@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from jit.export import Exported, ExportReport, export_graph, verify_model
-from jit.ir import Graph, Value
+from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import ExportError, UsageError
 from jit.passes import EXPORT, run
 
@@ -72,7 +73,8 @@ def export_onnx(
     with _evaluation(surroundings, training), _same_randomness():
         recording = _recorded(function, owner, arguments, options, stage)
         graph = recording.graph().clone()
-        run(graph, EXPORT)
+        with _unknown_sizes(graph if dynamic_axes else None):
+            run(graph, EXPORT)
         exported = _exported(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names, output_names=output_names,
             dynamic_axes=dynamic_axes, keep_initializers_as_inputs=keep_initializers_as_inputs,
@@ -116,6 +118,20 @@ def _evaluation(surroundings: Surroundings, training: bool) -> Iterator[None]:
     finally:
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
+
+
+@contextmanager
+def _unknown_sizes(graph: Graph | None) -> Iterator[None]:
+    """Within this block no size of an argument is known, so that no pass takes a dynamic one for a constant."""
+    inputs = [] if graph is None else [value for stage in graph.stages for value in stage.inputs]
+    before = [(value, value.type) for value in inputs if isinstance(value.type, TensorType)]
+    for value, type in before:
+        value.type = replace(type, shape=None if type.shape is None else (None,) * len(type.shape))
+    try:
+        yield
+    finally:
+        for value, type in before:
+            value.type = type
 
 
 @contextmanager
