@@ -23,7 +23,7 @@ from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Unde
 from .builder import Builder, Origin, Recorded
 from .naming import is_numbered, path, short
 from .opsets import OPSETS
-from .proxies import KINDS, Proxy, Scalar, Unsupported, kind_of
+from .proxies import KINDS, Missing, Proxy, Scalar, Unsupported, kind_of
 from .registration import registered
 from .scalars import SCALAR_OPS, write_scalar
 from .sizes import Sizes
@@ -70,17 +70,20 @@ class Converter:
         self.crash: Exception | None = None
         """The first exception of a symbolic that is not one of ours."""
         self._inside: list[Node] = []
-        self._needed: set[Value] = set()
         self._lowest: dict[tuple[str, str], int | None] = {}
         self._on_trial = False
 
     def convert(self, nodes: Sequence[Node], results: Iterable[Value]) -> None:
         """Write those of `nodes` that `results` need."""
-        live = _live(nodes, results)
-        self._needed.update(value for node in live for value in node.inputs)
-        self._needed.update(results)
-        for node in live:
+        for node in _live(nodes, results):
             self._convert(node)
+
+    def require(self, value: Value) -> None:
+        """Put on the list that `value`, which the model returns, is one that ONNX does not give."""
+        found = self.values[value]
+        if isinstance(found, Missing):
+            self.g.origin = self._origin(value.node)
+            self._refuse(value.node, found.reason)
 
     # -- one node ------------------------------------------------------------------------------------------------
 
@@ -92,6 +95,7 @@ class Converter:
         if numbers and all(number is not None for number in numbers):
             self.values.update(zip(node.outputs, numbers))
             return
+        self.is_random = self.is_random or _draws(node)
         self.g.origin = self._origin(node)
         self.g.outs = [Recorded(self.g, _sized(value, self.sizes)) for value in node.outputs if _is_tensor(value)]
         try:
@@ -125,7 +129,6 @@ class Converter:
     def _write_op(self, node: Node, op: Op) -> Any:
         """An operator of the registry: by its symbolic, or by the parts that were recorded under it."""
         body = next(node.subgraphs, None)
-        self.is_random = self.is_random or op.kind == "random"
         if op.symbolic is None and body is None:
             raise Unsupported(op.missing.get("onnx") or _without_symbolic(op))
         if op.symbolic is not None:
@@ -220,13 +223,12 @@ class Converter:
         """What stands for one output, named and typed as it was recorded."""
         if isinstance(value.type, (GeneratorType, HandleType, UndefinedType)):
             return None
+        recorded = _sized(value, self.sizes) if _is_tensor(value) else TensorType()
         if item is None:
-            if value in self._needed:
-                raise Unsupported(f"ONNX does not give its output number {value.offset}, which is used")
-            return None
+            reason = f"ONNX does not give output number {value.offset} of {node.kind}"
+            return Missing(self.g, reason, recorded.dtype, recorded.shape)
         if isinstance(value.type, ScalarType):
             return item
-        recorded = _sized(value, self.sizes)
         tensor = self.g.cast(self._as_tensor(item), recorded.dtype)
         if tensor.value.producer() is not None:
             tensor.dims = recorded.shape if recorded.shape is not None else tensor.dims
@@ -280,7 +282,7 @@ class Converter:
         trial.axes.update((name, (_copied(x, trial), dim)) for name, (x, dim) in self.g.axes.items())
         values = {value: _copied(self.values.get(value), trial) for value in node.inputs}
         attempt = Converter(trial, self.sizes, values)
-        attempt._needed, attempt._on_trial = self._needed, True
+        attempt._on_trial = True
         attempt._convert(node)
         return not attempt.problems
 
@@ -343,6 +345,12 @@ def _live(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
     return live[::-1]
 
 
+def _draws(node: Node) -> bool:
+    """Whether a node draws random numbers: it is a random op, or a composite that moves a generator on."""
+    op = find(node.kind)
+    return (op is not None and op.kind == "random") or any(isinstance(v.type, GeneratorType) for v in node.outputs)
+
+
 def _is_tensor(value: Value) -> bool:
     return isinstance(value.type, TensorType)
 
@@ -394,6 +402,8 @@ def _hint(node: Node, value: Value, scope: str) -> str:
 def _copied(item: Any, builder: Builder) -> Any:
     """A stand-in for `item` in a builder on trial."""
     if not isinstance(item, Proxy):
+        return item
+    if isinstance(item, Missing):
         return item
     if isinstance(item, Scalar):
         assert item.dtype is not None

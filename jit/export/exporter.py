@@ -25,7 +25,7 @@ from .builder import Builder
 from .converter import Converter, explain
 from .naming import Names, is_numbered, path, short
 from .opsets import IR_VERSIONS, check_opset
-from .proxies import KINDS, Proxy, Scalar
+from .proxies import KINDS, Missing, Proxy, Scalar
 from .report import ExportReport
 from .sizes import Sizes
 
@@ -205,7 +205,10 @@ class _Export:
         self.results = [item for item in leaves(self._returned(updates_as_outputs)) if self._is_result(item)]
         nodes = [node for node in self.graph.nodes if node.stage <= self.stage]
         self.converter = Converter(self.g, self.sizes, self.values)
-        self.converter.convert(nodes, [item for item in self.results if isinstance(item, Value)])
+        returned = [item for item in self.results if isinstance(item, Value)]
+        self.converter.convert(nodes, returned)
+        for value in returned:
+            self.converter.require(value)
         if self.converter.problems:
             raise ExportError(explain(self.converter.problems, self.g.opset)) from self.converter.crash
         if not self.results:
@@ -330,7 +333,7 @@ class _Export:
     def _named_tensors(self) -> Iterator[tuple[Value, Proxy]]:
         present = {output for node in self.nodes for output in node.outputs}
         for value, item in self.values.items():
-            if isinstance(item, Proxy) and not isinstance(item, Scalar) and item.value in present:
+            if isinstance(item, Proxy) and not isinstance(item, (Missing, Scalar)) and item.value in present:
                 yield value, item
 
     def _report(self, model: onnx_ir.Model) -> ExportReport:

@@ -95,6 +95,22 @@ class Proxy:
         return f"<{self.dtype} {self.dims}>"
 
 
+class Missing(Proxy):
+    """An output that ONNX does not give: an obstacle as soon as a node wants it as an input."""
+
+    def __init__(self, builder: Builder, reason: str, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
+        self._builder = builder
+        self.reason = reason
+        self.dtype = dtype
+        self.dims = dims
+        self.constant = None
+
+    @property
+    def value(self) -> onnx_ir.Value:
+        """There is none: Unsupported."""
+        raise Unsupported(self.reason)
+
+
 class Scalar(Proxy):
     """A traced number that is not the same in every run; its ONNX value is 0-d and made when first needed."""
 

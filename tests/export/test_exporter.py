@@ -101,6 +101,15 @@ def test_generators_are_not_inputs():
     assert list(export_graph(graph).report.inputs) == ["x"]
 
 
+def test_a_model_that_draws_says_so():
+    text = "graph(%x : Float(2), %rng : Generator) {{ %0 : Float(2){} = {}(%x{}) return (%0) }}"
+    dropout = text.format(", %1 : Generator", "aten::dropout[p=0.5, train=True, body=@0]", "")
+    body = "where @0 = graph(%x : Float(2)) { %0 : Float(2) = aten::neg(%x) return (%0) }"
+    assert not export(text.format("", "aten::neg", "")).report.is_random
+    assert export(f"{dropout}\n{body}").report.is_random
+    assert export(text.format(", %1 : Generator", "aten::bernoulli", ", %rng")).report.is_random
+
+
 def test_undefined_results_are_left_out_with_a_word():
     report = export("graph(%x : Float(2)) { %0 : Float(2) = aten::neg(%x) return (%0, None) }").report
     assert list(report.outputs) == ["output"]
@@ -369,8 +378,10 @@ def test_a_missing_output_matters_only_if_it_is_used():
     register_symbolic("test::pair", lambda g, x: (g.op("Neg", x), None))
     try:
         assert listing(export(graph("%a"))) == "a = Neg(x)"
-        with pytest.raises(ExportError, match="ONNX does not give its output number 1, which is used"):
+        with pytest.raises(ExportError, match="test::pair: ONNX does not give output number 1 of test::pair"):
             export(graph("%b"))
+        with pytest.raises(ExportError, match="aten::neg: ONNX does not give output number 1 of test::pair"):
+            export(graph("%c").replace("return", "%c : Float(2, 3) = aten::neg(%b)\n return"))
     finally:
         unregister_symbolic("test::pair")
 

@@ -79,7 +79,7 @@ def known_outputs(node: OneNode, want: list[Any]) -> list[tuple[Value, Any]]:
         try:
             export_graph(node.graph)
         except ExportError as error:
-            if "ONNX does not give its output" not in str(error):
+            if "ONNX does not give output" not in str(error):
                 raise
         else:
             found.append((value, array))
