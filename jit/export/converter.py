@@ -152,7 +152,9 @@ class Converter:
 
     def _descend(self, node: Node, body: Graph) -> list[Any]:
         """Write the parts of `node`."""
-        self.sizes.enter(node, body)
+        obstacle = self.sizes.enter(node, body)
+        if obstacle is not None:
+            raise Unsupported(obstacle)
         self.values.update((inner, self.values.get(outer)) for inner, outer in zip(body.inputs, node.inputs))
         results = [*body.outputs, *(value for _, value in body.stages[0].updates)]
         outs, self._inside = self.g.outs, [*self._inside, node]
@@ -390,6 +392,8 @@ def _without_symbolic(op: Op) -> str:
 
 
 def _way_out(kind: str) -> str:
+    if kind == "prim::Eval":
+        return "the backward of a Python function is opaque to ONNX; write it in operators that are traced"
     if kind.startswith("^"):
         return "a Python function is opaque to ONNX; give it a static method `symbolic(g, *arguments)`"
     return f"no ONNX form of it is known; give one with jit.export.register_symbolic({kind!r}, ...)"

@@ -113,16 +113,21 @@ class Sizes:
             return False
         return not isinstance(value.type, ScalarType) or isinstance(self.runs[0].known.get(value, UNKNOWN), _Unknown)
 
-    def enter(self, node: Node, body: Graph) -> None:
-        """Look at the parts of `node` too."""
+    def enter(self, node: Node, body: Graph) -> str | None:
+        """Look at the parts of `node` too; says what is wrong if they hold for the traced sizes alone."""
+        misfits = []
         for run in self.runs:
             try:
                 self._evaluate_body(run, node, body)
-            except _Misfit:  # the whole has been through: its own type rule knows better than its parts'
+            except _Misfit as misfit:
+                misfits.append(misfit)
                 run.known.update((value, _nothing(value)) for part in body.nodes for value in part.outputs)
         self.fixed.update(inner for inner, outer in zip(body.inputs, node.inputs) if outer in self.fixed)
         self._moving.update(inner for inner, outer in zip(body.inputs, node.inputs) if outer in self._moving)
         self._classify(body.nodes)
+        if not misfits or len(misfits) < len(self.runs) - 1:
+            return None
+        return f"its parts do not hold for other sizes of the dynamic axes: {misfits[0].node.kind} fails ({misfits[0]})"
 
     # -- the runs ------------------------------------------------------------------------------------------------
 
@@ -201,6 +206,8 @@ class Sizes:
         body = next(node.subgraphs, None)
         if op is not None and (op.type_rule or op.kind in ("pointwise", "view")):
             return self._inferred(run, node, op)
+        if body is not None and op is not None and op.symbolic is not None:
+            return self._if_it_fits(run, node, body)
         if body is not None:
             return self._evaluate_body(run, node, body)
         if self._is_traced(run) and not any(_is_vague(run.known[value]) for value in node.inputs):
@@ -221,6 +228,13 @@ class Sizes:
                 return [value.type for value in node.outputs]
             raise _Misfit(node, error) from error
         except Exception:  # an UNKNOWN where the rule needs a number
+            return [_nothing(value) for value in node.outputs]
+
+    def _if_it_fits(self, run: Run, node: Node, body: Graph) -> list[Any]:
+        """A composite that ONNX knows holds for sizes that its recorded parts do not hold for."""
+        try:
+            return self._evaluate_body(run, node, body)
+        except _Misfit:
             return [_nothing(value) for value in node.outputs]
 
     def _evaluate_body(self, run: Run, node: Node, body: Graph) -> list[Any]:

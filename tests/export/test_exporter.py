@@ -386,6 +386,20 @@ def test_a_missing_output_matters_only_if_it_is_used():
         unregister_symbolic("test::pair")
 
 
+def test_the_backward_of_a_python_function_is_an_obstacle():
+    with pytest.raises(ExportError, match="prim::Eval: the backward of a Python function is opaque to ONNX"):
+        export(
+            """graph(%x : Float(2)) {
+              %0 : Float(2), %1 : Handle = ^Clip(%x)
+              return (%0)
+            ---- stage 1 (%g : Float(2)) ----
+              %2 : Float(2) = prim::Eval(%g, %1)
+              return (%2)
+            }""",
+            stage=1,
+        )
+
+
 def test_complex_numbers_are_refused():
     with pytest.raises(ExportError, match="'x' is complex64, which ONNX's operators do not compute with"):
         export("graph(%x : ComplexFloat(2)) { return (%x) }")

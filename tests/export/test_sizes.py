@@ -155,6 +155,30 @@ def test_a_size_that_was_baked_is_refused_with_its_line():
     )
 
 
+COMPOSITE = """graph(%x : Float(4, 3)) {
+  %y : Float(4, 3) = aten::silu[body=@0](%x)
+  return (%y)
+}
+where @0 = graph(%x : Float(4, 3)) {
+  %0 : Float(12) = aten::view[size=[12]](%x)
+  %1 : Float(12) = aten::sigmoid(%0)
+  %2 : Float(4, 3) = aten::view[size=[4, 3]](%1)
+  %3 : Float(4, 3) = aten::mul(%x, %2)
+  return (%3)
+}"""
+
+
+def test_what_is_baked_in_parts_matters_if_the_parts_are_exported(monkeypatch):
+    from jit.ir import REGISTRY
+
+    monkeypatch.setattr(REGISTRY["aten::silu"], "symbolic", lambda g, x: g.op("Mul", x, g.op("Sigmoid", x)))
+    exported = export(COMPOSITE, dynamic_axes=BATCH)
+    assert run(exported, x=np.zeros((7, 3), np.float32))[0].shape == (7, 3)
+    monkeypatch.setattr(REGISTRY["aten::silu"], "symbolic", None)
+    with pytest.raises(ExportError, match="aten::silu: its parts do not hold for other sizes"):
+        export(COMPOSITE, dynamic_axes=BATCH)
+
+
 def test_a_size_that_must_be_even_is_no_obstacle():
     exported = export(graph_of("%y : Float(4, 6) = aten::view[size=[4, -1]](%x)", x="Float(8, 3)"), dynamic_axes=BATCH)
     assert exported.report.outputs == {"y": "float32 (4, ?)"}
