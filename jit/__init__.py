@@ -31,7 +31,7 @@ from .ir.errors import (
     ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
 )  # fmt: skip
 from .tensors import Size, Tensor, Variable
-from . import methods  # completes Tensor
+from . import methods, spellings  # complete Tensor
 from . import autograd, nn, optim
 from .autograd import grad
 from .tracing import trace
@@ -44,6 +44,7 @@ int = int32
 short = int16
 
 globals().update(public("jit"))
+globals().update({name: getattr(spellings, name) for name in spellings.__all__})
 
 __all__ = [
     "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error", "EscapedTracerError",

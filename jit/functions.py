@@ -87,12 +87,16 @@ def _renamed(op: Op, kwargs: dict[str, Any]) -> dict[str, Any]:
     return {(_SYNONYMS.get(k, k) if k not in names and _SYNONYMS.get(k, k) in names else k): v for k, v in kwargs.items()}
 
 
+_RUNS: dict[str, Any] = {"int": (int, TracedScalar), "Tensor": Tensor}
+"""What may be given one by one where a list of this base type is declared."""
+
+
 def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
-    """`view(x, 2, 3)` as `view(x, (2, 3))`: a run of numbers where the schema has an int list."""
+    """`view(x, 2, 3)` as `view(x, (2, 3))`: a run of numbers or tensors where the schema has a list of them."""
     for position, argument in enumerate(op.arguments):
-        if argument.type.base == "int" and argument.type.is_list and position < len(args):
+        if argument.type.base in _RUNS and argument.type.is_list and position < len(args):
             rest = tuple(args[position:])
-            if all(isinstance(v, (int, TracedScalar)) for v in rest):
+            if all(isinstance(v, _RUNS[argument.type.base]) for v in rest):
                 return (*args[:position], rest)
     return tuple(args)
 

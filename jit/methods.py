@@ -10,7 +10,7 @@ from typing import Any
 
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
-from jit.ir.errors import AutogradError, SchemaError, UsageError
+from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
 
 from . import context
 from .functions import F
@@ -56,6 +56,8 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
 
 def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **_: Any) -> Tensor:
     """`t.to(dtype)`, `t.to(device)`, `t.to(device, dtype)`, `t.to(other)`: self if nothing changes and not copy."""
+    flags = [value for value in args if isinstance(value, bool)]
+    copy = copy or (len(flags) > 1 and flags[1])
     for value in args:
         if isinstance(value, Tensor):
             dtype, device = value.dtype, value.device
@@ -72,7 +74,7 @@ def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
 
 
 def _cast(dtype: DType) -> Callable[[Tensor], Tensor]:
-    def method(self: Tensor) -> Tensor:
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
         return _to(self, dtype)
 
     method.__doc__ = f"This tensor as {dtype.name}."
@@ -143,6 +145,16 @@ def _matrix_transposed(self: Tensor) -> Tensor:
     return F.transpose(self, -2, -1)  # type: ignore[no-any-return]
 
 
+def _adjoint(self: Tensor) -> Tensor:
+    return F.conj(_matrix_transposed(self))  # type: ignore[no-any-return]
+
+
+def _hermitian(self: Tensor) -> Tensor:
+    if self.ndim not in (0, 2):
+        raise ShapeError(f".H is the conjugate transpose of a matrix, and this tensor has {self.ndim} dims; use .mH")
+    return _adjoint(self) if self.ndim else F.conj(self)  # type: ignore[no-any-return]
+
+
 def _requiring_context(self: Tensor) -> bool:
     return context.GRAD_ENABLED.get() and self.requires_grad
 
@@ -156,10 +168,13 @@ METHODS: dict[str, Any] = {
     "type_as": lambda self, other: _to(self, other.dtype),
     "float": _cast(dtypes.float32), "double": _cast(dtypes.float64), "half": _cast(dtypes.float16),
     "bfloat16": _cast(dtypes.bfloat16), "long": _cast(dtypes.int64), "int": _cast(dtypes.int32),
-    "short": _cast(dtypes.int16), "char": _cast(dtypes.int8), "byte": _cast(dtypes.uint8), "bool": _cast(dtypes.bool_),
+    "cfloat": _cast(dtypes.complex64), "cdouble": _cast(dtypes.complex128), "short": _cast(dtypes.int16),
+    "char": _cast(dtypes.int8), "byte": _cast(dtypes.uint8), "bool": _cast(dtypes.bool_),
     "backward": _backward, "register_hook": _register_hook, "retain_grad": _retain_grad, "detach_": _detach_,
     "new_tensor": _new_tensor,
-    "T": property(_transposed), "mT": property(_matrix_transposed),
+    "T": property(_transposed), "mT": property(_matrix_transposed), "mH": property(_adjoint), "H": property(_hermitian),
+    "where": lambda self, condition, other: F.where(condition, self, other),
+    "real": property(lambda self: F.real(self)), "imag": property(lambda self: F.imag(self)),
     "retains_grad": property(lambda self: self._retains_grad),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from jit.ir.dtypes import DType
+from jit.ir.dtypes import DType, int64
 
 # -- helpers -----------------------------------------------------------------------------------------------------
 
@@ -199,10 +199,14 @@ def running_logsumexp(self: Any, axis: int) -> Any:
 
 
 def arange(start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
-    values: list[Any] = []
-    while (start + len(values) * step - end) * step < 0:
-        values.append(start + len(values) * step)
-    return np.array(values, np.float64)
+    if dtype is int64:
+        start, end, step = int(start), int(end), int(step)
+    count = 0
+    while (start + count * step - end) * step < 0:
+        count += 1
+    if dtype is not None and dtype.is_integral:
+        start, step = int(start), int(step)
+    return np.array([start + i * step for i in range(count)], np.float64)
 
 
 def cast(self: Any, dtype: DType | None, device: Any) -> Any:

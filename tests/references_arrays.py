@@ -191,7 +191,8 @@ def constant_pad(self: Any, pad: Any, value: Any) -> Any:
 def edge_pad(self: Any, pad: Any, mode: str) -> Any:
     pairs = [(0, 0)] * (self.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
     modes: Any = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-    return np.pad(self, pairs, modes[mode])
+    cut = self[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(self.shape, pairs))]
+    return np.pad(cut, [(max(a, 0), max(b, 0)) for a, b in pairs], modes[mode])
 
 
 def pad(self: Any, pad: Any, mode: str, value: Any) -> Any:
@@ -753,7 +754,7 @@ def index_put(self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
 
 
 def masked_scatter(self: Any, mask: Any, source: Any) -> Any:
-    wide = np.broadcast_to(mask, self.shape)
+    self, wide = np.broadcast_arrays(self, mask)
     return assigned(self, wide, source.ravel()[: wide.sum()])
 
 

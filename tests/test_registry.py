@@ -128,7 +128,7 @@ def test_layout(case: Case) -> None:
         try:
             results = case.call(*args, **kwargs)
         except jit.ShapeError:
-            assert case.op.schema.name in ("view", "view_as"), "only views may depend on strides"
+            assert case.op.schema.name in ("view", "view_as", "view_as_complex"), "only views may depend on strides"
             continue
         for result, want in zip(results, expected, strict=True):
             assert_close(result, want)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from . import ops  # noqa: F401  (fills the registry)
+from .dtypes import DType
 from .op import REGISTRY, Op
 from .sources import place_of, source_of
 
@@ -80,10 +81,16 @@ def types(op: Op) -> list[Cell]:
     if op.kind == "view":
         return [Cell("", "the dtype of the base, the sizes of the geometry")]
     if op.kind == "pointwise":
-        return [Cell(promoted, f"{op.result.name if op.result else 'promoted'}, broadcast")]
+        return [Cell(promoted, f"{_result_name(op)}, broadcast")]
     if op.type_rule is None:
         return [Cell(promoted, PARTS if op.kind == "composite" else None)]
     return [Cell(promoted, _short(op.type_rule))]
+
+
+def _result_name(op: Op) -> str:
+    if op.result is None:
+        return "promoted"
+    return op.result.name if isinstance(op.result, DType) else _short(op.result)
 
 
 def samples(op: Op) -> list[Cell]:

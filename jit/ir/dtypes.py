@@ -171,6 +171,19 @@ def _combine(high: DType | None, low: DType | None) -> DType | None:
     return low
 
 
+def real_of(dtype: DType) -> DType:
+    """What the real part of a `dtype` number is: complex64 gives float32, all real types give themselves."""
+    return {complex64: float32, complex128: float64}.get(dtype, dtype)
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex type whose parts are of `dtype`; DTypeError where tensors have none."""
+    found = {float32: complex64, float64: complex128}.get(dtype)
+    if found is None:
+        raise DTypeError(f"there are no complex numbers with parts of {dtype.name}; cast to float32 or float64 first")
+    return found
+
+
 def float_of(dtype: DType) -> DType:
     """What a function such as `sin` returns for `dtype`: itself, or the default float for integers."""
     return dtype if dtype.category >= FLOATING else DEFAULT

@@ -98,8 +98,9 @@ class Op:
         """The argument in whose dtype the op computes whatever the others are, as `masked_fill` does."""
         self.refusals: tuple[Refusal, ...] = ()
         """Which dtypes the promoted operands must not have."""
-        self.result: DType | None = None
-        """The dtype of a pointwise result where it is not what the op computes in (comparisons: bool)."""
+        self.result: DType | Callable[[DType], DType] | None = None
+        """The dtype of a pointwise result or of a view, or the rule for it, where it is not what the op computes in (comparisons:
+        bool; the size of a complex number: real)."""
         self.numpy_body: Callable[..., Any] | None = None
         """A separate body for numpy alone, where the shared formula would be slow or would warn."""
         self.type_rule: Callable[..., Any] | None = None
@@ -241,7 +242,8 @@ class Op:
         if self.kind == "view":
             geometries = self.body(Geometry(values[0].sizes, strides_of(values[0])), *values[1:])
             many = geometries if isinstance(geometries, list) else [geometries]
-            return [_viewed(values[0], geometry) for geometry in many]
+            dtype = self.result_dtype(values[0].dtype)
+            return [_viewed(values[0], dtype, geometry) for geometry in many]
         if self.refusals and self.type_rule is not None:
             self.compute_dtype(values)
         rule = self.type_rule or (self._pointwise_type if self.kind == "pointwise" else None)
@@ -256,7 +258,13 @@ class Op:
         shapes = [t.sizes for t in tensors if isinstance(t, TensorType)]
         device = next((t.device for t in tensors if isinstance(t, TensorType)), "cpu")
         dtype = self.compute_dtype(values)
-        return TensorType(self.result or dtype, broadcast_shapes(*shapes), None, device)
+        return TensorType(self.result_dtype(dtype), broadcast_shapes(*shapes), None, device)
+
+    def result_dtype(self, computed: DType) -> DType:
+        """The dtype of a pointwise result that was computed in `computed`, or of a view of such a tensor."""
+        if self.result is None:
+            return computed
+        return self.result if isinstance(self.result, DType) else self.result(computed)
 
     def compute_dtype(self, values: Sequence[Any]) -> DType:
         """What the op casts its promoted arguments to; operands are anything with `.dtype` and `.ndim`, or numbers.
@@ -269,6 +277,8 @@ class Op:
             computed = dtypes.float_of(common) if self.promote == "float" else common
         else:
             computed = _operand(values[self.schema.argument_names.index(self.computes_in)])[0] or dtypes.DEFAULT
+            if dtypes.result_type(operands).is_complex and not computed.is_complex:
+                raise DTypeError(f"{self.schema.name}: a complex number does not fit into {computed.name}")
         for refusal in self.refusals:
             refusal.check(self, computed, (dtypes.result_type([operand]) for operand in operands))
         return computed
@@ -299,9 +309,9 @@ def strides_of(type: TensorType) -> tuple[int, ...]:
     return contiguous_strides(type.sizes) if type.strides is None else type.strides
 
 
-def _viewed(base: TensorType, geometry: Geometry) -> TensorType:
+def _viewed(base: TensorType, dtype: DType, geometry: Geometry) -> TensorType:
     strides = None if geometry.is_contiguous else geometry.strides
-    return TensorType(base.dtype, geometry.sizes, strides, base.device)
+    return TensorType(dtype, geometry.sizes, strides, base.device)
 
 
 def _flat(values: Iterable[Any]) -> Iterable[Any]:

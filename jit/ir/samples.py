@@ -41,7 +41,7 @@ def make(*shape: int, low: float = -2.0, high: float = 2.0, dtype: Any = np.floa
     if np.issubdtype(dtype, np.integer):
         return np.asarray(rng.integers(int(low), int(high) + 1, shape)).astype(dtype)
     if np.issubdtype(dtype, np.complexfloating):
-        return (rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)).astype(dtype)
+        return np.asarray(rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)).astype(dtype)
     return np.asarray(rng.uniform(low, high, shape)).astype(dtype)
 
 

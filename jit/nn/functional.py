@@ -166,15 +166,30 @@ def embedding(
         input: Integers of any sizes.
         weight: `[rows, size]`.
         padding_idx: A row that gets no gradient.
+        max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
     """
-    if max_norm is not None or sparse:
-        raise UsageError("embedding takes neither max_norm nor sparse=True; leave them out")
+    if sparse:
+        raise UsageError("embedding has dense gradients only; leave sparse=True out")
+    if max_norm is not None and weight.ndim == 2:
+        _renormalise_rows(weight, input, max_norm, norm_type)
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding: the weight should have 2 dims, got the sizes {list(weight.shape)}")
     rows = weight.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise UsageError(f"padding_idx is {padding_idx}, but the table has {rows} rows")
     padding = -1 if padding_idx is None else padding_idx if padding_idx >= 0 else rows + padding_idx
     return F.embedding(weight, input, padding, scale_grad_by_freq)
+
+
+def _renormalise_rows(weight: Any, rows: Any, max_norm: float, norm_type: float) -> None:
+    """Scale the rows that are looked up, in place, to a norm of at most `max_norm`."""
+    with F.no_grad():
+        used = F.reshape(rows, [-1])
+        picked = F.index_select(weight, 0, used)
+        norms = F.norm(picked, norm_type, [1], True)
+        scale = F.where(F.gt(norms, max_norm), max_norm / (norms + 1e-7), 1.0)
+        F.index_copy_(weight, 0, used, picked * scale)
 
 
 # -- norms ---------------------------------------------------------------------------------------------------------
@@ -283,7 +298,9 @@ def _adaptive(kind: str, dims: int) -> Callable[..., Any]:
     name = f"adaptive_{kind}_pool{dims}d"
 
     def function(input: Any, output_size: Any, *options: Any, **named: Any) -> Any:
-        wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * dims
+        wanted = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * dims
+        if len(wanted) != dims or input.ndim < dims:
+            raise ShapeError(f"{name}: output_size {list(wanted)} does not fit {input.ndim} dims: it takes {dims}")
         sizes = input.shape[-dims:]
         filled = tuple(size if want is None else want for want, size in zip(wanted, sizes, strict=True))
         if kind == "avg":

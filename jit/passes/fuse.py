@@ -168,4 +168,6 @@ def _bring_in(body: Graph, value: Value, mapping: dict[Value, Value], sources: l
 
 def _is_view(node: Node) -> bool:
     op = find(node.kind)
-    return op is not None and op.kind == "view" and len(node.inputs) == 1 and all(_is_known(v.type) for v in node.outputs)
+    if op is None or op.kind != "view" or op.result is not None:  # a view in another dtype is a cast of memory
+        return False
+    return len(node.inputs) == 1 and all(_is_known(v.type) for v in node.outputs)

@@ -47,19 +47,23 @@ def offset_of(array: Any) -> int:
     return (address_of(array) - address_of(owner_of(array))) // array.itemsize  # type: ignore[no-any-return]
 
 
-def window(array: Any, geometry: Geometry) -> Any:
-    """The view of `array`'s memory that `geometry` describes, its offset counted from `array`'s first element."""
-    size = array.itemsize
+def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
+    """The view of `array`'s memory that `geometry` describes, its offset counted from `array`'s first element.
+
+    With `dtype`, the memory is read as elements of that numpy dtype, which the geometry then counts in.
+    """
+    dtype = array.dtype if dtype is None else dtype
+    size = dtype.itemsize
     address, readonly = array.__array_interface__["data"]
     interface = {
         "version": 3,
         "shape": geometry.sizes,
         "strides": tuple(s * size for s in geometry.strides),
-        "typestr": array.dtype.str,
+        "typestr": dtype.str,
         "data": (address + geometry.offset * size, readonly),
     }
     view = np.asarray(_Window(array, interface))
-    return view if view.dtype == array.dtype else view.view(array.dtype)
+    return view if view.dtype == dtype else view.view(dtype)
 
 
 def check_inside(array: Any, geometry: Geometry) -> None:

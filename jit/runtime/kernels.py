@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import dtypes
-from jit.ir.geometry import Geometry
+from jit.ir.geometry import Geometry, broadcast_shapes
 from jit.ir.op import Op
 from jit.ir.random_state import RandomState
 
@@ -37,9 +37,10 @@ def _run_view(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
         geometries: Any = _absolute(op, values)
     else:
         geometries = op.body(arrays.geometry_of(source), *values[1:])
+    dtype = None if op.result is None else op.result_dtype(dtypes.from_numpy(source.dtype)).numpy
     if isinstance(geometries, Geometry):
-        return [arrays.window(source, geometries)]
-    return [arrays.window(source, geometry) for geometry in geometries]
+        return [arrays.window(source, geometries, dtype)]
+    return [arrays.window(source, geometry, dtype) for geometry in geometries]
 
 
 def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
@@ -53,15 +54,18 @@ def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
 
 
 def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
-    dtype, wide = _dtypes_of(op, values)
+    final, wide = _dtypes_of(op, values)
     args = list(values)
     for index in op.promoted:
         value = args[index]
         if value is not None and (not isinstance(value, np.ndarray) or value.dtype != wide):
             args[index] = np.asarray(value).astype(wide)
-    with np.errstate(all="ignore"):
-        result = (op.numpy_body or op.body)(numpy_math, *args)
-    final = op.result.numpy if op.result else dtype
+    try:
+        with np.errstate(all="ignore"):
+            result = (op.numpy_body or op.body)(numpy_math, *args)
+    except ValueError:
+        broadcast_shapes(*(args[i].shape for i in op.tensors if isinstance(args[i], np.ndarray)))  # says what is wrong
+        raise
     return [_as_array(result, final)]
 
 
@@ -70,8 +74,9 @@ def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
     key = (op.name, *(_signature(values[i]) for i in op.promoted))
     found = _compute_dtypes.get(key)
     if found is None:
-        dtype = op.compute_dtype(values).numpy
-        found = _compute_dtypes[key] = (dtype, _SINGLE if dtype in _HALVES else dtype)
+        computed = op.compute_dtype(values)
+        wide = _SINGLE if computed.is_half else computed.numpy
+        found = _compute_dtypes[key] = (op.result_dtype(computed).numpy, wide)
     return found  # type: ignore[no-any-return]
 
 

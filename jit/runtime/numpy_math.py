@@ -31,6 +31,8 @@ def cast(x: Any, dtype: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)) through exp(-|x|), which does not overflow and keeps the denormal results."""
+    if np.iscomplexobj(x):
+        return 1 / (1 + np.exp(-x))
     e = np.exp(-np.abs(x))
     return np.where(np.signbit(x), e, 1) / (1 + e)
 

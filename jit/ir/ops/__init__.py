@@ -6,6 +6,7 @@ from . import (  # noqa: I001
     creation,
     pointwise,
     compare,
+    complexes,
     activations,
     views,
     scatters,
@@ -19,6 +20,7 @@ from . import (  # noqa: I001
     losses,
     randoms,
     recurrent,
+    resize,
 )
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "assignment",
     "casting",
     "compare",
+    "complexes",
     "convolution",
     "creation",
     "indexing",
@@ -38,6 +41,7 @@ __all__ = [
     "randoms",
     "recurrent",
     "reductions",
+    "resize",
     "scatters",
     "views",
 ]

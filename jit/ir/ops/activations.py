@@ -14,7 +14,7 @@ from ..geometry import wrap_dim
 from ..op import array, composite, pointwise
 from ..samples import make, sample, strided, unary
 from ..types import TensorType
-from .common import accumulation, floats_only, onnx_expm1, onnx_scaled, onnx_softplus, ordered_only
+from .common import accumulation, floats_only, no_integers, onnx_expm1, onnx_scaled, onnx_softplus, ordered_only
 
 FUNCTIONAL = ("nn.functional",)
 EVERYWHERE = ("jit", "Tensor", "nn.functional")
@@ -89,6 +89,8 @@ def _(g: Any, self: Any, negative_slope: Any) -> Any:
                           F.where(F.logical_and(F.gt(self, min_val), F.lt(self, max_val)), g, 0)))  # fmt: skip
 def hardtanh(m: Any, self: Any, min_val: Any, max_val: Any) -> Any:
     """self kept between min_val and max_val."""
+    if min_val > max_val:
+        raise UsageError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
     return m.minimum(m.maximum(self, min_val), max_val)
 
 
@@ -167,6 +169,8 @@ def hardshrink(m: Any, self: Any, lambd: Any) -> Any:
            grad=dict(self=lambda F, g, self, lambd: F.where(within(F, self, lambd), 0, g)))  # fmt: skip
 def softshrink(m: Any, self: Any, lambd: Any) -> Any:
     """self moved toward 0 by lambd, no further than 0."""
+    if lambd < 0:
+        raise UsageError(f"softshrink: lambd must not be negative, got {lambd}")
     return m.where(self > lambd, self - lambd, m.where(self < -lambd, self + lambd, self * 0))
 
 
@@ -282,7 +286,7 @@ def celu(F: Any, self: Any, alpha: Any) -> Any:
     return F.elu(self, alpha, 1, 1 / alpha)
 
 
-@floats_only
+@no_integers
 @pointwise("aten::silu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=FUNCTIONAL,
            onnx=lambda g, self: g.op("Mul", self, g.op("Sigmoid", self)))  # fmt: skip
 def silu(m: Any, self: Any) -> Any:

@@ -43,6 +43,7 @@ def is_integral_or_complex(dtype: DType) -> bool:
 
 
 floats_only = Refusal(is_integral_or_complex, "cast to a floating dtype first, e.g. x.float()")
+no_integers = Refusal(is_integral, "cast to a floating dtype first, e.g. x.float()")
 integers_only = Refusal(is_fractional, "it works on the bits of integers and bools; cast with x.long() or x.bool()")
 ordered_only = Refusal(is_complex, "complex numbers have no order; compare abs() or the real parts")
 no_bool = Refusal(is_bool, "cast with x.int(), or use logical_not, logical_and, logical_or, logical_xor")

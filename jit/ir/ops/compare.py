@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..errors import ShapeError
+from ..errors import ShapeError, UsageError
 from ..op import absent, array, composite, pointwise
 from ..samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
 from ..types import TensorType
@@ -94,7 +94,11 @@ def ge(m: Any, self: Any, other: Any) -> Any:
 )
 def isclose(F: Any, self: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
     """Whether |self - other| <= atol + rtol * |other|."""
+    if rtol < 0 or atol < 0:
+        raise UsageError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
     near = F.eq(self, other)
+    if self.dtype is dtypes.bool_ and other.dtype is dtypes.bool_:
+        return near
     if equal_nan:
         near = F.logical_or(near, F.logical_and(F.isnan(self), F.isnan(other)))
     distance = F.abs(self - other)
@@ -105,6 +109,7 @@ def isclose(F: Any, self: Any, other: Any, rtol: float, atol: float, equal_nan: 
 def _() -> Any:
     yield sample(make(3, 4), make(3, 4) + 1e-9)
     yield sample(make(3, 4), make(4, seed=1), 0.5, 0.1, note="broadcast", grad=False)
+    yield sample(make(5, dtype="bool"), make(5, dtype="bool", seed=1), note="bool", grad=False)
     yield sample(SPECIAL.copy(), SPECIAL.copy(), equal_nan=True, note="special", grad=False)
     yield sample(
         make(5, low=0, high=3, dtype="int64"), make(5, low=0, high=3, dtype="int64", seed=1), note="integer", grad=False
@@ -310,6 +315,13 @@ def _() -> Any:
                      value=lambda F, g, mask: F.where(mask, g, 0)))  # fmt: skip
 def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:
     """self with `value`, a number or 0-d tensor, where mask is true."""
+    return m.where(mask, value, self)
+
+
+@masked_fill.numpy
+def _(m: Any, self: Any, mask: Any, value: Any) -> Any:
+    if value.ndim:
+        raise ShapeError(f"masked_fill: the value should be a number or a 0-d tensor, got the sizes {list(value.shape)}")
     return m.where(mask, value, self)
 
 

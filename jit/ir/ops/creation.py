@@ -208,24 +208,37 @@ def range_length(start: Any, end: Any, step: Any) -> int:
         raise UsageError(f"arange: the range from {start} to {end} in steps of {step} is not finite")
     if (end - start) * step < 0:
         raise UsageError(f"arange: {end} cannot be reached from {start} in steps of {step}")
-    if all(isinstance(number, int) for number in (start, end, step)):
+    if all(isinstance(number, (int, np.integer)) for number in (start, end, step)):
         return -((start - end) // step)
     return math.ceil((end - start) / step)
+
+
+def whole_range(start: Any, end: Any, step: Any, dtype: DType | None) -> tuple[Any, Any, Any]:
+    """The range as `dtype` counts it: int64 sees the whole parts of all three numbers, as ATen does."""
+    return (int(start), int(end), int(step)) if dtype is dtypes.int64 else (start, end, step)
 
 
 @array(f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {NEW}",
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
 def arange(m: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
     """start, start + step, ... as long as it is before end."""
-    count = m.arange(range_length(start, end, step))
-    values = count * step + start if step != 1 or start != 0 else count
-    return values.astype((dtype or dtype_of_numbers(start, end, step)).numpy)
+    element = dtype or dtype_of_numbers(start, end, step)
+    start, end, step = whole_range(start, end, step, element)
+    return range_values(start, range_length(start, end, step), step, element).astype(element.numpy)
+
+
+def range_values(start: Any, length: int, step: Any, dtype: DType) -> Any:
+    """The numbers of a range; integer dtypes count in steps of the whole parts."""
+    if dtype.is_integral:
+        start, step = int(start), int(step)
+    return start + np.arange(length) * step
 
 
 @arange.type
 def _(start: Any, end: Any, step: Any, dtype: Any, device: Any) -> TensorType:
     element = dtype or dtype_of_numbers(start, end, step)
-    return TensorType(element, (range_length(start, end, step),), None, device or "cpu")
+    length = range_length(*whole_range(start, end, step, element))
+    return TensorType(element, (length,), None, device or "cpu")
 
 
 @arange.onnx
@@ -237,7 +250,8 @@ def _(g: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
     if any(hasattr(number, "ndim") for number in (start, end, step)):
         numbers = (onnx_number(g, number, dtypes.float64) for number in (start, end, step))
         return g.cast(g.op("Range", *numbers), g.out.dtype)
-    return g.constant(start + np.arange(range_length(start, end, step)) * step, dtype=g.out.dtype)
+    length = range_length(*whole_range(start, end, step, g.out.dtype))
+    return g.constant(range_values(start, length, step, g.out.dtype), dtype=g.out.dtype)
 
 
 @arange.samples
@@ -247,7 +261,8 @@ def _() -> Any:
     yield sample(0, 1, 0.1, note="fractions")
     yield sample(1.0, 4.0, dtype=dtypes.float64)
     yield sample(3, 3, note="empty")
-    yield sample(0, 4, 1.5, dtype=dtypes.int32, note="toward zero")
+    yield sample(0, 4, 1.5, dtype=dtypes.int32, note="whole steps")
+    yield sample(0.5, 4.5, dtype=dtypes.int64, note="whole numbers")
     yield sample(0, 5, dtype=dtypes.float16, note="half")
 
 

@@ -45,6 +45,8 @@ def _check_index(m: Any, name: str, index: Any, size: int, negative: bool = Fals
 def _fits(name: str, index: Any, shape: Any, dim: int, whole: bool = False) -> int:
     """The dim, made non-negative; ShapeError if `index` leaves `shape` in another dim (or, `whole`, in any)."""
     at = wrap_dim(dim, len(shape))
+    if math.prod(index) == 0 and all(isinstance(n, int) for n in index):
+        return at  # no indices: nothing is looked at, whatever the dims
     if len(index) != len(shape) and (len(index) or 1) != (len(shape) or 1):
         raise ShapeError(f"{name}: an index of sizes {list(index)} and {list(shape)} should have equally many dims")
     for d, (a, b) in enumerate(zip(index, shape)):
@@ -55,7 +57,7 @@ def _fits(name: str, index: Any, shape: Any, dim: int, whole: bool = False) -> i
 
 def _flat_places(m: Any, index: Any, shape: Any, dim: int) -> Any:
     """Where in a row-major array of `shape` each element of `index`, along `dim`, points; one flat array."""
-    if not shape:
+    if not shape or not index.size:
         return m.zeros(index.size, m.int64)
     places = index.reshape(index.shape or (1,)) * math.prod(shape[dim + 1 :])
     for d, size in enumerate(places.shape):
@@ -133,14 +135,18 @@ def _scattered(m: Any, name: str, self: Any, dim: int, index: Any, src: Any, red
 
 def _surely_same(a: Any, b: Any) -> bool:
     """Whether two shapes are equal, whatever the sizes of dynamic axes."""
-    return all(x is y or (isinstance(x, int) and isinstance(y, int) and x == y) for x, y in zip(a, b))
+    fixed = all(isinstance(size, int) for size in (*a, *b))
+    return tuple(a) == tuple(b) if fixed else len(a) == len(b) and all(x is y for x, y in zip(a, b))
 
 
 def _onnx_scatter(g: Any, self: Any, dim: int, index: Any, src: Any, reduction: str = "none") -> Any:
     if self.ndim == 0:
-        return g.op("Identity", src) if reduction == "none" else g.op("Add", self, src)
+        combined = {"none": None, "add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}[reduction]
+        return g.op(combined, self, src) if combined else g.op("Identity", src)
     if reduction != "none" and g.opset < 16:
         raise g.unsupported("ScatterElements reduces only", since=16)
+    if reduction in ("max", "min") and g.opset < 18:
+        raise g.unsupported(f"ScatterElements reduces by {reduction} only", since=18)
     if not _surely_same(src.shape, index.shape):
         axes = list(range(self.ndim))
         src = g.op("Slice", src, g.ints([0] * self.ndim), g.op("Shape", index), g.ints(axes))
@@ -195,6 +201,59 @@ def _() -> Any:
     yield sample(make(3, 4), 1, _places([0], [2], [2]), 2)
 
 
+_REDUCTIONS = {"add": "add", "multiply": "multiply"}
+_NOT_DIFFERENTIABLE = absent("scatter with reduce has no derivative; scatter_add and scatter_reduce have")
+
+
+def _reduction(reduce: str) -> str:
+    """numpy's name for what `scatter` does with what is already there."""
+    if reduce not in _REDUCTIONS:
+        raise UsageError(f"scatter: reduce is 'add' or 'multiply', got {reduce!r}")
+    return _REDUCTIONS[reduce]
+
+
+@array("aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", inplace=True,
+       grad=_NOT_DIFFERENTIABLE)  # fmt: skip
+def scatter_combined(m: Any, self: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+    """self with src added to, or multiplied into, the places that index names along dim."""
+    _fits("scatter", index.shape, src.shape, dim, whole=True)
+    return _scattered(m, "scatter", self, dim, index, _first(src, index.shape), _reduction(reduce))
+
+
+@array("aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+       inplace=True, grad=_NOT_DIFFERENTIABLE)  # fmt: skip
+def scatter_value_combined(m: Any, self: Any, dim: int, index: Any, value: Any, reduce: str) -> Any:
+    """self with a number added to, or multiplied into, the places that index names along dim."""
+    return _scattered(m, "scatter", self, dim, index, m.asarray(value).astype(self.dtype), _reduction(reduce))
+
+
+scatter_combined.type_rule = _like
+scatter_value_combined.type_rule = _like
+
+
+@scatter_combined.onnx
+def _(g: Any, self: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+    return _onnx_scatter(g, self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
+
+
+@scatter_value_combined.onnx
+def _(g: Any, self: Any, dim: int, index: Any, value: Any, reduce: str) -> Any:
+    source = g.op("Expand", g.constant(value, like=self), g.op("Shape", index))
+    return _onnx_scatter(g, self, dim, index, source, {"add": "add", "multiply": "mul"}[reduce])
+
+
+@scatter_combined.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [0, 0, 2, 2]), make(2, 4, seed=1), reduce="add")
+    yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), make(3, 3, seed=1), reduce="multiply", note="partly used")
+
+
+@scatter_value_combined.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [0, 0, 2, 2]), 1.5, reduce="add")
+    yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), 3, reduce="multiply")
+
+
 @array("aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", inplace=True,
        grad=dict(self=lambda F, g: g,
                  src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
@@ -233,8 +292,9 @@ def _() -> Any:
 @composite("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
 def take_along_dim(F: Any, self: Any, indices: Any, dim: int | None) -> Any:
     if dim is None:
-        return F.gather(F.reshape(self, [-1]), 0, F.reshape(indices, [-1]))
+        self, indices, dim = F.reshape(self, [-1]), F.reshape(indices, [-1]), 0
     at = wrap_dim(dim, self.ndim)
+    indices = F.where(F.lt(indices, 0), indices + self.shape[at], indices)  # unlike gather, it counts from the end
     own, asked = list(self.shape), list(indices.shape)
     common = list(broadcast_shapes(tuple(own[:at] + own[at + 1 :]), tuple(asked[:at] + asked[at + 1 :])))
     return F.gather(
@@ -267,7 +327,7 @@ def _add_rows(m: Any, out: Any, index: Any, rows: Any) -> None:
     order = m.argsort(index, kind="stable")
     places = index[order]
     starts = m.flatnonzero(m.concatenate([[True], places[1:] != places[:-1]]))
-    out[places[starts]] += m.add.reduceat(rows[order], starts, axis=0)
+    out[places[starts]] += m.add.reduceat(rows[order], starts, axis=0, dtype=out.dtype)
 
 
 @array("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
@@ -302,7 +362,7 @@ def _() -> Any:
 
 
 def _scaled_source(m: Any, self: Any, source: Any, alpha: Any) -> Any:
-    return source if alpha == 1 else source * m.asarray(alpha).astype(self.dtype)
+    return source if alpha == 1 else (source * m.asarray(alpha).astype(self.dtype)).astype(self.dtype)
 
 
 @array("aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", inplace=True,
@@ -313,7 +373,7 @@ def index_add(m: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any) 
     out = m.array(self, order="C")
     rows = _scaled_source(m, self, source, alpha)
     if self.ndim == 0:
-        return out + m.sum(rows)
+        return out + m.sum(rows, dtype=out.dtype)
     wanted = (*self.shape[:at], index.size, *self.shape[at + 1 :])
     if source.shape != wanted:
         raise ShapeError(f"index_add: expects a source of sizes {list(wanted)}, got {list(source.shape)}")
@@ -369,6 +429,22 @@ def _(g: Any, self: Any, dim: int, index: Any, source: Any) -> Any:
 def _() -> Any:
     yield sample(make(3, 4), 0, _places(2, 0), make(2, 4, seed=1))
     yield sample(make(3, 4), -1, _places(1), make(3, 1, seed=1))
+
+
+# Before the declaration for numbers, which a 0-d tensor fits too, but without its history.
+@composite("aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", inplace=True)
+def index_fill_tensor(F: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+    """self with the 0-d tensor `value` in the rows that index names."""
+    if value.ndim:
+        raise ShapeError(f"index_fill takes a number or a 0-d tensor, and this one has {value.ndim} dims")
+    rows = F.index_fill(F.zeros_like(self, dtype=dtypes.bool_), dim, index, True)
+    return F.masked_fill(self, rows, value)
+
+
+@index_fill_tensor.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places(2, 0), make(seed=1))
+    yield sample(make(3, 4), -1, _places(1), make(seed=1, dtype="float64"), note="another dtype", grad=False)
 
 
 @array("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", inplace=True,
@@ -650,7 +726,7 @@ def _() -> Any:
 
 
 @array("aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", inplace=True,
-       grad=dict(self=lambda F, g, mask: F.masked_fill(g, mask, 0),
+       grad=dict(self=lambda F, g, self_meta, mask: sum_to(F, F.masked_fill(g, mask, 0), self_meta.shape),
                  source=lambda F, g, mask, source_meta: _used_first(F, g, mask, source_meta)))  # fmt: skip
 def masked_scatter(m: Any, self: Any, mask: Any, source: Any) -> Any:
     if mask.dtype != bool:
@@ -679,17 +755,18 @@ def _(self: TensorType, mask: TensorType, source: TensorType) -> TensorType:
 
 @masked_scatter.onnx
 def _(g: Any, self: Any, mask: Any, source: Any) -> Any:
-    shape = g.op("Shape", self)
-    rows = g.op("Transpose", g.op("NonZero", g.op("Expand", mask, shape)), perm=[1, 0])
+    whole = self if _surely_same(self.shape, g.out.shape) else g.op("Expand", self, g.op("Shape", mask))
+    rows = g.op("Transpose", g.op("NonZero", g.op("Expand", mask, g.op("Shape", whole))), perm=[1, 0])
     count = g.op("Slice", g.op("Shape", rows), g.ints([0]), g.ints([1]))
     used = g.op("Slice", g.op("Reshape", source, g.ints([-1])), g.ints([0]), count)
-    return g.op("ScatterND", self, rows, used)
+    return g.op("ScatterND", whole, rows, used)
 
 
 @masked_scatter.samples
 def _() -> Any:
     yield sample(make(2, 3), _mask([True, False, True], [False, True, True]), make(4, seed=1))
     yield sample(make(2, 3), _mask(True, False, True), make(3, 2, seed=1), note="broadcast, partly used")
+    yield sample(make(3), _mask([True, False, True], [False, True, True]), make(4, seed=1), note="broadcast self")
 
 
 @array("aten::nonzero(Tensor self) -> Tensor", grad=_INTEGERS)
@@ -897,6 +974,17 @@ def sort_stable(F: Any, self: Any, stable: bool | None, dim: int, descending: bo
 @sort_stable.samples
 def _() -> Any:
     yield sample(make(3, 4), stable=True, dim=0)
+
+
+@composite("aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor")
+def argsort_stable(F: Any, self: Any, stable: bool, dim: int, descending: bool) -> Any:
+    """The order that sorts; ties keep theirs."""
+    return F.sort(self, dim, descending)[1]
+
+
+@argsort_stable.samples
+def _() -> Any:
+    yield sample(make(3, 4), stable=True, dim=0, grad=False)
 
 
 @composite("aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes
-from ..errors import ShapeError, UsageError
+from ..errors import DimError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
@@ -113,7 +115,7 @@ def _rows(F: Any, tensors: Any, ndim: int) -> list[Any]:
 @composite("aten::hstack(Tensor[] tensors) -> Tensor", namespaces=("jit",))
 def hstack(F: Any, tensors: Any) -> Any:
     lines = _rows(F, tensors, 1)
-    return F.cat(lines, 0 if lines[0].ndim == 1 else 1)
+    return F.cat(lines, 0 if not lines or lines[0].ndim == 1 else 1)
 
 
 @hstack.samples
@@ -186,9 +188,10 @@ def _() -> Any:
 
 def _source_rows(m: Any, mode: str, size: int, before: int, after: int) -> Any:
     """Which entry of a dim each entry of the padded dim copies."""
+    if mode == "circular":  # negative padding cuts first; what is left wraps around
+        start, left = max(-before, 0), size - max(-before, 0) - max(-after, 0)
+        return start + m.arange(-max(before, 0), left + max(after, 0)) % max(left, 1)
     places = m.arange(-before, size + after)
-    if mode == "circular":
-        return places % size
     if mode == "replicate":
         return m.clip(places, 0, size - 1)
     return size - 1 - m.abs(size - 1 - m.abs(places))
@@ -227,6 +230,8 @@ def _(g: Any, self: Any, pad: Any, mode: str) -> Any:
     pads = g.ints([p[0] for p in pairs] + [p[1] for p in pairs])
     if mode == "circular" and g.opset < 19:
         raise g.unsupported("Pad wraps around only", since=19)
+    if mode == "circular" and min(pad) < 0:
+        raise g.unsupported("Pad does not cut and wrap around at once")
     return g.op("Pad", self, pads, mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
 
 
@@ -236,6 +241,7 @@ def _() -> Any:
         yield sample(make(2, 3, 4), [1, 2], mode)
         yield sample(make(2, 3, 4), [2, 1, 0, 1], mode)
     yield sample(strided(make(2, 4)), [1, 1], "reflect", note="strided")
+    yield sample(make(2, 5), [-1, 2], "circular", note="cuts", onnx=False)
 
 
 @array("aten::edge_pad_nd_backward(Tensor grad_output, int[] input_sizes, int[] pad, str mode) -> Tensor",
@@ -320,12 +326,14 @@ def _opposite(shifts: Any) -> list[int]:
 @array("aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor",
        grad=dict(self=lambda F, g, shifts, dims: F.roll(g, _opposite(shifts), dims)))  # fmt: skip
 def roll(m: Any, self: Any, shifts: Any, dims: Any) -> Any:
+    if not shifts:
+        raise UsageError("roll needs at least one shift")
     if not dims and len(shifts) == 1:
         return m.roll(self, shifts[0])
     if len(shifts) != len(dims):
         raise ShapeError(f"roll: {list(shifts)} and dims {list(dims)} are not equally long")
     if self.ndim == 0:
-        return m.array(self)
+        raise DimError("roll: a 0-d tensor has no dim to roll; leave dims out")
     return m.array(m.roll(self, tuple(shifts), tuple(wrap_dim(d, self.ndim) for d in dims)), order="C")
 
 
@@ -427,7 +435,30 @@ def repeat_interleave(F: Any, self: Any, repeats: int, dim: int | None, output_s
         self, dim = F.reshape(self, [-1]), 0
     at = wrap_dim(dim, self.ndim)
     copies = F.expand(F.unsqueeze(self, at + 1), [-1] * (at + 1) + [repeats] + [-1] * (self.ndim - at - 1))
-    return F.flatten(copies, at, at + 1)
+    return F.flatten(F.clone(copies), at, at + 1)
+
+
+@composite("aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None)"
+           " -> Tensor")  # fmt: skip
+def repeat_interleave_each(F: Any, self: Any, repeats: Any, dim: int | None, output_size: int | None) -> Any:
+    """Each element along dim as many times as its entry of repeats says."""
+    if dim is None:
+        self, dim = F.reshape(self, [-1]), 0
+    at = wrap_dim(dim, self.ndim)
+    length = self.shape[at]
+    if repeats.ndim > 1 or (repeats.ndim and repeats.shape[0] not in (1, length)):
+        raise ShapeError(f"repeat_interleave: repeats of sizes {list(repeats.shape)} do not fit a dim of size {length}")
+    ends = F.cumsum(F.expand(repeats, [length]), 0)
+    total = output_size if output_size is not None else F.select(ends, 0, -1).item() if length else 0
+    places = F.bucketize(F.arange(total, dtype=ends.dtype), ends, right=True)
+    return F.index_select(self, at, places)
+
+
+@repeat_interleave_each.samples
+def _() -> Any:
+    yield sample(make(2, 3), np.array([2, 0, 1]), 1, output_size=3)
+    yield sample(make(4), np.array(2), output_size=8, note="one number")
+    yield sample(make(2, 2), np.array([1, 0, 3, 1]), output_size=5, note="flattened")
 
 
 @repeat_interleave.samples
@@ -472,7 +503,7 @@ def pixel_shuffle(F: Any, self: Any, upscale_factor: int) -> Any:
     n = len(lead)
     apart = F.reshape(self, [*lead, channels // (r * r), r, r, height, width])
     mixed = F.permute(apart, [*range(n), n, n + 3, n + 1, n + 4, n + 2])
-    return F.reshape(mixed, [*lead, channels // (r * r), height * r, width * r])
+    return F.reshape(F.clone(mixed), [*lead, channels // (r * r), height * r, width * r])
 
 
 @pixel_shuffle.onnx
@@ -495,7 +526,7 @@ def pixel_unshuffle(F: Any, self: Any, downscale_factor: int) -> Any:
     n = len(lead)
     apart = F.reshape(self, [*lead, channels, height // r, r, width // r, r])
     mixed = F.permute(apart, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
-    return F.reshape(mixed, [*lead, channels * r * r, height // r, width // r])
+    return F.reshape(F.clone(mixed), [*lead, channels * r * r, height // r, width // r])
 
 
 @pixel_unshuffle.samples

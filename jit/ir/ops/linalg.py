@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import dtypes
 from ..errors import DTypeError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim
 from ..op import array, composite
@@ -30,6 +31,13 @@ def _check(name: str, shapes: Any, dtypes: Any, ranks: Any, matches: Any) -> Non
 
 def _scaled(x: Any, factor: Any) -> Any:
     return x if factor == 1 else x * factor
+
+
+def _scaled_in_dtype(F: Any, x: Any, factor: Any) -> Any:
+    """`x * factor`, the factor first cast to what `x` is: integers take its whole part, bools its truth."""
+    if factor == 1 or x.dtype.is_floating_point or x.dtype.is_complex:
+        return _scaled(x, factor)
+    return x * (bool(factor) if x.dtype is dtypes.bool_ else int(factor))
 
 
 def _typed(first: TensorType, *sizes: Any) -> TensorType:
@@ -219,10 +227,11 @@ def _() -> Any:
     yield sample(make(4), make(2, 2, 3, seed=1), make(2, 3, 4, seed=2), beta=0.5, alpha=2.0, note="broadcast")
 
 
-@composite("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+@composite("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+           inplace=True)  # fmt: skip
 def addmv(F: Any, self: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> Any:
-    product = _scaled(F.mv(mat, vec), alpha)
-    return product if beta == 0 else product + _scaled(self, beta)
+    product = _scaled_in_dtype(F, F.mv(mat, vec), alpha)
+    return product if beta == 0 else product + _scaled_in_dtype(F, self, beta)
 
 
 @addmv.samples
@@ -230,10 +239,11 @@ def _() -> Any:
     yield sample(make(2), make(2, 3, seed=1), make(3, seed=2), beta=0.5, alpha=2.0)
 
 
-@composite("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+@composite("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+           inplace=True)  # fmt: skip
 def addr(F: Any, self: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> Any:
-    product = _scaled(F.outer(vec1, vec2), alpha)
-    return product if beta == 0 else product + _scaled(self, beta)
+    product = _scaled_in_dtype(F, F.outer(vec1, vec2), alpha)
+    return product if beta == 0 else product + _scaled_in_dtype(F, self, beta)
 
 
 @addr.samples
@@ -241,10 +251,11 @@ def _() -> Any:
     yield sample(make(2, 3), make(2, seed=1), make(3, seed=2), beta=0.5, alpha=2.0)
 
 
-@composite("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+@composite("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+           inplace=True)  # fmt: skip
 def addbmm(F: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
-    product = _scaled(F.sum(F.bmm(batch1, batch2), 0), alpha)
-    return product if beta == 0 else product + _scaled(self, beta)
+    product = _scaled_in_dtype(F, F.sum(F.bmm(batch1, batch2), 0), alpha)
+    return product if beta == 0 else product + _scaled_in_dtype(F, self, beta)
 
 
 @addbmm.samples
@@ -374,12 +385,31 @@ def tensordot(F: Any, self: Any, other: Any, dims_self: Any, dims_other: Any) ->
     left, right = [wrap_dim(d, self.ndim) for d in dims_self], [wrap_dim(d, other.ndim) for d in dims_other]
     if len(left) != len(right):
         raise ShapeError(f"tensordot: dims {list(dims_self)} and {list(dims_other)} are not equally many")
+    for i, j in zip(left, right):  # a dim of size 1 goes with any other
+        self = F.sum(self, [i], True) if other.shape[j] == 1 and self.shape[i] != 1 else self
+        other = F.sum(other, [j], True) if self.shape[i] == 1 and other.shape[j] != 1 else other
     keep_left = [d for d in range(self.ndim) if d not in left]
     keep_right = [d for d in range(other.ndim) if d not in right]
     inner = math.prod(self.shape[d] for d in left)
     a = F.reshape(F.permute(self, keep_left + left), [math.prod(self.shape[d] for d in keep_left), inner])
     b = F.reshape(F.permute(other, right + keep_right), [inner, math.prod(other.shape[d] for d in keep_right)])
     return F.reshape(F.mm(a, b), [self.shape[d] for d in keep_left] + [other.shape[d] for d in keep_right])
+
+
+@composite("aten::tensordot.int(Tensor self, Tensor other, int dims=2) -> Tensor", namespaces=("jit",))
+def tensordot_inner(F: Any, self: Any, other: Any, dims: int) -> Any:
+    """Over the last `dims` dims of self and the first ones of other."""
+    if not 0 <= dims <= min(self.ndim, other.ndim):
+        sizes = f"{list(self.shape)} and {list(other.shape)}"
+        raise ShapeError(f"tensordot: there are no {dims} dims to sum over in {sizes}")
+    return F.tensordot(self, other, list(range(self.ndim - dims, self.ndim)), list(range(dims)))
+
+
+@tensordot_inner.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), make(3, 4, 2, seed=1))
+    yield sample(make(2, 3), make(3, seed=1), 1)
+    yield sample(make(2), make(3, seed=1), 0)
 
 
 @tensordot.samples
@@ -561,6 +591,6 @@ def scaled_dot_product_attention(
 
 @scaled_dot_product_attention.samples
 def _() -> Any:
-    yield sample(make(2, 3, 4), make(2, 5, 4, seed=1), make(2, 5, 2, seed=2))
-    yield sample(make(2, 3, 4), make(2, 3, 4, seed=1), make(2, 3, 2, seed=2), is_causal=True)
-    yield sample(make(2, 3, 4), make(2, 3, 4, seed=1), make(2, 3, 2, seed=2), make(3, 3, seed=3), scale=0.5)
+    yield sample(make(2, 2, 3), make(2, 3, 3, seed=1), make(2, 3, 2, seed=2))
+    yield sample(make(1, 3, 2), make(1, 3, 2, seed=1), make(1, 3, 2, seed=2), is_causal=True)
+    yield sample(make(1, 2, 3), make(1, 3, 3, seed=1), make(1, 3, 2, seed=2), make(2, 3, seed=3), scale=0.5)

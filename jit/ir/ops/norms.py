@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import dtypes
 from ..errors import ShapeError
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
@@ -570,9 +571,11 @@ def _() -> Any:
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def rms_norm(F: Any, input: Any, normalized_shape: Any, weight: Any, eps: float | None) -> Any:
     dims = list(_last("rms_norm", input.shape, normalized_shape, weight))
-    floor = {8: 2.0**-52, 4: 2.0**-23, 2: 2.0**-10}[input.dtype.itemsize] if eps is None else eps
-    out = input * F.rsqrt(F.mean(input * input, dims, True) + floor)
-    return out if weight is None else out * weight
+    wide = F._to_copy(input, dtype=dtypes.float32) if input.dtype.is_half else input  # squares leave a half's range
+    floor = (2.0**-52 if wide.dtype is dtypes.float64 else 2.0**-23) if eps is None else eps
+    out = wide * F.rsqrt(F.mean(wide * wide, dims, True) + floor)
+    out = out if weight is None else out * weight
+    return F._to_copy(out, dtype=input.dtype) if out.dtype is not input.dtype else out
 
 
 @rms_norm.samples

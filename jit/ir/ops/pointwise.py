@@ -802,8 +802,8 @@ def frac(m: Any, self: Any) -> Any:
     return self - m.trunc(self)
 
 
-@pointwise("aten::abs(Tensor self) -> Tensor", inplace=True, aliases=("absolute",), onnx="Abs", samples=_steps,
-           grad=dict(self=lambda F, g, self: g * F.sign(self)))  # fmt: skip
+@pointwise("aten::abs(Tensor self) -> Tensor", result=dtypes.real_of, inplace=True, aliases=("absolute",), onnx="Abs",
+           samples=_steps, grad=dict(self=lambda F, g, self: g * F.sgn(self)))  # fmt: skip
 def abs(m: Any, self: Any) -> Any:
     """Without its sign."""
     return m.abs(self)

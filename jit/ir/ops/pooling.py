@@ -397,7 +397,10 @@ def _avg_pool(m: Any, x: Any, pool: Pool, include_pad: bool, override: int | Non
     out = None
     for _, where in pool.taps(pool.places(sizes)):
         out = m.array(image[where], order="C") if out is None else m.add(out, image[where], out=out)
-    return out / _divisors(m, sizes, pool, include_pad, override, x.dtype)
+    divisors = _divisors(m, sizes, pool, include_pad, override, x.dtype)
+    if x.dtype.kind == "f":
+        return out / divisors
+    return m.sign(out) * m.sign(divisors) * (m.abs(out) // m.abs(divisors))  # integers, toward zero
 
 
 def _avg_pool_backward(m: Any, g: Any, shape: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:

@@ -88,6 +88,12 @@ def require_fraction(name: str, dtype: DType) -> DType:
     return dtype
 
 
+def _require_real_fraction(name: str, dtype: DType) -> DType:
+    if dtype.is_complex:
+        raise DTypeError(f"{name} does not take complex tensors")
+    return require_fraction(name, dtype)
+
+
 def dtype_of(self: Any) -> DType:
     """The DType of an array."""
     return dtypes.from_numpy(self.dtype)
@@ -449,6 +455,26 @@ def _picked_samples() -> Any:
     yield sample(make(2, 9, dtype="float16"), 1, note="half", grad=False)
 
 
+# The overloads with a tensor come first, because a 0-d one of integers would do as a dim.
+
+
+def _pair_samples() -> Any:
+    yield sample(make(3, 1), make(4, seed=1), note="broadcast")
+    yield sample(whole(3), whole(3, seed=1), note="integer", grad=False)
+
+
+@composite("aten::max.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
+def max_other(F: Any, self: Any, other: Any) -> Any:
+    """As maximum."""
+    return F.maximum(self, other)
+
+
+@composite("aten::min.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
+def min_other(F: Any, self: Any, other: Any) -> Any:
+    """As minimum."""
+    return F.minimum(self, other)
+
+
 @array("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
        type=_picked_type("max"), samples=_picked_samples,
        onnx=lambda g, self, dim, keepdim: onnx_picked(g, "Max", self, dim, keepdim),
@@ -471,23 +497,6 @@ def min_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
     require_elements("min", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
     return picked(m, self, m.argmin(self, axis=dim, keepdims=True) if self.ndim else None, dim, keepdim)
-
-
-def _pair_samples() -> Any:
-    yield sample(make(3, 1), make(4, seed=1), note="broadcast")
-    yield sample(whole(3), whole(3, seed=1), note="integer", grad=False)
-
-
-@composite("aten::max.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
-def max_other(F: Any, self: Any, other: Any) -> Any:
-    """As maximum."""
-    return F.maximum(self, other)
-
-
-@composite("aten::min.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
-def min_other(F: Any, self: Any, other: Any) -> Any:
-    """As minimum."""
-    return F.minimum(self, other)
 
 
 @composite("aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)")
@@ -652,6 +661,38 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: Any, correction: Any
     return (with_reduced_dims(F, scale, self, dim, keepdim) * deviation(F, self, dim),)
 
 
+@composite("aten::var_mean(Tensor self, bool unbiased) -> (Tensor var, Tensor mean)")
+def var_mean_all(F: Any, self: Any, unbiased: bool) -> Any:
+    """(var, mean) of all elements."""
+    return F.var(self, unbiased), F.mean(self)
+
+
+@composite("aten::std_mean(Tensor self, bool unbiased) -> (Tensor std, Tensor mean)")
+def std_mean_all(F: Any, self: Any, unbiased: bool) -> Any:
+    """(std, mean) of all elements."""
+    return F.std(self, unbiased), F.mean(self)
+
+
+@composite("aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False)"
+           " -> (Tensor var, Tensor mean)")  # fmt: skip
+def var_mean_over(F: Any, self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+    """(var, mean) over dim."""
+    return F.var(self, dim, unbiased, keepdim), F.mean(self, dim, keepdim)
+
+
+@composite("aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False)"
+           " -> (Tensor std, Tensor mean)")  # fmt: skip
+def std_mean_over(F: Any, self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+    """(std, mean) over dim."""
+    return F.std(self, dim, unbiased, keepdim), F.mean(self, dim, keepdim)
+
+
+for _op in (var_mean_all, std_mean_all):
+    _op.samples(lambda: iter([sample(make(3, 4), False), sample(make(2, 3, 4), True)]))
+for _op in (var_mean_over, std_mean_over):
+    _op.samples(lambda: iter([sample(make(3, 4), 1, False), sample(make(2, 3, 4), [0, -1], True, True)]))
+
+
 @composite("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
            " -> (Tensor var, Tensor mean)", samples=_spread_samples)  # fmt: skip
 def var_mean(F: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
@@ -682,7 +723,7 @@ def logsumexp(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """log(sum(exp(self))) over dim, without overflow."""
     dims = dims_of(self, dim)
     self = self.astype(dtypes.float_of(dtype_of(self)).numpy, copy=False)
-    top = m.max(self, axis=dims, keepdims=True, initial=-m.inf)
+    top = m.max(self.real, axis=dims, keepdims=True, initial=-m.inf)
     top = m.where(m.isfinite(top), top, 0)
     total = m.log(m.sum(m.exp(self - top), axis=dims, keepdims=True)) + top
     return total if keepdim else m.squeeze(total, dims)
@@ -713,7 +754,7 @@ def _norm_type(self: TensorType, ord: Any, dim: Any, keepdim: bool, dtype: Any) 
     assert self.dtype is not None
     if ord < 0 or math.isinf(ord):
         require_elements("norm", self.sizes, dim)
-    return reduced(self, dim, keepdim, require_fraction("norm", dtype or self.dtype))
+    return reduced(self, dim, keepdim, dtypes.real_of(require_fraction("norm", dtype or self.dtype)))
 
 
 @array("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
@@ -723,7 +764,7 @@ def linalg_vector_norm(m: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dty
     """The `ord`-norm over dim: (sum |self| ** ord) ** (1 / ord); inf and -inf are the extrema, 0 counts."""
     result = require_fraction("norm", dtype or dtype_of(self))
     size = m.abs(self.astype(accumulation(result), copy=False))
-    return _norm(m, size, ord, dim, keepdim).astype(result.numpy)
+    return _norm(m, size, ord, dim, keepdim).astype(dtypes.real_of(result).numpy)
 
 
 def _norm(m: Any, size: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
@@ -749,15 +790,15 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, ord: Any, dim: Any, keepd
     if ord == 0:
         return (F.zeros_like(self),)
     if ord == 1:
-        return (g * F.sign(self),)
+        return (g * F.sgn(self),)
     if math.isinf(ord):
-        return (shared_among_ties(F, g, F.abs(self), out, dim, True) * F.sign(self),)
+        return (shared_among_ties(F, g, F.abs(self), out, dim, True) * F.sgn(self),)
     zero = F.eq(out, 0)
     safe = F.where(zero, 1, out)
     if ord == 2:
         return (F.where(zero, 0, self * (g / safe)),)
     still = F.eq(self, 0)
-    power = F.abs(F.where(still, 1, self)) ** (ord - 1) * F.sign(self)
+    power = F.abs(F.where(still, 1, self)) ** (ord - 1) * F.sgn(self)
     return (F.where(F.logical_or(still, zero), 0, power * (g / safe ** (ord - 1))),)
 
 
@@ -944,7 +985,7 @@ def _() -> Any:
 @array("aten::logcumsumexp(Tensor self, int dim) -> Tensor")
 def logcumsumexp(m: Any, self: Any, dim: int) -> Any:
     """The running logsumexp along dim."""
-    require_fraction("logcumsumexp", dtype_of(self))
+    _require_real_fraction("logcumsumexp", dtype_of(self))
     dim = wrap_dim(dim, self.ndim)
     return m.logaddexp.accumulate(self, axis=dim) if self.ndim else self.copy()
 
@@ -952,7 +993,7 @@ def logcumsumexp(m: Any, self: Any, dim: int) -> Any:
 @logcumsumexp.type
 def _(self: TensorType, dim: int) -> TensorType:
     assert self.dtype is not None and self.sizes is not None
-    require_fraction("logcumsumexp", self.dtype)
+    _require_real_fraction("logcumsumexp", self.dtype)
     wrap_dim(dim, len(self.sizes))
     return TensorType(self.dtype, self.sizes, None, self.device)
 

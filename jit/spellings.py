@@ -1,0 +1,83 @@
+"""Public functions that PyTorch writes in Python: their signatures differ from the ATen declarations, or they return
+no tensor. They take the place of the generated functions of the same names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .functions import F
+from .tensors import Tensor
+
+__all__ = ["allclose", "equal", "is_complex", "is_floating_point", "is_nonzero", "nonzero", "numel", "tensordot"]
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same sizes and elements.
+
+    >>> import jit
+    >>> jit.equal(jit.tensor([1, 2]), jit.tensor([1, 2]))
+    True
+    """
+    return tuple(input.shape) == tuple(other.shape) and bool(F.all(F.eq(input, other)))
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements of `isclose` are true.
+
+    >>> import jit
+    >>> jit.allclose(jit.ones(2), jit.ones(2) + 1e-7)
+    True
+    """
+    return bool(F.all(F.isclose(input, other, rtol, atol, equal_nan)))
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element of a tensor is not zero."""
+    return bool(input.item() != 0)
+
+
+def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
+    """The places of the elements that are not zero: a row for each, or (`as_tuple`) a 1-d tensor for each dim.
+
+    >>> import jit
+    >>> jit.nonzero(jit.tensor([0, 3, 4])).tolist()
+    [[1], [2]]
+    """
+    if as_tuple:
+        return tuple(F.unbind(F.nonzero(input if input.ndim else F.reshape(input, [1])), 1))
+    return F.nonzero(input) if out is None else F.nonzero(input, out=out)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
+    """The sum of products over `dims`: that many last dims of a and first dims of b, or a list of dims for each.
+
+    >>> import jit
+    >>> jit.tensordot(jit.ones(2, 3), jit.ones(3, 4), dims=1).shape
+    jit.Size([2, 4])
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        pair: tuple[Any, ...] = (dims,)
+    else:
+        pair = tuple([d] if isinstance(d, int) else list(d) for d in dims)
+    return F.tensordot(a, b, *pair) if out is None else F.tensordot(a, b, *pair, out=out)  # type: ignore[no-any-return]
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a real floating one."""
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is a complex one."""
+    return input.is_complex()
+
+
+def numel(input: Tensor) -> Any:
+    """The number of elements."""
+    return input.numel()
+
+
+for _name in ("allclose", "equal", "is_nonzero", "nonzero"):
+    setattr(Tensor, _name, globals()[_name])
