@@ -20,6 +20,8 @@ GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
 """The innermost trace that records; None keeps the untraced path fast."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
+SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
+"""The line to which recorded nodes belong, where that is not the one that runs: a derivative belongs to its operator."""
 
 
 class GradMode:
@@ -106,7 +108,9 @@ def _source(path: str, line: int, function: str) -> Source:
 
 
 def user_source() -> Source | None:
-    """The innermost line on the stack that is not this package's own."""
+    """The line that asked for what happens now: the innermost one on the stack that is not this package's own."""
+    if (source := SOURCE.get()) is not None:
+        return source
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename

@@ -10,7 +10,7 @@ from jit.ir import dtypes
 from jit.ir.errors import DTypeError, UsageError
 
 from . import context
-from .proxies import TracedScalar
+from .proxies import TracedScalar, concrete
 from .tensors import Tensor
 
 
@@ -31,12 +31,51 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     >>> jit.tensor([[1, 2], [3, 4]], dtype=jit.float32).sum().item()
     10.0
     """
-    array = _array_of(data, None if dtype is None else dtypes.as_dtype(dtype))
-    made = Tensor(array)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
     trace = context.TRACE.get()
-    if trace is not None:
-        trace.constant(made, "made from Python data by jit.tensor", source=data)
+    if trace is None:
+        made = Tensor(_array_of(data, wanted))
+    elif isinstance(data, Tensor):
+        made = _copied(data, wanted)
+    elif _holds_traced(data):
+        made = _stacked(data, wanted)
+    else:
+        made = Tensor(_array_of(data, wanted))
+        trace.constant(made, "made from Python data by jit.tensor")
     return made.requires_grad_() if requires_grad else made
+
+
+def _copied(tensor: Any, dtype: Any) -> Any:
+    """A copy that a trace can follow."""
+    from .functions import F
+
+    return F._to_copy(tensor.detach(), dtype=dtype or tensor.dtype)
+
+
+def _holds_traced(data: Any) -> bool:
+    """Whether there is a number among `data` that a trace keeps an eye on."""
+    if isinstance(data, (list, tuple)):
+        return any(map(_holds_traced, data))
+    return isinstance(data, Tensor) or type(data) is TracedScalar
+
+
+def _stacked(data: Any, dtype: Any) -> Any:
+    """Nested lists with traced numbers in them, element by element, so that the numbers stay traced."""
+    from .functions import F
+
+    numbers: list[Any] = []
+    known = np.asarray(_noted(data, numbers))
+    dtype = dtype or _default_dtype(known, False)
+    parts = [F.full((), number, dtype=dtype) for number in numbers]
+    return parts[0] if known.ndim == 0 else F.reshape(F.stack(parts), known.shape)
+
+
+def _noted(data: Any, numbers: list[Any]) -> Any:
+    """The plain numbers of nested lists, and in `numbers` what they stand for."""
+    if isinstance(data, (list, tuple)):
+        return [_noted(item, numbers) for item in data]
+    numbers.append(data.item() if isinstance(data, Tensor) else data)
+    return concrete(numbers[-1])
 
 
 def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
@@ -56,9 +95,9 @@ def _plain(data: Any) -> Any:
     """Nested lists with tensors and traced numbers replaced by what they hold."""
     if isinstance(data, (list, tuple)):
         return [_plain(item) for item in data]
-    if isinstance(data, (Tensor, TracedScalar)):
-        return data.item() if isinstance(data, Tensor) and data.ndim == 0 else data.tolist() if isinstance(data, Tensor) else +data._decide()
-    return data
+    if isinstance(data, Tensor):
+        return data.item() if data.ndim == 0 else data.tolist()
+    return concrete(data)
 
 
 def _default_dtype(array: Any, is_numpy: bool) -> dtypes.DType:
@@ -87,7 +126,16 @@ def from_numpy(array: Any) -> Tensor:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(s % array.itemsize for s in array.strides):
         array = array.copy()
-    return Tensor(array)
+    return _foreign(array, "a numpy array seen through jit.from_numpy")
+
+
+def _foreign(array: Any, reason: str) -> Tensor:
+    """A tensor on memory that somebody else owns; in a trace a constant that cannot be written to."""
+    made = Tensor(array)
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.constant(made, reason, foreign=True)
+    return made
 
 
 def asarray(data: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -101,7 +149,7 @@ def asarray(data: Any, dtype: Any = None, device: Any = None, copy: bool | None 
 
 def from_dlpack(data: Any) -> Tensor:
     """A tensor that shares memory with any object that speaks DLPack: numpy, torch, CuPy, JAX."""
-    return Tensor(np.from_dlpack(data))
+    return _foreign(np.from_dlpack(data), "memory seen through jit.from_dlpack")
 
 
 def is_tensor(value: Any) -> bool:

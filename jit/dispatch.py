@@ -82,8 +82,17 @@ def _tensor(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, np.ndarray):
-        return Tensor(value)
+        return wrap_array(value)
     raise Mismatch
+
+
+def wrap_array(array: Any) -> Tensor:
+    """A numpy array among the operands as a tensor; in a trace it is a constant."""
+    made = Tensor(array)
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.constant(made, "a numpy array among the operands", foreign=True)
+    return made
 
 
 def _number_or_tensor(value: Any) -> Any:
@@ -302,7 +311,7 @@ def _saved(op: Op, name: str, by_name: dict[str, Any], outputs: Sequence[Tensor]
     value = by_name[name]
     if isinstance(value, tuple):
         return tuple(SavedTensor(v, f"{name}[{i}]") if isinstance(v, Tensor) else v for i, v in enumerate(value))
-    return SavedTensor(value, name) if isinstance(value, Tensor) else concrete(value) if isinstance(value, TracedScalar) else value
+    return SavedTensor(value, name) if isinstance(value, Tensor) else value
 
 
 # -- in place ----------------------------------------------------------------------------------------------------

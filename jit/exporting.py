@@ -154,16 +154,16 @@ def _recorded(function: Any, owner: Any, arguments: tuple[Any, ...], options: di
         if recording is None:
             raise ExportError("the function could not be traced")
         if stage > 0:
-            _differentiate(recording, result, arguments, stage)
+            _differentiate(recording, result, traced.tensors_of(*arguments, **options), stage)
     return recording
 
 
-def _differentiate(recording: Recording, result: Any, arguments: Sequence[Any], stage: int) -> None:
+def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:
     """Have the backwards recorded that the exported stage needs."""
     from .autograd import grad
     from .functions import F
 
-    owners = recording.inputs([t for t in flatten(tuple(arguments))[0] if isinstance(t, Tensor)])
+    owners = recording.inputs(arguments)
     wanted = [o for o in owners if isinstance(o, Tensor) and o.requires_grad]
     outputs = [t for t in flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]
     if not wanted or not outputs:

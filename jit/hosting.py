@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jit.ir import HANDLE, Node
+import numpy as np
+
+from jit.ir import HANDLE, Node, TensorType, dtypes
 from jit.ir.errors import TraceError
 
 from . import context, dispatch
-from .tensors import Tensor
+from .tensors import Tensor, Variable, alias
 
 
 class PythonHost:
@@ -23,11 +25,11 @@ class PythonHost:
         if node.kind.startswith("cpp::"):
             return list(function.run(arrays))
         has_handle = bool(node.outputs) and node.outputs[-1].type is HANDLE
-        tensors = [Tensor(a).requires_grad_() if has_handle and a.dtype.kind in "fcV" else Tensor(a) for a in arrays]
         with context.tracing(None), context.set_grad_enabled(has_handle):
-            inputs = [_no_leaf(t) if has_handle else t for t in tensors]
-            result, history = function._run(arguments_of(node, inputs))
-        outputs = [t._array for t in dispatch.unpack(result)]
+            tensors = _operands(node, arrays, has_handle)
+            result, history = function._run(arguments_of(node, tensors))
+        outputs = [_owned(t._array, arrays) for t in dispatch.unpack(result)]
+        _check_results(node, outputs)
         return [*outputs, history] if has_handle else outputs
 
     def evaluate(self, handle: Any, gradients: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
@@ -35,15 +37,50 @@ class PythonHost:
         tensors = [None if g is None else Tensor(g) for g in gradients]
         with context.tracing(None), context.no_grad():
             results = handle._run(tensors, wanted)
-        return [r._array for r, want in zip(results, wanted, strict=True) if want and r is not None]
+        given = tuple(r is not None for r in results)
+        if given != wanted:
+            raise TraceError(f"{handle.name} returned other gradients than when it was recorded: {given} instead of {wanted}")
+        return [r._array for r in results if r is not None]
+
+
+def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tensor]:
+    """The arrays as the function saw its arguments while recording: requiring grad or not, its own to write to or not."""
+    treatment = node.attributes.get("treatment")
+    floating = tuple(a.dtype.kind in "fcV" for a in arrays)
+    needs = floating if treatment is None else treatment.needs
+    written = (False,) * len(arrays) if treatment is None else treatment.written
+    tensors = [Tensor(a.copy() if w else a) for a, w in zip(arrays, written, strict=True)]
+    return [_no_leaf(t) if has_handle and n else t for t, n in zip(tensors, needs, strict=True)]
 
 
 def _no_leaf(tensor: Tensor) -> Tensor:
-    """An argument that a function may write to although gradients are recorded."""
-    from .stages import stand_in
+    """An argument that requires grad and that a function may write to all the same."""
+    from .stages import PassThrough
 
-    inner, _ = stand_in(tensor)
+    inner = alias(tensor, Variable)
+    inner.set_history(PassThrough("Argument", (None,)))  # type: ignore[attr-defined]
     return inner
+
+
+def _owned(array: Any, arrays: Sequence[Any]) -> Any:
+    """A result that is memory of an argument, as one of its own."""
+    return array.copy() if any(np.may_share_memory(array, other) for other in arrays) else array
+
+
+def _check_results(node: Node, outputs: Sequence[Any]) -> None:
+    """TraceError if a function returns something else than while recording: what follows was recorded for that."""
+    expected = [value.type for value in node.outputs if isinstance(value.type, TensorType)]
+    found = [(dtypes.from_numpy(a.dtype), a.shape) for a in outputs]
+    wanted = [(t.dtype, t.shape) for t in expected]
+    if found != wanted and all(t.sizes is not None for t in expected):
+        raise TraceError(
+            f"at {node.source}: {node.kind[1:]} returned {_described(found)}, but {_described(wanted)} when it was recorded; "
+            "have it return the same kinds of tensors for the same kinds of arguments"
+        )
+
+
+def _described(kinds: Sequence[Any]) -> str:
+    return ", ".join(f"{dtype.name}{list(shape)}" for dtype, shape in kinds) or "nothing"
 
 
 def arguments_of(node: Node, tensors: Sequence[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from jit.ir.errors import DimError, UsageError
 
+from .dispatch import wrap_array
 from .functions import F
 from .proxies import TracedScalar
 from .tensors import Tensor
@@ -25,7 +26,7 @@ def set_item(tensor: Tensor, key: Any, value: Any) -> None:
     """`tensor[key] = value`."""
     view, indices = _basic(tensor, key)
     if not isinstance(value, Tensor) and not isinstance(value, (int, float, complex, bool, TracedScalar)):
-        value = Tensor(np.asarray(value))
+        value = wrap_array(np.asarray(value))
     if any(index is not None for index in indices):
         source = value if isinstance(value, Tensor) else F.full((), value, dtype=tensor.dtype)
         F.index_put_(view, indices, F._to_copy(source, dtype=tensor.dtype))
@@ -75,12 +76,12 @@ def _as_index(item: Any) -> Any:
     if isinstance(item, Tensor):
         return item.item() if item.ndim == 0 and item.dtype.is_integral and str(item.dtype) != "jit.bool" else item
     if isinstance(item, (bool, np.bool_)):
-        return Tensor(np.asarray(bool(item)))
+        return wrap_array(np.asarray(bool(item)))
     if isinstance(item, np.integer):
         return int(item)
     if isinstance(item, (list, range, np.ndarray)):
         array = np.asarray(item)
-        return Tensor(array.astype(np.int64) if array.size == 0 else array)
+        return wrap_array(array.astype(np.int64) if array.size == 0 else array)
     return item
 
 

@@ -92,6 +92,13 @@ def _backward(
 
 def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> Callable[[], None]:
     """Call `hook(gradient)` when this tensor's gradient is computed; what it returns replaces the gradient."""
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.note_hook(self, hook)
+    return _hook(self, hook)
+
+
+def _hook(self: Tensor, hook: Callable[[Any], Any]) -> Callable[[], None]:
     from .autograd.nodes import edge_of
 
     edge = edge_of(self)
@@ -118,7 +125,7 @@ def _retain_grad(self: Tensor) -> None:
         if tensor is not None:
             tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
 
-    _register_hook(self, keep)
+    _hook(self, keep)
     self.__dict__.pop("_hooked", None)  # the node is alive through grad_fn; holding it here would make a cycle
     self._retains_grad = True
 

@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jit.ir import Value
 
 from . import context
@@ -22,9 +24,14 @@ if TYPE_CHECKING:
 class TracedScalar:
     """A number with a Value behind it. `_number` is what it was while tracing."""
 
-    __slots__ = ("_make", "_number", "_trace", "_value")
+    __slots__ = ("_make", "_measured", "_number", "_trace", "_value")
+    __array_ufunc__ = None
 
-    def __init__(self, trace: Trace, number: Any, value: Value | None = None, make: Callable[[], Value] | None = None) -> None:
+    def __init__(
+        self, trace: Trace, number: Any, value: Value | None = None, make: Callable[[], Value] | None = None, measured: bool = True
+    ) -> None:
+        self._measured = measured
+        """Whether it was read from elements; sizes are part of a trace's key, elements are not."""
         self._trace = trace
         self._number = number
         self._value = value
@@ -65,7 +72,7 @@ class TracedScalar:
         return complex(self._decide())
 
     def __bool__(self) -> bool:
-        return bool(self._compare("ne", 0, bool(self._number)))
+        return self._decide() if type(self._number) is bool else bool(self._compare("ne", 0))
 
     def __hash__(self) -> int:
         return hash(self._decide())
@@ -86,36 +93,40 @@ class TracedScalar:
     def __reduce__(self) -> Any:
         return (type(self._number), (self._decide(),))
 
-    def _compare(self, name: str, other: Any, outcome: Any) -> Any:
-        if outcome is NotImplemented or not self._live:
-            return outcome
-        trace = self._trace
-        trace.guard(trace.scalar_node(f"prim::{name}", (self, other), outcome)._ir(), bool(outcome))
+    def _compare(self, name: str, other: Any) -> Any:
+        other = other.item() if isinstance(other, np.generic) else other
+        if not _is_number(other):
+            return NotImplemented
+        outcome = COMPARISONS[name](self._number, concrete(other))
+        if self._live:
+            trace = self._trace
+            trace.guard(trace.scalar_node(f"prim::{name}", (self, other), outcome)._ir(), outcome)
         return outcome
 
     def __eq__(self, other: object) -> Any:
-        return self._compare("eq", other, self._number == concrete(other)) if _is_number(other) else NotImplemented
+        return self._compare("eq", other)
 
     def __ne__(self, other: object) -> Any:
-        return self._compare("ne", other, self._number != concrete(other)) if _is_number(other) else NotImplemented
+        return self._compare("ne", other)
 
     def __lt__(self, other: Any) -> Any:
-        return self._compare("lt", other, self._number < concrete(other)) if _is_number(other) else NotImplemented
+        return self._compare("lt", other)
 
     def __le__(self, other: Any) -> Any:
-        return self._compare("le", other, self._number <= concrete(other)) if _is_number(other) else NotImplemented
+        return self._compare("le", other)
 
     def __gt__(self, other: Any) -> Any:
-        return self._compare("gt", other, self._number > concrete(other)) if _is_number(other) else NotImplemented
+        return self._compare("gt", other)
 
     def __ge__(self, other: Any) -> Any:
-        return self._compare("ge", other, self._number >= concrete(other)) if _is_number(other) else NotImplemented
+        return self._compare("ge", other)
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
     def _arithmetic(self, name: str, left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
-            return NotImplemented
+            foreign = isinstance(left, np.generic) or isinstance(right, np.generic)
+            return ARITHMETIC[name](_decided(left), _decided(right)) if foreign else NotImplemented
         number = ARITHMETIC[name](concrete(left), concrete(right))
         return self._trace.scalar_node(f"prim::{name}", (left, right), number) if self._live else number
 
@@ -157,6 +168,10 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift,
 }  # fmt: skip
 
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}  # fmt: skip
+
 
 def _install(name: str) -> None:
     def forward(self: TracedScalar, other: Any) -> Any:
@@ -182,6 +197,10 @@ TracedScalar.__divmod__ = _divmod  # type: ignore[attr-defined]
 
 def _is_number(value: Any) -> bool:
     return type(value) in (int, float, bool, complex, TracedScalar)
+
+
+def _decided(value: Any) -> Any:
+    return value._decide() if type(value) is TracedScalar else value
 
 
 def concrete(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from jit.ir.errors import UsageError
 
 from .proxies import TracedScalar
-from .tensors import Tensor
+from .tensors import Size, Tensor
 
 
 class Structure(NamedTuple):
@@ -78,7 +78,7 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     if isinstance(value, Tensor) or type(value) is TracedScalar:
         leaves.append(value)
         return TENSOR
-    if type(value) in (list, tuple) or _is_namedtuple(value):
+    if type(value) in (list, tuple, Size) or _is_namedtuple(value):
         return Structure(type(value), (), tuple(_flatten(item, leaves) for item in value))
     if isinstance(value, dict):
         return Structure(type(value), tuple(value), tuple(_flatten(item, leaves) for item in value.values()))
@@ -104,7 +104,7 @@ def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
     if kind == "static":
         return keys[0].value
     items = [_unflatten(child, take) for child in children]
-    if kind in (list, tuple):
+    if kind in (list, tuple, Size):
         return kind(items)
     if issubclass(kind, tuple):
         return kind(*items)
@@ -126,6 +126,14 @@ def _rebuilt_dataclass(kind: Any, items: dict[str, Any]) -> Any:
     for name, item in items.items():
         object.__setattr__(made, name, item)
     return made
+
+
+def statics(structure: Structure) -> Iterator[Any]:
+    """The non-tensors of a nest."""
+    if structure.kind == "static":
+        yield structure.keys[0].value
+    for child in structure.children:
+        yield from statics(child)
 
 
 def paths(structure: Structure, prefix: str = "") -> list[str]:

@@ -8,36 +8,41 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir import Node, Op, RandomState, Value, find
+from jit.ir import Node, Op, Value, find
 from jit.ir.errors import TraceError
 from jit.ir.graph import map_template
 from jit.runtime.interpreter import Interpreter
 
 from . import context, dispatch
+from .autograd.nodes import Edge, edge_of
 from .generators import Generator
+from .hosting import PythonHost
+from .proxies import TracedScalar, concrete
+from .stages import Live
 from .tensors import Tensor, Variable
 from .tracer import Trace
 
 
-def replay_stages(trace: Trace, inputs: Sequence[Sequence[Any]], requires_grad: Sequence[bool]) -> tuple[list[Any], list[Any]]:
+def replay_stages(trace: Trace, inputs: Sequence[Sequence[Any]], requires_grad: Sequence[bool]) -> Live:
     """Replay stages 0..n of `trace` from the arrays that went in; effects are not repeated.
 
-    Returns the outputs of the last stage with their history, and the leaves to differentiate by.
+    Returns the outputs of the last stage with their history, and the edges to differentiate by.
     """
     environment: dict[Value, Any] = {}
-    leaves: list[Any] = []
+    edges: list[Edge | None] = []
     flags = iter(requires_grad)
     with context.tracing(None), context.enable_grad():
         for number, values in enumerate(inputs):
             for value, array in zip(trace.graph.stages[number].inputs, values, strict=True):
                 leaf = _leaf(array, next(flags))
-                leaves.append(leaf if isinstance(leaf, Tensor) else None)
+                edges.append(edge_of(leaf))
                 _bind(trace, environment, value, leaf, value)
         _replay_nodes(trace, environment, len(inputs))
     stage = trace.graph.stages[len(inputs) - 1]
     returned = [*stage.outputs, *(value for _, value in stage.updates)]
     outputs = [environment.get(v) if isinstance(v, Value) else None for v in returned]
-    return [o if isinstance(o, Tensor) else None for o in outputs], leaves
+    trace.forget()
+    return Live([o if isinstance(o, Tensor) else None for o in outputs], edges, trace)
 
 
 def _leaf(value: Any, requires_grad: bool) -> Any:
@@ -49,11 +54,17 @@ def _leaf(value: Any, requires_grad: bool) -> Any:
 
 
 def _bind(trace: Trace, environment: dict[Value, Any], value: Value, result: Any, source: Value | None = None) -> None:
+    if type(result) in (bool, int, float, complex):
+        result = TracedScalar(trace, result, value)
     environment[value] = result
     if isinstance(result, Tensor):
         trace.bind_root(result, value, source)
-    if isinstance(result, RandomState):
-        return
+        _hook(trace, value, result)
+
+
+def _hook(trace: Trace, value: Value, tensor: Tensor) -> None:
+    for hook in trace.hooks.get(value, ()) if tensor.requires_grad else ():
+        tensor.register_hook(hook)  # type: ignore[attr-defined]
 
 
 def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> None:
@@ -69,6 +80,7 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
                 environment[output] = environment[part]
                 if isinstance(environment[part], Tensor):
                     trace.bind_root(environment[part], output)
+                    _hook(trace, output, environment[part])
             continue
         for value, result in zip(node.outputs, _results(trace, environment, node), strict=True):
             _bind(trace, environment, value, result)
@@ -115,6 +127,8 @@ def _run_python(trace: Trace, node: Node, tensors: list[Any]) -> list[Any]:
 
 def _run_primitive(node: Node, environment: dict[Value, Any]) -> list[Any]:
     """Numbers, guards and constants, by the interpreter's own instructions."""
-    values = [environment[v] for v in node.inputs]
+    values = [concrete(environment[v]) for v in node.inputs]
     arrays = [v._array if isinstance(v, Tensor) else v for v in values]
+    if node.kind.startswith("cpp::"):
+        return [Tensor(r) for r in PythonHost().call(node, arrays)]
     return [Tensor(r) if isinstance(r, np.ndarray) else r for r in Interpreter.run_node(node, arrays)]

@@ -6,34 +6,42 @@ Note [Chains of stages]
     `Chain`: one graph with stages 0..n and one plan. Stage 0 runs on the plan of the first chain; a StageNode whose
     backward lies on another chain, or on a stage that was recorded after its forward ran, runs the forward again from
     its kept inputs - effects are not repeated, since they are outputs of the plan that nobody commits twice.
+
+Note [Whose memory]
+    A plan hands out arrays that later stages read too: the output of a sigmoid is what its derivative needs. If the
+    caller has changed such an output in place meanwhile, the stage runs again from the kept inputs; if an input has
+    changed that is still needed, that is the same error as in eager mode. `jit.aliasing` says which ones matter.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from jit.ir import Graph, RandomState, Value, find
+from jit.ir import Graph, Value
 from jit.ir.errors import AutogradError, TraceError
 from jit.passes import CLEANUP, run
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.interpreter import GuardFailed, Interpreter
 
 from . import context, dispatch
-from .autograd.custom import FunctionNode
+from .aliasing import Aliasing, analyse
 from .autograd.engine import run_backward
-from .autograd.nodes import Edge, Node, edge_of, replay
+from .autograd.nodes import AccumulateGrad, Edge, Node, edge_of, replay
 from .folding import fold
 from .generators import Generator
 from .hosting import PythonHost
 from .tensors import Tensor, Variable, ViewStep, alias
-from .tracer import Trace
+from .tracer import Trace, extent_of, kind_of
 
 Key = tuple[Any, ...]
 Optimise = Callable[[Graph], Graph]
+BRANCHES = 8
+"""How many paths one backward may have before further ones are not kept."""
 
 
 @dataclass(slots=True)
@@ -41,7 +49,8 @@ class OutputSpec:
     """How one output of the function is made from a run."""
 
     kind: str
-    """"fresh": an array of the plan. "input": a view of input `index` by `path`. "same": output `index` again. "number"."""
+    """"fresh": the array that the plan returns as number `index`. "view": a view of that by `path`. "input": a view of
+    input `index` by `path`. "same": output `index` again. "number": the number that the plan returns."""
     index: int = 0
     path: tuple[ViewStep, ...] = ()
     requires_grad: bool = False
@@ -51,9 +60,29 @@ class OutputSpec:
 class Live:
     """A stage as tensors that still carry their eager history: what the next stage is recorded from."""
 
-    outputs: list[Tensor | None]
-    leaves: list[Any]
+    outputs: list[Any]
+    """Tensors, where they can carry a gradient; anything else where not."""
+    edges: list[Edge | None]
     """What to differentiate by, one per edge of the StageNode; None where no gradient can be wanted."""
+    trace: Trace
+    """The recording that knows these tensors."""
+
+
+@dataclass(eq=False)
+class Plan:
+    """A graph made ready to run."""
+
+    interpreter: Interpreter
+    memory: Aliasing
+
+    def run(self, stage: int, inputs: Sequence[Any], state: Any = None) -> tuple[list[Any], list[Any], Any]:
+        """Outputs, updates and state of one stage; no array among them is memory of somebody else."""
+        outputs, updates, following = self.interpreter.run(stage, inputs, state)
+        for number, index in self.memory.copied:
+            if number == stage:
+                part, at = (outputs, index) if index < len(outputs) else (updates, index - len(outputs))
+                part[at] = part[at].copy()
+        return outputs, updates, following
 
 
 @dataclass(eq=False)
@@ -62,10 +91,10 @@ class Chain:
 
     trace: Trace
     keys: tuple[Key, ...] = ()
-    """The key of each stage after the first."""
-    _plan: Interpreter | None = None
+    """Per stage after the first, what it was asked for and what its guards saw."""
     graph: Graph | None = None
-    """The folded graph."""
+    """The folded graph; made again when a stage is added."""
+    _plan: Plan | None = None
 
 
 @dataclass(eq=False)
@@ -75,22 +104,21 @@ class Recording:
     outputs: list[OutputSpec]
     structure: Any
     """Of the function's result."""
-    arguments: int
-    """How many inputs of stage 0 are arguments; captures follow."""
+    positions: list[int]
+    """Which of the tensors among the arguments are inputs of stage 0; captures follow."""
     optimise: Optimise
     chains: list[Chain] = field(default_factory=list)
     differentiable: list[int] = field(default_factory=list)
     """Which stage-0 returns (outputs, then updates) carry gradients."""
-    targets: list[Any] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
     """Per update: the index of the input that it is written to."""
+    sharing: tuple[Any, ...] = ()
+    """Which inputs shared memory, if any input is written to."""
+    outcomes: tuple[Any, ...] = ()
+    """What the guards of stage 0 saw, in order; with the type, since True == 1."""
     examples: list[Any] = field(default_factory=list)
     """The arrays that it was recorded with, where somebody asked to keep them."""
     lock: threading.RLock = field(default_factory=threading.RLock)
-
-    @property
-    def outcomes(self) -> tuple[Any, ...]:
-        """What the guards saw, in order; with the type, since True == 1."""
-        return tuple((type(g.outcome), g.outcome) for g in self.trace.guards)
 
     @property
     def trace(self) -> Trace:
@@ -99,83 +127,190 @@ class Recording:
 
     def graph(self) -> Graph:
         """The graph of the first chain, folded."""
-        self.plan(self.chains[0])
-        graph = self.chains[0].graph
-        assert graph is not None
-        return graph
+        with self.lock:
+            return self._folded(self.chains[0])
 
-    def plan(self, chain: Chain) -> Interpreter:
+    def _folded(self, chain: Chain) -> Graph:
+        if chain.graph is None:
+            chain.graph, _ = fold(chain.trace.graph, chain.trace.composites)
+            run(chain.graph, CLEANUP)
+        return chain.graph
+
+    def plan(self, chain: Chain) -> Plan:
         """The plan of a chain, built when first needed and after a stage was added."""
         with self.lock:
             if chain._plan is None:
-                chain.graph, _ = fold(chain.trace.graph, chain.trace.composites)
-                run(chain.graph, CLEANUP)
-                chain._plan = Interpreter(self.optimise(chain.graph), PythonHost())
+                graph = self.optimise(_numbered(self._folded(chain)))
+                memory = analyse(graph)
+                memory.copied -= {(0, i) for i, spec in enumerate(self.outputs) if spec.kind not in ("fresh", "number")}
+                chain._plan = Plan(Interpreter(graph, PythonHost()), memory)
             return chain._plan
 
-    def find(self, keys: tuple[Key, ...]) -> Chain | None:
-        """The chain that begins with stages `keys`."""
-        return next((c for c in self.chains if c.keys[: len(keys)] == keys), None)
+    def beginning_with(self, keys: tuple[Key, ...]) -> list[Chain]:
+        """The chains that begin with stages `keys`."""
+        return [c for c in self.chains if c.keys[: len(keys)] == keys]
+
+    def following(self, keys: tuple[Key, ...], key: Key) -> list[Chain]:
+        """The chains in which a stage that was asked for as `key` comes after stages `keys`."""
+        return [c for c in self.beginning_with(keys) if len(c.keys) > len(keys) and c.keys[len(keys)][0] == key]
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    def inputs(self, arguments: Sequence[Tensor]) -> list[Any]:
-        """The tensors and generators behind the inputs of stage 0, captures read afresh."""
-        return [*arguments, *(capture.owner for capture in self.trace.captures)]
+    def inputs(self, arguments: Sequence[Tensor], tensors: Sequence[Any] | None = None) -> list[Any]:
+        """The tensors and generators behind the inputs of stage 0: arguments, then captures as they are now.
 
-    def run(self, arguments: Sequence[Tensor]) -> Any:
+        Args:
+            arguments: The tensors among the arguments of a call.
+            tensors: What the World of the call has in reach; without it captures are what they were when recorded.
+        """
+        chosen = [arguments[i] for i in self.positions]
+        for capture in self.trace.captures:
+            chosen.append(capture.owner if tensors is None or capture.place is None else tensors[capture.place])
+        return chosen
+
+    def fits(self, owners: Sequence[Any]) -> bool:
+        """Whether captures are of the kind that they were, and memory is shared as it was, where that matters."""
+        captured = zip(self.trace.captures, owners[len(self.positions) :], strict=True)
+        if any(c.kind is not None and kind_of(owner) != c.kind for c, owner in captured):
+            return False
+        return not self.targets or sharing_of(owners) == self.sharing
+
+    def run(self, owners: Sequence[Any]) -> Any:
         """Call the recorded function: GuardFailed if it would now take another path; nothing has happened then."""
-        owners = self.inputs(arguments)
         plan = self.plan(self.chains[0])
-        values = [_value(owner) for owner in owners]
-        tracked = context.GRAD_ENABLED.get() and bool(self.differentiable) and any(map(dispatch.requires_grad, owners))
-        kept = self._keep(owners, values) if tracked else None
-        outputs, updates, state = plan.run(0, values)
-        node = None
-        if tracked:
-            node = StageNode(self, (), [edge_of(o) for o in owners], len(outputs) + len(updates))
-            node.kept, node.state, node.state_plan = kept, state, plan
-        self._commit(owners, updates, node, len(outputs))
+        with _drawing_alone(owners):
+            values = [_value(owner) for owner in owners]
+            node = None
+            if context.GRAD_ENABLED.get() and self.differentiable and any(map(dispatch.requires_grad, owners)):
+                node = self.node_of(owners, values, [edge_of(o) for o in owners])
+                values = node.kept.inputs[0]  # type: ignore[union-attr]
+            outputs, updates, state = plan.run(0, values)
+            if node is not None:
+                node.state, node.plan = state, plan
+            self.commit(owners, updates, node, len(outputs))
         return self.rebuild(outputs, owners, node)
 
-    def _keep(self, owners: Sequence[Any], values: Sequence[Any]) -> Kept:
-        """What a replay would need; inputs that the function overwrites are copied first."""
+    def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
+        """The history of what a call returns; inputs that the function overwrites are copied first."""
         written = set(self.targets)
         arrays = [v.copy() if i in written and isinstance(v, np.ndarray) else v for i, v in enumerate(values)]
-        versions = [o._storage.version if isinstance(o, Tensor) and i not in written else None for i, o in enumerate(owners)]
-        storages = [o._storage if isinstance(o, Tensor) else None for o in owners]
-        return Kept([arrays], list(zip(storages, versions, strict=True)), [dispatch.requires_grad(o) for o in owners])
+        marks = [_mark(o) if isinstance(o, Tensor) and i not in written else None for i, o in enumerate(owners)]
+        node = StageNode(self, (), edges, self.returns)
+        node.kept = Kept([arrays], [marks], [dispatch.requires_grad(o) for o in owners])
+        return node
 
-    def _commit(self, owners: Sequence[Any], updates: Sequence[Any], node: StageNode | None, first: int) -> None:
+    @property
+    def returns(self) -> int:
+        """How many values stage 0 returns, updates included."""
+        stage = self.trace.graph.stages[0]
+        return len(stage.outputs) + len(stage.updates)
+
+    def commit(self, owners: Sequence[Any], updates: Sequence[Any], node: StageNode | None, first: int) -> None:
         """Write what the function has mutated; after the last guard, so all of it or nothing."""
-        for number, (index, value) in enumerate(zip(self.targets, updates, strict=True)):
+        for number, (index, value) in enumerate(zip(self.targets, updates, strict=True), first):
             owner = owners[index]
             if isinstance(owner, Generator):
                 owner.state = value
-                continue
-            np.copyto(owner._array, value, casting="unsafe")
-            owner._storage.written()
-            if node is not None and first + number in self.differentiable:
-                dispatch.rebase(owner, node) if owner._base is not None else _give_history(owner, node, first + number)
+            elif node is not None and number in self.differentiable:
+                overwrite(owner, value, node, number)
+            else:
+                np.copyto(owner._array, value, casting="unsafe")
+                owner._storage.written()
 
-    def rebuild(self, arrays: Sequence[Any], owners: Sequence[Any], node: StageNode | None) -> Any:
-        """The function's result from the arrays of a run."""
+    def rebuild(self, results: Sequence[Any], owners: Sequence[Any], node: StageNode | None, storages: Sequence[Any] = ()) -> Any:
+        """The function's result from what a run returned.
+
+        Args:
+            results: Arrays and numbers.
+            owners: The tensors behind the inputs.
+            node: The history of the result, if gradients are recorded.
+            storages: Per result, what identifies its memory, where that is known already.
+        """
         from .pytree import unflatten
 
+        fresh: dict[int, Tensor] = {}
+
+        def tensor(index: int) -> Tensor:
+            if index not in fresh:
+                made = fresh[index] = Tensor(results[index], storages[index] if storages else None)
+                if node is not None and index in self.differentiable:
+                    _give_history(made, node, index)
+            return fresh[index]
+
         made: list[Any] = []
-        for number, spec in enumerate(self.outputs):
-            if spec.kind == "input":
-                made.append(replay(spec.path, owners[spec.index]) if spec.path else owners[spec.index])
+        for spec in self.outputs:
+            if spec.kind == "number":
+                made.append(results[spec.index])
             elif spec.kind == "same":
                 made.append(made[spec.index])
-            elif spec.kind == "number":
-                made.append(arrays[number])
+            elif spec.kind == "fresh":
+                made.append(tensor(spec.index))
             else:
-                tensor = Tensor(arrays[number])
-                if node is not None and spec.requires_grad:
-                    _give_history(tensor, node, number)
-                made.append(tensor)
+                made.append(_viewed(spec, owners[spec.index] if spec.kind == "input" else tensor(spec.index)))
+        if node is not None and node.kept is not None:
+            node.kept.made = [{index: _mark(t) for index, t in fresh.items()}]
         return unflatten(self.structure, made)
+
+
+def _numbered(graph: Graph) -> Graph:
+    """A copy whose guards know their places in the recording, whatever a pass may do to them."""
+    copy = graph.clone()
+    for index, node in enumerate(n for n in copy.nodes if n.kind == "prim::Guard"):
+        node.attributes["index"] = index
+    return copy
+
+
+def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
+    if not spec.path:
+        return base
+    with context.set_grad_enabled(context.GRAD_ENABLED.get() and spec.requires_grad):
+        return replay(spec.path, base)  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def _drawing_alone(owners: Sequence[Any]) -> Iterator[None]:
+    """Nobody else draws from these generators between the moment they are read and the moment they are advanced."""
+    with contextlib.ExitStack() as stack:
+        for generator in sorted((o for o in owners if isinstance(o, Generator)), key=id):
+            stack.enter_context(generator.lock)
+        yield
+
+
+def sharing_of(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """For each tensor that shares memory with an earlier one: which, at what distance, and if they are one tensor."""
+    known = [(extent_of(t._array), i) for i, t in enumerate(tensors) if isinstance(t, Tensor) and t._array is not None]
+    if len(known) < 2:
+        return ()
+    known.sort()
+    pattern = []
+    (_, end), first = known[0]
+    for (low, high), index in known[1:]:
+        if low < end:
+            a, b = sorted((first, index))
+            pattern.append((b, a, _distance(tensors[a], tensors[b]), same_tensor(tensors[a], tensors[b])))
+        if high > end:
+            end, first = high, index
+    return tuple(sorted(pattern))
+
+
+def _distance(a: Tensor, b: Tensor) -> int:
+    return b._array.__array_interface__["data"][0] - a._array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+
+
+def same_tensor(a: Tensor, b: Tensor) -> bool:
+    """Whether two arguments can be one input: the same elements with the same history."""
+    if a is b:
+        return True
+    alike = a._storage is b._storage and _distance(a, b) == 0 and kind_of(a) == kind_of(b)
+    return alike and a._array.strides == b._array.strides and edge_of(a) == edge_of(b)
+
+
+Mark = tuple[Any, int]
+"""A storage, and the version that it had."""
+
+
+def _mark(tensor: Tensor) -> Mark:
+    return tensor._storage, tensor._storage.version
 
 
 @dataclass(slots=True)
@@ -184,18 +319,27 @@ class Kept:
 
     inputs: list[list[Any]]
     """Per stage so far, the values that went in."""
-    versions: list[tuple[Any, int | None]]
-    """Storage and version of each stage-0 input, None for those that need no check."""
+    marks: list[list[Mark | None]]
+    """Per stage and input what it was; None for those that need no check."""
     requires_grad: list[bool]
+    """Per edge of the node."""
+    made: list[dict[int, Mark]] = field(default_factory=list)
+    """Per stage, what was returned, by number."""
 
-    def check(self, node: StageNode) -> None:
-        """AutogradError if an input has been changed in place since."""
-        for storage, version in self.versions:
-            if version is not None and storage.version != version:
-                raise AutogradError(
-                    f"an input of the traced call at {node.source} was changed by an in-place operation at {storage.writer} before "
-                    "its gradient was computed; use the out-of-place operation, or clone it first"
-                )
+    def check(self, node: StageNode, needed: set[tuple[int, int]] | None = None) -> None:
+        """AutogradError if an input (that is needed) has been changed in place since."""
+        for stage, marks in enumerate(self.marks):
+            for index, mark in enumerate(marks):
+                if mark is not None and mark[0].version != mark[1] and (needed is None or (stage, index) in needed):
+                    raise AutogradError(
+                        f"an input of the traced call at {node.source} was changed by an in-place operation at {mark[0].writer} "
+                        "before its gradient was computed; use the out-of-place operation, or clone it first"
+                    )
+
+    def is_intact(self, exposed: set[tuple[int, int]]) -> bool:
+        """Whether nobody has changed the outputs that later stages read."""
+        marks = (m for stage, made in enumerate(self.made) for i, m in made.items() if (stage, i) in exposed)
+        return all(storage.version == version for storage, version in marks)
 
 
 def _value(owner: Any) -> Any:
@@ -208,25 +352,53 @@ def _give_history(tensor: Tensor, node: Node, index: int) -> None:
     tensor.set_history(node, index)  # type: ignore[attr-defined]
 
 
+def overwrite(owner: Tensor, value: Any, node: Node, index: int) -> None:
+    """Let `owner` hold `value`, whose history is output `index` of `node`."""
+    from .functions import F
+
+    if owner._base is not None:  # the base has to learn about it
+        fresh = Tensor(value)
+        _give_history(fresh, node, index)
+        F.copy_(owner, fresh)
+        return
+    np.copyto(owner._array, value, casting="unsafe")
+    owner._storage.written()
+    _give_history(owner, node, index)
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------
+
+
 class PassThrough(Node):
-    """Makes the stand-in of an argument that is no leaf no leaf either, so that it may be written to in place."""
+    """Where the gradient of an argument that is no leaf leaves the traced function."""
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         return gradients
 
 
-def stand_in(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """(what the traced function gets for `tensor`, the leaf under it): the same memory, another history."""
-    leaf = alias(tensor, Variable if isinstance(tensor, Variable) else Tensor)
-    leaf.name = tensor.name
+def stand_in(tensor: Tensor) -> Tensor:
+    """What the traced function gets for `tensor`: the same memory, and a history of its own that leads to the same place.
+
+    So a trace knows where its arguments end, and what escapes from the function is connected all the same.
+    """
+    inner = alias(tensor, Variable if isinstance(tensor, Variable) else Tensor)
+    inner.name = tensor.name
     if not dispatch.requires_grad(tensor):
-        return leaf, leaf
-    leaf._requires_grad = True
+        return inner
     if tensor.is_leaf:
-        return leaf, leaf
-    inner = alias(tensor, Variable)
-    inner.set_history(PassThrough("Argument", (edge_of(leaf),)), 0)  # type: ignore[attr-defined]
-    return inner, leaf
+        node = AccumulateGrad(tensor)
+        inner._requires_grad = True
+        inner._accumulator = _always(node)
+    else:
+        inner.set_history(PassThrough("Argument", (edge_of(tensor),)), 0)  # type: ignore[attr-defined]
+    return inner
+
+
+def _always(node: Node) -> Any:
+    return lambda: node
+
+
+# -- the history of a call ---------------------------------------------------------------------------------------
 
 
 class StageNode(Node):
@@ -241,133 +413,159 @@ class StageNode(Node):
         self.kept: Kept | None = None
         self.live: Live | None = None
         self.state: Any = None
-        self.state_plan: Interpreter | None = None
-        self._released = False
+        self.plan: Plan | None = None
+        """The plan whose run left `state`."""
 
     def release(self) -> None:
-        self.kept = self.live = self.state = self.state_plan = None
-        self._released = True
+        self.kept = self.live = self.state = self.plan = None
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        if self._released:
+        if self.kept is None:
             raise AutogradError(
                 f"backward through the traced call at {self.source} a second time: what it kept was freed; "
                 "say retain_graph=True the first time"
             )
         create = context.GRAD_ENABLED.get()
         wanted = tuple(n and e is not None for n, e in zip(needs, self.edges, strict=True))
-        key = (tuple(g is not None for g in gradients), wanted, create)
-        outer = context.TRACE.get()
-        with self.recording.lock, context.tracing(None if outer is None else None):
-            chain = self.recording.find((*self.keys, key))
-            if chain is None:
-                return self._record(key, gradients, wanted, create)
-            return self._run(chain, key, gradients, wanted, create)
+        key = (tuple(map(_kind_of_gradient, gradients)), wanted, create)
+        with context.tracing(None):
+            chains = self.recording.following(self.keys, key)
+            for chain in chains:
+                with contextlib.suppress(GuardFailed):
+                    return self._run(chain, gradients, create)
+            with self.recording.lock:
+                if len(self.recording.following(self.keys, key)) > len(chains):
+                    return self.apply(gradients, needs)  # somebody else has recorded it meanwhile
+                return self._record(key, gradients, wanted, create, keep=len(chains) < BRANCHES)
 
     # -- a stage that is compiled --------------------------------------------------------------------------------
 
-    def _run(self, chain: Chain, key: Key, gradients: Sequence[Any], wanted: Sequence[bool], create: bool) -> Sequence[Any]:
-        assert self.kept is not None
-        self.kept.check(self)
+    def _run(self, chain: Chain, gradients: Sequence[Any], create: bool) -> Sequence[Any]:
         plan = self.recording.plan(chain)
         arrays = [g._array for g in gradients if g is not None]
-        state = self.state
-        if self.state_plan is not plan:
-            for stage, values in enumerate(self.kept.inputs):
-                _, _, state = plan.run(stage, values, None if stage == 0 else state)
-        outputs, _, following = plan.run(len(self.keys) + 1, arrays, state)
+        outputs, _, following = plan.run(len(self.keys) + 1, arrays, self._state(plan))
         results = [None if o is None else Tensor(o) for o in outputs]
         if create:
-            self._attach(key, gradients, results, arrays, following, plan, None)
+            node = self._attach(chain.keys[len(self.keys)], gradients, results, arrays)
+            node.state, node.plan = following, plan
         return results
+
+    def _state(self, plan: Plan) -> Any:
+        """What the stages before have left for the next one; if that is not there, or spoilt, they run again."""
+        assert self.kept is not None
+        if self.plan is plan and self.kept.is_intact(plan.memory.exposed):
+            self.kept.check(self, plan.memory.needed)
+            return self.state
+        self.kept.check(self)
+        state = None
+        for stage, values in enumerate(self.kept.inputs):
+            _, _, state = plan.run(stage, values, state)
+        return state
 
     # -- a stage that nobody has seen ----------------------------------------------------------------------------
 
-    def _record(self, key: Key, gradients: Sequence[Any], wanted: Sequence[bool], create: bool) -> Sequence[Any]:
-        assert self.kept is not None
-        self.kept.check(self)
-        live, chain = self.live, self.recording.find(self.keys)
-        assert chain is not None
-        if live is None or chain.keys != self.keys:
-            chain, live = self._replayed(chain)
-        results, leaves = _record_stage(chain, key, live, gradients, wanted, create)
-        arrays = [g._array for g in gradients if g is not None]
-        made = [None if r is None else Tensor(r._array) for r in results]
+    def _record(self, key: Key, gradients: Sequence[Any], wanted: Sequence[bool], create: bool, keep: bool) -> Sequence[Any]:
+        chain, live = self._extensible(keep)
+        results, following = record_stage(chain, key, live, gradients, wanted, create)
+        if live is not self.live and chain.trace.hooks:  # they may look at what the first call held: only the graph is right
+            return self._run(chain, gradients, create)
+        made = [None if r is None else Tensor(r._array, r._storage) for r in results]
         if create:
-            self._attach(key, gradients, made, arrays, None, None, Live(results, leaves))
+            node = self._attach(chain.keys[len(self.keys)], gradients, made, [g._array for g in gradients if g is not None])
+            node.live = following
         return made
 
-    def _replayed(self, chain: Chain) -> tuple[Chain, Live]:
+    def _extensible(self, keep: bool) -> tuple[Chain, Live]:
+        """A chain that ends where this node stands, and the tensors to go on from."""
         from .replaying import replay_stages
 
         assert self.kept is not None
-        fork = chain.keys != self.keys
-        target = Chain(_fork(chain.trace, len(self.keys) + 1), self.keys) if fork else chain
-        if fork:
-            self.recording.chains.append(target)
-        outputs, leaves = replay_stages(target.trace, self.kept.inputs, self.kept.requires_grad)
-        return target, Live(outputs, leaves)
+        chain = next((c for c in self.recording.chains if c.keys == self.keys), None)
+        if self.live is not None and chain is not None and chain.trace is self.live.trace:
+            return chain, self.live
+        self.kept.check(self)
+        if chain is None or not keep:
+            origin = self.recording.beginning_with(self.keys)[0]
+            chain = Chain(fork(origin.trace, len(self.keys) + 1), self.keys)
+            if keep:
+                self.recording.chains.append(chain)
+        return chain, replay_stages(chain.trace, self.kept.inputs, self.kept.requires_grad)
 
-    def _attach(
-        self, key: Key, gradients: Sequence[Any], results: Sequence[Any], arrays: list[Any], state: Any, plan: Any, live: Live | None
-    ) -> None:
+    def _attach(self, key: Key, gradients: Sequence[Any], results: Sequence[Any], arrays: list[Any]) -> StageNode:
         """Make the results of a differentiable stage differentiable: by the stage after it."""
         assert self.kept is not None
-        edges = [*self.edges, *(edge_of(g) for g in gradients if g is not None)]
-        node = StageNode(self.recording, (*self.keys, key), edges, len(results))
-        flags = [*self.kept.requires_grad, *(dispatch.requires_grad(g) for g in gradients if g is not None)]
-        node.kept = Kept([*self.kept.inputs, arrays], self.kept.versions, flags)
-        node.state, node.state_plan, node.live = state, plan, live
+        given = [g for g in gradients if g is not None]
+        node = StageNode(self.recording, (*self.keys, key), [*self.edges, *map(edge_of, given)], len(results))
+        node.kept = Kept(
+            [*self.kept.inputs, arrays], [*self.kept.marks, [_mark(g) for g in given]],
+            [*self.kept.requires_grad, *map(dispatch.requires_grad, given)],
+            [*self.kept.made, {i: _mark(r) for i, r in enumerate(results) if r is not None}],
+        )  # fmt: skip
         for index, result in enumerate(results):
             if result is not None:
                 _give_history(result, node, index)
+        return node
 
 
-def _fork(trace: Trace, stages: int) -> Trace:
-    """A copy of a recording up to `stages`, for a backward that differs from the one that follows there."""
-    mapping: dict[Value, Value] = {}
-    graph = trace.graph.clone(mapping)
-    nodes = {old: new for old, new in zip(trace.graph.nodes, graph.nodes, strict=True)}
-    copy = Trace(trace.name_of, graph)
-    copy.captures = [type(c)(mapping[c.value], c.owner, c.name) for c in trace.captures]
-    copy.guards, copy.constants = list(trace.guards), trace.constants
-    kept = [c for c in trace.composites if c.node.stage < stages]
-    copy.composites = [type(c)(nodes[c.node], [nodes[p] for p in c.parts], [mapping[v] for v in c.taken]) for c in kept]
-    graph.drop_stages(stages)
-    return copy
+def _kind_of_gradient(gradient: Tensor | None) -> Any:
+    if gradient is None:
+        return None
+    return (gradient._array.dtype, gradient._array.shape, gradient.requires_grad)
 
 
-def _record_stage(
+def record_stage(
     chain: Chain, key: Key, live: Live, gradients: Sequence[Any], wanted: Sequence[bool], create: bool
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[list[Any], Live]:
     """Run the backward of `live` through autograd, recorded as the next stage of `chain`."""
     trace = chain.trace
     before = trace.updates(), trace.drawn()
+    guards = len(trace.guards)
     trace.graph.add_stage()
     stage = len(trace.graph.stages) - 1
-    roots, weights = [], []
     try:
-        for index, (output, gradient) in enumerate(zip(live.outputs, gradients, strict=True)):
-            if gradient is None or output is None:
-                continue
-            weight = alias(gradient, Variable if create else Tensor)
-            weight._requires_grad = create and dispatch.requires_grad(gradient)
-            trace.add_argument(weight, f"grad_{index}" if len(gradients) > 1 else "grad", stage)
-            roots.append(output)
-            weights.append(weight)
-        leaves = [leaf for leaf, want in zip(live.leaves, wanted, strict=True) if want]
+        roots, weights = _roots(trace, live, gradients, create)
+        edges = [edge for edge, want in zip(live.edges, wanted, strict=True) if want]
         with context.tracing(trace):
-            found = iter(run_backward(roots, weights, leaves, True, create))
+            found = iter(run_backward(roots, weights, edges, True, create, within=True))
             results = [next(found) if want else None for want in wanted]
             trace.graph.set_return([None if r is None else trace.value_of(r) for r in results])
         if (trace.updates(), trace.drawn()) != before:
             raise TraceError("the backward of a traced function changes a buffer or draws random numbers; run it outside the trace")
     except BaseException:
-        trace.graph.drop_stages(stage)
+        trace.drop_stage(stage, guards)
         raise
-    chain.keys = (*chain.keys, key)
-    chain._plan = None
-    return results, [*live.leaves, *weights]
+    finally:
+        chain.graph = chain._plan = None
+    outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards[guards:])
+    chain.keys = (*chain.keys, (key, outcomes))
+    return results, Live(results, [*live.edges, *map(edge_of, weights)], trace)
 
 
-__all__ = ["Chain", "FunctionNode", "Live", "OutputSpec", "RandomState", "Recording", "StageNode", "find", "stand_in"]
+def _roots(trace: Trace, live: Live, gradients: Sequence[Any], create: bool) -> tuple[list[Any], list[Any]]:
+    """The outputs to start from, and their weights, which become the inputs of the stage."""
+    roots, weights = [], []
+    for index, (output, gradient) in enumerate(zip(live.outputs, gradients, strict=True)):
+        if gradient is None or output is None:
+            continue
+        weight = alias(gradient, Variable if create else Tensor)
+        weight._requires_grad = create and dispatch.requires_grad(gradient)
+        trace.add_argument(weight, f"grad_{index}" if len(gradients) > 1 else "grad", len(trace.graph.stages) - 1)
+        roots.append(output)
+        weights.append(weight)
+    return roots, weights
+
+
+def fork(trace: Trace, stages: int) -> Trace:
+    """A copy of a recording up to `stages`, for a backward that differs from the one that follows there."""
+    mapping: dict[Value, Value] = {}
+    graph = trace.graph.clone(mapping)
+    nodes = {old: new for old, new in zip(trace.graph.nodes, graph.nodes, strict=True)}
+    copy = Trace(trace.locate, graph)
+    copy.captures = [replace(c, value=mapping[c.value]) for c in trace.captures]
+    copy.guards = [replace(g, node=nodes[g.node]) for g in trace.guards if g.node.stage < stages]
+    copy.constants = trace.constants
+    kept = [c for c in trace.composites if c.node.stage < stages]
+    copy.composites = [type(c)(nodes[c.node], [nodes[p] for p in c.parts], [mapping[v] for v in c.taken]) for c in kept]
+    copy.hooks = {mapping[value]: hooks for value, hooks in trace.hooks.items() if value.stage < stages}
+    graph.drop_stages(stages)
+    return copy

@@ -1,104 +1,246 @@
-"""What a function reads besides its arguments: globals, closures, attributes of modules and objects.
+"""What a function reads besides its arguments: globals, closures, attributes of modules, classes and objects.
 
 Tensors found there give captures their names. Plain Python values found there are baked into a trace, so they are
-watched: `Surroundings.fingerprint()` is part of the key, and a changed global, closure cell or attribute is another key.
+watched: the fingerprint of what was seen is part of the key, and a changed global, closure cell or attribute is
+another key.
 
 Note [Watching]
-    The walk follows what the code can name: `co_names` among its globals, its closure cells, and from there the
-    attributes of modules and plain objects, items of lists and dicts, and other functions of the user's. Every place
-    that was looked at is a slot (container, key, value). As long as each slot still holds the same object, and no array
-    changed its contents, the fingerprint is the old one; otherwise the walk is made anew.
+    The walk follows what the code can name: `co_names` among its globals and the modules of the user's among these, its
+    closure cells and defaults, and from there the attributes of modules and plain objects, items of containers, and
+    other functions and classes of the user's. Every place that was looked at is a slot (name, fetch, value). As long as
+    each slot still holds the same object, no container has grown or shrunk, no array has other contents and no tensor
+    another type, the view is the old one; otherwise the walk is made anew. Two views with the same fingerprint list
+    their tensors in the same order, which is how a capture finds the tensor that now stands in its place.
 """
 
 from __future__ import annotations
 
+import collections
+import enum
+import functools
 import os
 import sys
 import sysconfig
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from jit.ir.dtypes import DType
+
+from .generators import Generator
 from .tensors import Tensor
+
+Fetch = Callable[[], Any]
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _FOREIGN = tuple(
     os.path.realpath(p) + os.sep for p in {*sysconfig.get_paths().values(), os.path.dirname(__file__)} if p and p != sys.prefix
 )
+_UNWATCHED = ("asyncio", "concurrent", "logging", "multiprocessing", "re", "threading", "types", "warnings", "weakref")
+"""Packages whose objects have state of their own that says nothing about a function's results."""
+_TABLES = ("_parameters", "_buffers", "_modules")
+"""Where network modules keep what is in their state dict."""
 _LIMIT = 20_000
 """Places that a walk looks at, at most; beyond that, containers are watched by identity alone."""
 
 
-class Surroundings:
-    """The world around one function."""
+class Same:
+    """An object in a fingerprint that stands for itself alone."""
 
-    def __init__(self, function: Callable[..., Any], owner: Any = None) -> None:
-        self._roots = list(_roots(function, owner))
-        self._slots: list[tuple[Callable[[], Any], Any]] = []
-        self._arrays: list[tuple[Any, Any]] = []
-        self._names: dict[int, str] = {}
-        self._tensors: list[Any] = []
-        self._fingerprint: tuple[Any, ...] | None = None
+    __slots__ = ("value",)
 
-    def fingerprint(self) -> tuple[Any, ...]:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __repr__(self) -> str:
+        return getattr(self.value, "__name__", None) or repr(self.value)
+
+
+class Watched:
+    """Base of objects of this package that say themselves what a function that calls them reads."""
+
+    def watched(self) -> Iterable[tuple[str, Any]]:
+        """(name, object) pairs to look at in place of the attributes."""
+        raise NotImplementedError
+
+
+class View:
+    """What one walk has seen."""
+
+    def __init__(self, roots: Iterable[tuple[str, Fetch]]) -> None:
+        self.tensors: list[Any] = []
+        """Tensors and generators in the order in which they were met, each once."""
+        self._index: dict[int, int] = {}
+        self._names: list[str] = []
+        self._slots: list[tuple[str, Fetch, Any]] = []
+        self._sizes: list[tuple[str, Any, int]] = []
+        self._contents: list[tuple[str, Any, Any]] = []
+        self._types: list[tuple[Any, Any]] = []
+        self.fingerprint = tuple(self._walk(list(roots)))
         """A hashable summary of every plain value in reach."""
-        if self._fingerprint is None or not self._unchanged():
-            self._walk()
-        assert self._fingerprint is not None
-        return self._fingerprint
 
     def name_of(self, owner: Any) -> str | None:
         """The user's name for a tensor: a state-dict path, a variable, an item of a list."""
-        return self._names.get(id(owner))
+        index = self._index.get(id(owner))
+        return None if index is None else self._names[index]
 
-    def modules(self) -> list[Any]:
-        """The network modules in reach: what `eval()` would have to switch."""
-        self._fingerprint = None
-        self.fingerprint()
-        found = (value for _, value in self._slots if hasattr(value, "_modules") and hasattr(value, "training"))
-        return list({id(module): module for module in found}.values())
+    def index_of(self, owner: Any) -> int | None:
+        """The place of a tensor among `tensors`."""
+        return self._index.get(id(owner))
 
-    def _unchanged(self) -> bool:
-        return all(fetch() is value for fetch, value in self._slots) and all(
-            a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in self._arrays
-        )
+    def effect(self) -> str | None:
+        """The name of a place where Python has changed something since; None if there is none."""
+        for name, fetch, value in self._slots:
+            if fetch() is not value:
+                return name
+        for name, container, size in self._sizes:
+            if len(container) != size:
+                return name
+        return next((name for name, value, copy in self._contents if not _same_contents(value, copy)), None)
 
-    def _walk(self) -> None:
-        self._slots, self._arrays, self._names, self._tensors = [], [], {}, []
-        found: list[Any] = []
+    def has_changed(self) -> bool:
+        """Whether anything is no longer as it was seen, the types of tensors included."""
+        return self.effect() is not None or any(_type_of(tensor) != kind for tensor, kind in self._types)
+
+    def objects(self) -> Iterator[Any]:
+        """Everything that was looked at."""
+        return (value for _, _, value in self._slots)
+
+    def _walk(self, roots: list[tuple[str, Fetch]]) -> Iterator[Any]:
         seen: set[int] = set()
-        stack = [(name, fetch) for name, fetch in reversed(self._roots)]
+        stack = roots[::-1]
         while stack:
             name, fetch = stack.pop()
             value = fetch()
-            self._slots.append((fetch, value))
-            found.append(self._look(name, value))
+            self._slots.append((name, fetch, value))
+            yield self._look(name, value)
             if not isinstance(value, _PLAIN) and id(value) not in seen and len(self._slots) < _LIMIT:
                 seen.add(id(value))
-                stack.extend(reversed(list(_children(name, value))))
-        self._fingerprint = tuple(found)
+                stack.extend(list(_children(name, value))[::-1])
 
     def _look(self, name: str, value: Any) -> Any:
         """What the fingerprint says of one value."""
-        if isinstance(value, Tensor):
-            self._names.setdefault(id(value), name)
-            self._tensors.append(value)
-            return (name, "tensor", value.requires_grad, str(value.dtype), tuple(value._array.shape) if value.defined else None)
+        if isinstance(value, (Tensor, Generator)):
+            return self._note_tensor(name, value)
         if isinstance(value, float):
             return (name, value.hex())
         if isinstance(value, _PLAIN):
             return (name, type(value).__name__, value)
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufcSU":
-            self._arrays.append((value, value.copy()))
+            self._contents.append((name, value, value.copy()))
             return (name, value.dtype.str, value.shape, value.tobytes())
-        if isinstance(value, (list, tuple, dict, set)):
+        if isinstance(value, (set, frozenset)):
+            self._contents.append((name, value, set(value)))
+            return (name, "set", frozenset(map(_element, value)))
+        if isinstance(value, (list, tuple, dict, collections.deque)):
+            self._sizes.append((name, value, len(value)))
             return (name, type(value).__name__, len(value))
-        return (name, id(value)) if callable(value) else (name, type(value).__qualname__)
+        if isinstance(space := getattr(value, "__dict__", None), dict) and _has_state(value):
+            inner = [space, *(space[t] for t in _TABLES if isinstance(space.get(t), dict))]
+            self._sizes += [(name, table, len(table)) for table in inner]
+            return (name, Same(type(value)), tuple(map(len, inner)))
+        return (name, type(value).__name__, value.tobytes()) if isinstance(value, np.generic) else (name, Same(value))
+
+    def _note_tensor(self, name: str, owner: Any) -> Any:
+        """Which tensor stands here: the first of its kind is listed, further ones refer to it."""
+        index = self._index.setdefault(id(owner), len(self.tensors))
+        if index == len(self.tensors):
+            self.tensors.append(owner)
+            self._names.append(name)
+        if isinstance(owner, Generator):
+            return (name, "generator", index)
+        kind = _type_of(owner)
+        self._types.append((owner, kind))
+        return (name, "tensor", index, kind)
 
 
-def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+class Surroundings:
+    """The world around one function."""
+
+    def __init__(self, function: Callable[..., Any], owner: Any = None, reference: Fetch | None = None) -> None:
+        self._roots = list(_roots(function, owner))
+        if reference is not None:  # a method, of an instance that this must not keep alive
+            self._roots.append(("self", reference))
+        self._view: View | None = None
+
+    def look(self) -> View:
+        """What is there now: the last view as long as nothing has changed."""
+        view = self._view
+        if view is None or view.has_changed():
+            view = self._view = View(self._roots)
+        return view
+
+    def modules(self) -> list[Any]:
+        """The network modules in reach: what `eval()` would have to switch."""
+        found = (value for value in View(self._roots).objects() if hasattr(value, "_modules") and hasattr(value, "training"))
+        return list({id(module): module for module in found}.values())
+
+
+class World:
+    """All that one call may read: the surroundings of the function, and what its argument objects hold."""
+
+    def __init__(self, surroundings: View, arguments: View | None = None) -> None:
+        self._views = [surroundings] if arguments is None else [surroundings, arguments]
+        self.fingerprint = tuple(view.fingerprint for view in self._views)
+        """A hashable summary."""
+        self.tensors = [tensor for view in self._views for tensor in view.tensors]
+        """What captures are, by their places."""
+
+    def locate(self, owner: Any) -> tuple[str | None, int | None]:
+        """The user's name for a tensor and its place among `tensors`, as far as it is in reach."""
+        start = 0
+        for view in self._views:
+            index = view.index_of(owner)
+            if index is not None:
+                return view.name_of(owner), start + index
+            start += len(view.tensors)
+        return None, None
+
+    def effect(self) -> str | None:
+        """The name of something that Python has changed since, or None."""
+        return next((name for view in self._views if (name := view.effect()) is not None), None)
+
+
+def view_of_objects(objects: Sequence[tuple[str, Any]]) -> View | None:
+    """A view of argument values that are neither tensors nor plain; None if there are none."""
+    odd = [(name, value) for name, value in objects if not isinstance(value, (*_PLAIN, DType, np.generic, np.ndarray))]
+    return View([(name, functools.partial(_itself, value)) for name, value in odd]) if odd else None
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _type_of(tensor: Tensor) -> tuple[Any, ...]:
+    """What Python can ask of a tensor without reading its elements."""
+    array = tensor._array
+    if array is None:
+        return ("undefined",)
+    return (array.dtype.str, array.dtype.name, array.shape, array.strides, tensor.requires_grad, array.flags.writeable)
+
+
+def _same_contents(value: Any, copy: Any) -> bool:
+    if not isinstance(value, np.ndarray):
+        return bool(value == copy)
+    return value.shape == copy.shape and value.dtype == copy.dtype and value.tobytes() == copy.tobytes()
+
+
+def _element(value: Any) -> Any:
+    return (type(value).__name__, value) if isinstance(value, _PLAIN) else Same(value)
+
+
+# -- where to look -----------------------------------------------------------------------------------------------
+
+
+def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Fetch]]:
     if owner is not None:
         yield "", lambda: owner
     inner = getattr(function, "__func__", function)
@@ -107,18 +249,56 @@ def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Call
         yield "self", lambda: bound
     if isinstance(inner, types.FunctionType):
         yield from _named_by(inner)
+    elif inner is not owner and bound is None:
+        yield getattr(function, "__name__", "function"), lambda: function
 
 
-def _named_by(function: types.FunctionType) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The globals and closure cells that a function's code names, nested code included."""
+def _named_by(function: types.FunctionType) -> Iterator[tuple[str, Fetch]]:
+    """The globals, closure cells and defaults that a function's code names, nested code included."""
     space = function.__globals__
-    for name in dict.fromkeys(_global_names(function.__code__)):
-        if name in space and not isinstance(space[name], types.ModuleType):
-            yield name, lambda name=name: space.get(name)  # type: ignore[misc]
+    names = list(dict.fromkeys(_global_names(function.__code__)))
+    for name in names:
+        if isinstance(space.get(name), types.ModuleType):
+            yield from _module_children(name, space[name], names, {id(space[name])})
+        elif name in space:
+            yield name, functools.partial(space.get, name)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield name, lambda cell=cell: _contents(cell)  # type: ignore[misc]
-    for index, default in enumerate(function.__defaults__ or ()):
-        yield f"default{index}", lambda default=default: default  # type: ignore[misc]
+        yield name, functools.partial(_contents, cell)
+    for index in range(len(function.__defaults__ or ())):
+        yield f"default{index}", functools.partial(_default, function, index)
+    for name in function.__kwdefaults__ or ():
+        yield f"default.{name}", functools.partial(function.__kwdefaults__.get, name)  # type: ignore[union-attr]
+
+
+def _module_children(prefix: str, module: Any, names: Sequence[str], seen: set[int]) -> Iterator[tuple[str, Fetch]]:
+    """What code that mentions `names` may read from a module of the user's."""
+    if _is_foreign_module(module):
+        return
+    space = vars(module)
+    for name in names:
+        inner = space.get(name)
+        if isinstance(inner, types.ModuleType):
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                yield from _module_children(f"{prefix}.{name}", inner, names, seen)
+        elif name in space:
+            yield f"{prefix}.{name}", functools.partial(space.get, name)
+
+
+def _is_foreign_module(module: Any) -> bool:
+    path = getattr(module, "__file__", None)
+    if path is None:
+        return module.__name__.partition(".")[0] in sys.stdlib_module_names
+    return os.path.realpath(path).startswith(_FOREIGN)
+
+
+def _is_foreign_code(function: types.FunctionType) -> bool:
+    return os.path.realpath(function.__code__.co_filename).startswith(_FOREIGN)
+
+
+def _is_foreign_class(kind: type) -> bool:
+    module = sys.modules.get(kind.__module__)
+    return module is None or kind.__module__ == "builtins" or _is_foreign_module(module)
 
 
 def _contents(cell: Any) -> Any:
@@ -128,6 +308,11 @@ def _contents(cell: Any) -> Any:
         return None
 
 
+def _default(function: types.FunctionType, index: int) -> Any:
+    defaults = function.__defaults__ or ()
+    return defaults[index] if index < len(defaults) else None
+
+
 def _global_names(code: types.CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
@@ -135,38 +320,98 @@ def _global_names(code: types.CodeType) -> Iterator[str]:
             yield from _global_names(constant)
 
 
-def _children(name: str, value: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
     prefix = f"{name}." if name else ""
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, collections.deque)):
         for index in range(len(value)):
-            yield f"{prefix}{index}", lambda index=index: value[index] if index < len(value) else None  # type: ignore[misc]
+            yield f"{prefix}{index}", functools.partial(_item, value, index)
     elif isinstance(value, dict):
         for key in list(value):
-            yield f"{prefix}{key}", lambda key=key: value.get(key)  # type: ignore[misc]
+            yield f"{prefix}{key}", functools.partial(value.get, key)
+    elif isinstance(value, (Tensor, Generator, DType, types.ModuleType, np.ndarray, np.generic, set, frozenset)):
+        return
+    elif isinstance(value, Watched):
+        yield from ((f"{prefix}{inner}".rstrip("."), functools.partial(_itself, thing)) for inner, thing in value.watched())
     elif isinstance(value, types.FunctionType):
-        if not value.__code__.co_filename.startswith(_FOREIGN):
+        if not _is_foreign_code(value):
             yield from _named_by(value)
+        yield from _wrapped(prefix, value)
     elif isinstance(value, types.MethodType):
         yield f"{prefix}self", lambda: value.__self__
         yield f"{prefix}function", lambda: value.__func__
-    elif isinstance(value, (Tensor, type, types.ModuleType, np.ndarray)):
-        return
+    elif isinstance(value, functools.partial):
+        for part in ("func", "args", "keywords"):
+            yield f"{prefix}{part}", functools.partial(getattr, value, part)
+    elif isinstance(value, type):
+        yield from _class_attributes(prefix, value)
     else:
+        yield from _wrapped(prefix, value)
         yield from _attributes(prefix, value)
 
 
-def _attributes(prefix: str, value: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Attributes of a plain object; of a network module by their state-dict paths."""
-    space = getattr(value, "__dict__", None)
-    if space is None or type(value).__module__ in ("builtins", "functools", "threading"):
+def _item(items: Any, index: int) -> Any:
+    return items[index] if index < len(items) else None
+
+
+def _wrapped(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
+    """The function inside a decorated one."""
+    if hasattr(value, "__wrapped__"):
+        yield f"{prefix}wrapped", lambda: value.__wrapped__
+
+
+def _has_state(value: Any) -> bool:
+    """Whether an object's attributes are worth looking at."""
+    if isinstance(value, (type, types.FunctionType, types.ModuleType, functools.partial, enum.Enum, Watched, DType)):
+        return False
+    module = type(value).__module__
+    if module.startswith("jit."):
+        return module.startswith(("jit.nn.", "jit.optim."))
+    return module.partition(".")[0] not in _UNWATCHED or isinstance(value, types.SimpleNamespace)
+
+
+def _attributes(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
+    """Attributes of a plain object; of a network module by their state-dict paths; then what its class holds."""
+    if not _has_state(value):
         return
-    tables = [t for t in ("_parameters", "_buffers", "_modules") if isinstance(space.get(t), dict)]
-    for table in tables:
-        for key in list(space[table]):
-            yield f"{prefix}{key}", lambda table=table, key=key: space[table].get(key)  # type: ignore[misc]
-    for key in list(space):
-        if key not in tables and not key.startswith("__"):
-            yield f"{prefix}{key}", lambda key=key: space.get(key)  # type: ignore[misc]
-    forward = getattr(type(value), "forward", None) if tables else getattr(type(value), "__call__", None)
-    if isinstance(forward, types.FunctionType) and not forward.__code__.co_filename.startswith(_FOREIGN):
-        yield f"{prefix}forward()", lambda: forward
+    space = getattr(value, "__dict__", None)
+    if isinstance(space, dict):
+        tables = [t for t in _TABLES if isinstance(space.get(t), dict)]
+        for table in tables:
+            for key in list(space[table]):
+                yield f"{prefix}{key}", functools.partial(_entry, space, table, key)
+        for key in list(space):
+            if key not in tables and not key.startswith("__"):
+                yield f"{prefix}{key}", functools.partial(space.get, key)
+    for kind in type(value).__mro__:
+        for key in _slot_names(kind):
+            yield f"{prefix}{key}", functools.partial(getattr, value, key, None)
+    yield f"{prefix}__class__", lambda: type(value)
+
+
+def _entry(space: dict[str, Any], table: str, key: str) -> Any:
+    found = space.get(table)
+    return found.get(key) if isinstance(found, dict) else None
+
+
+def _slot_names(kind: type) -> Sequence[str]:
+    if _is_foreign_class(kind):
+        return ()
+    slots = kind.__dict__.get("__slots__", ())
+    return [s for s in ((slots,) if isinstance(slots, str) else slots) if not s.startswith("__")]
+
+
+def _class_attributes(prefix: str, kind: type) -> Iterator[tuple[str, Fetch]]:
+    """What the user's classes hold: constants, methods, properties; inherited ones too."""
+    for base in kind.__mro__:
+        if _is_foreign_class(base):
+            continue
+        for key, value in list(vars(base).items()):
+            if isinstance(value, (types.FunctionType, property, staticmethod, classmethod)) or not key.startswith("__"):
+                yield f"{prefix}{key}", functools.partial(_class_entry, base, key)
+
+
+def _class_entry(kind: type, key: str) -> Any:
+    value = vars(kind).get(key)
+    if isinstance(value, property):
+        return value.fget
+    return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value

@@ -280,6 +280,7 @@ class Tensor:
         return show_tensor(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        self._leave("pickling or copying")
         if not self.is_leaf:
             raise AutogradError("only leaves can be copied or pickled; call .detach() first")
         return (_rebuild, (type(self), self._array, self._requires_grad))
@@ -287,6 +288,7 @@ class Tensor:
     def __deepcopy__(self, memo: Any) -> Any:
         if not self.is_leaf:
             raise AutogradError("only leaves can be deep-copied; call .detach().clone()")
+        self._leave("copy.deepcopy()")
         copy = _rebuild(type(self), self._array.copy(), self._requires_grad)
         memo[id(self)] = copy
         return copy
@@ -310,13 +312,20 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient of a leaf, or None."""
+        self._touch_gradient("reads")
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and value._defined().shape != self._defined().shape:
             raise UsageError(f"the gradient has sizes {list(value.shape)}, the tensor {list(self.shape)}")
+        self._touch_gradient("sets")
         self._grad = value
+
+    def _touch_gradient(self, what: str) -> None:
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.refuse_gradient(self, what)
 
     @property
     def is_leaf(self) -> bool:
@@ -334,10 +343,18 @@ class Tensor:
             raise UsageError(f"only floating point tensors can require gradients, and this one is {self.dtype}")
         if not requires_grad and self.grad_fn is not None:
             raise UsageError("requires_grad can be switched off on leaves only; use .detach()")
+        if bool(requires_grad) != self.requires_grad:
+            self._refuse_outside("requires_grad_() of")
         if requires_grad:
             self._promote()
         self._requires_grad = bool(requires_grad)
         return self
+
+    def _refuse_outside(self, what: str) -> None:
+        """A change of something other than elements cannot be repeated by a recording."""
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.refuse_change(self, what)
 
     def _promote(self) -> None:
         if type(self) is Tensor:
@@ -346,14 +363,11 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """The same memory without history, and with a version counter of its own."""
-        self._leave(".data")
-        return Tensor(self._array)
+        return self.detach() if context.TRACE.get() is not None else Tensor(self._array)  # type: ignore[attr-defined, no-any-return]
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        trace = context.TRACE.get()
-        if trace is not None:
-            trace.refuse_escape(self, "assigning to .data")
+        self._leave("assigning to .data")
         self._array = value._array
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import CellType
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ import numpy as np
 from jit.ir import GENERATOR, HANDLE, Graph, Node, Op, RandomState, Source, TensorType, Value, dtypes, find
 from jit.ir.errors import TraceError
 from jit.ir.geometry import Geometry
-from jit.ir.types import UNDEFINED, ScalarType, Type, is_contiguous
+from jit.ir.graph import leaves
+from jit.ir.types import INT, UNDEFINED, ScalarType, Type, is_contiguous
 from jit.passes.builder import Builder
 
 from . import context, dispatch
-from .autograd.nodes import scatter
+from .autograd.nodes import edge_of, next_serial, scatter
 from .generators import Generator, default_generator
 from .proxies import TracedScalar, concrete
 from .tensors import Size, Storage, Tensor, ViewStep
@@ -33,11 +35,15 @@ class Cell:
     root: Value
     geometry: tuple[Any, ...]
     """Array interface of the root tensor: (address, sizes, strides), to recognise other tensors on the same memory."""
+    extent: tuple[int, int]
+    """The addresses between which its elements lie."""
     epoch: int = 0
     source: Value | None = None
     """The hidden or visible input that the cell started as; None for memory made inside the trace."""
     tensor: Any = None
-    """The root tensor, if it is an input."""
+    """The root tensor, if it is an input; dropped when the recording is complete."""
+    foreign: bool = False
+    """Whether somebody outside owns the memory of a constant, and would miss what is written to it."""
 
 
 @dataclass(eq=False)
@@ -66,7 +72,14 @@ class Capture:
 
     value: Value
     owner: Any
+    """What it was while recording."""
     name: str
+    place: int | None = None
+    """Where to find what it is now, among the tensors of a World; None: it is the owner for ever."""
+    edge: Any = None
+    """Where its gradient went before the function ran."""
+    kind: Any = None
+    """What `kind_of` said of it then."""
 
 
 @dataclass(slots=True)
@@ -92,26 +105,32 @@ class GuardRecord:
 class Trace:
     """A recording under way. Its `graph` grows with every operator that runs in its context."""
 
-    name_of: Callable[[Any], str | None] = lambda owner: None
-    """Finds the user's name for a captured tensor."""
+    locate: Callable[[Any], tuple[str | None, int | None]] = lambda owner: (None, None)
+    """Finds the user's name for a captured tensor, and its place in the World of a call."""
     graph: Graph = field(default_factory=Graph)
+    strict: bool = False
+    """Whether a decision of Python's on a traced value is an error."""
     captures: list[Capture] = field(default_factory=list)
     guards: list[GuardRecord] = field(default_factory=list)
     constants: list[Constant] = field(default_factory=list)
     composites: list[Composite] = field(default_factory=list)
-    gradients: dict[Tensor, None] = field(default_factory=dict)
-    """Leaves whose `.grad` was written by a backward inside the traced function."""
+    hooks: dict[Value, list[Callable[[Any], Any]]] = field(default_factory=dict)
+    """What the function has hooked to the gradients of its values."""
+    originals: dict[Value, Any] = field(default_factory=dict)
+    """What inputs held that the function has written to since."""
 
     def __post_init__(self) -> None:
+        self._first = next_serial()
+        """Autograd nodes with a lower number come from outside."""
         self._bindings: list[Binding] = []
         self._cells: weakref.WeakKeyDictionary[Storage, list[Cell]] = weakref.WeakKeyDictionary()
         self._generators: dict[Generator, Value] = {}
         self._initial_states: dict[Generator, Value] = {}
-        self.handles: dict[Any, Value] = {}
+        self.handles: weakref.WeakKeyDictionary[Any, Value] = weakref.WeakKeyDictionary()
         """Autograd node of a PythonOp -> its Handle."""
         self._guarded: dict[Value, Any] = {}
-        self._dirty: set[Cell] = set()
-        self._kept: list[Any] = []
+        self._dirty: dict[Cell, None] = {}
+        self._inputs: list[Cell] = []
 
     # -- who is who ----------------------------------------------------------------------------------------------
 
@@ -141,8 +160,10 @@ class Trace:
 
     def bind_root(self, tensor: Tensor, value: Value, source: Value | None = None) -> None:
         """Let `value` be the root of `tensor`'s storage."""
-        cell = Cell(value, _place(tensor), 0, source, tensor if source is not None else None)
+        cell = Cell(value, _place(tensor), extent_of(tensor._array), 0, source, tensor if source is not None else None)
         self._cells.setdefault(tensor._storage, []).append(cell)
+        if source is not None:
+            self._inputs.append(cell)
         self.bind(tensor, cell, (), value)
 
     def value_of(self, tensor: Tensor) -> Value:
@@ -163,25 +184,34 @@ class Trace:
         return proxy.value  # type: ignore[no-any-return]
 
     def _recognise(self, tensor: Tensor) -> Binding:
-        """A tensor seen for the first time: other memory of a known storage, or a capture."""
+        """A tensor seen for the first time: another object for memory made inside the trace, or a capture."""
         place = _place(tensor)
-        for cell in self._cells.get(tensor._storage, ()):
+        inside = [cell for cell in self._cells.get(tensor._storage, ()) if cell.source is None]
+        for cell in inside:
             if cell.geometry == place:
                 return self.bind(tensor, cell, (), cell.root)
-        for cell in self._cells.get(tensor._storage, ()):
-            step = _strided_step(cell, tensor)
-            if step is not None:
-                binding = self.bind(tensor, cell, (step,), cell.root)
-                binding.epoch = -1
-                return binding
+        if inside:
+            raise TraceError(f"{_at()}a tensor shares memory with one made in the traced function in a way that was not recorded; clone it")
         return self._capture(tensor)
 
     def _capture(self, tensor: Tensor) -> Binding:
-        name = self.name_of(tensor) or tensor.name or "captured"
+        self._check_first_stage("a tensor")
+        extent = extent_of(tensor._array)
+        if any(_overlap(cell.extent, extent) for cell in self._dirty):
+            raise _shared_memory()
+        name, place = self.locate(tensor)
+        name = name or tensor.name or "captured"
         value = self.graph.add_input(type_of(tensor), name, 0)
-        self.captures.append(Capture(value, tensor, name))
+        self.captures.append(Capture(value, tensor, name, place, edge_of(tensor), kind_of(tensor)))
         self.bind_root(tensor, value, value)
         return self.binding(tensor)  # type: ignore[return-value]
+
+    def _check_first_stage(self, what: str) -> None:
+        if len(self.graph.stages) > 1:
+            raise TraceError(
+                f"{_at()}{what} that the traced function itself does not use is first used in its backward, by a hook perhaps; "
+                "use it in the function, or register the hook outside"
+            )
 
     def add_argument(self, tensor: Tensor, name: str, stage: int = 0) -> Value:
         """A visible input of `stage`."""
@@ -189,11 +219,12 @@ class Trace:
         self.bind_root(tensor, value, value)
         return value
 
-    def constant(self, tensor: Tensor, reason: str, source: Any = None) -> Value:
+    def constant(self, tensor: Tensor, reason: str, foreign: bool = False) -> Value:
         """A tensor made from Python data inside the trace: a constant, listed in the ledger."""
-        array = np.array(tensor._array)
-        value = self._add("prim::Constant", (), {"value": array}, [type_of(tensor)]).output
+        array = np.array(tensor._array, order="C")
+        value = self._add("prim::Constant", (), {"value": array}, [_contiguous(type_of(tensor))]).output
         self.bind_root(tensor, value)
+        self._cells[tensor._storage][-1].foreign = foreign
         self._note_constant(value, array, reason)
         return value
 
@@ -221,9 +252,12 @@ class Trace:
 
     def _state_of(self, generator: Generator) -> Value:
         if generator not in self._generators:
-            name = "rng" if generator is default_generator() else (self.name_of(generator) or "generator")
+            self._check_first_stage("a random generator")
+            name, place = self.locate(generator)
+            name = "rng" if generator is default_generator() else (name or "generator")
             value = self.graph.add_input(GENERATOR, name, 0)
-            self.captures.append(Capture(value, generator, name))
+            self.captures.append(Capture(value, generator, name, place))
+            self.originals[value] = generator.state
             self._generators[generator] = self._initial_states[generator] = value
         return self._generators[generator]
 
@@ -231,6 +265,8 @@ class Trace:
         """Run `op` and record it."""
         if op.kind == "composite":
             return self._record_composite(op, values)
+        if op.kind == "view":  # the way to a view is replayed, by numbers that are known
+            values = [values[0], *(_settled(v) for v in values[1:])]
         operands, attributes, generator = self._prepare(op, values)
         result = dispatch.run(op, values)
         outputs = dispatch.unpack(result)
@@ -241,7 +277,14 @@ class Trace:
                 self._bind_output(op, values, tensor, value, index)
         if generator is not None:
             self._generators[generator] = node.outputs[-1]
+        if _has_measured_sizes(op, values):
+            self._guard_sizes(outputs)
         return result
+
+    def _guard_sizes(self, tensors: Sequence[Tensor]) -> None:
+        """Sizes that depend on elements may differ in the next call, and what follows has been recorded for these."""
+        for size in (size for tensor in tensors for size in self.sizes_of(tensor)):
+            size._decide()
 
     def _prepare(self, op: Op, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any], Generator | None]:
         """Operands and attributes of the node, taken before the op runs."""
@@ -267,6 +310,7 @@ class Trace:
         """Run `op` in place; recorded as the functional op, whose result the tensor then holds."""
         target = values[0]
         operands, attributes, generator = self._prepare(op, values)
+        self.keep_original(target)
         dispatch.run_inplace(op, values)
         value = self._functional(op, operands, attributes, generator, target)
         self.assign(target, value)
@@ -291,11 +335,6 @@ class Trace:
         binding = self.binding(tensor)
         assert binding is not None
         cell = binding.cell
-        if len(self._cells.get(tensor._storage, ())) > 1:
-            raise TraceError(
-                f"at {context.user_source()}: the function writes to memory that several of its arguments share in different "
-                "layouts; clone one of them first"
-            )
         if binding.path:
             F = Builder(self.graph)
             path = [ViewStep(s.op, tuple(concrete(a) for a in s.arguments), s.index) for s in binding.path]
@@ -305,7 +344,21 @@ class Trace:
         cell.epoch += 1
         binding.value, binding.epoch = value, cell.epoch
         if cell.source is not None:
-            self._dirty.add(cell)
+            self._dirty[cell] = None
+
+    def keep_original(self, tensor: Tensor) -> None:
+        """Before `tensor` is written to: TraceError where a recording could not repeat that, and a copy of an input."""
+        self.value_of(tensor)
+        binding = self.binding(tensor)
+        assert binding is not None
+        cell = binding.cell
+        if cell.foreign:
+            raise TraceError(f"{_at()}the function writes to the memory of a numpy array; make it a tensor outside of the function")
+        neighbours = {*self._inputs, *self._cells.get(tensor._storage, ())} - {cell}
+        if any(_overlap(other.extent, cell.extent) for other in neighbours):
+            raise _shared_memory()
+        if cell.source is not None and cell.source not in self.originals:
+            self.originals[cell.source] = cell.tensor._array.copy()
 
     # -- composites ----------------------------------------------------------------------------------------------
 
@@ -358,24 +411,40 @@ class Trace:
 
     def record_function(self, function: Any, args: Sequence[Any]) -> Any:
         """Run an autograd.Function and record it as a PythonOp: opaque, with a Handle if it has a backward to run."""
+        args = [a._decide() if type(a) is TracedScalar else a for a in args]
+        _check_opaque(function, args)
         tensors = [a for a in args if isinstance(a, Tensor)]
         operands = [self.value_of(t) for t in tensors]
-        plain = tuple(concrete(a) if not isinstance(a, Tensor) else _Slot for a in args)
+        plain = tuple(_Slot if isinstance(a, Tensor) else a for a in args)
+        needs = tuple(map(dispatch.requires_grad, tensors))
+        before = [(t._array.copy(), t._storage.version) for t in tensors]
         with context.tracing(None):
             result, node = function._run(args)
         outputs = dispatch.unpack(result)
         types: list[Type] = [type_of(t) for t in outputs]
-        named = _named_arguments(function, plain)
-        attributes = {**named, "function": function, "arguments": tuple(plain)}
+        written = tuple(any(t is o for o in outputs) for t in tensors)
+        _check_written(function, tensors, before, written)
+        attributes = {
+            **_named_arguments(function, plain), "function": function, "arguments": plain, "treatment": Treatment(needs, written)
+        }  # fmt: skip
         recorded = self._add(f"^{function.__name__}", operands, attributes, types if node is None else [*types, HANDLE])
         for tensor, value in zip(outputs, recorded.outputs, strict=False):
-            if any(tensor is t for t in tensors):
-                self.assign(tensor, value)
-            else:
+            which = next((i for i, t in enumerate(tensors) if t is tensor), None)
+            if which is None:
                 self.bind_root(tensor, value)
+            else:
+                self._assign_dirty(tensor, value, before[which][0])
         if node is not None:
             self.handles[node] = recorded.outputs[-1]
         return result
+
+    def _assign_dirty(self, tensor: Tensor, value: Value, before: Any) -> None:
+        """A PythonOp has written to its argument."""
+        after = tensor._array.copy()
+        np.copyto(tensor._array, before)
+        self.keep_original(tensor)
+        np.copyto(tensor._array, after)
+        self.assign(tensor, value)
 
     def record_native(self, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         """A call of a CppOp, which has just run."""
@@ -406,7 +475,7 @@ class Trace:
         return Size(self._size(value, dim, size) for dim, size in enumerate(tensor._array.shape))
 
     def _size(self, value: Value, dim: int, size: int) -> TracedScalar:
-        return TracedScalar(self, size, make=lambda: self._add("prim::size", (value,), {"dim": dim}, [ScalarType("int")]).output)
+        return TracedScalar(self, size, make=lambda: self._add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False)
 
     def item(self, tensor: Tensor) -> Any:
         """The only element of a tensor as a traced number."""
@@ -419,29 +488,79 @@ class Trace:
     def scalar_node(self, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
         """A recorded computation on numbers."""
         node = self._add(kind, [self._operand(o) for o in operands], {}, [ScalarType(type(number).__name__)])
-        return TracedScalar(self, number, node.output)
+        measured = any(type(o) is TracedScalar and o._measured for o in operands)
+        return TracedScalar(self, number, node.output, measured=measured)
 
     def guard(self, value: Value, outcome: Any) -> None:
         """Python has decided on `value`: the trace holds while it is `outcome`."""
         if value in self._guarded:
             return
+        if self.strict:
+            raise TraceError(
+                f"{_at()}Python decides on a traced value here, and strict=True forbids that; use where(), or trace without strict"
+            )
         self._guarded[value] = outcome
         node = self._add("prim::Guard", (value,), {"expected": outcome}, [])
         self.guards.append(GuardRecord(node, outcome, node.source))
 
     def refuse_escape(self, tensor: Tensor, what: str) -> None:
         """`numpy()` and its like would bake what a traced tensor holds."""
-        if self.binding(tensor) is not None or self._cells.get(tensor._storage):
+        raise TraceError(
+            f"{_at()}{what} takes a tensor out of the trace, so what Python computes from it would be frozen; use tensor operations, "
+            ".item(), .clone(), or an autograd.Function for foreign code"
+        )
+
+    def is_inside(self, tensor: Tensor) -> bool:
+        """Whether the traced function made this tensor."""
+        binding = self.binding(tensor)
+        return binding is not None and binding.cell.source is None
+
+    def refuse_change(self, tensor: Tensor, what: str) -> None:
+        """TraceError if `tensor` comes from outside: a recording repeats what happens to elements, and nothing else."""
+        if not self.is_inside(tensor):
+            raise TraceError(f"{_at()}{what} a tensor from outside the traced function cannot be repeated by a recording; do it outside")
+
+    def refuse_gradient(self, tensor: Tensor, what: str) -> None:
+        """TraceError if `.grad` of a tensor from outside is read or written: recordings know nothing of it."""
+        if not self.is_inside(tensor):
             raise TraceError(
-                f"at {context.user_source()}: {what} takes a traced tensor out of the trace, so what Python computes from it "
-                "would be frozen; use tensor operations, .item(), or an autograd.Function for foreign code"
+                f"{_at()}the traced function {what} .grad of a tensor from outside, which a recording cannot repeat; "
+                "return jit.grad(loss, tensors) and set .grad outside, or call backward() outside"
             )
 
-    def note_gradient(self, leaf: Tensor) -> None:
-        """A backward inside the traced function wrote `.grad` of `leaf`."""
-        self.gradients[leaf] = None
+    def note_hook(self, tensor: Tensor, hook: Callable[[Any], Any]) -> None:
+        """The function hooks something to the gradient of `tensor`: it becomes part of the stages that follow."""
+        self.refuse_change(tensor, "register_hook() of")
+        self.hooks.setdefault(self.value_of(tensor), []).append(hook)
+
+    def check_inside(self, node: Any) -> None:
+        """TraceError if a backward inside the traced function goes on outside of it."""
+        if node.edges and node.serial < self._first:
+            raise TraceError(
+                f"{_at()}a backward inside the traced function goes on through {node.name}, which was computed outside of it (at "
+                f"{node.source}); pass what it is computed from as an argument, or detach() it"
+            )
 
     # -- results -------------------------------------------------------------------------------------------------
+
+    def input_value(self, owner: Any, value: Value) -> Any:
+        """What an input held before the function ran: an array or a RandomState."""
+        if value in self.originals:
+            return self.originals[value]
+        return owner.state if isinstance(owner, Generator) else owner._array
+
+    def drop_stage(self, stage: int, guards: int) -> None:
+        """Forget a stage that could not be recorded, and the guards after the first `guards`."""
+        self.composites = [c for c in self.composites if c.node.stage < stage]
+        del self.guards[guards:]
+        self._guarded = {value: outcome for value, outcome in self._guarded.items() if value.stage < stage}
+        self.graph.drop_stages(stage)
+
+    def forget(self) -> None:
+        """Let go of the memory of the call that was recorded."""
+        self.originals.clear()
+        for cell in self._inputs:
+            cell.tensor = None
 
     def updates(self) -> list[tuple[Cell, Value]]:
         """Inputs that hold another value than they came with."""
@@ -451,6 +570,73 @@ class Trace:
         """Generators that were drawn from: (generator, its input, its final state)."""
         pairs = ((g, self._initial_states[g], v) for g, v in self._generators.items())
         return [(g, first, last) for g, first, last in pairs if first is not last]
+
+
+def _at() -> str:
+    source = context.user_source()
+    return "" if source is None else f"at {source}: "
+
+
+def _shared_memory() -> TraceError:
+    return TraceError(
+        f"{_at()}the traced function writes to memory that several tensors from outside share in different ways; clone one of them first"
+    )
+
+
+def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[0] < b[1] and b[0] < a[1]
+
+
+def _check_opaque(function: Any, args: Sequence[Any]) -> None:
+    """A PythonOp sees the tensors among its arguments and nothing else of the trace."""
+    hidden = [item for a in args if isinstance(a, (list, tuple, dict)) for item in leaves(a)]
+    cells = getattr(function.forward, "__closure__", None) or ()
+    inner = [c.cell_contents for c in cells if c != CellType()]
+    hidden += [t for t in inner if isinstance(t, Tensor) and t._bindings is not None]
+    if any(isinstance(item, (Tensor, TracedScalar)) for item in hidden):
+        raise TraceError(
+            f"{_at()}{function.__name__} takes tensors in a list, a dict or from the function around it, where a recording cannot "
+            "follow them; pass each as an argument of apply()"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What a PythonOp did with its tensor arguments; an attribute without text."""
+
+    needs: tuple[bool, ...]
+    """Which of them required a gradient."""
+    written: tuple[bool, ...]
+    """Which of them it wrote to and returned."""
+
+
+def _check_written(function: Any, tensors: Sequence[Tensor], before: Sequence[Any], written: Sequence[bool]) -> None:
+    for tensor, (_, version), declared in zip(tensors, before, written, strict=True):
+        if tensor._storage.version != version and not declared:
+            raise TraceError(
+                f"{_at()}{function.__name__} writes to an argument without saying so; pass it to ctx.mark_dirty() and return it"
+            )
+
+
+_MEASURING = ("aten::nonzero", "aten::masked_select", "aten::index")
+
+
+def _has_measured_sizes(op: Op, values: Sequence[Any]) -> bool:
+    """Whether the sizes of the results depend on the elements of something."""
+    if op.name.startswith(_MEASURING):
+        return op.schema.name != "index" or any(t is not None and t.dtype is dtypes.bool_ for t in values[1])
+    return any(_is_measured(v) for v, a in zip(values, op.arguments, strict=True) if a.type.base == "int")
+
+
+def _is_measured(value: Any) -> bool:
+    return any(map(_is_measured, value)) if isinstance(value, tuple) else type(value) is TracedScalar and value._measured
+
+
+def _settled(value: Any) -> Any:
+    """A number read from elements as a plain one, by a guard."""
+    if isinstance(value, tuple):
+        return tuple(map(_settled, value))
+    return value._decide() if _is_measured(value) else value
 
 
 class _SlotType:
@@ -512,20 +698,23 @@ def _place(tensor: Tensor) -> tuple[Any, ...]:
     return (array.__array_interface__["data"][0], array.shape, array.strides)
 
 
-def _strided_step(cell: Cell, tensor: Tensor) -> ViewStep | None:
-    """How to see `tensor` as a window into the root of `cell`, if it lies inside it."""
-    address, shape, strides = cell.geometry
-    array = tensor._array
-    size = array.itemsize
-    root = Geometry(shape, tuple(s // size for s in strides))
-    if not root.is_contiguous:
-        return None
-    offset = array.__array_interface__["data"][0] - address
-    if offset < 0 or offset % size or offset // size >= max(root.numel, 1):
-        return None
-    op = find("aten::as_strided")
-    assert op is not None
-    return ViewStep(op, (tuple(array.shape), tuple(s // size for s in array.strides), offset // size), 0)
+def extent_of(array: Any) -> tuple[int, int]:
+    """The addresses between which the elements of an array lie; empty if it has none."""
+    start = array.__array_interface__["data"][0]
+    if array.size == 0:
+        return start, start
+    reaches = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+    return start + sum(r for r in reaches if r < 0), start + sum(r for r in reaches if r > 0) + array.itemsize
+
+
+def kind_of(tensor: Any) -> tuple[Any, ...]:
+    """What a recording takes for granted of a tensor."""
+    array = getattr(tensor, "_array", None)
+    if array is None:
+        return ("undefined",)
+    strides = tuple(s // array.itemsize for s in array.strides)
+    layout = None if is_contiguous(array.shape, strides) else strides
+    return (array.dtype, array.shape, layout, tensor.requires_grad, tensor.is_leaf, array.flags.writeable)
 
 
 def _scatter(F: Builder, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
@@ -554,4 +743,4 @@ def _offset(step: ViewStep, base: Any) -> int:
     return result[step.index].offset if isinstance(result, list) else result.offset  # type: ignore[no-any-return]
 
 
-__all__ = ["Binding", "Capture", "Cell", "Composite", "RandomState", "Trace", "scatter", "type_of"]
+__all__ = ["Binding", "Capture", "Cell", "Composite", "RandomState", "Trace", "extent_of", "kind_of", "scatter", "type_of"]

@@ -6,8 +6,11 @@ docs/tracing.md.
 
 from __future__ import annotations
 
+import collections
+import enum
 import functools
 import inspect
+import os
 import threading
 import warnings
 import weakref
@@ -15,23 +18,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jit.ir import Graph, Value
+from jit.ir.dtypes import DType
 from jit.ir.errors import TraceError, UsageError
-from jit.ir.types import is_contiguous
 from jit.runtime.interpreter import GuardFailed
 
-from . import context, dispatch
+from . import context
 from .autograd.nodes import edge_of
 from .compiling import optimise, unoptimised
 from .proxies import TracedScalar
-from .pytree import Structure, flatten, paths, unflatten
-from .stages import Chain, Kept, Live, OutputSpec, Recording, StageNode, _give_history, stand_in
-from .surroundings import Surroundings
+from .pytree import Structure, flatten, paths, statics, unflatten
+from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, overwrite, same_tensor, sharing_of, stand_in
+from .surroundings import Surroundings, Watched, World, view_of_objects
 from .tensors import Tensor
-from .tracer import Constant, Trace
+from .tracer import Constant, Trace, kind_of
 
-BRANCHES = 8
-"""How many paths one key may have before its calls run eagerly."""
 KEYS = 64
 """How many keys a function may have before further ones run eagerly."""
 
@@ -58,11 +61,25 @@ class Entry:
     """All paths of one key."""
 
     recordings: list[Recording] = field(default_factory=list)
-    exhausted: bool = False
-    """The budget of branches is spent; calls run eagerly."""
 
 
-class TracedFunction:
+@dataclass
+class Call:
+    """One call, taken apart."""
+
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    names: list[str]
+    leaves: list[Any]
+    """The tensors among the arguments."""
+    structures: tuple[Structure, ...]
+    world: World
+    key: Key
+    where: str
+    """The line at which the function is defined."""
+
+
+class TracedFunction(Watched):
     """A function with its recordings; made by `jit.trace`."""
 
     def __init__(self, function: Callable[..., Any], owner: Any = None, *, optimize: bool = True, strict: bool = False) -> None:
@@ -80,6 +97,8 @@ class TracedFunction:
         self._explanation = "it has not been called yet"
         self._methods: weakref.WeakKeyDictionary[Any, TracedFunction] = weakref.WeakKeyDictionary()
         self._warned = False
+        self._effects = 0
+        """How many runs have changed something of Python's."""
         self.keep_examples = False
         """Whether recordings keep copies of the arrays that they were made with."""
         self.enabled = True
@@ -89,56 +108,81 @@ class TracedFunction:
         self.misses = 0
         """Calls that recorded."""
 
+    def watched(self) -> list[tuple[str, Any]]:
+        """For functions that call this one: what it reads itself."""
+        return [("", self._function)] if self._owner is None else [("", self._owner)]
+
     # -- calling -------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if context.TRACE.get() is not None or not self.enabled:
             return self._function(*args, **kwargs)
+        call = self._prepare(args, kwargs)
+        entry = self._entry(call)
+        if entry is None:
+            return self._eagerly(call)
+        found, result = self._run(entry, call)
+        return result if found else self._record(entry, call)
+
+    def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         names, values = self._bind(args, kwargs)
         leaves, structures = _flatten_arguments(values)
-        key = self._key(leaves, structures)
-        with self._lock:
-            entry = self._cache.get(key)
-            if entry is None:
-                if len(self._cache) >= KEYS:
-                    return self._eagerly(f"it has been called in {KEYS} different ways", args, kwargs)
-                self._explain_key(key)
-                entry = self._cache[key] = Entry()
-        return self._dispatch(entry, key, names, leaves, structures, (args, kwargs))
+        objects = view_of_objects([(n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)])
+        world = World(self._surroundings.look(), objects)
+        sharing = sharing_of(leaves)
+        key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
+        return Call(args, kwargs, names, leaves, structures, world, key, self._where())
 
-    def _dispatch(self, entry: Entry, key: Key, names: Any, leaves: list[Any], structures: Any, call: Any) -> Any:
-        """Run the recording that the guards lead to, or make it."""
-        recording = entry.recordings[-1] if entry.recordings else None
+    def _where(self) -> str:
+        function = self._function if self._owner is None else type(self._owner).forward
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        return f"{self.__name__}()" if code is None else f"at {os.path.basename(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
+
+    def tensors_of(self, *args: Any, **kwargs: Any) -> list[Tensor]:
+        """The tensors among the arguments of a call, in the order in which recordings count them."""
+        return self._prepare(args, kwargs).leaves
+
+    def _entry(self, call: Call) -> Entry | None:
+        """The recordings of a key; None if the function is to run eagerly."""
+        with self._lock:
+            entry = self._cache.get(call.key)
+            if entry is None and len(self._cache) < KEYS and self._effects < BRANCHES:
+                self._explain_key(call.key)
+                entry = self._cache[call.key] = Entry()
+            return entry
+
+    def _run(self, entry: Entry, call: Call) -> tuple[bool, Any]:
+        """Try the recordings that the guards lead to, the latest first."""
         prefix: tuple[Any, ...] = ()
-        while recording is not None:
+        for recording in reversed(entry.recordings):
+            if recording.outcomes[: len(prefix)] != prefix:
+                continue
+            owners = recording.inputs(call.leaves, call.world.tensors)
+            if not recording.fits(owners):
+                continue
             try:
-                result = recording.run(leaves)
+                result = recording.run(owners)
             except GuardFailed as failed:
                 prefix = (*recording.outcomes[: failed.index], (type(failed.actual), failed.actual))
                 self._explain_guard(recording, failed)
-                recording = _matching(entry, prefix)
                 continue
             self.hits += 1
             self._last = recording
-            return result
-        with self._lock:
-            if entry.exhausted or len(entry.recordings) >= BRANCHES:
-                entry.exhausted = True
-                return self._eagerly(f"its guards have taken {BRANCHES} different paths", *call)
-            found = _matching(entry, prefix) if entry.recordings and not prefix else None
-            if found is None:
-                return self._record(entry, key, names, leaves, structures)
-        return self._dispatch(entry, key, names, leaves, structures, call)
+            return True, result
+        return False, None
 
-    def _eagerly(self, why: str, args: Any, kwargs: Any) -> Any:
+    def _eagerly(self, call: Call) -> Any:
         if not self._warned:
             self._warned = True
+            why = f"it has been called in {KEYS} different ways" if len(self._cache) >= KEYS else f"it has taken {BRANCHES} different paths"
+            if self._effects >= BRANCHES:
+                why = "it changes a Python value outside of it in every call"
             warnings.warn(
                 f"{self.__name__} runs untraced from now on where it has no recording yet, because {why}; "
                 f"{self._explanation}. Pass what varies as a tensor, or call clear_cache()",
                 stacklevel=3,
             )
-        return self._function(*args, **kwargs)
+        return self._function(*call.args, **call.kwargs)
 
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[str], list[Any]]:
         if self._signature is None:
@@ -150,35 +194,35 @@ class TracedFunction:
         bound.apply_defaults()
         return list(bound.arguments), list(bound.arguments.values())
 
-    def _key(self, leaves: Sequence[Any], structures: tuple[Structure, ...]) -> Key:
-        return Key(
-            structures, tuple(map(_tensor_key, leaves)), _sharing(leaves), context.GRAD_ENABLED.get(), self._surroundings.fingerprint()
-        )
-
     # -- recording -----------------------------------------------------------------------------------------------
 
-    def _record(self, entry: Entry, key: Key, names: list[str], leaves: list[Any], structures: tuple[Structure, ...]) -> Any:
-        self.misses += 1
-        trace = Trace(self._surroundings.name_of)
-        inners, grounds = _stand_ins(leaves)
-        for name, (tensor, inner) in zip(_leaf_names(names, structures), zip(leaves, inners, strict=True), strict=True):
-            if trace.binding(inner) is None:
-                trace.add_argument(inner, tensor.name or name)
-        values = _unflatten_arguments(structures, inners)
-        examples = [t._array.copy() for t in _distinct(leaves)] if self.keep_examples else []
-        token = context.TRACE.set(trace)
-        try:
-            result = self._call_with(names, values)
-            recording, live = _close(trace, result, len(trace.graph.inputs) - len(trace.captures), self._optimise, grounds)
-        finally:
-            context.TRACE.reset(token)
-        if self._strict and trace.guards:
-            guard = trace.guards[0]
-            raise TraceError(f"at {guard.source}: Python decides on a traced value here, and strict=True forbids that")
+    def _record(self, entry: Entry, call: Call) -> Any:
+        count = len(entry.recordings)
+        with self._lock:
+            if len(entry.recordings) > count:  # somebody else has recorded meanwhile
+                found, result = self._run(entry, call)
+                if found:
+                    return result
+            if len(entry.recordings) < BRANCHES:
+                return self._record_alone(entry, call)
+        return self._eagerly(call)
+
+    def _record_alone(self, entry: Entry, call: Call) -> Any:
+        examples = [call.leaves[i]._array.copy() for i in _distinct(call.leaves)] if self.keep_examples else []
+        draft = _Draft(Trace(call.world.locate, strict=self._strict), call)
+        with context.tracing(draft.trace):
+            result = self._call_with(call.names, draft.values)
+            recording, live = draft.close(result, self._optimise)
         recording.examples = examples
-        entry.recordings.append(recording)
+        self.misses += 1
         self._last = recording
-        return _finish_call(recording, live, leaves)
+        effect = call.world.effect()
+        if effect is None:
+            entry.recordings.append(recording)
+        else:
+            self._effects += 1
+            self._explanation = f"it was not kept, because the call changed {effect or 'its module'}, which a recording cannot repeat"
+        return draft.finish(recording, live)
 
     def _call_with(self, names: list[str], values: list[Any]) -> Any:
         if self._signature is None:
@@ -207,8 +251,7 @@ class TracedFunction:
         return self._find(args, kwargs) is not None
 
     def _find(self, args: Any, kwargs: Any) -> Recording | None:
-        _, values = self._bind(args, kwargs)
-        entry = self._cache.get(self._key(*_flatten_arguments(values)))
+        entry = self._cache.get(self._prepare(args, kwargs).key)
         return entry.recordings[-1] if entry is not None and entry.recordings else None
 
     @property
@@ -252,9 +295,21 @@ class TracedFunction:
         if instance is None:
             return self
         if instance not in self._methods:
-            bound = self._function.__get__(instance, owner)  # type: ignore[attr-defined]
-            self._methods[instance] = TracedFunction(bound, None, optimize=self._optimise is optimise, strict=self._strict)
+            self._methods[instance] = self._bound_to(instance)
         return self._methods[instance]
+
+    def _bound_to(self, instance: Any) -> TracedFunction:
+        """The same function for one instance; it must not keep the instance alive, whose entry would never go."""
+        reference, function = weakref.ref(instance), self._function
+
+        @functools.wraps(function)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return function(reference(), *args, **kwargs)
+
+        method.__signature__ = inspect.signature(function.__get__(instance))  # type: ignore[attr-defined]
+        bound = TracedFunction(method, None, optimize=self._optimise is optimise, strict=self._strict)
+        bound._surroundings = Surroundings(function, reference=reference)
+        return bound
 
     def __getattr__(self, name: str) -> Any:
         owner = self.__dict__.get("_owner")
@@ -306,29 +361,6 @@ def _leaf_names(names: Sequence[str], structures: Sequence[Structure]) -> list[s
     return [path for name, structure in zip(names, structures, strict=True) for path in paths(structure, name)]
 
 
-def _tensor_key(tensor: Tensor) -> tuple[Any, ...]:
-    array = tensor._array
-    if array is None:
-        return ("undefined",)
-    strides = tuple(s // array.itemsize for s in array.strides)
-    layout = None if is_contiguous(array.shape, strides) else strides
-    return (array.dtype, array.shape, layout, tensor.requires_grad, tensor.is_leaf, array.flags.writeable)
-
-
-def _sharing(leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """For each tensor the first one that shares its storage, and how it lies to that."""
-    first: dict[int, tuple[int, int]] = {}
-    pattern = []
-    for index, tensor in enumerate(leaves):
-        if tensor._array is None:
-            continue
-        address = tensor._array.__array_interface__["data"][0]
-        other, start = first.setdefault(id(tensor._storage), (index, address))
-        if other != index:
-            pattern.append((index, other, address - start, tensor._array.strides))
-    return tuple(pattern)
-
-
 def _difference(old: Any, new: Any) -> str:
     if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
         for a, b in zip(old, new, strict=True):
@@ -344,100 +376,164 @@ def _show(value: Any) -> str:
     return text if len(text) < 80 else text[:77] + "..."
 
 
-def _matching(entry: Entry, prefix: tuple[Any, ...]) -> Recording | None:
-    """The recording whose guards saw `prefix` first."""
-    return next((r for r in reversed(entry.recordings) if r.outcomes[: len(prefix)] == prefix), None)
-
-
 # -- from a finished run to a recording --------------------------------------------------------------------------
 
 
-def _stand_ins(leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """What the traced function gets for each tensor, and the leaves under them; one for identical tensors."""
-    made: dict[Any, tuple[Any, Any]] = {}
-    for tensor in leaves:
-        place = (id(tensor._storage), None if tensor._array is None else (tensor._array.__array_interface__["data"][0], tensor._array.shape, tensor._array.strides), edge_of(tensor))
-        if place not in made:
-            made[place] = stand_in(tensor)
-        made[id(tensor)] = made[place]
-    pairs = [made[id(tensor)] for tensor in leaves]
-    return [inner for inner, _ in pairs], [ground for _, ground in pairs]
+class _Draft:
+    """A recording in the making."""
+
+    def __init__(self, trace: Trace, call: Call) -> None:
+        self.trace = trace
+        self.call = call
+        self.positions = _distinct(call.leaves)
+        self.edges: list[Any] = []
+        """Per input, where its gradient leaves the function."""
+        names = _leaf_names(call.names, call.structures)
+        inners = {}
+        for index in self.positions:
+            tensor = call.leaves[index]
+            inners[index] = inner = stand_in(tensor)
+            trace.add_argument(inner, tensor.name or names[index])
+            self.edges.append(edge_of(inner))
+        self.inners = [inners[next(i for i in self.positions if same_tensor(call.leaves[i], t))] for t in call.leaves]
+        self.values = _unflatten_arguments(call.structures, self.inners)
+
+    def close(self, result: Any, optimise: Any) -> tuple[Recording, Live]:
+        """End stage 0: describe the outputs, list the updates, gather what a backward would start from."""
+        self._check_arguments()
+        trace = self.trace
+        leaves, structure = flatten(result)
+        _check_structure(structure, self.call.where)
+        specs, values, tensors = _describe(trace, leaves)
+        updates, drawn = trace.updates(), trace.drawn()
+        pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
+        pairs += [(first, last) for _, first, last in drawn]
+        trace.graph.set_return(values, pairs)
+        position = {value: index for index, value in enumerate(trace.graph.inputs)}
+        outputs = [*tensors, *(cell.tensor for cell, _ in updates), *(None for _ in drawn)]
+        recording = Recording(specs, structure, self.positions, optimise, [Chain(trace)])
+        recording.targets = [position[target] for target, _ in pairs]
+        recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
+        recording.outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards)
+        edges = [*self.edges, *(capture.edge for capture in trace.captures)]
+        return recording, Live(outputs, edges, trace)
+
+    def _check_arguments(self) -> None:
+        """TraceError if the function has changed a list or dict among its arguments: the caller would not see it."""
+        leaves, structures = _flatten_arguments(self.values)
+        for name, before, after in zip(self.call.names, self.call.structures, structures, strict=True):
+            if before != after:
+                raise TraceError(f"{self.call.where}: the function changes its argument {name!r} itself, which a recording cannot repeat; return the new value")
+        if any(a is not b for a, b in zip(leaves, self.inners, strict=True)):
+            raise TraceError(f"{self.call.where}: the function replaces a tensor in an argument, which a recording cannot repeat; return the new value")
+
+    def finish(self, recording: Recording, live: Live) -> Any:
+        """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
+        trace = self.trace
+        owners = recording.inputs(self.call.leaves)
+        recording.sharing = sharing_of(owners) if recording.targets else ()
+        results = [t._array if isinstance(t, Tensor) else t for t in live.outputs]
+        storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]
+        before = [trace.input_value(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
+        node = None
+        if context.GRAD_ENABLED.get() and recording.differentiable:
+            node = recording.node_of(owners, before, self._outer_edges(owners))
+            node.live = live
+        first = len(recording.trace.graph.outputs)
+        for number, index in enumerate(recording.targets, first):
+            if node is not None and number in recording.differentiable:
+                overwrite(owners[index], owners[index]._array.copy(), node, number)
+        result = recording.rebuild(results[:first], owners, node, storages)
+        trace.forget()
+        return result
+
+    def _outer_edges(self, owners: Sequence[Any]) -> list[Any]:
+        """Where gradients go on outside: captures as they were before the function wrote to them."""
+        count = len(self.positions)
+        return [*(edge_of(o) for o in owners[:count]), *(capture.edge for capture in self.trace.captures)]
 
 
-def _close(trace: Trace, result: Any, arguments: int, optimise: Any, grounds: Sequence[Any]) -> tuple[Recording, Live]:
-    """End stage 0: describe the outputs, list the updates, gather what a backward would start from."""
-    leaves, structure = flatten(result)
-    specs, values, tensors = _describe(trace, leaves)
-    updates, drawn = trace.updates(), trace.drawn()
-    pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
-    pairs += [(first, last) for _, first, last in drawn]
-    trace.graph.set_return(values, pairs)
-    position = {value: index for index, value in enumerate(trace.graph.inputs)}
-    outputs = [*tensors, *(cell.tensor for cell, _ in updates)]
-    recording = Recording(specs, structure, arguments, optimise, [Chain(trace)])
-    recording.targets = [position[target] for target, _ in pairs]
-    recording.differentiable = [i for i, t in enumerate(outputs) if t is not None and t.requires_grad]
-    inputs = list(dict.fromkeys(id(g) for g in grounds))
-    by_id = {id(g): g for g in grounds}
-    captured = [c.owner if isinstance(c.owner, Tensor) else None for c in trace.captures]
-    return recording, Live(outputs + [None] * len(drawn), [*(by_id[i] for i in inputs), *captured])
+def _distinct(leaves: Sequence[Any]) -> list[int]:
+    """The positions of the tensors that are inputs of their own: identical ones are one input."""
+    repeated = {index for index, _, _, same in sharing_of(leaves) if same}
+    return [i for i in range(len(leaves)) if i not in repeated]
+
+
+_REBUILT = (bool, int, float, complex, str, bytes, type(None), type, range, slice, type(...), np.generic, DType, enum.Enum, frozenset)
+
+
+def _check_structure(structure: Structure, where: str) -> None:
+    """TraceError if the result holds an object that would be the same one in every call."""
+    for value in statics(structure):
+        if not isinstance(value, _REBUILT):
+            raise TraceError(
+                f"{where}: the traced function returns an object of type {type(value).__name__}, which a recording cannot make anew; return "
+                "tensors, numbers, strings, None, or tuples, lists, dicts and dataclasses of them"
+            )
 
 
 def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], list[Any], list[Any]]:
-    specs: list[OutputSpec] = []
-    values, tensors, seen = [], [], {}
+    """Per output how it is made, what stage 0 returns, and for each return the tensor that carries its gradient."""
+    values = [_returned(trace, leaf) for leaf in leaves]
+    carriers: list[Any] = [leaf._number if type(leaf) is TracedScalar else None for leaf in leaves]
+    cells = collections.Counter(id(b.cell) for b in (trace.binding(t) for t in _tensors(leaves)) if b is not None)
+    roots: dict[int, int | None] = {}
+    seen: dict[int, int] = {}
+    specs = []
     for number, leaf in enumerate(leaves):
         if type(leaf) is TracedScalar:
-            specs.append(OutputSpec("number"))
-            values.append(leaf._ir() if leaf._trace is trace else leaf._number)
-            tensors.append(None)
+            specs.append(OutputSpec("number", number))
             continue
         if not leaf.defined:
-            specs.append(OutputSpec("fresh"))
-            values.append(None)
-            tensors.append(None)
+            specs.append(OutputSpec("fresh", number))
             continue
-        values.append(trace.value_of(leaf))
         binding = trace.binding(leaf)
         assert binding is not None
         if id(leaf) in seen:
             specs.append(OutputSpec("same", seen[id(leaf)]))
-        elif binding.cell.source is not None:
-            specs.append(OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path))
-        else:
+            continue
+        seen[id(leaf)] = number
+        if binding.cell.source is not None:
+            specs.append(OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path, leaf.requires_grad))
+            continue
+        root = None
+        if cells[id(binding.cell)] > 1:
+            if id(binding.cell) not in roots:
+                roots[id(binding.cell)] = _root_of(trace, binding.cell, leaves, values, carriers)
+            root = roots[id(binding.cell)]
+        if root is None or root == number:
             specs.append(OutputSpec("fresh", number, (), leaf.requires_grad))
-        seen.setdefault(id(leaf), number)
-        tensors.append(leaf if specs[-1].kind == "fresh" else None)
-    return specs, values, tensors
+            carriers[number] = leaf
+        else:
+            specs.append(OutputSpec("view", root, binding.path, leaf.requires_grad))
+    return specs, values, carriers
 
 
-def _finish_call(recording: Recording, live: Live, arguments: Sequence[Tensor]) -> Any:
-    """The result of the call that was recorded: the same wrapping as for later calls, around the eager arrays."""
-    owners = recording.inputs(_distinct(arguments))
-    outputs = [getattr(t, "_array", None) for t in live.outputs[: len(recording.outputs)]]
-    numbers = recording.trace.graph.outputs
-    node = None
-    if context.GRAD_ENABLED.get() and recording.differentiable:
-        node = StageNode(recording, (), [edge_of(o) for o in owners], len(live.outputs))
-        versions = [(o._storage, o._storage.version) if isinstance(o, Tensor) else (None, None) for o in owners]
-        values = [o._array if isinstance(o, Tensor) else o.state for o in owners]
-        node.kept = Kept([values], versions, [dispatch.requires_grad(o) for o in owners])  # type: ignore[arg-type]
-        node.live = live
-        for index in recording.differentiable:
-            if index >= len(recording.outputs):
-                owner = owners[recording.targets[index - len(recording.outputs)]]
-                _give_history(owner, node, index)
-    del numbers
-    return recording.rebuild(outputs, owners, node)
+def _returned(trace: Trace, leaf: Any) -> Any:
+    if type(leaf) is TracedScalar:
+        return leaf._ir() if leaf._trace is trace else leaf._number
+    return trace.value_of(leaf) if leaf.defined else None
 
 
-def _distinct(arguments: Sequence[Tensor]) -> list[Tensor]:
-    """One tensor per input of the graph: identical arguments are one input."""
-    inners, _ = _stand_ins(arguments)
-    kept: dict[int, Tensor] = {}
-    for inner, tensor in zip(inners, arguments, strict=True):
-        kept.setdefault(id(inner), tensor)
-    return list(kept.values())
+def _tensors(leaves: Sequence[Any]) -> list[Tensor]:
+    """The tensors among the leaves, each once."""
+    return list({id(t): t for t in leaves if isinstance(t, Tensor) and t.defined}.values())
+
+
+def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], carriers: list[Any]) -> int | None:
+    """Which return is the whole of the memory that several outputs show parts of; one more return if it is no output."""
+    for number, leaf in enumerate(leaves):
+        binding = trace.binding(leaf) if isinstance(leaf, Tensor) else None
+        if binding is not None and binding.cell is cell and not binding.path:
+            return number
+    bases = (t._base for t in leaves if isinstance(t, Tensor) and t._base is not None)
+    for base in bases:
+        binding = trace.binding(base)
+        if binding is not None and binding.cell is cell and not binding.path:
+            values.append(trace.value_of(base))
+            carriers.append(base)
+            return len(values) - 1
+    return None
 
 
 # -- the decorator -----------------------------------------------------------------------------------------------

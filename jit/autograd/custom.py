@@ -64,7 +64,7 @@ class FunctionNode(Node):
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         trace = context.TRACE.get()
-        if trace is not None and self in trace.handles:
+        if trace is not None and self in trace.handles and not context.GRAD_ENABLED.get():
             return trace.record_eval(self, gradients, lambda: self._run(gradients, needs))
         return self._run(gradients, needs)
 
@@ -146,9 +146,7 @@ class Function:
 
 def _fresh(tensor: Tensor) -> Tensor:
     """A view of an argument that was returned as it came, so that it can carry the function's history."""
-    copy = Tensor(tensor._array, tensor._storage)
-    copy._bindings = tensor._bindings
-    return copy
+    return Tensor(tensor._array, tensor._storage)
 
 
 def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs: Sequence[Tensor]) -> FunctionNode:

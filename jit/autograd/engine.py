@@ -18,14 +18,18 @@ Buffers = dict[Node, list["Tensor | None"]]
 class Task:
     """One call of `backward` or `grad`."""
 
-    def __init__(self, roots: Sequence[Edge], inputs: Sequence[Edge] | None, keep: bool) -> None:
-        self.inputs = inputs
-        """The edges whose gradients are asked for; None: accumulate into leaves."""
+    def __init__(self, roots: Sequence[Edge], inputs: Sequence[Edge] | None, keep: bool, within: bool = False) -> None:
+        self.asked: dict[Node, list[Edge]] = {}
+        """The edges whose gradients are asked for, by the nodes that they lead to."""
+        for edge in inputs or ():
+            self.asked.setdefault(edge.node, []).append(edge)
         self.keep = keep
         self.found: dict[Edge, Tensor | None] = {}
-        self.pending = _dependencies([edge.node for edge in roots])
+        self.barrier = set(self.asked) if within else set()
+        """Nodes behind which nothing is to be run."""
+        self.pending = _dependencies([edge.node for edge in roots], self.barrier)
         """How many gradients each node still waits for."""
-        self.wanted = None if inputs is None else _leading_to(self.pending, {edge.node for edge in inputs})
+        self.wanted = None if inputs is None else _leading_to(self.pending, set(self.asked))
         """The nodes worth running: those on a path to an input; None: all."""
         self.buffers: Buffers = {}
         self.ready: list[tuple[int, Node]] = []
@@ -43,13 +47,24 @@ class Task:
 
     def _step(self, node: Node) -> None:
         gradients = self.buffers.pop(node, [None] * node.outputs)
-        for index, hook in node.pre_hooks:
-            gradient = gradients[index]
-            if gradient is not None:
-                replaced = hook(gradient)
-                gradients[index] = gradient if replaced is None else replaced
-        self._capture(node, gradients)
+        if node not in self.barrier:  # its hooks run when somebody goes on from there
+            _run_pre_hooks(node, gradients)
+        for edge in self.asked.get(node, ()):
+            self.found[edge] = gradients[edge.index]
+        if context.TRACE.get() is None:
+            self._go_on(node, gradients)
+            return
+        token = context.SOURCE.set(node.source or context.SOURCE.get())
+        try:
+            self._go_on(node, gradients)
+        finally:
+            context.SOURCE.reset(token)
+
+    def _go_on(self, node: Node, gradients: list[Tensor | None]) -> None:
+        """Run a node and hand its results to the next ones. What is recorded then belongs to the line of the operator."""
         results = self._apply(node, gradients)
+        if node in self.barrier:
+            return
         for edge, result in zip(node.edges, results, strict=True):
             if edge is None:
                 continue
@@ -65,12 +80,15 @@ class Task:
             return nothing
         if self.wanted is None:
             needs = [edge is not None for edge in node.edges]
-        elif node not in self.wanted or isinstance(node, AccumulateGrad):
+        elif node not in self.wanted or node in self.barrier or isinstance(node, AccumulateGrad):
             return nothing
         else:
-            needs = [edge is not None and self._worth(edge) for edge in node.edges]
+            needs = [edge is not None and edge.node in self.wanted for edge in node.edges]
             if not any(needs):
                 return nothing
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.check_inside(node)
         results = node.apply(gradients, needs)
         if not self.keep:
             node.release()
@@ -78,17 +96,6 @@ class Task:
             replaced = hook(results, gradients)
             results = results if replaced is None else replaced
         return results
-
-    def _worth(self, edge: Edge) -> bool:
-        assert self.inputs is not None and self.wanted is not None
-        return edge.node in self.wanted or edge in self.inputs
-
-    def _capture(self, node: Node, gradients: list[Tensor | None]) -> None:
-        if self.inputs is None:
-            return
-        for edge in self.inputs:
-            if edge.node is node:
-                self.found[edge] = gradients[edge.index]
 
     def _add(self, edge: Edge, gradient: Tensor) -> None:
         slots = self.buffers.get(edge.node)
@@ -98,12 +105,21 @@ class Task:
         slots[edge.index] = gradient if have is None else have + gradient
 
 
-def _dependencies(roots: Sequence[Node]) -> dict[Node, int]:
-    """Every reachable node, with the number of edges that lead to it."""
+def _run_pre_hooks(node: Node, gradients: list[Tensor | None]) -> None:
+    for index, hook in list(node.pre_hooks):
+        gradient = gradients[index]
+        if gradient is not None:
+            replaced = hook(gradient)
+            gradients[index] = gradient if replaced is None else replaced
+
+
+def _dependencies(roots: Sequence[Node], barrier: set[Node]) -> dict[Node, int]:
+    """Every node that can be reached without crossing the barrier, with the number of edges that lead to it."""
     counts: dict[Node, int] = dict.fromkeys(roots, 0)
     stack = list(counts)
     while stack:
-        for edge in stack.pop().edges:
+        node = stack.pop()
+        for edge in () if node in barrier else node.edges:
             if edge is None:
                 continue
             if edge.node not in counts:
@@ -131,9 +147,13 @@ def _leading_to(nodes: dict[Node, int], targets: set[Node]) -> set[Node]:
 
 
 def run_backward(
-    outputs: Sequence[Any], gradients: Sequence[Any], inputs: Sequence[Any] | None, retain_graph: bool, create_graph: bool
-) -> list[Tensor | None]:
-    """Differentiate `outputs`, weighted by `gradients`; returns the gradients of `inputs`, or accumulates into leaves."""
+    outputs: Sequence[Any], gradients: Sequence[Any], inputs: Sequence[Any] | None, retain_graph: bool, create_graph: bool,
+    within: bool = False,
+) -> list[Tensor | None]:  # fmt: skip
+    """Differentiate `outputs`, weighted by `gradients`; returns the gradients of `inputs`, or accumulates into leaves.
+
+    Inputs are tensors or edges; `within` says that nothing behind them is to be run.
+    """
     roots, weights = [], []
     for output, gradient in zip(outputs, gradients, strict=True):
         edge = edge_of(output)
@@ -142,7 +162,7 @@ def run_backward(
         roots.append(edge)
         weights.append(_initial(output, gradient))
     edges = None if inputs is None else [_input_edge(i, t) for i, t in enumerate(inputs)]
-    task = Task(roots, edges, retain_graph)
+    task = Task(roots, edges, retain_graph, within)
     token = context.GRAD_ENABLED.set(create_graph)
     try:
         task.run(roots, weights)
@@ -152,7 +172,7 @@ def run_backward(
 
 
 def _input_edge(index: int, tensor: Any) -> Edge:
-    edge = edge_of(tensor)
+    edge = tensor if isinstance(tensor, Edge) else edge_of(tensor)
     if edge is None:
         raise AutogradError(f"input {index} of grad does not require grad; call .requires_grad_() on it before using it")
     return edge

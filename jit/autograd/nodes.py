@@ -28,6 +28,11 @@ from ..tensors import Storage, Tensor, Variable, ViewStep, alias
 _serial = itertools.count()
 
 
+def next_serial() -> int:
+    """A number between those of the nodes made before and after."""
+    return next(_serial)
+
+
 class Edge(NamedTuple):
     """Where a gradient goes: input number `index` of `node`."""
 
@@ -150,12 +155,12 @@ class AccumulateGrad(Node):
         if gradient is None:
             return ()
         trace = context.TRACE.get()
+        if trace is not None:
+            trace.refuse_gradient(leaf, "adds to")
         if leaf._grad is None:
             leaf._grad = gradient if context.GRAD_ENABLED.get() or trace is not None else _own(gradient)
         else:
             leaf._grad = leaf._grad + gradient
-        if trace is not None:
-            trace.note_gradient(leaf)
         for hook in leaf.__dict__.get("post_accumulate_hooks", ()):
             hook(leaf)
         return ()

@@ -1,0 +1,70 @@
+"""Which values of a graph share memory: what a run must copy before it hands it out, and what outlives its stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from jit.ir import Graph, Node, TensorType, Value, find
+
+
+@dataclass(slots=True)
+class Aliasing:
+    """What a plan has to know about memory."""
+
+    needed: set[tuple[int, int]] = field(default_factory=set)
+    """(stage, number) of the inputs whose memory a later stage reads."""
+    exposed: set[tuple[int, int]] = field(default_factory=set)
+    """(stage, number) of the outputs whose memory a later stage reads."""
+    copied: set[tuple[int, int]] = field(default_factory=set)
+    """(stage, number) of the outputs, updates after them, that are somebody else's memory."""
+
+
+def analyse(graph: Graph) -> Aliasing:
+    """Look at all stages of `graph`."""
+    roots = _roots(graph)
+    found = Aliasing()
+    surviving = _surviving(graph, roots)
+    for number, stage in enumerate(graph.stages):
+        found.needed |= {(number, i) for i, value in enumerate(stage.inputs) if value in surviving}
+        taken: set[Value] = set()
+        returned = [*stage.outputs, *(value for _, value in stage.updates)]
+        for index, value in enumerate(returned):
+            if not isinstance(value, Value) or not isinstance(value.type, TensorType):
+                continue
+            root = roots[value]
+            if root.is_input or root.stage < number or root in taken:
+                found.copied.add((number, index))
+            elif root in surviving:
+                found.exposed.add((number, index))
+            taken.add(root)
+    return found
+
+
+def _roots(graph: Graph) -> dict[Value, Value]:
+    """For each value the one whose memory it lies in: itself, unless it is a view."""
+    roots: dict[Value, Value] = {value: value for stage in graph.stages for value in stage.inputs}
+    for node in graph.nodes:
+        body = node.attributes.get("body")
+        if isinstance(body, Graph):
+            _through_body(node, body, roots)
+        else:
+            op = find(node.kind)
+            is_view = op is not None and op.kind == "view"
+            roots |= {value: roots[node.inputs[0]] if is_view else value for value in node.outputs}
+    return roots
+
+
+def _through_body(node: Node, body: Graph, roots: dict[Value, Value]) -> None:
+    inner = _roots(body)
+    outer = {formal: roots[actual] for formal, actual in zip(body.inputs, node.inputs, strict=True)}
+    for value, result in zip(node.outputs, body.outputs, strict=False):
+        root = inner[result] if isinstance(result, Value) else value
+        roots[value] = outer.setdefault(root, value)
+    for value in node.outputs[len(body.outputs) :]:
+        roots[value] = value
+
+
+def _surviving(graph: Graph, roots: dict[Value, Value]) -> set[Value]:
+    """Roots whose memory is read in a later stage than the one that made it."""
+    users = [*graph.nodes, *(stage.result for stage in graph.stages)]
+    return {roots[value] for node in users for value in node.inputs if roots[value].stage < node.stage}

@@ -1,0 +1,22 @@
+"""Runs one adversarial case in this process: `python -m tests.adversarial.run_case cases_values branch_on_sum`."""
+
+import importlib
+import sys
+
+from tests.adversarial import trial
+
+
+def main() -> int:
+    """0 if the traced function equals the eager one or raises what is documented; 1 with the difference if not."""
+    module, name = sys.argv[1:]
+    importlib.import_module(f"tests.adversarial.{module}")
+    try:
+        print(trial.run(name, module))
+    except AssertionError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
