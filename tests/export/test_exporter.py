@@ -2,6 +2,9 @@
 
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +17,7 @@ from jit.ir.errors import ExportError, UsageError
 
 from .models import checked, export, listing, run, type_of
 
+ROOT = Path(__file__).parents[2]
 LINEAR = """
 graph(%x : Float(4, 3), %fc.weight : Float(5, 3), %fc.bias : Float(5)) {
   %0 : Float(3, 5) = aten::t(%fc.weight)  # model.py:12 in forward, scope: Net/fc
@@ -258,6 +262,26 @@ def test_attributes_keep_nan_and_signed_zero():
 
 def test_the_same_graph_gives_the_same_bytes():
     assert export(LINEAR, initializers=WEIGHTS).to_bytes() == export(LINEAR, initializers=WEIGHTS).to_bytes()
+
+
+SHOW_DIGEST = """
+import hashlib
+from tests.export.test_exporter import LINEAR, WEIGHTS, export
+exported = export(LINEAR, initializers=WEIGHTS, dynamic_axes={"x": {0: "batch"}})
+print(hashlib.sha256(exported.to_bytes()).hexdigest())
+"""
+
+
+def test_every_process_gives_the_same_bytes():
+    digests = set()
+    for seed in ("0", "1"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", SHOW_DIGEST], cwd=ROOT, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        digests.add(done.stdout)
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize("opset", OPSETS)

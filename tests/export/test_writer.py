@@ -122,6 +122,8 @@ def test_two_and_a_half_gigabytes(tmp_path):
     model = export_large(text, np.ones(size, np.float32))
     model.save(tmp_path / "m.onnx")
     assert os.path.getsize(tmp_path / "m.onnx.data") == 4 * size
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.full(1, 3, np.float32)})[0][-1] == 3
 
 
 def export_large(text, weights):
