@@ -19,12 +19,16 @@ Note [Operands and templates]
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import GraphError
 from .types import TENSOR, Type
+
+if TYPE_CHECKING:
+    import networkx
 
 
 @dataclass(frozen=True, slots=True)
@@ -554,6 +558,37 @@ class Graph:
         from .verifier import verify
 
         verify(self)
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """A networkx graph of the nodes; see `jit.ir.drawing.to_networkx`."""
+        from .drawing import to_networkx
+
+        return to_networkx(self)
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language."""
+        from .drawing import to_dot
+
+        return to_dot(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph to `path`, atomically: `.html` a page to explore, `.svg`, `.dot`, or `.ir`, the text.
+
+        Large constants of an `.ir` file go beside it, as `<name>.npz`; `jit.ir.parse(text, tensors=np.load(npz))` reads
+        them back.
+
+        Raises:
+            Error: The suffix is another one, the file cannot be written, or `.html` and `.svg` lack pygraphviz.
+        """
+        from .drawing import save
+
+        save(self, path)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What a notebook shows: the drawing where pygraphviz is installed, and the text."""
+        from .drawing import mimebundle
+
+        return mimebundle(self)
 
     def __str__(self) -> str:
         from .printer import format_graph

@@ -1,6 +1,7 @@
 """Graphs as text: what is printed is read back, and what cannot be read says where and why."""
 
 import string
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -38,7 +39,7 @@ where @1 = graph(%0 : Undefined) {
 }"""
 
 
-def round_trip(text: str, **more: object) -> None:
+def round_trip(text: str, **more: Any) -> None:
     assert str(parse(text, **more)) == text
 
 
@@ -147,7 +148,7 @@ def test_large_arrays_are_named_by_their_content() -> None:
 
 def test_content_hash_sees_bytes_type_and_shape() -> None:
     zeros = np.zeros((4, 6), np.float32)
-    others = [zeros.astype(np.float64), zeros.reshape(6, 4), -zeros, zeros.astype(np.int32)]
+    others: list[Any] = [zeros.astype(np.float64), zeros.reshape(6, 4), -zeros, zeros.astype(np.int32)]
     assert len({content_hash(array) for array in [zeros, *others]}) == 5
     assert content_hash(zeros.T.copy().T) == content_hash(zeros)
 
@@ -240,7 +241,7 @@ def graphs(draw: st.DrawFn, depth: int = 1) -> Graph:
         for _ in range(draw(st.integers(0, 4))):
             operands = LEAVES if not known else LEAVES | st.sampled_from(known)
             items = st.recursive(operands, lambda inner: st.lists(inner, max_size=3), max_leaves=4)
-            attributes = draw(st.dictionaries(WORDS, items, max_size=2))
+            attributes: dict[str, Any] = draw(st.dictionaries(WORDS, items, max_size=2))
             if depth and draw(st.booleans()):
                 attributes["body"] = draw(graphs(depth - 1))
             kind = draw(st.sampled_from(["aten::f.x", "prim::G", "^P", "^a b", "cpp::q", "odd '"]))
