@@ -228,6 +228,8 @@ JOINING: dict[str, Any] = {
     "aten::edge_pad_nd": edge_pad,
     "aten::edge_pad_nd_backward": lambda g, sizes, *rest: adjoint(lambda x: edge_pad(x, *rest), sizes, g),
     "aten::pad": pad,
+    **{f"aten::reflection_pad{n}d": lambda self, pad: edge_pad(self, pad, "reflect") for n in (1, 2, 3)},
+    **{f"aten::replication_pad{n}d": lambda self, pad: edge_pad(self, pad, "replicate") for n in (1, 2, 3)},
     "aten::flip": lambda self, dims: np.flip(self, dims) if dims else self,
     "aten::roll": lambda self, shifts, dims: np.roll(self, shifts, dims) if dims else np.roll(self, shifts[0]),
     "aten::repeat": np.tile,
@@ -265,7 +267,7 @@ def attention(
 ) -> Any:
     scores = np.einsum("...qd,...kd->...qk", query, key) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
     return scipy.special.softmax(scores + (0 if mask is None else mask), -1) @ value
 
 
@@ -471,7 +473,7 @@ def adaptive_windows(sizes: Any, counts: Any) -> Iterator[tuple[tuple[int, ...],
 def adaptive_avg(n: int) -> Any:
     def run(self: Any, output_size: Any) -> Any:
         counts = each(output_size, n)
-        out = np.empty((*self.shape[:-n], *counts))
+        out: Any = np.empty((*self.shape[:-n], *counts))
         for place, where in adaptive_windows(self.shape[-n:], counts):
             out[(..., *place)] = self[(..., *where)].mean(tuple(range(-n, 0)))
         return out

@@ -286,6 +286,74 @@ def _() -> Any:
     yield sample(make(2, 3, 4), [1, 2], "replicate")
 
 
+def _edge_pad(F: Any, name: str, self: Any, padding: Any, n: int, mode: str) -> Any:
+    if self.ndim not in (n + 1, n + 2) or len(padding) != 2 * n:
+        raise ShapeError(
+            f"{name}: expects {n + 1} or {n + 2} dims and {2 * n} paddings, got {list(self.shape)} and {list(padding)}"
+        )
+    return F.edge_pad_nd(self, padding, mode)
+
+
+@composite("aten::reflection_pad1d(Tensor self, int[2] padding) -> Tensor", namespaces=())
+def reflection_pad1d(F: Any, self: Any, padding: Any) -> Any:
+    return _edge_pad(F, "reflection_pad1d", self, padding, 1, "reflect")
+
+
+@reflection_pad1d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), [1, 2])
+
+
+@composite("aten::replication_pad1d(Tensor self, int[2] padding) -> Tensor", namespaces=())
+def replication_pad1d(F: Any, self: Any, padding: Any) -> Any:
+    return _edge_pad(F, "replication_pad1d", self, padding, 1, "replicate")
+
+
+@replication_pad1d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), [1, 2])
+
+
+@composite("aten::reflection_pad2d(Tensor self, int[4] padding) -> Tensor", namespaces=())
+def reflection_pad2d(F: Any, self: Any, padding: Any) -> Any:
+    return _edge_pad(F, "reflection_pad2d", self, padding, 2, "reflect")
+
+
+@reflection_pad2d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4, 3), [1, 2, 0, 1])
+
+
+@composite("aten::replication_pad2d(Tensor self, int[4] padding) -> Tensor", namespaces=())
+def replication_pad2d(F: Any, self: Any, padding: Any) -> Any:
+    return _edge_pad(F, "replication_pad2d", self, padding, 2, "replicate")
+
+
+@replication_pad2d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4, 3), [1, 2, 0, 1])
+
+
+@composite("aten::reflection_pad3d(Tensor self, int[6] padding) -> Tensor", namespaces=())
+def reflection_pad3d(F: Any, self: Any, padding: Any) -> Any:
+    return _edge_pad(F, "reflection_pad3d", self, padding, 3, "reflect")
+
+
+@reflection_pad3d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 2, 3), [1, 2, 0, 1, 1, 0])
+
+
+@composite("aten::replication_pad3d(Tensor self, int[6] padding) -> Tensor", namespaces=())
+def replication_pad3d(F: Any, self: Any, padding: Any) -> Any:
+    return _edge_pad(F, "replication_pad3d", self, padding, 3, "replicate")
+
+
+@replication_pad3d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 2, 3), [1, 2, 0, 1, 1, 0])
+
+
 # -- the same elements elsewhere ---------------------------------------------------------------------------------
 
 
