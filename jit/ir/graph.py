@@ -22,13 +22,10 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .errors import GraphError
 from .types import TENSOR, Type
-
-if TYPE_CHECKING:
-    import networkx
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class Use(NamedTuple):
     """One appearance of a value: input number `index` of `node`. A node that uses a value twice has two uses."""
 
     node: Node
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody calls
 
 
 class Value:
@@ -204,7 +201,7 @@ class Node:
     @property
     def operands(self) -> tuple[Any, ...]:
         """The positional arguments: Values, constants, and tuples of them."""
-        return self.resolve(self.args)  # type: ignore[no-any-return]
+        return self.resolve(self.args)
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """A keyword argument, with Values in it where it is not constant."""
@@ -559,8 +556,8 @@ class Graph:
 
         verify(self)
 
-    def to_networkx(self) -> networkx.MultiDiGraph:
-        """A networkx graph of the nodes; see `jit.ir.drawing.to_networkx`."""
+    def to_networkx(self) -> Any:
+        """A networkx MultiDiGraph of the nodes; see `jit.ir.drawing.to_networkx`."""
         from .drawing import to_networkx
 
         return to_networkx(self)

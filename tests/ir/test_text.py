@@ -249,7 +249,8 @@ def graphs(draw: st.DrawFn, depth: int = 1) -> Graph:
             node.scope = draw(st.sampled_from(["", "A/b", "x, scope: y", "z\nz"]))
             node.source = draw(st.none() | st.just(Source("C:/dir a/m.py", 3, "<lambda>")))
             known += node.outputs
-        updates = [(known[0], known[-1])] if known and draw(st.booleans()) else []
+        with_update = draw(st.booleans())
+        updates = [(known[0], known[-1])] if known and with_update else []
         graph.set_return(draw(st.lists(st.sampled_from([*known, None]), max_size=2)), updates)
     return graph
 
