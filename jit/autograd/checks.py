@@ -1,4 +1,11 @@
-"""Derivatives held against finite differences."""
+"""Derivatives held against finite differences.
+
+Note [Directions]
+    The Jacobian J of a function is seen through directions: `v` among the inputs, `u` among the outputs. Differences
+    give (f(x + eps v) - f(x - eps v)) u / 2 eps, a backward with `u` for its gradient gives (J u) v; both are v J u.
+    All axes for v and u make that the whole Jacobian; one random direction each (`fast_mode`) make it a single number,
+    which a wrong J hardly ever meets.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +22,9 @@ from ..tensors import Tensor
 
 
 def gradcheck(
-    func: Callable[..., Any], inputs: Any, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
-) -> bool:
+    func: Callable[..., Any], inputs: Any, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+    raise_exception: bool = True, fast_mode: bool = False,
+) -> bool:  # fmt: skip
     """Compare the gradients of `func` with central differences, for every input that requires grad.
 
     Args:
@@ -25,6 +33,7 @@ def gradcheck(
         eps: The step of the differences.
         atol, rtol: Allowed difference, absolute and relative.
         raise_exception: Raise on a mismatch; otherwise return False.
+        fast_mode: Compare along one random direction instead of all elements: a few calls of `func`, however large.
 
     Raises:
         VerificationError: The first Jacobian that does not agree, with both shown.
@@ -34,26 +43,70 @@ def gradcheck(
     >>> jit.autograd.gradcheck(lambda x: x * x, (x,))
     True
     """
-    from . import grad
-
     arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     checked = [t for t in arguments if isinstance(t, Tensor) and t.requires_grad]
     if not checked:
         raise UsageError("gradcheck needs at least one input that requires grad")
     if any(t.dtype is not dtypes.float64 for t in checked):
         raise UsageError("gradcheck needs float64 inputs: finite differences of float32 are too coarse")
-    outputs = [(i, t) for i, t in enumerate(_floating(func(*arguments))) if t.requires_grad]
-    for number, output in outputs:
-        numerical = [_numerical(func, arguments, t, number, eps) for t in checked]
-        analytical = _analytical(grad, output, checked)
-        for index, (a, n) in enumerate(zip(analytical, numerical, strict=True)):
-            if not np.allclose(a, n, rtol, atol, equal_nan=True):
-                if not raise_exception:
-                    return False
-                raise VerificationError(
-                    f"output {number}, input {index}: the derivative disagrees with finite differences\nanalytical:\n{a}\nnumerical:\n{n}"
-                )
+    ways_in = [_directions(t._array.size, fast_mode, seed) for seed, t in enumerate(checked)]
+    differences = [_differences(func, arguments, t, v, eps) for t, v in zip(checked, ways_in, strict=True)]
+    for number, output in enumerate(_floating(func(*arguments))):
+        if not output.requires_grad:
+            continue
+        ways_out = _directions(output._array.size, fast_mode, 100 + number)
+        for index, gradients in enumerate(_gradients(output, checked, ways_out)):
+            found, expected = ways_in[index] @ gradients, differences[index][number] @ ways_out.T
+            if not np.allclose(found, expected, rtol, atol, equal_nan=True):
+                if raise_exception:
+                    raise _mismatch(number, index, found, expected)
+                return False
     return True
+
+
+def _mismatch(output: int, input: int, found: Any, expected: Any) -> VerificationError:
+    return VerificationError(
+        f"output {output}, input {input}: the derivative disagrees with finite differences\n"
+        f"analytical:\n{found}\nnumerical:\n{expected}"
+    )
+
+
+def _directions(size: int, fast: bool, seed: int) -> Any:
+    """Rows to look along: every axis, or a random one; see Note [Directions]."""
+    return np.random.default_rng(seed).standard_normal((1, size)) if fast and size > 1 else np.eye(size)
+
+
+def _differences(func: Callable[..., Any], arguments: Sequence[Any], wrt: Tensor, ways: Any, eps: float) -> list[Any]:
+    """For each output the central differences along `ways`, a row for each."""
+    array = wrt._array
+    kept = array.copy()
+    sides: list[list[Any]] = []
+    with no_grad():
+        for step in (eps, -eps):
+            values = []
+            for way in ways:
+                array[...] = kept + step * way.reshape(array.shape)
+                values.append([t._array.astype(np.float64).ravel() for t in _floating(func(*arguments))])
+            sides.append(values)
+        array[...] = kept
+        widths = [t._array.size for t in _floating(func(*arguments))]
+    return [
+        np.array([(up[n] - down[n]) / (2 * eps) for up, down in zip(*sides, strict=True)]).reshape(len(ways), width)
+        for n, width in enumerate(widths)
+    ]
+
+
+def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any]:
+    """For each input the gradients of `output` along `ways`, a column for each."""
+    from . import grad
+
+    weights = [Tensor(way.reshape(output._array.shape)) for way in ways]
+    found = [grad(output, checked, weight, retain_graph=True, allow_unused=True) for weight in weights]
+    columns = []
+    for tensor, gradients in zip(checked, zip(*found, strict=True) if found else [()] * len(checked), strict=True):
+        rows = [np.zeros(tensor._array.size) if g is None else g._array.ravel() for g in gradients]
+        columns.append(np.array(rows).reshape(len(ways), tensor._array.size).T)
+    return columns
 
 
 def _floating(result: Any) -> list[Tensor]:
@@ -61,44 +114,9 @@ def _floating(result: Any) -> list[Tensor]:
     return [t for t in many if isinstance(t, Tensor) and t.defined and t.dtype.is_floating_point]
 
 
-def _outputs(result: Any) -> list[Tensor]:
-    return [t for t in _floating(result) if t.requires_grad]
-
-
-def _numerical(func: Callable[..., Any], arguments: Sequence[Any], wrt: Tensor, number: int, eps: float) -> Any:
-    """The Jacobian, one row per element of the input."""
-    rows = []
-    array = wrt._array
-    with no_grad():
-        for index in np.ndindex(array.shape):
-            kept = array[index]
-            sides = []
-            for step in (eps, -eps):
-                array[index] = kept + step
-                sides.append(_raw(func(*arguments), number).astype(np.float64).ravel().copy())
-            array[index] = kept
-            rows.append((sides[0] - sides[1]) / (2 * eps))
-    return np.array(rows) if rows else np.zeros((0, _raw(func(*arguments), number).size))
-
-
-def _raw(result: Any, number: int) -> Any:
-    return _floating(result)[number]._array
-
-
-def _analytical(grad: Callable[..., Any], output: Tensor, checked: Sequence[Tensor]) -> list[Any]:
-    columns: list[list[Any]] = [[] for _ in checked]
-    for index in np.ndindex(output._array.shape):
-        seed = np.zeros(output._array.shape)
-        seed[index] = 1
-        found = grad(output, checked, Tensor(seed), retain_graph=True, allow_unused=True)
-        for column, gradient, tensor in zip(columns, found, checked, strict=True):
-            column.append(np.zeros(tensor._array.size) if gradient is None else gradient._array.astype(np.float64).ravel())
-    return [np.array(c).reshape(output._array.size, t._array.size).T for c, t in zip(columns, checked, strict=True)]
-
-
 def gradgradcheck(
-    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-    raise_exception: bool = True,
+    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, eps: float = 1e-6, atol: float = 1e-5,
+    rtol: float = 1e-3, raise_exception: bool = True, fast_mode: bool = False,
 ) -> bool:  # fmt: skip
     """`gradcheck` of the gradients: second derivatives by the inputs and by the incoming gradients.
 
@@ -110,19 +128,20 @@ def gradgradcheck(
     from . import grad
 
     arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    outputs = _outputs(func(*arguments))
     if grad_outputs is None:
         rng = np.random.default_rng(0)
+        outputs = [t for t in _floating(func(*arguments)) if t.requires_grad]
         grad_outputs = [Tensor(rng.standard_normal(o._array.shape)).requires_grad_() for o in outputs]
     weights = list(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else [grad_outputs]
     checked = [i for i, t in enumerate(arguments) if isinstance(t, Tensor) and t.requires_grad]
 
     def first(*values: Any) -> Any:
-        inner = values[: len(arguments)]
+        inner, gradients = values[: len(arguments)], values[len(arguments) :]
         with enable_grad():  # the finite differences are taken without
-            found = grad(_outputs(func(*inner)), [inner[i] for i in checked], values[len(arguments) :], create_graph=True, allow_unused=True)
+            outputs = [t for t in _floating(func(*inner)) if t.requires_grad]
+            found = grad(outputs, [inner[i] for i in checked], gradients, create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None and g.requires_grad)
 
     if not first(*arguments, *weights):
         return True
-    return gradcheck(first, (*arguments, *weights), eps, atol, rtol, raise_exception)
+    return gradcheck(first, (*arguments, *weights), eps, atol, rtol, raise_exception, fast_mode)
