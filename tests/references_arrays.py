@@ -228,8 +228,6 @@ JOINING: dict[str, Any] = {
     "aten::edge_pad_nd": edge_pad,
     "aten::edge_pad_nd_backward": lambda g, sizes, *rest: adjoint(lambda x: edge_pad(x, *rest), sizes, g),
     "aten::pad": pad,
-    **{f"aten::reflection_pad{n}d": lambda self, pad: edge_pad(self, pad, "reflect") for n in (1, 2, 3)},
-    **{f"aten::replication_pad{n}d": lambda self, pad: edge_pad(self, pad, "replicate") for n in (1, 2, 3)},
     "aten::flip": lambda self, dims: np.flip(self, dims) if dims else self,
     "aten::roll": lambda self, shifts, dims: np.roll(self, shifts, dims) if dims else np.roll(self, shifts[0]),
     "aten::repeat": np.tile,
