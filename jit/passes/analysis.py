@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jit.ir import Error, Graph, Node, Ref, TensorType, Type, Value, find
+from jit.ir import Graph, Node, TensorType, Type, Value, find
 from jit.ir.inference import inferred_types
 from jit.ir.verifier import mutates
 
@@ -66,26 +66,33 @@ def _makes_new_memory(node: Node) -> bool:
     return op is not None and op.kind in _FRESH
 
 
-def is_constant(template: object) -> bool:
-    """True if no value stands in the template."""
-    if isinstance(template, tuple):
-        return all(is_constant(item) for item in template)
-    return not isinstance(template, Ref)
-
-
 def fixed_shapes(graph: Graph) -> set[Value]:
-    """The values whose declared sizes hold in every run, not just in the one that was recorded.
-
-    A call is matched to its graph by the types of the inputs of stage 0, so theirs are sure, and so is what type rules
-    derive from sure sizes. What depends on data (nonzero), on foreign code or on a named dim is not.
-    """
-    sure = {value for value in graph.inputs if _sizes(value.type) is not None}
+    """The values whose declared sizes hold in every run, not just in the one that was recorded."""
+    sure = fixed_inputs(graph)
     for node in graph.nodes:
-        if node.kind == "prim::Constant":
-            sure.update(node.outputs)
-        elif all(value in sure or not isinstance(value.type, TensorType) for value in node.inputs):
-            sure.update(_derived(node))
+        confirm_sizes(node, sure)
     return sure
+
+
+def fixed_inputs(graph: Graph) -> set[Value]:
+    """The inputs of stage 0 with known sizes: a call is matched to its graph by their types, so those are sure."""
+    return {value for value in graph.inputs if _sizes(value.type) is not None}
+
+
+def confirm_sizes(node: Node, sure: set[Value]) -> None:
+    """Add the node's outputs to `sure` if a type rule derives their sizes from sizes that are sure.
+
+    What depends on data (nonzero), on foreign code or on a named dim is not sure.
+    """
+    if node.kind == "prim::Constant":
+        sure.update(node.outputs)
+    elif all(value in sure or not isinstance(value.type, TensorType) for value in node.inputs):
+        try:
+            types = inferred_types(node) or []
+        except Exception:  # the operands do not fit, which the verifier has to say
+            return
+        pairs = zip(node.outputs, types)
+        sure.update(value for value, type in pairs if _sizes(type) is not None and _sizes(value.type) == _sizes(type))
 
 
 def row_major_values(graph: Graph) -> set[Value]:
@@ -112,13 +119,3 @@ def _declared_row_major(value: Value) -> bool:
 
 def _sizes(type: Type) -> tuple[int, ...] | None:
     return type.sizes if isinstance(type, TensorType) else None
-
-
-def _derived(node: Node) -> list[Value]:
-    """The outputs whose declared sizes the type rule confirms."""
-    try:
-        types = inferred_types(node) or []
-    except Error:
-        return []
-    pairs = zip(node.outputs, types)
-    return [value for value, type in pairs if _sizes(type) is not None and _sizes(value.type) == _sizes(type)]

@@ -14,7 +14,7 @@ from jit.ir.inference import SIZES
 from jit.ir.scalars import scalar_function, type_of_number
 from jit.ir.verifier import neighbourhood
 
-from .analysis import calls_out, fixed_shapes, has_subgraphs, with_subgraphs
+from .analysis import calls_out, confirm_sizes, fixed_inputs, has_subgraphs, with_subgraphs
 
 Evaluate = Callable[[Op, Sequence[Any]], Sequence[Any]]
 """Runs one operator on schema-ordered arguments in which tensors are arrays, as `jit.runtime.kernels.execute` does."""
@@ -58,8 +58,9 @@ class _Folding:
         self.number_guards = number_guards
         self.known: dict[Value, Any] = {}
         """Numbers and arrays."""
-        has_sizes = any(node.kind in SIZES for node in graph.nodes)
-        self.fixed = fixed_shapes(graph) if outermost and has_sizes else set()
+        self.follows_sizes = outermost and any(node.kind in SIZES for node in graph.nodes)
+        self.fixed = fixed_inputs(graph) if self.follows_sizes else set()
+        """The values whose sizes are the same in every run."""
         self.changed = False
 
     def run(self) -> bool:
@@ -69,6 +70,8 @@ class _Folding:
                 self._check_guard(node)
             else:
                 self._fold(node)
+            if self.follows_sizes and node.graph is not None:
+                confirm_sizes(node, self.fixed)  # after its numbers are written: they may be sizes
         return self.changed
 
     # Case 1
@@ -116,6 +119,8 @@ class _Folding:
             constant = self.graph.add("prim::Constant", (), {"value": result}, [node.output.type])
         constant.source, constant.scope = node.source, node.scope
         self.known[constant.output] = result
+        if self.follows_sizes:
+            self.fixed.add(constant.output)
         node.replace_with(constant.outputs)
         self.changed = True
 
@@ -136,7 +141,11 @@ class _Folding:
         value, dim = node.inputs[0], node.attribute("dim")
         if not isinstance(value.type, TensorType) or value.type.shape is None or not isinstance(dim, int):
             return None
-        if value not in self.fixed or not -len(value.type.shape) <= dim < len(value.type.shape):
+        if (
+            not self.follows_sizes
+            or value not in self.fixed
+            or not -len(value.type.shape) <= dim < len(value.type.shape)
+        ):
             return None
         size = value.type.shape[dim]
         return size if isinstance(size, int) else None

@@ -107,6 +107,19 @@ def test_sizes_follow_the_type_rules() -> None:
     assert after == "graph(%x : Float(2, 3)) {\n  %0 : int = prim::Constant[value=3]()\n  return (%0)\n}"
 
 
+def test_numbers_that_were_just_found_count_as_sizes() -> None:
+    after = folded(
+        """graph(%x : Float(2, 3)) {
+          %n : int = prim::size[dim=1](%x)
+          %y : Float(3, 2) = aten::view[size=[%n, -1]](%x)
+          %m : int = prim::size[dim=0](%y)
+          %z : Float(2, 3) = aten::mul(%x, %m)
+          return (%z)
+        }"""
+    )
+    assert "%z : Float(2, 3) = aten::mul(%x, 3)" in after
+
+
 def test_guards_that_hold_go_and_the_others_keep_their_number() -> None:
     after = transformed(
         "constant_fold",
