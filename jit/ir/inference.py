@@ -12,6 +12,7 @@ from .types import GENERATOR, INT, UNDEFINED, ScalarType, TensorType, Type
 SIZES = ("prim::size", "aten::size")
 """The kinds of nodes that read a size: `prim::size[dim=0](%x)`."""
 
+
 def inferred_types(node: Node) -> list[Type] | None:
     """The types that follow from the node's operands, one per output.
 

@@ -446,6 +446,8 @@ class _Parser:
                 f"the data of {type}<{digest}> is not part of the text; "
                 f"give it as parse(text, tensors={{{digest!r}: array}})", at,
             )  # fmt: skip
+        if array.dtype.kind == "V" and type.dtype is not None:  # numpy's files know no bfloat16
+            array = array.view(type.dtype.numpy)
         if array.shape != type.sizes or content_hash(array) != digest:
             self.refuse(f"the array given as tensors[{digest!r}] is another one: its hash differs", at)
         self.advance()

@@ -7,6 +7,7 @@ graph after each pass as `03-cse.ir`) and of entries in `f.graphs`. `JIT_VERIFY=
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 import time
@@ -17,10 +18,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import jit.ir.ops  # noqa: F401  (passes look operators up)
 from jit.ir import Graph, verify
 from jit.ir.errors import Error, GraphError, UsageError
 from jit.ir.files import write_atomically
+from jit.ir.printer import large_constants
 
 CLEANUP = ["dce", "canonicalize"]
 """For people's eyes: what a recording becomes before anybody looks at it. Same bits, same nodes, fewer of them."""
@@ -154,13 +158,25 @@ _lock = threading.Lock()
 
 
 def _write(graph: Graph, name: str, folder: str | os.PathLike[str] | None) -> None:
-    """Write `03-cse.ir`; the numbers go on from run to run, so that no run overwrites another of this process."""
+    """Write `03-cse.ir`, and large constants once as `sha256-<hash>.npy`.
+
+    The numbers go on from run to run, so that no run overwrites another of this process.
+    """
     if folder is None:
         return
     path = Path(folder).absolute()
     with _lock:
         number = _written[path] = _written.get(path, -1) + 1
     try:
+        for digest, array in large_constants(graph).items():
+            _write_constant(path / f"{digest.replace(':', '-')}.npy", array)
         write_atomically(path / f"{number:02d}-{name}.ir", f"{graph}\n")
     except Error as error:
         raise Error(f"JIT_DUMP: {error}, or unset it") from error
+
+
+def _write_constant(path: Path, array: np.ndarray[Any, Any]) -> None:
+    if not path.exists():
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        write_atomically(path, buffer.getvalue())

@@ -204,10 +204,11 @@ def test_suffixes(tmp_path: Path) -> None:
         graph.save(tmp_path / "g.png")
 
 
-def test_saved_text_has_its_constants_beside_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bfloat16, dtypes.bool_, dtypes.complex64], ids=str)
+def test_saved_text_has_its_constants_beside_it(tmp_path: Path, dtype: dtypes.DType) -> None:
     graph = Graph()
-    array = np.arange(100, dtype=np.float32)
-    graph.set_return([graph.add("prim::Constant", (), {"value": array}, [TensorType(dtypes.float32, (100,))]).output])
+    array = np.arange(100).astype(dtype.numpy)
+    graph.set_return([graph.add("prim::Constant", (), {"value": array}, [TensorType(dtype, (100,))]).output])
     graph.save(tmp_path / "g.ir")
     read = parse((tmp_path / "g.ir").read_text(), tensors=np.load(tmp_path / "g.npz"))
     np.testing.assert_array_equal(next(read.nodes).attributes["value"], array)

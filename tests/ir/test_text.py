@@ -87,7 +87,7 @@ def test_long_headers_get_one_input_per_line() -> None:
         (complex(-0.0, 1), "complex(-0.0, 1.0)"),
         (True, "True"),
         (None, "None"),
-        ("it's # 'a'\n", '"it\'s # \'a\'\\n"'),
+        ("it's # 'a'\n", "\"it's # 'a'\\n\""),
         (b"\x00", "b'\\x00'"),
         (dtypes.bool_, "jit.bool"),
         (TensorType(dtypes.float32, (2,)), "Float(2)"),

@@ -114,6 +114,17 @@ def test_dumps_are_numbered_and_readable(tmp_path: Path, monkeypatch: pytest.Mon
     assert files[0].read_text() == TEXT + "\n" and str(parse(files[-1].read_text())) == str(graph)
 
 
+def test_large_constants_are_dumped_beside_the_text(tmp_path: Path) -> None:
+    graph = Graph()
+    array = np.arange(50, dtype=np.float32)
+    graph.set_return([graph.add("prim::Constant", (), {"value": array}, [TensorType(dtypes.float32, (50,))]).output])
+    run(graph, CLEANUP, dump=tmp_path)
+    (data,) = tmp_path.glob("*.npy")
+    digest = data.stem.replace("-", ":")
+    read = parse((tmp_path / "02-canonicalize.ir").read_text(), tensors={digest: np.load(data)})
+    np.testing.assert_array_equal(next(read.nodes).attributes["value"], array)
+
+
 def test_an_unwritable_dump_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Error, match=r"^JIT_DUMP: cannot write .*00-input\.ir: .*; choose a folder .*, or unset it$"):
