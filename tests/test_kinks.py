@@ -15,7 +15,7 @@ NAN = math.nan
 
 CASES: list[tuple[str, Any, list[Any], list[float]]] = [
     ("abs", F.abs, [-1.0, 0.0, 2.0], [-1, 0, 1]),
-    ("relu", F.relu, [-1.0, 0.0, 2.0, NAN], [0, 0, 1, 0]),
+    ("relu", F.relu, [-1.0, 0.0, 2.0, NAN], [0, 0, 1, 1]),
     ("leaky_relu", lambda x: F.leaky_relu(x, 0.1), [-1.0, 0.0, 2.0], [0.1, 0.1, 1]),
     ("elu", F.elu, [0.0, 1000.0], [1, 1]),
     ("hardtanh", F.hardtanh, [-1.0, 0.0, 1.0], [0, 1, 0]),
@@ -86,3 +86,12 @@ def test_far_out_nothing_becomes_nan(function: Any) -> None:
 def test_infinities_become_the_largest_number_of_their_dtype(dtype: jit.DType) -> None:
     limits = np.finfo(dtype.numpy)
     assert F.nan_to_num(jit.tensor([INF, -INF], dtype=dtype)).tolist() == [limits.max, limits.min]
+
+
+def test_a_scattered_product_with_zeros() -> None:
+    """One zero in a place: it alone gets a gradient, the product of the others; two zeros: nothing gets any."""
+    source = jit.tensor([0.0, 3.0, 0.0, 0.0], dtype=jit.float64, requires_grad=True)
+    base = jit.tensor([2.0, 5.0], dtype=jit.float64)
+    product = F.scatter_reduce(base, 0, jit.tensor([0, 0, 1, 1]), source, "prod")
+    assert product.tolist() == [0, 0]
+    assert slope_of(F.sum(product), source).tolist() == [6, 0, 0, 0]

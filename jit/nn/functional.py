@@ -182,6 +182,78 @@ def embedding(
     return F.embedding(weight, input, padding, scale_grad_by_freq)
 
 
+_BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
+
+
+def embedding_bag(
+    input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Any:  # fmt: skip
+    """The sum, mean or maximum of the rows of `weight` that each bag of indices names.
+
+    Args:
+        input: Bags `[bags, size]`, or all indices `[N]` one after the other.
+        weight: `[rows, size]`.
+        offsets: For indices `[N]`, where each bag begins.
+        max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
+        mode: "sum", "mean" or "max".
+        per_sample_weights: A factor for each index, for sums.
+        include_last_offset: Whether the last offset is the end of the last bag.
+        padding_idx: A row that counts nothing.
+
+    >>> import jit
+    >>> jit.nn.functional.embedding_bag(jit.tensor([[0, 1]]), jit.ones(2, 3), mode="sum").tolist()
+    [[2.0, 2.0, 2.0]]
+    """
+    if sparse:
+        raise UsageError("embedding_bag has dense gradients only; leave sparse=True out")
+    if mode not in _BAG_MODES:
+        raise UsageError(f"embedding_bag: mode is 'sum', 'mean' or 'max', got {mode!r}")
+    input, offsets, per_sample_weights = _bags(input, offsets, per_sample_weights)
+    if max_norm is not None:
+        _renormalise_rows(weight, input, max_norm, norm_type)
+    code = _BAG_MODES[mode]
+    rest = code, False, per_sample_weights, include_last_offset, padding_idx
+    return F.embedding_bag(weight, input, offsets, scale_grad_by_freq, *rest)[0]
+
+
+def _bags(input: Any, offsets: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """(all indices in one row, where each bag begins, their weights in one row)."""
+    if input.ndim == 1:
+        if offsets is None:
+            raise UsageError("embedding_bag: indices of one dim need offsets that say where each bag begins")
+        return input, offsets, weights
+    if input.ndim != 2:
+        raise ShapeError(f"embedding_bag: expects indices of 1 or 2 dims, got the sizes {list(input.shape)}")
+    if offsets is not None:
+        raise UsageError("embedding_bag: rows of indices are bags already; leave offsets out")
+    bags, size = input.shape
+    starts = F.arange(0, bags * size, size) if size else F.zeros([bags], dtype=input.dtype)
+    return F.reshape(input, [-1]), starts, None if weights is None else F.reshape(weights, [-1])
+
+
+def _pair(value: Any) -> Any:
+    return value if isinstance(value, (tuple, list)) else (value, value)
+
+
+def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Each patch of `[N, C, H, W]` as a column: `[N, C * kernel, patches]`.
+
+    >>> import jit
+    >>> jit.nn.functional.unfold(jit.zeros(1, 2, 3, 3), 2).shape
+    jit.Size([1, 8, 4])
+    """
+    return F.im2col(input, *map(_pair, (kernel_size, dilation, padding, stride)))
+
+
+def fold(
+    input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Any:
+    """The image that columns of patches, as `unfold` makes them, add up to."""
+    return F.col2im(input, *map(_pair, (output_size, kernel_size, dilation, padding, stride)))
+
+
 def _renormalise_rows(weight: Any, rows: Any, max_norm: float, norm_type: float) -> None:
     """Scale the rows that are looked up, in place, to a norm of at most `max_norm`."""
     with F.no_grad():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,12 @@ from ..geometry import wrap_dim
 from ..op import array, composite, pointwise
 from ..samples import make, sample, strided, unary
 from ..types import TensorType
+from .backwards import SQRT_HALF, TANH_CUBE, TANH_SCALE, is_tanh
 from .common import accumulation, floats_only, no_integers, onnx_expm1, onnx_scaled, onnx_softplus, ordered_only
 
 FUNCTIONAL = ("nn.functional",)
 EVERYWHERE = ("jit", "Tensor", "nn.functional")
 
-SQRT_HALF = math.sqrt(0.5)
-NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
-TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 _plain = unary(integers=False)
@@ -47,7 +44,7 @@ def has_exact_attributes(x: Any) -> bool:
 
 @ordered_only
 @pointwise("aten::relu(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=EVERYWHERE,
-           grad=dict(self=lambda F, g, out: F.where(F.gt(out, 0), g, 0)))  # fmt: skip
+           grad=dict(self=lambda F, g, out: F.threshold_backward(g, out, 0)))  # fmt: skip
 def relu(m: Any, self: Any) -> Any:
     """max(self, 0)."""
     return m.maximum(self, 0)
@@ -68,7 +65,7 @@ def relu6(F: Any, self: Any) -> Any:
 @pointwise("aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", inplace=True, samples=_with(0.2),
            namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, negative_slope:
-                          F.where(F.gt(self, 0), g, g * negative_slope)))  # fmt: skip
+                          F.leaky_relu_backward(g, self, negative_slope, False)))  # fmt: skip
 def leaky_relu(m: Any, self: Any, negative_slope: Any) -> Any:
     """self, times negative_slope below 0."""
     return m.where(self > 0, self, self * negative_slope)
@@ -86,7 +83,7 @@ def _(g: Any, self: Any, negative_slope: Any) -> Any:
 @pointwise("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", inplace=True,
            samples=_with(-0.5, 1.5), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, min_val, max_val:
-                          F.where(F.logical_and(F.gt(self, min_val), F.lt(self, max_val)), g, 0)))  # fmt: skip
+                          F.hardtanh_backward(g, self, min_val, max_val)))  # fmt: skip
 def hardtanh(m: Any, self: Any, min_val: Any, max_val: Any) -> Any:
     """self kept between min_val and max_val."""
     if min_val > max_val:
@@ -138,7 +135,7 @@ def onnx_hardsigmoid(g: Any, x: Any) -> Any:
 @ordered_only
 @pointwise("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", inplace=True,
            namespaces=("jit", "nn.functional"),
-           grad=dict(self=lambda F, g, self, threshold: F.where(F.le(self, threshold), 0, g)))  # fmt: skip
+           grad=dict(self=lambda F, g, self, threshold: F.threshold_backward(g, self, threshold)))  # fmt: skip
 def threshold(m: Any, self: Any, threshold: Any, value: Any) -> Any:
     """self where above threshold, `value` elsewhere."""
     return m.where(self <= threshold, value, self)
@@ -232,17 +229,11 @@ def _() -> Any:
 # -- exponential -------------------------------------------------------------------------------------------------
 
 
-def elu_gradient(F: Any, g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
-    """The exponential is taken of what is below 0 alone: above, it would overflow and spoil second derivatives."""
-    falling = F.exp(F.clamp_max(self, 0) * input_scale) * (alpha * scale * input_scale)
-    return g * F.where(F.gt(self, 0), scale, falling)
-
-
 @floats_only
 @pointwise("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", inplace=True,
            samples=_with(0.5, 1.5, 0.7), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, alpha, scale, input_scale:
-                          elu_gradient(F, g, self, alpha, scale, input_scale)))  # fmt: skip
+                          F.elu_backward(g, alpha, scale, input_scale, False, self)))  # fmt: skip
 def elu(m: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
     """self, bent to alpha * (exp(self) - 1) below 0."""
     return m.where(self > 0, self * scale, m.expm1(self * input_scale) * (alpha * scale))
@@ -324,7 +315,7 @@ def _(g: Any, self: Any) -> Any:
 @pointwise("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", samples=_with(2.0, 3.0),
            namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, beta, threshold:
-                          F.where(F.gt(self * beta, threshold), g, g * F.sigmoid(self * beta))))  # fmt: skip
+                          F.softplus_backward(g, self, beta, threshold)))  # fmt: skip
 def softplus(m: Any, self: Any, beta: Any, threshold: Any) -> Any:
     """log(1 + exp(beta * self)) / beta, a smooth relu; self itself where beta * self > threshold."""
     scaled = self * beta
@@ -367,31 +358,15 @@ def _() -> Any:
 # -- gaussian ----------------------------------------------------------------------------------------------------
 
 
-def _check_approximate(approximate: str) -> bool:
-    """Whether the tanh formula is asked for."""
-    if approximate not in ("none", "tanh"):
-        raise UsageError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
-    return approximate == "tanh"
-
-
 @floats_only
-@pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', inplace=True, namespaces=FUNCTIONAL)
+@pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', inplace=True, namespaces=FUNCTIONAL,
+           grad=dict(self=lambda F, g, self, approximate:
+                          F.gelu_backward(g, self, approximate=approximate)))  # fmt: skip
 def gelu(m: Any, self: Any, approximate: str) -> Any:
     """self times the normal distribution function of self, exactly or ("tanh") nearly."""
-    if _check_approximate(approximate):
+    if is_tanh(approximate):
         return self * 0.5 * (1 + m.tanh((self + self * self * self * TANH_CUBE) * TANH_SCALE))
     return self * 0.5 * (1 + m.erf(self * SQRT_HALF))
-
-
-@gelu.grad
-def _(F: Any, g: Any, needs: Any, self: Any, approximate: str) -> Any:
-    if approximate == "none":
-        below = (F.erf(self * SQRT_HALF) + 1) * 0.5
-        return (g * (below + self * (F.exp(self * self * -0.5) * NORMAL_PEAK)),)
-    square = self * self
-    t = F.tanh((self + self * square * TANH_CUBE) * TANH_SCALE)
-    slope = (1 - t * t) * ((1 + square * (3 * TANH_CUBE)) * TANH_SCALE)
-    return (g * ((1 + t) * 0.5 + self * slope * 0.5),)
 
 
 @gelu.onnx
@@ -489,7 +464,8 @@ def onnx_softmax(name: str) -> Any:
 
 @array("aten::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
        type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("Softmax"),
-       grad=dict(self=lambda F, g, out, dim: out * (g - F.sum(g * out, dim, True))))  # fmt: skip
+       grad=dict(self=lambda F, g, out, dim, self_meta:
+                      F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """exp(self), scaled to sum to 1 along dim."""
     low, axis, result = shifted(m, self, dim, dtype)
@@ -499,7 +475,8 @@ def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
 
 @array("aten::log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
        type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
-       grad=dict(self=lambda F, g, out, dim: g - F.exp(out) * F.sum(g, dim, True)))  # fmt: skip
+       grad=dict(self=lambda F, g, out, dim, self_meta:
+                      F._log_softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """log(softmax(self)), without overflow."""
     low, axis, result = shifted(m, self, dim, dtype)

@@ -321,7 +321,7 @@ def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:
 @masked_fill.numpy
 def _(m: Any, self: Any, mask: Any, value: Any) -> Any:
     if value.ndim:
-        raise ShapeError(f"masked_fill: the value should be a number or a 0-d tensor, got the sizes {list(value.shape)}")
+        raise ShapeError(f"masked_fill: the value is a number or a 0-d tensor, and this has {value.ndim} dims")
     return m.where(mask, value, self)
 
 

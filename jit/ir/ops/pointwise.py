@@ -672,7 +672,7 @@ def cosh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tanh", samples=unary(-3, 3),
-           grad=dict(self=lambda F, g, out: g * (1 - out * out)))  # fmt: skip
+           grad=dict(self=lambda F, g, out: F.tanh_backward(g, out)))  # fmt: skip
 def tanh(m: Any, self: Any) -> Any:
     """The hyperbolic tangent."""
     return m.tanh(self)
@@ -704,7 +704,7 @@ def atanh(m: Any, self: Any) -> Any:
 
 @pointwise("aten::sigmoid(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sigmoid", samples=unary(-4, 4),
            namespaces=("jit", "Tensor", "nn.functional"),
-           grad=dict(self=lambda F, g, out: g * (out * (1 - out))))  # fmt: skip
+           grad=dict(self=lambda F, g, out: F.sigmoid_backward(g, out)))  # fmt: skip
 def sigmoid(m: Any, self: Any) -> Any:
     """1 / (1 + exp(-self))."""
     return m.sigmoid(self)
