@@ -20,10 +20,10 @@ from jit.ir.schema import Argument
 from jit.runtime.kernels import execute
 
 from . import context
-from .autograd.nodes import CopySlices, Edge, Meta, Node, OpNode, SavedTensor, edge_of
+from .autograd.nodes import CopySlices, Edge, Meta, Node, OpNode, SavedTensor, edge_of, path_of
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
-from .tensors import Tensor, Variable, ViewStep
+from .tensors import Tensor, Variable
 
 
 class Mismatch(Exception):
@@ -200,9 +200,8 @@ def view_of(op: Op, values: Sequence[Any], array: Any, index: int) -> Tensor:
     view = kind(array, source._storage)
     view._grad_version = source._storage.version
     if op.schema.name != "detach":
-        step = ViewStep(op, tuple(values[1:]), index)
         view._base = source if source._base is None else source._base
-        view._path = (*source._path, step)
+        view._path = path_of(op, values[1:], index, source._path, array, view._base._array)
     return view
 
 
@@ -261,6 +260,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     node = OpNode(op, edges, [len(t) if isinstance(t, tuple) else None for t in tensors], len(outputs))
     node.metas = tuple(None if edge is None else _meta(t) for edge, t in zip(edges, flat, strict=True))
     node.source = context.user_source()
+    node.conjugated = op.holomorphic and outputs[carrying[0]].dtype.category == dtypes.COMPLEX
     for index in carrying:
         output = outputs[index]
         output._promote()

@@ -22,7 +22,7 @@ from jit.ir.types import INT, UNDEFINED, ScalarType, Type, is_contiguous
 from jit.passes.builder import Builder
 
 from . import context, dispatch
-from .autograd.nodes import edge_of, next_serial, scatter
+from .autograd.nodes import edge_of, next_serial, scatter, strided_step
 from .generators import Generator, default_generator
 from .proxies import TracedScalar, concrete
 from .tensors import Size, Storage, Tensor, ViewStep
@@ -301,10 +301,25 @@ class Trace:
         if op.kind == "view":
             source = self.binding(values[0])
             assert source is not None
+            if op.schema.name == "as_strided":
+                self._bind_strided(tensor, source, value)
+                return
             step = ViewStep(op, tuple(concrete(v) for v in values[1:]), index)
             self.bind(tensor, source.cell, (*source.path, step), value)
         else:
             self.bind_root(tensor, value)
+
+    def _bind_strided(self, tensor: Tensor, source: Binding, value: Value) -> None:
+        """`as_strided` shows what lies in memory; of anything but a contiguous root, a graph says it of its elements."""
+        cell = source.cell
+        if isinstance(cell.root.type, TensorType) and cell.root.type.dtype is not tensor.dtype:
+            raise TraceError(f"{_at()}as_strided of a view of another dtype cannot be recorded; clone the view first")
+        address, sizes, strides = cell.geometry
+        home = Geometry(sizes, tuple(s // tensor._array.itemsize for s in strides))
+        plain = not source.path and home.is_contiguous
+        binding = self.bind(tensor, cell, (strided_step(address, home, tensor._array),), value)
+        if not plain:
+            binding.value = self._derive(binding)
 
     def record_inplace(self, op: Op, values: Sequence[Any]) -> Tensor:
         """Run `op` in place; recorded as the functional op, whose result the tensor then holds."""
@@ -727,20 +742,15 @@ def _scatter(F: Builder, path: Sequence[ViewStep], base: Any, source: Any) -> An
         if step.op.scatter is not None and not returns.is_list:
             source = step.op.scatter(F, outer, source, *step.arguments)
         else:
-            part = _step(F, step, outer)
-            strides, offset = part.stride(), _offset(step, outer)
-            source = F.as_strided_scatter(F.contiguous(outer), source, part.shape, strides, offset)
+            geometry = step.op.body(Geometry.contiguous(outer.type.sizes), *step.arguments)
+            sizes, strides, offset = geometry[step.index] if isinstance(geometry, list) else geometry
+            source = F.as_strided_scatter(outer, source, sizes, strides, offset)
     return source
 
 
 def _step(F: Builder, step: ViewStep, base: Any) -> Any:
     result = F.call(step.op, (base, *step.arguments))
     return result[step.index] if isinstance(result, list) else result
-
-
-def _offset(step: ViewStep, base: Any) -> int:
-    result = step.op.body(Geometry(base.type.sizes, base.stride()), *step.arguments)
-    return result[step.index].offset if isinstance(result, list) else result.offset  # type: ignore[no-any-return]
 
 
 __all__ = ["Binding", "Capture", "Cell", "Composite", "RandomState", "Trace", "extent_of", "kind_of", "scatter", "type_of"]

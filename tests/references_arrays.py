@@ -121,6 +121,13 @@ def slice_of(dim: int, ndim: int, start: Any, end: Any, step: int) -> Any:
     return at_dim(dim, ndim, slice(start, end, step))
 
 
+def elements_shown(self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+    """Which element each element of a window is: the one whose place in the storage is the same."""
+    owner = {int(p): i for i, p in enumerate(storage_places(self_size, self_stride, 0).ravel())}
+    window = storage_places(size, stride, offset)
+    return np.array([owner[int(p)] for p in window.ravel()], int).reshape(window.shape)
+
+
 VIEWS: dict[str, Any] = {
     "aten::view": lambda self, size: self.reshape(size),
     "aten::reshape": lambda self, shape: self.reshape(shape),
@@ -170,6 +177,10 @@ SCATTERS: dict[str, Any] = {
         assigned(self.ravel(), storage_places(size, stride, offset or 0), src).reshape(self.shape)
     ),
     "aten::as_strided_gather": strided_gather,
+    "aten::as_strided_of": lambda self, *geometry: self.ravel()[elements_shown(*geometry)],
+    "aten::as_strided_put": lambda self, src, *geometry: (
+        assigned(self.ravel(), elements_shown(*geometry), src).reshape(self.shape)
+    ),
     "aten::as_strided_backward": lambda g, self_size, *rest: (
         adjoint(lambda x: strided_gather(x, self_size, *rest), self_size, g)
     ),

@@ -19,8 +19,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jit.ir import Op, Source
+from jit.ir import Op, Source, find
 from jit.ir.errors import AutogradError
+from jit.ir.geometry import Geometry
+from jit.runtime.arrays import address_of, geometry_of
 
 from .. import context
 from ..tensors import Storage, Tensor, Variable, ViewStep, alias
@@ -183,6 +185,8 @@ class OpNode(Node):
         """What the formulas name: SavedTensors, Metas and plain values."""
         self.metas: tuple[Meta | None, ...] = ()
         """One per edge, for reducing a broadcast gradient."""
+        self.conjugated = False
+        """Whether gradients are conjugated before and after the formulas: see Note [Gradients of complex numbers]."""
 
     def release(self) -> None:
         self.saved = None
@@ -202,8 +206,10 @@ class OpNode(Node):
             g = tuple(gradients[i] for i in differentiable) if len(differentiable) > 1 else gradients[differentiable[0]]
         if g is None:
             return [None] * len(self.edges)
-        names = {"F": F, "g": g}
-        results = self._formulas(names, needs)
+        if not self.conjugated:
+            results = self._formulas({"F": F, "g": g}, needs)
+        else:
+            results = [_conjugate(F, r) for r in self._formulas({"F": F, "g": _conjugate(F, g)}, needs)]
         return [self._fit(F, r, m) if n else None for r, m, n in zip(results, self.metas, needs, strict=True)]
 
     def _formulas(self, names: dict[str, Any], needs: Sequence[bool]) -> list[Any]:
@@ -238,6 +244,12 @@ class OpNode(Node):
         if self.op.kind == "pointwise" and gradient._array.shape != meta.shape:
             gradient = F.sum_to_size(gradient, meta.shape)
         return gradient if gradient.dtype is meta.dtype else F._to_copy(gradient, dtype=meta.dtype)
+
+
+def _conjugate(F: Any, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_conjugate(F, item) for item in value)
+    return None if value is None else F.conj(value)
 
 
 def _unpack(saved: Any, node: Node) -> Any:
@@ -330,9 +342,29 @@ def scatter_step(F: Any, step: ViewStep, base: Any, source: Any) -> Any:
     """`scatter` for a single view op."""
     if step.op.scatter is not None and step.op.schema.returns[0].type.base == "Tensor" and not step.op.schema.returns[0].type.is_list:
         return step.op.scatter(F, base, source, *step.arguments)
-    flat = F.contiguous(base)
-    part = replay([step], flat)
-    return F.as_strided_scatter(flat, source, part._array.shape, part.stride(), part.storage_offset())
+    geometry = step.op.body(Geometry.contiguous(tuple(base._array.shape)), *step.arguments)
+    sizes, strides, offset = geometry[step.index] if isinstance(geometry, list) else geometry
+    return F.as_strided_scatter(base, source, sizes, strides, offset)
+
+
+def path_of(
+    op: Op, arguments: Sequence[Any], index: int, before: tuple[ViewStep, ...], view: Any, root: Any
+) -> tuple[ViewStep, ...]:
+    """The way from the array `root` to `view`, output `index` of `op` at the end of the path `before`."""
+    if op.schema.name != "as_strided" or root.dtype != view.dtype:
+        return (*before, ViewStep(op, tuple(arguments), index))
+    return (strided_step(address_of(root), geometry_of(root), view),)
+
+
+def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
+    """An `as_strided` as one step from a root at `address` whose elements lie as `home` says.
+
+    What `as_strided` itself shows depends on the layout of its operand, and replays of a path meet other layouts.
+    """
+    op = find("aten::as_strided_of")
+    assert op is not None
+    offset = (address_of(view) - address) // view.itemsize
+    return ViewStep(op, (home.sizes, home.strides, *geometry_of(view)[:2], offset), 0)
 
 
 def view_history(view: Variable) -> None:

@@ -60,6 +60,47 @@ def test_third_derivative(name: str) -> None:
     assert gradcheck(second_gradient(function), [doubles(*shape) for shape in shapes])
 
 
+# -- memory seen through other strides ---------------------------------------------------------------------------
+
+
+def triple_through_strides(x: jit.Tensor) -> jit.Tensor:
+    y = x * 1
+    y.t()[1:].as_strided([2, 2], [5, 1]).mul_(3)
+    return y
+
+
+def read_through_strides(x: jit.Tensor) -> jit.Tensor:
+    y = x * 1
+    window = y.t()[1:].as_strided([2, 2], [5, 1])
+    y.mul_(2)
+    return window
+
+
+def triple_a_piece_of_a_part(x: jit.Tensor) -> jit.Tensor:
+    y = x * 1
+    y.narrow(0, 1, 3).split(2)[0].mul_(3)
+    return y
+
+
+def triple_a_piece_of_a_transpose(x: jit.Tensor) -> jit.Tensor:
+    y = x * 1
+    y.t().split(2)[1].mul_(3)
+    return y
+
+
+IN_PLACE = [triple_through_strides, read_through_strides, triple_a_piece_of_a_part, triple_a_piece_of_a_transpose]
+
+
+@pytest.mark.parametrize("function", IN_PLACE)
+def test_writes_through_layouts(function: Callable[..., jit.Tensor]) -> None:
+    """Gradients and recordings of writes are right though they meet tensors of other layouts."""
+    assert gradcheck(function, [doubles(4, 5)])
+    traced = jit.trace(function)
+    for _ in range(2):
+        x = singles(4, 5)
+        assert_close(traced(x), function(x))
+
+
 # -- convolution -------------------------------------------------------------------------------------------------
 
 

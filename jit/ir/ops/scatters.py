@@ -307,12 +307,94 @@ def flat_places(m: Any, sizes: Any, strides: Any, offset: int) -> Any:
     return places
 
 
-def _places_in_input(m: Any, places: Any, self_places: Any) -> Any:
-    """Which element of the input (in row-major order) lies at each place of the storage; -1 where none does."""
-    reach = int(max(places.max(initial=0), self_places.max(initial=0))) + 1
-    owner = m.full(reach, -1, m.int64)
-    owner[self_places.ravel()] = m.arange(self_places.size)
+def _elements_shown(m: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+    """Which element of a tensor, in row-major order, each element of a window of its storage is."""
+    shift = max(-offset, 0)
+    home, places = flat_places(m, self_size, self_stride, shift), flat_places(m, size, stride, offset + shift)
+    owner = m.full(int(max(places.max(initial=0), home.max(initial=0))) + 1, -1, m.int64)
+    owner[home.ravel()] = m.arange(home.size)
+    if places.size and int(owner[places].min()) < 0:
+        raise ShapeError(
+            f"as_strided: sizes {list(size)}, strides {list(stride)} reach memory that is not part of a tensor of "
+            f"sizes {list(self_size)}, strides {list(self_stride)}"
+        )
     return owner[places]
+
+
+@array("aten::as_strided_of(Tensor self, int[] self_size, int[] self_stride, int[] size, int[] stride, int offset)"
+       " -> Tensor",
+       namespaces=(),
+       grad=dict(self=lambda F, g, self_size, self_stride, size, stride, offset:
+                 F.as_strided_backward(g, self_size, self_stride, size, stride, offset)),
+       scatter=lambda F, base, source, self_size, self_stride, size, stride, offset:
+       F.as_strided_put(base, source, self_size, self_stride, size, stride, offset))  # fmt: skip
+def as_strided_of(m: Any, self: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+    """What `as_strided` shows of a tensor that lies as `self_stride` says, taken from an equal one of any layout.
+
+    Histories and recordings of views are made of this operator, because theirs are other tensors than the viewed one.
+    """
+    return m.reshape(self, -1)[_elements_shown(m, self_size, self_stride, size, stride, offset)]
+
+
+@as_strided_of.type
+def _(self: TensorType, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> TensorType:
+    return _of_sizes(self, size)
+
+
+def _onnx_elements(g: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+    import numpy as np
+
+    return g.constant(_elements_shown(np, self_size, self_stride, size, stride, offset), dtype="int64")
+
+
+@as_strided_of.onnx
+def _(g: Any, self: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+    places = _onnx_elements(g, self_size, self_stride, size, stride, offset)
+    return g.op("Gather", g.op("Reshape", self, g.ints([-1])), places, axis=0)
+
+
+@as_strided_of.samples
+def _() -> Any:
+    yield sample(make(3, 4), [3, 4], [4, 1], [2, 2], [1, 2], 0)
+    yield sample(make(4, 3), [4, 3], [1, 4], [2, 3], [4, 1], 2, note="of a transposed tensor")
+    yield sample(make(5), [5], [1], [3, 3], [1, 1], 0, note="overlapping")
+
+
+@array("aten::as_strided_put(Tensor self, Tensor src, int[] self_size, int[] self_stride, int[] size, int[] stride, "
+       "int offset) -> Tensor",
+       namespaces=(),
+       grad=dict(self=lambda F, g, src_meta, self_size, self_stride, size, stride, offset:
+                 F.as_strided_put(g, _zeros(F, g, src_meta), self_size, self_stride, size, stride, offset),
+                 src=lambda F, g, self_size, self_stride, size, stride, offset:
+                 F.as_strided_of(g, self_size, self_stride, size, stride, offset)))  # fmt: skip
+def as_strided_put(
+    m: Any, self: Any, src: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int
+) -> Any:
+    """`self` with the elements that `as_strided_of` takes replaced by those of `src`."""
+    out = m.array(self, order="C")
+    out.reshape(-1)[_elements_shown(m, self_size, self_stride, size, stride, offset)] = src
+    return out
+
+
+@as_strided_put.type
+def _(
+    self: TensorType, src: TensorType, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int
+) -> TensorType:
+    return _same(self)
+
+
+@as_strided_put.onnx
+def _(g: Any, self: Any, src: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+    flat = g.ints([-1])
+    places = g.op("Reshape", _onnx_elements(g, self_size, self_stride, size, stride, offset), flat)
+    written = g.op("ScatterElements", g.op("Reshape", self, flat), places, g.op("Reshape", src, flat), axis=0)
+    return g.op("Reshape", written, g.ints(list(self_size)))
+
+
+@as_strided_put.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(2, 2, seed=1), [3, 4], [4, 1], [2, 2], [4, 2], 0)
+    yield sample(make(4, 3), make(2, 2, seed=1), [4, 3], [1, 4], [2, 2], [4, 1], 2, note="of a transposed tensor")
 
 
 @array("aten::as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None)"
