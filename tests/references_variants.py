@@ -41,6 +41,7 @@ REFERENCES: dict[str, Any] = {
     "aten::scatter.value_reduce": combined(),
     "aten::repeat_interleave.self_Tensor": repeated,
     "aten::tensordot.int": np.tensordot,
+    "aten::trace": np.trace,
     "aten::index_fill.int_Tensor": lambda self, dim, index, value: assigned(self, at_dim(dim, self.ndim, index), value),
     "aten::argsort.stable": lambda self, stable, dim, descending: np.argsort(self, dim, kind="stable"),
     "aten::var_mean": lambda self, unbiased: (np.var(self, ddof=int(unbiased)), np.mean(self)),

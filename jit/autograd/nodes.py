@@ -249,7 +249,7 @@ class OpNode(Node):
 def _conjugate(F: Any, value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_conjugate(F, item) for item in value)
-    return None if value is None else F.conj(value)
+    return F.conj(value) if value is not None and value.defined else value
 
 
 def _unpack(saved: Any, node: Node) -> Any:

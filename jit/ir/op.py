@@ -116,6 +116,9 @@ class Op:
         """Facet name, or "grad.<argument>" -> reason why it is absent."""
         self.differentiable: tuple[int, ...] = (0,)
         """Which outputs carry gradients."""
+        self.holomorphic = True
+        """Whether the derivative of a complex result is written as for real numbers, g * f'(x), and conjugated by the
+        caller; False where the formula itself follows the convention for complex numbers (`abs`, `angle`, `real`)."""
         self.namespaces: tuple[str, ...] = ("jit", "Tensor")
         """Where users find it: "jit", "Tensor", "nn.functional", "linalg", "special"."""
         self.aliases: tuple[str, ...] = ()

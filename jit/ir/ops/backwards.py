@@ -17,7 +17,7 @@ from ..geometry import wrap_dim
 from ..op import array, composite, pointwise
 from ..samples import make, sample, strided
 from ..types import TensorType
-from .common import floats_only
+from .common import floats_only, no_integers
 
 SQRT_HALF = math.sqrt(0.5)
 NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
@@ -52,7 +52,7 @@ def _onnx_masked(g: Any, keep: Any, kept: Any) -> Any:
 # -- of the result -----------------------------------------------------------------------------------------------
 
 
-@floats_only
+@no_integers
 @pointwise("aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", namespaces=(),
            samples=_pairs(low=0, high=1),
            grad=dict(grad_output=lambda F, g, output: F.sigmoid_backward(g, output),
@@ -68,7 +68,7 @@ def _(g: Any, grad_output: Any, output: Any) -> Any:
     return g.op("Mul", grad_output, slope)
 
 
-@floats_only
+@no_integers
 @pointwise("aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor", namespaces=(),
            samples=_pairs(low=-1, high=1),
            grad=dict(grad_output=lambda F, g, output: F.tanh_backward(g, output),

@@ -14,6 +14,8 @@ from ..types import TensorType
                       F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
 def _to_copy(m: Any, self: Any, dtype: Any, device: Any) -> Any:
     """A copy in another dtype or on another device: floats to integers toward zero."""
+    if dtype is not None and not dtype.is_complex and self.dtype.kind == "c":
+        self = self.real
     return self.astype(dtype.numpy if dtype else self.dtype, order="C")
 
 

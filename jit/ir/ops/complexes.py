@@ -2,8 +2,9 @@
 
 Note [Gradients of complex numbers]
     The gradient of a real loss L by z = x + iy is dL/dx + i dL/dy, so that z - rate * gradient goes downhill. For a
-    holomorphic f, a gradient g of f(z) becomes g * conj(f'(z)): derivatives conjugate what they multiply by. Where an
-    operator takes real and complex operands, the real one gets the real part of its gradient (jit.autograd does that).
+    holomorphic f, a gradient g of f(z) becomes g * conj(f'(z)), which is conj(conj(g) * f'(z)): the formulas of real
+    numbers serve, and autograd conjugates what goes into them and what comes out. Operators that are not holomorphic
+    say so and follow the convention themselves. Where real and complex operands meet, the real one gets the real part.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def complex_samples() -> Any:
 # -- each number by itself ---------------------------------------------------------------------------------------
 
 
-@pointwise("aten::_conj_physical(Tensor self) -> Tensor", namespaces=(), samples=complex_samples,
-           onnx=lambda g, self: g.op("Identity", self), grad=dict(self=lambda F, g: F.conj(g)))  # fmt: skip
+@pointwise("aten::_conj_physical(Tensor self) -> Tensor", namespaces=(), holomorphic=False,
+           samples=complex_samples, onnx=lambda g, self: g.op("Identity", self),
+           grad=dict(self=lambda F, g: F.conj(g)))  # fmt: skip
 def _conj_physical(m: Any, self: Any) -> Any:
     """The complex conjugate as a new tensor."""
     return m.conj(self)
@@ -47,7 +49,7 @@ def conj(F: Any, self: Any) -> Any:
     return F._conj_physical(self) if self.dtype.is_complex else self
 
 
-@pointwise("aten::sgn(Tensor self) -> Tensor", inplace=True, onnx="Sign",
+@pointwise("aten::sgn(Tensor self) -> Tensor", holomorphic=False, inplace=True, onnx="Sign",
            grad=dict(self=lambda F, g, self: sgn_gradient(F, g, self)))  # fmt: skip
 def sgn(m: Any, self: Any) -> Any:
     """self / |self|, 0 at 0: the sign of a real number."""
@@ -121,8 +123,9 @@ floats_with_complex = Refusal(_is_no_part, "the parts of complex numbers are flo
 
 
 @floats_with_complex
-@pointwise("aten::complex(Tensor real, Tensor imag) -> Tensor", result=dtypes.complex_of, namespaces=("jit",),
-           onnx=NO_COMPLEX, grad=dict(real=lambda F, g: F.real(g), imag=lambda F, g: F.imag(g)))  # fmt: skip
+@pointwise("aten::complex(Tensor real, Tensor imag) -> Tensor", result=dtypes.complex_of, holomorphic=False,
+           namespaces=("jit",), onnx=NO_COMPLEX,
+           grad=dict(real=lambda F, g: F.real(g), imag=lambda F, g: F.imag(g)))  # fmt: skip
 def make_complex(m: Any, real: Any, imag: Any) -> Any:
     """real + i * imag."""
     return real + 1j * imag
@@ -136,8 +139,8 @@ def _(m: Any, real: Any, imag: Any) -> Any:
 
 
 @floats_with_complex
-@pointwise("aten::polar(Tensor abs, Tensor angle) -> Tensor", result=dtypes.complex_of, namespaces=("jit",),
-           onnx=NO_COMPLEX,
+@pointwise("aten::polar(Tensor abs, Tensor angle) -> Tensor", result=dtypes.complex_of, holomorphic=False,
+           namespaces=("jit",), onnx=NO_COMPLEX,
            grad=dict(abs=lambda F, g, angle: F.real(g * F.conj(F.polar(F.ones_like(angle), angle))),
                      angle=lambda F, g, out: F.real(g * F.conj(out * 1j))))  # fmt: skip
 def polar(m: Any, abs: Any, angle: Any) -> Any:
@@ -174,7 +177,8 @@ def view_as_real(geometry: Geometry) -> Geometry:
     return Geometry((*geometry.sizes, 2), (*(2 * s for s in geometry.strides), 1), 2 * geometry.offset)
 
 
-@view("aten::view_as_complex(Tensor(a) self) -> Tensor(a)", result=dtypes.complex_of, onnx=NO_COMPLEX,
+@view("aten::view_as_complex(Tensor(a) self) -> Tensor(a)", result=dtypes.complex_of, holomorphic=False,
+      onnx=NO_COMPLEX,
       grad=dict(self=lambda F, g: F.view_as_real(g)),
       scatter=lambda F, base, source: F.view_as_real(source))  # fmt: skip
 def view_as_complex(geometry: Geometry) -> Geometry:

@@ -418,6 +418,22 @@ def _() -> Any:
     yield sample(make(2, 3), make(3, seed=1), [-1], [0])
 
 
+@composite("aten::trace(Tensor self) -> Tensor", namespaces=("Tensor", "linalg"))
+def matrix_trace(F: Any, self: Any) -> Any:
+    """The sum of the diagonal of a matrix."""
+    if self.ndim != 2:
+        raise ShapeError(f"trace: expects a matrix, got the sizes {list(self.shape)}")
+    return F.sum(F.diagonal(self))
+
+
+@matrix_trace.samples
+def _() -> Any:
+    yield sample(make(3, 3))
+    yield sample(make(2, 4), note="wide")
+    yield sample(make(0, 3), note="empty")
+    yield sample(make(3, 2, low=-9, high=9, dtype="int64"), note="integer", grad=False)
+
+
 # -- einsum ------------------------------------------------------------------------------------------------------
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

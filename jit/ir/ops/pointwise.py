@@ -357,7 +357,8 @@ def exponent_gradient(F: Any, g: Any, self: Any, exponent: Any, out: Any) -> Any
     """out * log(self); 0**exponent does not move with the exponent where that is not negative."""
     if isinstance(self, (int, float)) and self != 0:
         return g * (out * (math.log(self) if self > 0 else math.nan))
-    still = F.logical_and(F.eq(self, 0), F.ge(exponent, 0))
+    size = F.real(exponent) if getattr(getattr(exponent, "dtype", None), "is_complex", False) else exponent
+    still = F.logical_and(F.eq(self, 0), F.ge(size, 0))
     if isinstance(self, (int, float)):
         return g * F.where(still, 0.0, -math.inf)
     return g * (out * F.log(F.where(still, 1, self)))
@@ -520,6 +521,15 @@ def logaddexp(m: Any, self: Any, other: Any) -> Any:
     """log(exp(self) + exp(other)), without overflow."""
     higher = m.maximum(self, other) + m.log1p(m.exp(-m.abs(self - other)))
     return m.where(self == other, self + LN_2, higher)  # inf - inf would be NaN
+
+
+@logaddexp.numpy
+def _(m: Any, self: Any, other: Any) -> Any:
+    if self.dtype.kind != "c":
+        return logaddexp.body(m, self, other)
+    first = self.real >= other.real
+    high, low = m.where(first, self, other), m.where(first, other, self)
+    return m.where(self == other, self + LN_2, high + m.log1p(m.exp(low - high)))
 
 
 @logaddexp.onnx
@@ -803,7 +813,7 @@ def frac(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::abs(Tensor self) -> Tensor", result=dtypes.real_of, inplace=True, aliases=("absolute",), onnx="Abs",
-           samples=_steps, grad=dict(self=lambda F, g, self: g * F.sgn(self)))  # fmt: skip
+           holomorphic=False, samples=_steps, grad=dict(self=lambda F, g, self: g * F.sgn(self)))  # fmt: skip
 def abs(m: Any, self: Any) -> Any:
     """Without its sign."""
     return m.abs(self)

@@ -448,9 +448,16 @@ def as_strided_backward(
     places = flat_places(m, size, stride, offset + shift)
     home = flat_places(m, self_size, self_stride, shift)
     reach = int(max(places.max(initial=0), home.max(initial=0))) + 1
-    storage = m.bincount(places.ravel(), grad.ravel(), reach)
+    storage = _summed(m, places, grad, reach)
     shown = m.maximum(m.bincount(home.ravel(), minlength=reach), 1)
     return (storage / shown)[home].astype(grad.dtype)
+
+
+def _summed(m: Any, places: Any, values: Any, reach: int) -> Any:
+    """The sums of the values that share a place, in float64."""
+    if values.dtype.kind != "c":
+        return m.bincount(places.ravel(), values.ravel(), reach)
+    return _summed(m, places, values.real, reach) + 1j * _summed(m, places, values.imag, reach)
 
 
 @as_strided_backward.type
@@ -478,7 +485,7 @@ def as_strided_gather(m: Any, self: Any, self_size: Any, self_stride: Any, size:
     home = flat_places(m, self_size, self_stride, shift)
     reach = int(max(places.max(initial=0), home.max(initial=0))) + 1
     shown = m.maximum(m.bincount(home.ravel(), minlength=reach), 1)
-    storage = m.bincount(home.ravel(), self.ravel(), reach) / shown
+    storage = _summed(m, home, self, reach) / shown
     return storage[places].astype(self.dtype)
 
 
