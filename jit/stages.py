@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir import Graph, Value
+from jit.ir import REGISTRY, Graph, Value
 from jit.ir.errors import AutogradError, TraceError
 from jit.passes import CLEANUP, run
 from jit.runtime.interpreter import GuardFailed, Interpreter
@@ -40,6 +40,7 @@ from .tracer import Trace, extent_of, kind_of
 
 Key = tuple[Any, ...]
 Optimise = Callable[[Graph], Graph]
+_COPY = REGISTRY["aten::copy"]
 BRANCHES = 8
 """How many paths one backward may have before further ones are not kept."""
 
@@ -354,16 +355,21 @@ def _give_history(tensor: Tensor, node: Node, index: int) -> None:
 
 def overwrite(owner: Tensor, value: Any, node: Node, index: int) -> None:
     """Let `owner` hold `value`, whose history is output `index` of `node`."""
-    from .functions import F
-
-    if owner._base is not None:  # the base has to learn about it
-        fresh = Tensor(value)
-        _give_history(fresh, node, index)
-        F.copy_(owner, fresh)
-        return
     np.copyto(owner._array, value, casting="unsafe")
     owner._storage.written()
-    _give_history(owner, node, index)
+    adopt(owner, node, index)
+
+
+def adopt(owner: Tensor, node: Node, index: int) -> None:
+    """Let output `index` of `node` be the history of what `owner` holds since it was written to."""
+    if owner._base is None:
+        _give_history(owner, node, index)
+        return
+    source = alias(owner, Variable)  # the base has to learn about it: as if this had been copied over the view
+    source.set_history(node, index)  # type: ignore[attr-defined]
+    copying = dispatch.attach(_COPY, [owner, source], [Tensor(owner._array, owner._storage)])
+    assert copying is not None
+    dispatch.rebase(owner, copying)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------
@@ -466,7 +472,14 @@ class StageNode(Node):
 
     def _record(self, key: Key, gradients: Sequence[Any], wanted: Sequence[bool], create: bool, keep: bool) -> Sequence[Any]:
         chain, live = self._extensible(keep)
-        results, following = record_stage(chain, key, live, gradients, wanted, create)
+        try:
+            results, following = record_stage(chain, key, live, gradients, wanted, create)
+        except AutogradError:
+            if live is not self.live:
+                raise
+            # Something was overwritten that the derivatives need; a run from the inputs has it still.
+            self.live = None
+            return self._record(key, gradients, wanted, create, keep)
         if live is not self.live and chain.trace.hooks:  # they may look at what the first call held: only the graph is right
             return self._run(chain, gradients, create)
         made = [None if r is None else Tensor(r._array, r._storage) for r in results]

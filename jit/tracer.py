@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import GENERATOR, HANDLE, Graph, Node, Op, RandomState, Source, TensorType, Value, dtypes, find
-from jit.ir.errors import TraceError
+from jit.ir.errors import ShapeError, TraceError
 from jit.ir.geometry import Geometry
 from jit.ir.graph import leaves
 from jit.ir.types import INT, UNDEFINED, ScalarType, Type, is_contiguous
@@ -271,6 +271,8 @@ class Trace:
         result = dispatch.run(op, values)
         outputs = dispatch.unpack(result)
         types: list[Type] = [type_of(t) if t.defined else UNDEFINED for t in outputs]
+        if op.kind == "view" and operands[0].type != type_of(values[0]):
+            types = _view_types(op, operands, attributes)
         node = self._add(op.name, operands, attributes, types if generator is None else [*types, GENERATOR])
         for index, (tensor, value) in enumerate(zip(outputs, node.outputs, strict=False)):
             if tensor.defined:
@@ -353,7 +355,8 @@ class Trace:
         if binding.path:
             F = Builder(self.graph)
             path = [ViewStep(s.op, tuple(concrete(a) for a in s.arguments), s.index) for s in binding.path]
-            cell.root = _scatter(F, path, F.wrap(cell.root), F.wrap(value)).value
+            root = _scatter(F, path, F.wrap(cell.root), F.wrap(value))
+            cell.root = (root if root.is_contiguous() else F.clone(root)).value
         else:
             cell.root = value
         cell.epoch += 1
@@ -631,6 +634,20 @@ def _check_written(function: Any, tensors: Sequence[Tensor], before: Sequence[An
             raise TraceError(
                 f"{_at()}{function.__name__} writes to an argument without saying so; pass it to ctx.mark_dirty() and return it"
             )
+
+
+def _view_types(op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> list[Type]:
+    """The types of views of a Value that lies otherwise than the memory that it stands for.
+
+    Memory that was written to keeps its layout; the Value that was written is row-major.
+    """
+    try:
+        return op.infer([_type_or_constant(v) for v in op.join(operands, attributes)])
+    except ShapeError as error:
+        raise TraceError(
+            f"{_at()}a tensor that is not row-major was written to in place and is then seen through {op.schema.name}, which depends on "
+            "how it lies in memory; call contiguous() on it first"
+        ) from error
 
 
 _MEASURING = ("aten::nonzero", "aten::masked_select", "aten::index")

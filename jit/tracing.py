@@ -30,7 +30,7 @@ from .autograd.nodes import edge_of
 from .compiling import optimise, unoptimised
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
-from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, overwrite, same_tensor, sharing_of, stand_in
+from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in
 from .surroundings import Surroundings, Watched, World, view_of_objects
 from .tensors import Tensor
 from .tracer import Constant, Trace, kind_of
@@ -442,7 +442,7 @@ class _Draft:
         first = len(recording.trace.graph.outputs)
         for number, index in enumerate(recording.targets, first):
             if node is not None and number in recording.differentiable:
-                overwrite(owners[index], owners[index]._array.copy(), node, number)
+                adopt(owners[index], node, number)
         result = recording.rebuild(results[:first], owners, node, storages)
         trace.forget()
         return result

@@ -135,7 +135,9 @@ def _as_array(result: Any, dtype: Any) -> Any:
     if result is None:  # an undefined result, such as a gradient that was masked out
         return None
     array = result if isinstance(result, np.ndarray) else np.asarray(result)
-    return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype, order="C")
+    return array if array.flags.c_contiguous else array.copy()  # results are row-major, as type rules say
 
 
 _RUNNERS: dict[str, Callable[[Op, Sequence[Any], Any], list[Any]]] = {
