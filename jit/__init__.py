@@ -15,7 +15,7 @@ through an interpreter or compiled kernels from then on; `jit.export_onnx` write
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import ir
 from .context import enable_grad, is_grad_enabled, no_grad, scope, set_grad_enabled
@@ -35,6 +35,14 @@ from . import methods, spellings  # complete Tensor
 from . import autograd, nn, optim
 from .autograd import grad
 from .tracing import trace
+
+if TYPE_CHECKING:
+    from . import export as export, linalg as linalg, passes as passes, runtime as runtime, special as special
+    from ._stubs.functions import *  # noqa: F403
+    from .exporting import ExportReport as ExportReport, export_onnx as export_onnx
+    from .native import CppOp as CppOp
+    from .spellings import *  # noqa: F403
+    from .verifying import verify as verify
 
 float = float32
 double = float64
@@ -63,12 +71,16 @@ _LATER = {
 """Public names whose modules are imported when first used."""
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     if name in _LATER:
         return getattr(importlib.import_module(f"jit.{_LATER[name]}"), name)
     if name in ("export", "runtime", "passes", "linalg", "special"):
         return importlib.import_module(f"jit.{name}")
     raise AttributeError(f"module 'jit' has no attribute {name!r}")
+
+
+if not TYPE_CHECKING:  # a type checker would take every misspelt name for one of these
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

@@ -48,6 +48,7 @@ def make_function(name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[A
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = _documentation(ops)
+    function.__dict__["declarations"] = tuple(ops)
     return function
 
 

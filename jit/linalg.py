@@ -1,5 +1,10 @@
 """Linear algebra, by the names of `torch.linalg`. The functions come from the registry."""
 
+from typing import TYPE_CHECKING
+
 from .functions import public
+
+if TYPE_CHECKING:
+    from ._stubs.linalg import *  # noqa: F403
 
 globals().update(public("linalg"))

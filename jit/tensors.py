@@ -1,14 +1,13 @@
 """`Tensor`, a strided array with views and version counters, and `Variable`, its subclass that takes part in autograd.
 
 Both have the same layout, so an object is promoted by `__class__`: `requires_grad_()`, or an in-place operation that
-gives it a history, turns a Tensor into a Variable, and nobody who holds it needs to know. Operators are not here: methods
-such as `add` or `sum` are generated from the registry by `jit.functions`.
+gives it a history, turns a Tensor into a Variable, and nobody who holds it needs to know. Operators are not here:
+methods such as `add` or `sum` are generated from the registry by `jit.functions`.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,10 @@ from jit.ir.types import is_contiguous
 from . import context
 
 if TYPE_CHECKING:
+    from ._stubs.methods import Methods
     from .autograd.nodes import Node
+else:
+    Methods = object  # jit.functions and jit.methods add them at run time
 
 
 class Storage:
@@ -65,7 +67,7 @@ class Size(tuple[int, ...]):
         return f"jit.Size({list(self)})"
 
 
-class Tensor:
+class Tensor(Methods):
     """A strided array on a device. Make one with `jit.tensor`, `jit.from_numpy` or an operator.
 
     >>> import jit
@@ -310,7 +312,7 @@ class Tensor:
         return None
 
     @property
-    def grad(self) -> Tensor | None:
+    def grad(self) -> Any:  # Tensor | None, but type checkers would ask about None at every use
         """The accumulated gradient of a leaf, or None."""
         self._touch_gradient("reads")
         return self._grad
@@ -369,30 +371,6 @@ class Tensor:
     def data(self, value: Tensor) -> None:
         self._leave("assigning to .data")
         self._array = value._array
-
-
-    if TYPE_CHECKING:  # what jit.functions and jit.methods add
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __add__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __invert__(self) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
-        def __getitem__(self, key: Any) -> Tensor: ...
-        def __setitem__(self, key: Any, value: Any) -> None: ...
-        def __iter__(self) -> Iterator[Tensor]: ...
 
 
 class Variable(Tensor):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = {path.relative_to(ROOT).as_posix() for path in (ROOT / "jit").rglob("*.py")} | {"jit/py.typed"}
+KINDS = (".py", ".pyi", ".html", ".typed")
+SOURCES = {path.relative_to(ROOT).as_posix() for path in (ROOT / "jit").rglob("*") if path.suffix in KINDS}
 
 
 def build(target: str, folder: Path) -> Path:

@@ -53,7 +53,7 @@ def backward(
 def grad(
     outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
     allow_unused: bool = False,
-) -> tuple[Tensor | None, ...]:  # fmt: skip
+) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; `.grad` is not touched.
 
     Args:

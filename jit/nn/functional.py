@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import ShapeError, UsageError
 
 from ..functions import F, public
+
+if TYPE_CHECKING:
+    from .._stubs.functional import *  # noqa: F403
 
 _registered = public("nn.functional")
 globals().update(_registered)
