@@ -447,6 +447,8 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
 
     results = unpack(call(op, values))
     for target, result in zip(targets, results, strict=True):
+        if result.dtype.category > target.dtype.category:
+            raise _narrowing(f"{op.schema.name}(out=...)", result, target)
         if target._array.shape != result._array.shape:
             raise ShapeError(f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}")
         F.copy_(target, result)

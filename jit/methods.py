@@ -15,7 +15,7 @@ from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
 from . import context
 from .functions import F
 from .indexing import get_item, set_item
-from .tensors import Tensor
+from .tensors import Tensor, alias
 
 
 def _operators() -> dict[str, Callable[..., Any]]:
@@ -162,6 +162,38 @@ def _hermitian(self: Tensor) -> Tensor:
     return _adjoint(self) if self.ndim else F.conj(self)  # type: ignore[no-any-return]
 
 
+def _sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed down to sizes that broadcast to this tensor's; itself if it has them. Integers sum to int64."""
+    sizes = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    if tuple(self.shape) == sizes:
+        return self
+    wide = _to(self, dtypes.int64) if self.dtype.is_integral else self
+    return F.sum_to_size(wide, sizes)  # type: ignore[no-any-return]
+
+
+_HISTORY = ("_base", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
+"""What a tensor knows of how it came about."""
+
+
+def _in_place_geometry(name: str) -> Callable[..., Tensor]:
+    """`t.squeeze_()` and its like: this very object becomes the view that `squeeze` gives."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if self.is_leaf and self.requires_grad and context.GRAD_ENABLED.get():
+            raise AutogradError(f"{name}_ would change a leaf that requires grad; use {name}() and keep its result")
+        before = alias(self, type(self))
+        for slot in _HISTORY:
+            setattr(before, slot, getattr(self, slot))
+        after = getattr(F, name)(before, *args, **kwargs)
+        self.__class__, self._array = after.__class__, after._array
+        for slot in _HISTORY:
+            setattr(self, slot, getattr(after, slot))
+        return self
+
+    method.__name__ = method.__qualname__ = f"{name}_"
+    return method
+
+
 def _requiring_context(self: Tensor) -> bool:
     return context.GRAD_ENABLED.get() and self.requires_grad
 
@@ -182,6 +214,9 @@ METHODS: dict[str, Any] = {
     "T": property(_transposed), "mT": property(_matrix_transposed), "mH": property(_adjoint), "H": property(_hermitian),
     "where": lambda self, condition, other: F.where(condition, self, other),
     "real": property(lambda self: F.real(self)), "imag": property(lambda self: F.imag(self)),
+    **{f"{name}_": _in_place_geometry(name) for name in ("squeeze", "unsqueeze", "t", "transpose", "as_strided")},
+    "swapaxes_": _in_place_geometry("transpose"), "swapdims_": _in_place_geometry("transpose"),
+    "sum_to_size": _sum_to_size,
     "retains_grad": property(lambda self: self._retains_grad),
 }  # fmt: skip
 

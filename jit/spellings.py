@@ -5,10 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.ir.errors import UsageError
+
 from .functions import F
 from .tensors import Tensor
 
-__all__ = ["allclose", "equal", "is_complex", "is_floating_point", "is_nonzero", "nonzero", "numel", "tensordot"]
+__all__ = [
+    "allclose", "equal", "is_complex", "is_floating_point", "is_nonzero", "nonzero", "numel", "tensor_split",
+    "tensordot",
+]  # fmt: skip
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
@@ -64,6 +69,20 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     return F.tensordot(a, b, *pair) if out is None else F.tensordot(a, b, *pair, out=out)  # type: ignore[no-any-return]
 
 
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> list[Tensor]:
+    """Views of `input` cut along `dim`: into so many sections, or at these indices; either may be a tensor.
+
+    >>> import jit
+    >>> [t.tolist() for t in jit.tensor_split(jit.arange(4), jit.tensor([1, 3]))]
+    [[0], [1, 2], [3]]
+    """
+    if isinstance(indices_or_sections, Tensor):
+        if not indices_or_sections.dtype.is_integral or indices_or_sections.ndim > 1:
+            raise UsageError("tensor_split: indices or sections are whole numbers in a tensor of 0 dims or 1")
+        indices_or_sections = indices_or_sections.tolist()
+    return F.tensor_split(input, indices_or_sections, dim)  # type: ignore[no-any-return]
+
+
 def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype is a real floating one."""
     return input.is_floating_point()
@@ -79,5 +98,5 @@ def numel(input: Tensor) -> Any:
     return input.numel()
 
 
-for _name in ("allclose", "equal", "is_nonzero", "nonzero"):
+for _name in ("allclose", "equal", "is_nonzero", "nonzero", "tensor_split"):
     setattr(Tensor, _name, globals()[_name])

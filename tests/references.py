@@ -68,6 +68,14 @@ def c_remainder(a: Any, b: Any) -> Any:
     return math.nan if b == 0 or math.isinf(a) else math.fmod(a, b)
 
 
+def power(a: Any, b: Any) -> Any:
+    if "f" in a.dtype.kind + b.dtype.kind:
+        return np.float_power(a, b)
+    if (b < 0).any():  # integers to negative powers: what is left of 1 / a ** n
+        return np.trunc(np.float_power(np.where(a == 0, 2, a), b)) * (a != 0) + (a == 0) * (b == 0)
+    return np.power(a, b)
+
+
 def clamp(self: Any, min: Any, max: Any) -> Any:
     raised = self if min is None else np.where(np.isnan(self), self, np.where(self < min, min, self))
     return raised if max is None else np.where(np.isnan(raised), raised, np.where(raised > max, max, raised))
@@ -282,7 +290,7 @@ REFERENCES: dict[str, Any] = {
     "aten::remainder": whole(python_remainder),
     "aten::fmod": whole(c_remainder),
     "aten::reciprocal": lambda self: 1.0 / self,
-    "aten::pow": binary(lambda a, b: np.float_power(a, b) if "f" in a.dtype.kind + b.dtype.kind else np.power(a, b)),
+    "aten::pow": binary(power),
     "aten::sqrt": lambda self: np.sqrt(self * 1.0),
     "aten::rsqrt": lambda self: 1 / np.sqrt(self * 1.0),
     "aten::exp": lambda self: np.exp(self * 1.0),

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references_arrays import assigned, at_dim, with_dims
+from tests.references_arrays import assigned, at_dim, max_pool, with_dims
 
 
 def combined() -> Any:
@@ -42,6 +42,7 @@ REFERENCES: dict[str, Any] = {
     "aten::repeat_interleave.self_Tensor": repeated,
     "aten::tensordot.int": np.tensordot,
     "aten::trace": np.trace,
+    "aten::max_pool1d_with_indices": max_pool(1),
     "aten::index_fill.int_Tensor": lambda self, dim, index, value: assigned(self, at_dim(dim, self.ndim, index), value),
     "aten::argsort.stable": lambda self, stable, dim, descending: np.argsort(self, dim, kind="stable"),
     "aten::var_mean": lambda self, unbiased: (np.var(self, ddof=int(unbiased)), np.mean(self)),

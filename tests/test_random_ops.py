@@ -33,6 +33,7 @@ DISTRIBUTIONS: dict[str, tuple[Callable[[jit.Tensor], jit.Tensor], Any]] = {
     "aten::rand_like": (jit.rand_like, stats.uniform()),
     "aten::randn_like": (jit.randn_like, stats.norm()),
     "aten::randint_like": (lambda x: jit.randint_like(x, 5), stats.randint(0, 5)),
+    "aten::randint_like.low_dtype": (lambda x: jit.randint_like(x, -2, 5), stats.randint(-2, 5)),
     "aten::bernoulli": (lambda x: jit.bernoulli(x + 0.3), stats.bernoulli(0.3)),
     "aten::bernoulli.p": (lambda x: jit.bernoulli(x, 0.2), stats.bernoulli(0.2)),
     "aten::bernoulli.Tensor": (lambda x: F.bernoulli(x, x + 0.6), stats.bernoulli(0.6)),

@@ -258,7 +258,7 @@ class Op:
 
     def _pointwise_type(self, *values: Any) -> TensorType:
         tensors = [values[i] for i in self.tensors if values[i] is not None]
-        shapes = [t.sizes for t in tensors if isinstance(t, TensorType)]
+        shapes = [t.sizes for t in tensors if isinstance(t, TensorType) and t.sizes is not None]
         device = next((t.device for t in tensors if isinstance(t, TensorType)), "cpu")
         dtype = self.compute_dtype(values)
         return TensorType(self.result_dtype(dtype), broadcast_shapes(*shapes), None, device)

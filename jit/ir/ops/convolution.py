@@ -328,6 +328,7 @@ def convolution_backward(
     if output_mask[0]:
         sizes = input.shape[2:]
         by_x = forward(m, grad_output, weight, w) if transposed else by_input(m, grad_output, weight, sizes, w)
+        by_x = by_x[(..., *map(slice, sizes))]  # an output padding beyond the stride reaches further than the input
     if output_mask[1]:
         small, large = (input, grad_output) if transposed else (grad_output, input)
         by_w = by_weight(m, small, large, kernel, w)

@@ -60,7 +60,7 @@ def im2col(m: Any, self: Any, kernel_size: Any, dilation: Any, padding: Any, str
 
 
 @im2col.type
-def _(self: TensorType, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> TensorType:
+def _(self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> TensorType:
     batch, channels = _image_dims("im2col", self.shape)
     down, across = patch_counts("im2col", self.shape[-2:], kernel_size, dilation, padding, stride)
     sizes = (*batch, channels * kernel_size[0] * kernel_size[1], down * across)

@@ -379,10 +379,18 @@ def _(m: Any, self: Any, exponent: Any) -> Any:
     if exponent.ndim == 0 and exponent == 2:
         return self * self
     if self.dtype.kind in "iu" and (exponent < 0).any():
+        return _integer_power(m, self, exponent)
+    return m.power(self, exponent)
+
+
+def _integer_power(m: Any, self: Any, exponent: Any) -> Any:
+    """Negative exponents among others: 1 / self ** n toward zero, as ATen has it; a single one is refused."""
+    if exponent.ndim == 0:
         raise DTypeError(
             "pow: an integer to a negative power is no integer; cast to a floating dtype first, e.g. x.float()"
         )
-    return m.power(self, exponent)
+    inverse = m.where(self == 1, 1, m.where(self == -1, 1 - 2 * (exponent & 1), 0)).astype(self.dtype)
+    return m.where(exponent < 0, inverse, m.power(self, m.maximum(exponent, 0)))
 
 
 @pow.samples
@@ -401,6 +409,8 @@ def _() -> Any:
     yield sample(make(4, low=0.5, high=2, dtype="float16"), 3, note="half", grad=False)
     yield sample(whole(4, low=-5, high=5), whole(4, low=0, high=4, seed=1), note="integer", grad=False)
     yield sample(make(4, low=-5, high=5, dtype="int32"), 0.5, note="integer to a fraction", grad=False)
+    bases, exponents = np.array([1, -1, -1, 3, 3, 0]), np.array([-5, -3, -2, -1, 2, 0])
+    yield sample(bases, exponents, note="integers to negative powers", grad=False, onnx=False)
 
 
 @pointwise("aten::sqrt(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sqrt", samples=unary(0.1, 4),

@@ -357,9 +357,32 @@ def _() -> Any:
     yield sample(_distinct(1, 2, 4, 4, 4), 2)
 
 
+@composite("aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, "
+           "int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", namespaces=())  # fmt: skip
+def max_pool1d_with_indices(
+    F: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    """(The largest element of each window, its place)."""
+    if self.ndim not in (2, 3):
+        raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(self.shape)}")
+    step = stride or kernel_size
+    both = F.max_pool2d_with_indices(
+        F.unsqueeze(self, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode
+    )  # fmt: skip
+    return tuple(F.squeeze(each, -2) for each in both)
+
+
+@max_pool1d_with_indices.samples
+def _() -> Any:
+    yield sample(_distinct(2, 3, 7), 3, 2, 1)
+    yield sample(_distinct(3, 6), 2, note="unbatched")
+
+
 @composite("aten::max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, "
            "bool ceil_mode=False) -> Tensor", namespaces=_FACES)  # fmt: skip
 def max_pool1d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    if input.ndim not in (2, 3):
+        raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(input.shape)}")
     step = stride or kernel_size
     flat = F.max_pool2d(
         F.unsqueeze(input, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode

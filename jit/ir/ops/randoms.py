@@ -242,6 +242,30 @@ def _() -> Any:
     yield sample(make(2, 3), 5)
 
 
+@random(f"aten::randint_like.low_dtype(Tensor self, int low, int high, *, {_NEW}", namespaces=("jit",), grad=_FLAT)
+def randint_like_from(m: Any, state: Any, self: Any, low: int, high: int, dtype: Any, device: Any) -> Any:
+    """Whole numbers from low up to, but not including, high, with the sizes of self."""
+    numbers, blocks = _integers(m, state, low, high, self.shape, None)
+    return numbers.astype(dtype.numpy if dtype else self.dtype), blocks
+
+
+@randint_like_from.type
+def _(self: TensorType, low: int, high: int, dtype: Any, device: Any, generator: Any) -> TensorType:
+    return _like(self, dtype, device, generator)
+
+
+@randint_like_from.onnx
+def _(g: Any, self: Any, low: int, high: int, dtype: Any, device: Any, generator: Any) -> Any:
+    numbers = g.op("RandomUniformLike", self, dtype=dtypes.float32, low=float(low), high=float(high))
+    return g.cast(g.op("Floor", numbers), g.out.dtype)
+
+
+@randint_like_from.samples
+def _() -> Any:
+    yield sample(make(2, 3), -2, 5)
+    yield sample(make(2, 3), 1, 9, dtype=dtypes.int64)
+
+
 # -- by given probabilities --------------------------------------------------------------------------------------
 
 
@@ -333,6 +357,8 @@ def _() -> Any:
 def multinomial(m: Any, state: Any, self: Any, num_samples: int, replacement: bool) -> Any:
     """With replacement: where a uniform number falls among the cumulated weights. Without: the largest of each weight
     divided by an exponential number, which are in the order of a draw without replacement."""
+    if self.ndim not in (1, 2) or self.dtype.kind != "f":
+        raise UsageError(f"multinomial takes floating weights of 1 or 2 dims, not {self.dtype} of {list(self.shape)}")
     weights = self.astype(m.float64).reshape(-1, self.shape[-1])
     _check_weights(m, weights, num_samples, replacement)
     rows = weights.shape[0]
