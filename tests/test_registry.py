@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import jit
+from jit import dispatch
 from jit.autograd import gradcheck, gradgradcheck
 from jit.functions import F, public
 from jit.ir import catalog
@@ -276,7 +277,27 @@ def test_optimised(case: Case) -> None:
         assert_agree(outcome(case, partial(case.call, function=traced)), expected)
 
 
-# -- calls that fit nothing --------------------------------------------------------------------------------------
+# -- wrong calls -------------------------------------------------------------------------------------------------
+
+DIMS = {"dim", "dim0", "dim1", "dim2", "dims", "dimension", "start_dim", "end_dim", "source", "destination"}
+
+
+def names_dims(op: Op) -> bool:
+    counted = op.schema.name in ("tile", "tensordot")  # their `dims` are counts
+    return bool(op.namespaces) and not counted and bool(DIMS & {a.name for a in op.arguments if a.type.base == "int"})
+
+
+@cases(names_dims)
+def test_dim_out_of_range(case: Case) -> None:
+    """A dim that the tensor does not have is an error that says so, in empty and 0-d tensors too."""
+    for position, argument in enumerate(case.op.arguments):
+        for outside in (99, -99) if argument.name in DIMS and argument.type.base == "int" else ():
+            args, kwargs = case.arguments()
+            values = list(case.op.bind(*args, **kwargs))
+            listed = isinstance(values[position], (list, tuple))
+            values[position] = [outside, *values[position][1:]] if listed else outside
+            with pytest.raises((jit.DimError, jit.ShapeError) if listed else jit.DimError):
+                dispatch.call(case.op, values)
 
 
 FUNCTIONS = {name: namespace for namespace in reversed(NAMESPACES) for name in public(namespace) if name in OVERLOADS}

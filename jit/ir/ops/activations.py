@@ -392,9 +392,10 @@ def _() -> Any:
 @composite("aten::glu(Tensor self, int dim=-1) -> Tensor", namespaces=FUNCTIONAL)
 def glu(F: Any, self: Any, dim: int) -> Any:
     """The first half along dim, times the sigmoid of the second."""
-    if self.ndim == 0 or self.shape[dim] % 2:
+    at = wrap_dim(dim, self.ndim)
+    if self.ndim == 0 or self.shape[at] % 2:
         raise ShapeError(f"glu: dim {dim} of {list(self.shape)} cannot be halved")
-    half = self.shape[dim] // 2
+    half = self.shape[at] // 2
     return F.narrow(self, dim, 0, half) * F.sigmoid(F.narrow(self, dim, half, half))
 
 

@@ -530,7 +530,8 @@ def _arg_samples() -> Any:
 def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """The index of the maximum along dim, or in the flattened tensor."""
     require_elements("argmax", self.shape, dim)
-    return m.argmax(self, axis=wrap_dim(dim, self.ndim) if dim is not None and self.ndim else None, keepdims=keepdim)
+    axis = None if dim is None else wrap_dim(dim, self.ndim)
+    return m.argmax(self, axis=axis if self.ndim else None, keepdims=keepdim)
 
 
 @array("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
@@ -538,7 +539,8 @@ def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 def argmin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """The index of the minimum along dim, or in the flattened tensor."""
     require_elements("argmin", self.shape, dim)
-    return m.argmin(self, axis=wrap_dim(dim, self.ndim) if dim is not None and self.ndim else None, keepdims=keepdim)
+    axis = None if dim is None else wrap_dim(dim, self.ndim)
+    return m.argmin(self, axis=axis if self.ndim else None, keepdims=keepdim)
 
 
 # -- spread ------------------------------------------------------------------------------------------------------

@@ -735,11 +735,11 @@ def _() -> Any:
       grad=dict(self=lambda F, g, self_meta, dimension, size, step:
                 F.unfold_backward(g, self_meta.shape, dimension, size, step)))  # fmt: skip
 def unfold(geometry: Geometry, dimension: int, size: int, step: int) -> Geometry:
+    at = wrap_dim(dimension, geometry.ndim)
     if geometry.ndim == 0:
         if size > 1:
             raise ShapeError(f"unfold: size {size} exceeds the one entry of a 0-dim tensor")
         return Geometry((size,), (1,), geometry.offset)
-    at = wrap_dim(dimension, geometry.ndim)
     if step <= 0 or size < 0 or size > geometry.sizes[at]:
         raise ShapeError(
             f"unfold: windows of size {size}, step {step} do not fit dim {dimension} of size {geometry.sizes[at]}"
