@@ -170,10 +170,9 @@ def embedding(
         weight: `[rows, size]`.
         padding_idx: A row that gets no gradient.
         max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
+        sparse: Accepted; gradients are dense all the same.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
     """
-    if sparse:
-        raise UsageError("embedding has dense gradients only; leave sparse=True out")
     if max_norm is not None and weight.ndim == 2:
         _renormalise_rows(weight, input, max_norm, norm_type)
     if weight.ndim != 2:
@@ -201,6 +200,7 @@ def embedding_bag(
         offsets: For indices `[N]`, where each bag begins.
         max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
         mode: "sum", "mean" or "max".
+        sparse: Accepted; gradients are dense all the same.
         per_sample_weights: A factor for each index, for sums.
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: A row that counts nothing.
@@ -209,8 +209,6 @@ def embedding_bag(
     >>> jit.nn.functional.embedding_bag(jit.tensor([[0, 1]]), jit.ones(2, 3), mode="sum").tolist()
     [[2.0, 2.0, 2.0]]
     """
-    if sparse:
-        raise UsageError("embedding_bag has dense gradients only; leave sparse=True out")
     if mode not in _BAG_MODES:
         raise UsageError(f"embedding_bag: mode is 'sum', 'mean' or 'max', got {mode!r}")
     input, offsets, per_sample_weights = _bags(input, offsets, per_sample_weights)

@@ -284,7 +284,13 @@ def _() -> Any:
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
 def linspace(m: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) -> Any:
     """`steps` numbers from start to end, both included, evenly apart."""
-    return evenly_spaced(start, end, steps).astype((dtype or linspace_dtype(start, end)).numpy)
+    element = dtype or linspace_dtype(start, end)
+    return evenly_spaced(*_ends(start, end, element), steps).astype(element.numpy)
+
+
+def _ends(start: Any, end: Any, dtype: DType) -> tuple[Any, Any]:
+    """The ends as `dtype` holds them: integers have no fractions."""
+    return (int(start), int(end)) if dtype.is_integral else (start, end)
 
 
 def evenly_spaced(start: Any, end: Any, steps: int) -> Any:
@@ -315,7 +321,7 @@ def _(start: Any, end: Any, steps: int, dtype: Any, device: Any) -> TensorType:
 def _(g: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) -> Any:
     if any(hasattr(number, "ndim") for number in (start, end, steps)):
         return _onnx_linspace(g, *(onnx_number(g, number, dtypes.float64) for number in (start, end, steps)))
-    return g.constant(evenly_spaced(start, end, steps), dtype=g.out.dtype)
+    return g.constant(evenly_spaced(*_ends(start, end, g.out.dtype), steps), dtype=g.out.dtype)
 
 
 def _onnx_linspace(g: Any, start: Any, end: Any, steps: Any) -> Any:

@@ -314,6 +314,7 @@ def _batch_norm(
     F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
     eps: float,
 ) -> Any:  # fmt: skip
+    _check_channels("batch_norm", input.shape)
     count = input.numel() // input.shape[1] if training else 0
     if training and input.numel() == input.shape[1]:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got {list(input.shape)}")

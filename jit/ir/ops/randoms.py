@@ -357,7 +357,7 @@ def _() -> Any:
 def multinomial(m: Any, state: Any, self: Any, num_samples: int, replacement: bool) -> Any:
     """With replacement: where a uniform number falls among the cumulated weights. Without: the largest of each weight
     divided by an exponential number, which are in the order of a draw without replacement."""
-    if self.ndim not in (1, 2) or self.dtype.kind != "f":
+    if self.ndim not in (1, 2) or not dtypes.from_numpy(self.dtype).is_floating_point:
         raise UsageError(f"multinomial takes floating weights of 1 or 2 dims, not {self.dtype} of {list(self.shape)}")
     weights = self.astype(m.float64).reshape(-1, self.shape[-1])
     _check_weights(m, weights, num_samples, replacement)
