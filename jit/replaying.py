@@ -82,7 +82,12 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
                     trace.bind_root(environment[part], output)
                     _hook(trace, output, environment[part])
             continue
-        for value, result in zip(node.outputs, _results(trace, environment, node), strict=True):
+        token = context.SOURCE.set(node.source)
+        try:
+            results = _results(trace, environment, node)
+        finally:
+            context.SOURCE.reset(token)
+        for value, result in zip(node.outputs, results, strict=True):
             _bind(trace, environment, value, result)
 
 

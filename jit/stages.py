@@ -192,10 +192,12 @@ class Recording:
         return self.rebuild(outputs, owners, node)
 
     def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
-        """The history of what a call returns; inputs that the function overwrites are copied first."""
+        """The history of what a call returns. It keeps copies of inputs that the function overwrites, and none of unused ones."""
         written = set(self.targets)
+        used = [bool(value.uses) for value in self.trace.graph.inputs]
         arrays = [v.copy() if i in written and isinstance(v, np.ndarray) else v for i, v in enumerate(values)]
-        marks = [_mark(o) if isinstance(o, Tensor) and i not in written else None for i, o in enumerate(owners)]
+        arrays = [v if u or not isinstance(v, np.ndarray) else None for v, u in zip(arrays, used, strict=True)]
+        marks = [_mark(o) if isinstance(o, Tensor) and used[i] and i not in written else None for i, o in enumerate(owners)]
         node = StageNode(self, (), edges, self.returns)
         node.kept = Kept([arrays], [marks], [dispatch.requires_grad(o) for o in owners])
         return node
@@ -256,9 +258,18 @@ class Recording:
 def _numbered(graph: Graph) -> Graph:
     """A copy whose guards know their places in the recording, whatever a pass may do to them."""
     copy = graph.clone()
-    for index, node in enumerate(n for n in copy.nodes if n.kind == "prim::Guard"):
+    for index, node in enumerate(_guards(copy)):
         node.attributes["index"] = index
     return copy
+
+
+def _guards(graph: Graph) -> Iterator[Any]:
+    """The guards in the order in which they run, those in the bodies of composites included."""
+    for node in graph.nodes:
+        if node.kind == "prim::Guard":
+            yield node
+        for body in node.subgraphs:
+            yield from _guards(body)
 
 
 def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
@@ -521,9 +532,7 @@ class StageNode(Node):
 
 
 def _kind_of_gradient(gradient: Tensor | None) -> Any:
-    if gradient is None:
-        return None
-    return (gradient._array.dtype, gradient._array.shape, gradient.requires_grad)
+    return None if gradient is None else kind_of(gradient)[:4]
 
 
 def record_stage(
@@ -537,10 +546,11 @@ def record_stage(
     stage = len(trace.graph.stages) - 1
     try:
         roots, weights = _roots(trace, live, gradients, create)
-        edges = [edge for edge, want in zip(live.edges, wanted, strict=True) if want]
+        chosen = [want and edge is not None for edge, want in zip(live.edges, wanted, strict=True)]
+        edges = [edge for edge, want in zip(live.edges, chosen, strict=True) if want]
         with context.tracing(trace):
             found = iter(run_backward(roots, weights, edges, True, create, within=True))
-            results = [next(found) if want else None for want in wanted]
+            results = [next(found) if want else None for want in chosen]
             trace.graph.set_return([None if r is None else trace.value_of(r) for r in results])
         if (trace.updates(), trace.drawn()) != before:
             raise TraceError("the backward of a traced function changes a buffer or draws random numbers; run it outside the trace")

@@ -22,6 +22,7 @@ import os
 import sys
 import sysconfig
 import types
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -120,7 +121,8 @@ class View:
         while stack:
             name, fetch = stack.pop()
             value = fetch()
-            self._slots.append((name, fetch, value))
+            if not isinstance(fetch, weakref.ref):  # an object that is not to be kept alive stays the one that it is
+                self._slots.append((name, fetch, value))
             yield self._look(name, value)
             if not isinstance(value, _PLAIN) and id(value) not in seen and len(self._slots) < _LIMIT:
                 seen.add(id(value))
@@ -384,8 +386,24 @@ def _attributes(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
                 yield f"{prefix}{key}", functools.partial(space.get, key)
     for kind in type(value).__mro__:
         for key in _slot_names(kind):
-            yield f"{prefix}{key}", functools.partial(getattr, value, key, None)
-    yield f"{prefix}__class__", lambda: type(value)
+            yield f"{prefix}{key}", functools.partial(_attribute_of, _reference(value), key)
+    yield f"{prefix}__class__", functools.partial(_class_of, _reference(value))
+
+
+def _reference(value: Any) -> Fetch:
+    """A way to an object that does not keep it alive, if its class allows that."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return functools.partial(_itself, value)
+
+
+def _attribute_of(reference: Fetch, key: str) -> Any:
+    return getattr(reference(), key, None)
+
+
+def _class_of(reference: Fetch) -> Any:
+    return type(reference())
 
 
 def _entry(space: dict[str, Any], table: str, key: str) -> Any:

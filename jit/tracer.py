@@ -6,8 +6,9 @@ stand beside them; `jit.folding` makes the graph that passes and people see.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CellType
 from typing import Any
@@ -176,12 +177,19 @@ class Trace:
 
     def _derive(self, binding: Binding) -> Value:
         """The Value of a view whose root has moved on: the path replayed from the new root."""
-        F = Builder(self.graph)
-        proxy = F.wrap(binding.cell.root)
-        for step in binding.path:
-            result = F.call(step.op, (proxy, *(concrete(a) for a in step.arguments)))
-            proxy = result[step.index] if isinstance(result, list) else result
+        with self._building() as F:
+            proxy = F.wrap(binding.cell.root)
+            for step in binding.path:
+                proxy = _step(F, step, proxy)
         return proxy.value  # type: ignore[no-any-return]
+
+    @contextlib.contextmanager
+    def _building(self) -> Iterator[Builder]:
+        """Write nodes; they belong to the line that made them necessary."""
+        last = self.graph._last
+        yield Builder(self.graph)
+        for node in _nodes_after(self.graph, last):
+            node.source, node.scope = context.user_source(), context.SCOPE.get()
 
     def _recognise(self, tensor: Tensor) -> Binding:
         """A tensor seen for the first time: another object for memory made inside the trace, or a capture."""
@@ -306,7 +314,7 @@ class Trace:
             if op.schema.name == "as_strided":
                 self._bind_strided(tensor, source, value)
                 return
-            step = ViewStep(op, tuple(concrete(v) for v in values[1:]), index)
+            step = ViewStep(op, _plain(tuple(values[1:])), index)
             self.bind(tensor, source.cell, (*source.path, step), value)
         else:
             self.bind_root(tensor, value)
@@ -353,10 +361,9 @@ class Trace:
         assert binding is not None
         cell = binding.cell
         if binding.path:
-            F = Builder(self.graph)
-            path = [ViewStep(s.op, tuple(concrete(a) for a in s.arguments), s.index) for s in binding.path]
-            root = _scatter(F, path, F.wrap(cell.root), F.wrap(value))
-            cell.root = (root if root.is_contiguous() else F.clone(root)).value
+            with self._building() as F:
+                root = _scatter(F, binding.path, F.wrap(cell.root), F.wrap(value))
+                cell.root = (root if root.is_contiguous() else F.clone(root)).value
         else:
             cell.root = value
         cell.epoch += 1
@@ -662,6 +669,11 @@ def _has_measured_sizes(op: Op, values: Sequence[Any]) -> bool:
 
 def _is_measured(value: Any) -> bool:
     return any(map(_is_measured, value)) if isinstance(value, tuple) else type(value) is TracedScalar and value._measured
+
+
+def _plain(value: Any) -> Any:
+    """Traced numbers as what they are now; for sizes, which the key of a trace fixes."""
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else concrete(value)
 
 
 def _settled(value: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jit.ir import Graph, Node, Op, Value, find
-from jit.ir.errors import GraphError
+from jit.ir.errors import Error, GraphError
 from jit.ir.graph import Ref, leaves, map_template
 
 from .kernels import execute
@@ -51,6 +51,10 @@ class Program:
         self.instructions: list[Instruction] = []
         self.frees: list[tuple[int, ...]] = []
         """Registers whose last use is the instruction of the same number."""
+        self.unused: tuple[int, ...] = ()
+        """Registers of inputs that nothing uses, in this stage or later."""
+        self.returned: tuple[int, ...] = ()
+        """Registers whose last use is the return."""
         self.nodes: list[Node] = []
         """The node behind each instruction, for error messages and profiles."""
         self.inputs: list[int] = []
@@ -105,12 +109,24 @@ class Interpreter:
         registers = [None] * self._count if state is None else list(state)
         for register, value in zip(program.inputs, inputs, strict=True):
             registers[register] = value
-        for instruction, frees in zip(program.instructions, program.frees, strict=True):
-            instruction(registers)
-            for register in frees:
-                registers[register] = None
+        for register in program.unused:
+            registers[register] = None
+        step = 0
+        try:
+            for step, (instruction, frees) in enumerate(zip(program.instructions, program.frees, strict=True)):
+                instruction(registers)
+                for register in frees:
+                    registers[register] = None
+        except GuardFailed:
+            raise
+        except Exception as error:
+            _locate(error, program.nodes[step])
+            raise
         outputs = [map_template(lambda leaf: registers[leaf.index] if isinstance(leaf, Ref) else leaf, o) for o in program.outputs]
-        return outputs, [registers[r] for r in program.updates], registers
+        updates = [registers[register] for register in program.updates]
+        for register in program.returned:
+            registers[register] = None
+        return outputs, updates, registers
 
     @classmethod
     def run_node(cls, node: Node, values: Sequence[Any]) -> list[Any]:
@@ -177,7 +193,7 @@ class Interpreter:
         return _touching(run, node, results, registers)
 
     def _plan_frees(self) -> None:
-        """Free a register after the last instruction that reads or writes it, unless an output or update is it."""
+        """Free a register after the last instruction that reads or writes it, or after the return if that comes later."""
         last: dict[int, tuple[int, int]] = {}
         for number, program in enumerate(self.programs):
             for register in program.inputs:
@@ -191,7 +207,21 @@ class Interpreter:
         for register, at in last.items():
             frees.setdefault(at, []).append(register)
         for number, program in enumerate(self.programs):
-            program.frees = [tuple(frees.get((number, index), ())) for index in range(len(program.instructions))]
+            count = len(program.instructions)
+            program.frees = [tuple(frees.get((number, index), ())) for index in range(count)]
+            program.unused = tuple(frees.get((number, -1), ()))
+            program.returned = tuple(frees.get((number, count), ()))
+
+
+def _locate(error: Exception, node: Node) -> None:
+    """Let an error say which line asked for the operator: the traceback shows the engine alone."""
+    where = str(node.source)
+    if node.source is None or where in str(error):
+        return
+    if isinstance(error, Error) and error.args:
+        error.args = (f"{error.args[0]} (asked for at {where})", *error.args[1:])
+    else:
+        error.add_note(f"in {node.kind}, asked for at {where}")
 
 
 def _touching(run: Instruction, node: Node, results: Sequence[int], registers: dict[Value, int]) -> Instruction:

@@ -273,6 +273,16 @@ def incoming_gradients_of_every_kind(t: Trial) -> None:
 
 
 @case()
+def layout_of_incoming_gradients(t: Trial) -> None:
+    f = t.trace(lambda x: x.view(3, 2).view(6).view(2, 3) * 2)
+    x = jit.ones(2, 3, requires_grad=True)
+    for weight in (jit.ones(2, 3), jit.arange(6).reshape(3, 2).t().float(), jit.ones(1).expand(2, 3), jit.ones(2, 3)):
+        x.grad = None
+        t.call(lambda weight=weight: f(x).backward(weight))
+        t.see("gradient", x.grad)
+
+
+@case()
 def gradient_hooks_outside(t: Trial) -> None:
     f = t.trace(lambda x, y: (x * y).sum())
     for a in (1.0, 2.0, 3.0):
