@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references_arrays import adjoint, with_dims
+from tests.references_arrays import adjoint, edge_pad, with_dims
 
 
 def im2col(self: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
@@ -73,6 +73,8 @@ def dims(rank: int) -> Any:
 REFERENCES: dict[str, Any] = {
     "aten::im2col": im2col,
     "aten::col2im": col2im,
+    **{f"aten::reflection_pad{n}d": lambda self, padding: edge_pad(self, padding, "reflect") for n in (1, 2, 3)},
+    **{f"aten::replication_pad{n}d": lambda self, padding: edge_pad(self, padding, "replicate") for n in (1, 2, 3)},
     **{f"aten::atleast_{n}d": dims(n) for n in (1, 2, 3)},
     **{f"aten::atleast_{n}d.Sequence": lambda tensors, n=n: [dims(n)(t) for t in tensors] for n in (1, 2, 3)},
     "aten::scatter_reduce.two": scatter_reduce,

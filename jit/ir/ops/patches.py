@@ -1,4 +1,4 @@
-"""Patches of images as columns and back (`unfold` and `fold`); tensors of at least so many dims."""
+"""Patches of images as columns and back (`unfold` and `fold`); padding by rank; tensors of at least so many dims."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import ShapeError, UsageError
-from ..op import array, composite
+from ..op import Op, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
 
@@ -140,6 +140,34 @@ def _() -> Any:
     yield sample(make(2, 18, 9), [4, 5], [2, 3], [1, 1], [0, 0], [1, 1])
     yield sample(make(1, 8, 24), [5, 5], [2, 2], [2, 1], [1, 2], [2, 1], note="dilated, padded, strided")
     yield sample(make(8, 4), [4, 4], [2, 2], [1, 1], [0, 0], [2, 2], note="unbatched")
+
+
+# -- padding by rank ---------------------------------------------------------------------------------------------
+
+
+def _declare_pad(name: str, mode: str, rank: int) -> Op:
+    """`reflection_pad2d` and its like: `edge_pad_nd` of the last `rank` dims."""
+
+    def pad(F: Any, self: Any, padding: Any) -> Any:
+        if self.ndim not in (rank + 1, rank + 2) or len(padding) != 2 * rank:
+            sizes = f"{list(self.shape)} and {list(padding)}"
+            raise ShapeError(f"{name}: expects {rank + 1} or {rank + 2} dims and {2 * rank} paddings, got {sizes}")
+        return F.edge_pad_nd(self, padding, mode)
+
+    pad.__doc__ = f"The last {rank} dims, longer by {'their mirror image' if mode == 'reflect' else 'their ends'}."
+    op = composite(f"aten::{name}(Tensor self, int[{2 * rank}] padding) -> Tensor", namespaces=())(pad)
+
+    def samples() -> Any:
+        yield sample(make(2, *(4,) * (rank + 1)), [1, 2, 2, 1, 0, 1][: 2 * rank])
+        yield sample(make(*(3,) * (rank + 1)), [1] * (2 * rank), note="unbatched")
+
+    op.samples(samples)
+    return op
+
+
+for _rank in (1, 2, 3):
+    _declare_pad(f"reflection_pad{_rank}d", "reflect", _rank)
+    _declare_pad(f"replication_pad{_rank}d", "replicate", _rank)
 
 
 # -- at least so many dims ---------------------------------------------------------------------------------------
