@@ -21,6 +21,10 @@ types: .venv ## check the types
 accept: .venv ## rewrite the expected texts in tests (T=path limits it); read the diff before you commit
 	EXPECTTEST_ACCEPT=1 $(BIN)/python -m pytest $(T)
 
+generated: .venv ## rewrite what follows from the registry: jit/_stubs and docs/operators.md
+	$(BIN)/python -m jit.stubs
+	$(BIN)/python -m jit.ir.catalog docs > docs/operators.md
+
 examples: .venv ## run the examples
 	set -e; for program in examples/*.py; do echo "== $$program"; $(BIN)/python "$$program"; done
 
@@ -32,4 +36,4 @@ clean: ## remove the environment and all caches
 	$(BIN)/pip install --quiet -e ".[test]"
 	touch .venv
 
-.PHONY: help test slow lint types accept examples clean
+.PHONY: help test slow lint types accept generated examples clean

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from jit.ir import Op, dtypes
-from jit.ir.errors import AutogradError, DTypeError, SchemaError, ShapeError
+from jit.ir.errors import AutogradError, DTypeError, Error, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
+from jit.ir.refusals import FOREIGN, refusal
 from jit.ir.schema import Argument
 from jit.runtime.kernels import execute
 
@@ -225,15 +226,24 @@ def unpack(result: Any) -> list[Any]:
 
 
 def _run_composite(op: Op, values: Sequence[Any]) -> Any:
-    from .functions import F
-
     if not op.is_differentiable or not context.GRAD_ENABLED.get() or not any(map(requires_grad, values)):
-        return op.body(F, *values)
+        return _run_parts(op, values)
     with context.no_grad():
-        result = op.body(F, *values)
+        result = _run_parts(op, values)
     outputs = [out if isinstance(out, Tensor) else out for out in unpack(result)]
     attach(op, values, outputs)
     return result
+
+
+def _run_parts(op: Op, values: Sequence[Any]) -> Any:
+    from .functions import F
+
+    try:
+        return op.body(F, *values)
+    except Error:
+        raise
+    except FOREIGN as error:
+        raise refusal(op, values, error) from error
 
 
 # -- derivatives -------------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ compute stands in the tables REFERENCES of tests/references*.py; how near it mus
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -297,6 +299,27 @@ def test_dim_out_of_range(case: Case) -> None:
             listed = isinstance(values[position], (list, tuple))
             values[position] = [outside, *values[position][1:]] if listed else outside
             with pytest.raises((jit.DimError, jit.ShapeError) if listed else jit.DimError):
+                dispatch.call(case.op, values)
+
+
+ODD = (
+    lambda a: np.ones(a.shape, np.bool_), lambda a: np.ones(a.shape, np.int64),
+    lambda a: np.ones(a.shape, np.complex64), lambda a: np.ones((5, 7), a.dtype), lambda a: np.ones((), a.dtype),
+    lambda a: np.ones((0,), a.dtype), lambda a: np.ones((1,) * 6, a.dtype),
+)  # fmt: skip
+"""What each operand is replaced by: other dtypes, sizes that hardly ever fit, more dims than any operator has."""
+
+
+@cases(fitting=lambda case: case.number < 2)
+def test_misfits(case: Case) -> None:
+    """Whatever operands are given, the operator computes something or refuses with an error of ours."""
+    positions = [i for i in case.op.tensors if not case.op.arguments[i].type.is_list]
+    for position, odd in product(positions, ODD):
+        args, kwargs = case.arguments()
+        values = list(case.op.bind(*args, **kwargs))
+        if isinstance(values[position], jit.Tensor):
+            values[position] = jit.from_numpy(odd(values[position].numpy()))
+            with suppress(jit.Error, dispatch.Mismatch):
                 dispatch.call(case.op, values)
 
 

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from jit.ir import dtypes
+from jit.ir.errors import Error
 from jit.ir.geometry import Geometry, broadcast_shapes
 from jit.ir.op import Op
 from jit.ir.random_state import RandomState
+from jit.ir.refusals import FOREIGN, refusal
 
 from . import arrays, numpy_math
 
@@ -27,8 +29,16 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
     """Run `op` on schema-ordered `values` in which tensors are arrays; the results are arrays.
 
     A random op takes the generator's `state` and appends the successor to its results.
+
+    Raises:
+        Error: The operands do not fit the operator or each other.
     """
-    return _RUNNERS[op.kind](op, values, state)
+    try:
+        return _RUNNERS[op.kind](op, values, state)
+    except Error:
+        raise
+    except FOREIGN as error:
+        raise refusal(op, values, error) from error
 
 
 def _run_view(op: Op, values: Sequence[Any], state: Any) -> list[Any]:

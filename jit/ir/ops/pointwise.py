@@ -259,6 +259,7 @@ def _() -> Any:
         yield sample(whole(5), 4, rounding_mode=mode, note="integer", grad=False)
 
 
+@ordered_only
 @no_bool
 @pointwise("aten::floor_divide(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
@@ -277,6 +278,7 @@ def _(g: Any, self: Any, other: Any) -> Any:
     return g.op("Where", by_zero, g.op("Div", self, other), quotient)
 
 
+@ordered_only
 @no_bool
 @pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", namespaces=(), samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
@@ -300,6 +302,7 @@ def _(g: Any, self: Any, other: Any) -> Any:
     return quotient if self.dtype.is_integral else onnx_trunc(g, quotient)
 
 
+@ordered_only
 @no_bool
 @pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
            grad=dict(self=lambda F, g: g,
@@ -323,6 +326,7 @@ def onnx_remainder(g: Any, self: Any, other: Any) -> Any:
 remainder.onnx(lambda g, self, other: onnx_remainder(g, self, other))
 
 
+@ordered_only
 @no_bool
 @pointwise("aten::fmod(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
            onnx=lambda g, self, other: g.op("Mod", self, other, fmod=1),
@@ -642,6 +646,7 @@ def atan(m: Any, self: Any) -> Any:
     return m.arctan(self)
 
 
+@ordered_only
 @pointwise("aten::atan2(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("arctan2",),
            grad=dict(self=lambda F, g, self, other: g * (other / (self * self + other * other)),
                      other=lambda F, g, self, other: g * (-self / (self * self + other * other))))  # fmt: skip
@@ -814,6 +819,7 @@ def _() -> Any:
     yield sample(make(5, low=-999, high=999), decimals=-2, note="decimals", grad=False)
 
 
+@ordered_only
 @Refusal(is_integral, "integers have no fractional part; cast with x.float()")
 @pointwise("aten::frac(Tensor self) -> Tensor", inplace=True, samples=unary(integers=False),
            onnx=lambda g, self: g.op("Sub", self, onnx_trunc(g, self)), grad=dict(self=lambda F, g: g))  # fmt: skip

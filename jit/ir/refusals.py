@@ -1,0 +1,32 @@
+"""What Python or numpy says of operands that an operator cannot take and nothing refused in time, as our error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import dtypes
+from .errors import DimError, DivisionError, DTypeError, Error, ShapeError
+from .schema import describe_call
+from .types import TensorType
+
+if TYPE_CHECKING:
+    from .op import Op
+
+FOREIGN = (TypeError, ValueError, LookupError, ArithmeticError)
+"""What numpy and Python raise on operands that do not fit."""
+_OURS = ((IndexError, DimError), (TypeError, DTypeError), (ZeroDivisionError, DivisionError))
+
+
+def refusal(op: Op, values: Sequence[Any], error: Exception) -> Error:
+    """The error of ours for `op` on `values` that fits what was raised: the call as it was, then the reason."""
+    kind = next((ours for theirs, ours in _OURS if isinstance(error, theirs)), ShapeError)
+    call = describe_call(op.schema.name, values, {}, _described)
+    return kind(f"{call} cannot be computed: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
+
+
+def _described(value: Any) -> str:
+    array = getattr(value, "_array", value)
+    if hasattr(array, "dtype") and hasattr(array, "shape"):
+        return str(TensorType(dtypes.from_numpy(array.dtype), tuple(array.shape)))
+    return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
