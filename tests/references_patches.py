@@ -1,5 +1,6 @@
 """What patches, bags and distances should compute, in float64 numpy, place by place."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def embedding_bag(
     out, sizes = np.zeros((len(bounds) - 1, weight.shape[1])), []
     bag = np.zeros(len(indices), np.int64)
     winners = np.zeros(out.shape, np.int64)
-    for number, (start, end) in enumerate(zip(bounds, bounds[1:])):
+    for number, (start, end) in enumerate(itertools.pairwise(bounds)):
         bag[start:end] = number
         chosen = [i for i in range(start, end) if indices[i] != padding]
         sizes.append(len(chosen))
