@@ -6,6 +6,7 @@ compute stands in the tables REFERENCES of tests/references*.py; how near it mus
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -42,6 +43,13 @@ def is_differentiable(op: Op) -> bool:
 def test_declared(op: Op) -> None:
     """Every facet is declared, or the declaration says why it is not."""
     assert not catalog.gaps(op), f"declare what is missing in {op.module.replace('.', '/')}.py, or say absent(why)"
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_names(namespace: str) -> None:
+    """Every function of a namespace is there, under its aliases too."""
+    module = jit if namespace == "jit" else importlib.import_module(f"jit.{namespace}")
+    assert [name for name in public(namespace) if not callable(getattr(module, name, None))] == []
 
 
 # -- values ------------------------------------------------------------------------------------------------------
@@ -310,6 +318,7 @@ ODD = (
 """What each operand is replaced by: other dtypes, sizes that hardly ever fit, more dims than any operator has."""
 
 
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 @cases(fitting=lambda case: case.number < 2)
 def test_misfits(case: Case) -> None:
     """Whatever operands are given, the operator computes something or refuses with an error of ours."""
