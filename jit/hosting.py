@@ -30,6 +30,7 @@ class PythonHost:
             result, history = function._run(arguments_of(node, tensors))
         outputs = [_owned(t._array, arrays) for t in dispatch.unpack(result)]
         _check_results(node, outputs)
+        outputs = [_laid_out(a, v.type) for a, v in zip(outputs, node.outputs, strict=False)]
         return [*outputs, history] if has_handle else outputs
 
     def evaluate(self, handle: Any, gradients: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
@@ -40,7 +41,7 @@ class PythonHost:
         given = tuple(r is not None for r in results)
         if given != wanted:
             raise TraceError(f"{handle.name} returned other gradients than when it was recorded: {given} instead of {wanted}")
-        return [r._array for r in results if r is not None]
+        return [np.ascontiguousarray(r._array).reshape(r._array.shape) for r in results if r is not None]
 
 
 def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tensor]:
@@ -65,6 +66,12 @@ def _no_leaf(tensor: Tensor) -> Tensor:
 def _owned(array: Any, arrays: Sequence[Any]) -> Any:
     """A result that is memory of an argument, as one of its own."""
     return array.copy() if any(np.may_share_memory(array, other) for other in arrays) else array
+
+
+def _laid_out(array: Any, type: Any) -> Any:
+    """A result as it lay while recording, or row-major: views of it were recorded for that."""
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return array if strides == type.strides else np.ascontiguousarray(array).reshape(array.shape)
 
 
 def _check_results(node: Node, outputs: Sequence[Any]) -> None:

@@ -30,6 +30,7 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
+from .autograd.custom import Function
 from .generators import Generator
 from .tensors import Tensor
 
@@ -345,7 +346,8 @@ def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
         for part in ("func", "args", "keywords"):
             yield f"{prefix}{part}", functools.partial(getattr, value, part)
     elif isinstance(value, type):
-        yield from _class_attributes(prefix, value)
+        if not issubclass(value, Function):  # a PythonOp runs in every call, so what it reads or writes is never baked
+            yield from _class_attributes(prefix, value)
     else:
         yield from _wrapped(prefix, value)
         yield from _attributes(prefix, value)

@@ -1,0 +1,137 @@
+"""The engine: deep graphs, order, re-entrance, exceptions, freed graphs."""
+
+import sys
+import threading
+import weakref
+
+import pytest
+
+import jit
+
+
+def leaf(*numbers: float) -> jit.Tensor:
+    """A float32 leaf that requires grad."""
+    return jit.tensor(list(numbers), requires_grad=True)
+
+
+def chain(x: jit.Tensor, length: int) -> jit.Tensor:
+    for _ in range(length):
+        x = x + 1
+    return x
+
+
+def test_a_chain_of_100_000_nodes():
+    limit = sys.getrecursionlimit()
+    x = leaf(1.0)
+    y = chain(x, 100_000)
+    y.backward()
+    assert x.grad.item() == 1 and sys.getrecursionlimit() == limit
+    node = weakref.ref(y.grad_fn)
+    del y
+    assert node() is None
+
+
+def test_a_chain_in_a_thread_with_a_small_stack():
+    result = []
+    previous = threading.stack_size(256 * 1024)
+    try:
+        thread = threading.Thread(target=lambda: result.append(run_chain()))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(previous)
+    assert result == [1]
+
+
+def run_chain() -> float:
+    x = leaf(1.0)
+    chain(x, 20_000).backward()
+    return x.grad.item()
+
+
+def test_a_wide_graph_and_a_diamond():
+    x = leaf(1.0)
+    parts = [x * i for i in range(500)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    y = total
+    for _ in range(50):
+        y = y * 0.5 + y * 0.5
+    y.backward()
+    assert x.grad.item() == pytest.approx(sum(range(500)))
+
+
+def test_later_operations_run_their_derivatives_first():
+    order = []
+    x = leaf(1.0)
+    tensors = [x * i for i in range(1, 5)]
+    for i, t in enumerate(tensors):
+        t.register_hook(lambda g, i=i: order.append(i))
+    (tensors[2] + tensors[0] + tensors[3] + tensors[1]).backward()
+    assert order == [3, 2, 1, 0]
+
+
+def test_backward_inside_a_hook_and_inside_a_function():
+    inner = leaf(3.0)
+
+    class Nested(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            with jit.enable_grad():
+                (inner * inner).sum().backward()
+            return g * 2
+
+    x = leaf(1.0)
+    y = Nested.apply(x)
+    y.register_hook(lambda g: (inner * 1).sum().backward() if jit.is_grad_enabled() else None)
+    y.sum().backward()
+    assert x.grad.item() == 2 and inner.grad.item() == 6
+
+
+def test_exceptions_leave_the_engine_usable():
+    x = leaf(1.0)
+    y = x * 2
+
+    def fail(gradient):
+        raise KeyError("in a hook")
+
+    remove = y.register_hook(fail)
+    with pytest.raises(KeyError, match="in a hook"):
+        y.sum().backward(retain_graph=True)
+    assert jit.is_grad_enabled() and x.grad is None
+    remove()
+    y.sum().backward()
+    assert x.grad.item() == 2
+
+
+def test_undefined_gradients_stop():
+    x, y = leaf(1.0), leaf(2.0)
+    pair = jit.stack([x, y]).unbind(0)
+    pair[0].sum().backward()
+    assert x.grad.item() == 1 and (y.grad is None or y.grad.item() == 0)
+
+
+def test_threads_differentiate_at_once():
+    shared = leaf(1.0, 2.0)
+    errors = []
+
+    def work():
+        try:
+            for _ in range(50):
+                x = leaf(2.0, 3.0)
+                (x * shared.detach()).exp().sum().backward()
+                assert len(x.grad.tolist()) == 2
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors

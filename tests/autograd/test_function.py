@@ -1,0 +1,238 @@
+"""`autograd.Function`: eager and traced, as a PythonOp with a Handle, its errors carried to the caller."""
+
+import numpy as np
+import pytest
+
+import jit
+from tests.tolerances import assert_close
+
+
+def leaf(*numbers: float) -> jit.Tensor:
+    """A float32 leaf that requires grad."""
+    return jit.tensor(list(numbers), requires_grad=True)
+
+
+class Clip(jit.autograd.Function):
+    """Written in operators of ours, so that it has derivatives of every order."""
+
+    @staticmethod
+    def forward(ctx, x, limit):
+        ctx.limit = limit
+        ctx.save_for_backward(x)
+        return x.clamp(-limit, limit)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * (x.abs() <= ctx.limit).float(), None
+
+
+class Cube(jit.autograd.Function):
+    """Saves its output too."""
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x * x * x
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return 3 * y / x * g
+
+
+class ByNumpy(jit.autograd.Function):
+    """Opaque in both directions."""
+
+    calls: list[str] = []
+
+    @staticmethod
+    def forward(ctx, x):
+        ByNumpy.calls.append("forward")
+        ctx.array = np.sin(x.detach().numpy())
+        return jit.from_numpy(ctx.array)
+
+    @staticmethod
+    def backward(ctx, g):
+        ByNumpy.calls.append("backward")
+        return jit.from_numpy(g.numpy() * np.sqrt(1 - ctx.array**2))
+
+
+def test_eager_gradients():
+    x = leaf(-3.0, 0.5)
+    Clip.apply(x, 2.0).sum().backward()
+    assert x.grad.tolist() == [0, 1]
+    x = jit.tensor([1.5, -0.5], dtype=jit.float64, requires_grad=True)
+    assert jit.autograd.gradcheck(Cube.apply, (x,)) and jit.autograd.gradgradcheck(Cube.apply, (x,))
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_a_traced_function_is_a_python_op_with_a_handle(optimize):
+    f = jit.trace(lambda x: ByNumpy.apply(x * 2) * 3, optimize=optimize)
+    for number in range(3):
+        ByNumpy.calls.clear()
+        x = leaf(0.1 * number, 0.2)
+        f(x).sum().backward()
+        assert ByNumpy.calls == ["forward", "backward"]
+        assert_close(x.grad, 6 * np.cos(2 * x.detach().numpy()))
+    kinds = [n.kind for n in f.graph.nodes]
+    assert kinds.count("^ByNumpy") == 1 and kinds.count("prim::Eval") == 1 and f.hits == 2
+    assert "Handle = ^ByNumpy(" in str(f.graph)
+
+
+def test_constants_of_a_python_op_are_printed_and_part_of_the_key():
+    f = jit.trace(lambda x, limit: Clip.apply(x, limit))
+    x = leaf(-3.0, 0.5)
+    assert f(x, 2.0).tolist() == [-2, 0.5] and "^Clip[limit=2.0](%x)" in str(f.graph)
+    assert f(x, 1.0).tolist() == [-1, 0.5] and f.misses == 2
+    assert f(x, 2.0).tolist() == [-2, 0.5] and f.hits == 1
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_double_backward_through_a_traced_function(optimize):
+    f = jit.trace(lambda x: Cube.apply(x).sum(), optimize=optimize)
+    for a in (1.0, 2.0, 3.0):
+        x = leaf(a, 0.5)
+        (g,) = jit.grad(f(x), x, create_graph=True)
+        g.sum().backward()
+        assert_close(g, 3 * x.detach().numpy() ** 2)
+        assert_close(x.grad, 6 * x.detach().numpy())
+    assert f.hits == 2
+
+
+def test_an_opaque_backward_has_no_second_derivative_in_a_trace():
+    f = jit.trace(lambda x: ByNumpy.apply(x).sum())
+    with pytest.raises(jit.TraceError, match="numpy\\(\\) takes a tensor out of the trace"):
+        jit.grad(f(leaf(1.0)), leaf(1.0), create_graph=True, allow_unused=True) or None
+        x = leaf(1.0)
+        jit.grad(f(x), x, create_graph=True)
+
+
+def test_errors_reach_the_caller_as_they_are():
+    class Picky(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            if float(x.sum()) < 0:
+                raise KeyError("negative")
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            if float(g.sum()) < 0:
+                raise LookupError("backward")
+            return g
+
+    f = jit.trace(lambda x: Picky.apply(x))
+    f(leaf(1.0)).sum().backward()
+    for _ in range(2):
+        with pytest.raises(KeyError, match="negative"):
+            f(leaf(-1.0))
+        with pytest.raises(LookupError, match="backward"):
+            f(leaf(1.0)).backward(jit.tensor([-1.0]))
+        x = leaf(2.0)
+        f(x).sum().backward()
+        assert x.grad.tolist() == [1]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_needs_input_grad_and_undefined_gradients(traced):
+    seen = []
+
+    class Two(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            seen.append(ctx.needs_input_grad)
+            return x * 2, y * 3
+
+        @staticmethod
+        def backward(ctx, g, h):
+            seen.append((g.tolist(), h.tolist()))
+            return g * 2, h * 3
+
+    f = jit.trace(lambda x, y: Two.apply(x, y)) if traced else Two.apply
+    for _ in range(3):
+        seen.clear()
+        x, y = leaf(1.0), jit.ones(1)
+        f(x, y)[0].sum().backward()
+        assert seen == [(True, False), ([1.0], [0.0])] and x.grad.tolist() == [2]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_mark_dirty_and_non_differentiable(traced):
+    class Half(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            x.mul_(0.5)
+            sign = x.sign()
+            ctx.mark_non_differentiable(sign)
+            return x, sign
+
+        @staticmethod
+        def backward(ctx, g, _):
+            return g * 0.5
+
+    def f(x):
+        y = x * 4
+        z, sign = Half.apply(y)
+        return z, y, sign
+
+    f = jit.trace(f) if traced else f
+    for _ in range(3):
+        x = leaf(1.0, -2.0)
+        z, y, sign = f(x)
+        assert z is y and z.tolist() == [2, -4] and sign.tolist() == [1, -1] and not sign.requires_grad
+        (z.sum() + y.sum()).backward()
+        assert x.grad.tolist() == [4, 4]
+
+
+def test_what_a_function_must_not_do():
+    class Wrong(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, g
+
+    with pytest.raises(jit.AutogradError, match="returned 2 gradients, but forward took 1"):
+        Wrong.apply(leaf(1.0)).sum().backward()
+
+    class Number(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 3
+
+    with pytest.raises(jit.UsageError, match="must return tensors"):
+        Number.apply(leaf(1.0))
+
+
+def test_a_result_of_another_kind_than_recorded_is_an_error():
+    class Moody(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.double() if float(x.sum()) < 0 else x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    f = jit.trace(lambda x: Moody.apply(x))
+    f(jit.ones(2))
+    with pytest.raises(jit.TraceError, match=r"test_function.py:\d+ .*Moody returned float64\[2\], but float32\[2\]"):
+        f(-jit.ones(2))
+
+
+def test_saved_tensors_are_freed_and_checked():
+    x = leaf(1.0)
+    y = Cube.apply(x * 1)
+    y.sum().backward()
+    with pytest.raises(jit.AutogradError, match="retain_graph=True"):
+        y.sum().backward()
+    inner = leaf(2.0) * 1
+    z = Cube.apply(inner)
+    inner.add_(1)
+    with pytest.raises(jit.AutogradError, match="changed by an in-place"):
+        z.sum().backward()

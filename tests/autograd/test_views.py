@@ -1,0 +1,202 @@
+"""In-place operations on views: bases with rebased histories, views that follow, gradients that are asked for in part."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import jit
+from tests.tolerances import assert_close
+
+
+def leaf(*shape: int) -> jit.Tensor:
+    """A float64 leaf that counts."""
+    array = np.arange(1, np.prod(shape) + 1, dtype=np.float64).reshape(shape) / 3
+    return jit.tensor(array, requires_grad=True)
+
+
+def test_writing_through_a_view_changes_the_history_of_the_base():
+    a, w = leaf(2, 3), leaf(3)
+    b = a * 2
+    v = b[0]
+    v.mul_(w)
+    assert b.grad_fn.name == "CopySlices"
+    (b * b).sum().backward()
+    x, y = a.detach().numpy(), w.detach().numpy()
+    assert_close(a.grad, np.stack([8 * x[0] * y * y, 8 * x[1]]))
+    assert_close(w.grad, 8 * x[0] * x[0] * y)
+
+
+def test_other_views_follow_the_base():
+    a = leaf(4)
+    b = a * 1
+    before, row = b[1:3], b[:2]
+    row.mul_(10)
+    before.sum().backward()
+    assert a.grad.tolist() == [0, 10, 1, 0]
+
+
+def test_a_view_follows_a_write_to_its_base():
+    a = leaf(4)
+    b = a * 1
+    v = b[1:3]
+    b.mul_(a.detach())
+    assert v.grad_fn.name == "ViewHistory"
+    v.sum().backward()
+    assert_close(a.grad, np.array([0, 2 / 3, 1, 0]))
+
+
+def test_views_of_views():
+    a, w = leaf(2, 3, 2), leaf(2)
+    b = a * 1
+    b[0].t()[1, 1:].mul_(w)
+    b.sum().backward()
+    assert_close(a.grad[0].t()[1, 1:], w.detach())
+    assert a.grad.sum().item() == pytest.approx(10 + w.sum().item())
+    assert_close(w.grad, a.detach()[0].t()[1, 1:])
+
+
+def test_a_write_makes_the_base_require_grad():
+    base = jit.zeros(2, 3, dtype=jit.float64)
+    w = leaf(3)
+    base[1].copy_(w * 2)
+    assert base.requires_grad and not base.is_leaf
+    base.sum().backward()
+    assert w.grad.tolist() == [2, 2, 2]
+
+
+def test_setitem_and_masks():
+    a, w = leaf(2, 3), leaf(2)
+    b = a * 1
+    b[:, 1] = w
+    b[b > 1.5] = 0
+    b[0, 0] = 7
+    kept = b.detach().numpy().copy()
+    b.sum().backward()
+    expected = np.ones((2, 3))
+    expected[:, 1] = 0
+    expected[kept == 0] = 0
+    expected[0, 0] = 0
+    assert_close(a.grad, expected)
+    assert w.grad.tolist() == [1.0, 1.0]
+
+
+def test_overlapping_addition():
+    a = leaf(4)
+    b = a * 1
+    b[1:] += b[:-1]
+    expected = np.arange(1, 5) / 3
+    expected[1:] = expected[1:] + expected[:-1]
+    assert_close(b.detach(), expected)
+    b.sum().backward()
+    assert a.grad.tolist() == [2, 2, 2, 1]
+
+
+def test_only_expanded_memory_is_refused():
+    with pytest.raises(jit.ShapeError, match="clone"):
+        jit.ones(2).expand(3, 2).add_(1)
+    with pytest.raises(jit.AutogradError, match="read-only"):
+        array = np.ones(2, np.float32)
+        array.flags.writeable = False
+        jit.from_numpy(array).add_(1)
+
+
+def test_detached_views_share_the_version():
+    a = leaf(3)
+    b = a * 1
+    c = b.detach()
+    version = b._version
+    c[0] = 5
+    assert b._version == version + 1 and b.tolist()[0] == 5 and not c.requires_grad
+
+
+def test_outputs_that_share_memory_follow_each_other():
+    a = leaf(6)
+    b = a * 1
+    first, second = b.view(2, 3).unbind(0)
+    first.mul_(2)
+    second.mul_(3)
+    b.sum().backward()
+    assert a.grad.tolist() == [2, 2, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize("wanted", [w for w in product([False, True], repeat=3) if any(w)])
+def test_copy_slices_under_every_subset_of_requested_gradients(wanted):
+    """b[0] *= w, then b[:, 1] += c: gradients of a, w and c, as many as are asked for."""
+
+    def loss(a, w, c):
+        b = a * 1
+        b[0].mul_(w)
+        b[:, 1].add_(c)
+        return (b * b).sum()
+
+    inputs = (leaf(2, 3), leaf(3), leaf(2))
+    everything = jit.grad(loss(*inputs), inputs)
+    chosen = [t for t, want in zip(inputs, wanted, strict=True) if want]
+    some = jit.grad(loss(*inputs), chosen)
+    for found, expected in zip(some, [g for g, want in zip(everything, wanted, strict=True) if want], strict=True):
+        assert found.tolist() == expected.tolist()
+    frozen = [t if want else t.detach() for t, want in zip(inputs, wanted, strict=True)]
+    partly = jit.grad(loss(*frozen), chosen)
+    assert [g.tolist() for g in partly] == [g.tolist() for g in some]
+
+
+def mutate_rows(a, w):
+    b = a * 1
+    b[0].mul_(w)
+    b.t()[1].add_(w[:2])
+    return b
+
+
+def mutate_strided(a, w):
+    b = (a * 1).t()
+    b[::2].mul_(w[0])
+    b.narrow(0, 1, 2)[:, 0].copy_(w[1:] * a[0, 0])
+    return b, b.sum()
+
+
+def mutate_view_op(a, w):
+    b = a * 1
+    b.view(3, 2)[1:].view(-1)[1:].mul_(w)
+    return b.exp()
+
+
+def mutate_and_use_the_view(a, w):
+    b = a * w
+    v = b[1]
+    v.add_(w)
+    v.mul_(v.clone())
+    return b, v.sin()
+
+
+@pytest.mark.parametrize("function", [mutate_rows, mutate_strided, mutate_view_op, mutate_and_use_the_view])
+def test_first_and_second_derivatives_of_writes_through_views(function):
+    inputs = (leaf(2, 3), leaf(3))
+    assert jit.autograd.gradcheck(function, inputs)
+    assert jit.autograd.gradgradcheck(function, inputs)
+
+
+def test_saved_outputs_survive_writes_elsewhere():
+    a = leaf(4)
+    b = (a * 1).view(2, 2)
+    first, second = b[0].exp(), b[1]
+    second.mul_(2)
+    first.sum().backward()
+    assert_close(a.grad, np.concatenate([np.exp(a.detach().numpy()[:2]), [0, 0]]))
+
+
+def test_writes_that_spoil_a_saved_view_are_noticed():
+    a = leaf(4)
+    b = a * 1
+    loss = (b[:2] * b[2:]).sum()
+    b[3] = 0
+    with pytest.raises(jit.AutogradError, match="changed by an in-place"):
+        loss.backward()
+
+
+def test_as_strided_has_first_and_second_derivatives():
+    def window(a):
+        return (a * a).as_strided((2, 2), (2, 1), 1)
+
+    assert jit.autograd.gradcheck(window, (leaf(5),))
+    assert jit.autograd.gradgradcheck(window, (leaf(5),))
