@@ -7,6 +7,7 @@ docs/tracing.md.
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
 import functools
 import inspect
@@ -14,7 +15,7 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from jit.runtime.interpreter import GuardFailed
 from . import context
 from .autograd.nodes import edge_of
 from .compiling import optimise, unoptimised
+from .generators import Generator, default_generator
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
 from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in
@@ -589,16 +591,30 @@ def _wrap(function: Any, options: dict[str, bool]) -> Any:
 
 
 def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, ...], check: bool) -> None:
-    from .generators import default_generator
-
-    generator = default_generator()
-    state = generator.state
-    traced(*inputs)
-    if not check:
-        return
+    """Record with examples, and leave buffers and the random generator as they were."""
     from .verifying import compare_results
 
-    generator.state = state
-    replayed = traced(*inputs)
-    generator.state = state
-    compare_results(function(*inputs), replayed, f"{traced.__name__}: traced and untraced results differ")
+    with _undone(traced._surroundings.look().tensors):
+        traced(*inputs)
+    if check:
+        with _undone(traced._surroundings.look().tensors):
+            replayed = traced(*inputs)
+        with _undone(traced._surroundings.look().tensors):
+            expected = function(*inputs)
+        compare_results(expected, replayed, f"{traced.__name__}: traced and untraced results differ")
+
+
+@contextlib.contextmanager
+def _undone(owners: Sequence[Any]) -> Iterator[None]:
+    """What is drawn within this block, and written to tensors that require no grad, is undone after it."""
+    generators = {default_generator(), *(o for o in owners if isinstance(o, Generator))}
+    states = [(g, g.state) for g in generators]
+    arrays = [(t, t._array.copy()) for t in owners if isinstance(t, Tensor) and t.defined and not t.requires_grad]
+    try:
+        yield
+    finally:
+        for generator, state in states:
+            generator.state = state
+        for tensor, array in arrays:
+            if tensor._array.flags.writeable:
+                np.copyto(tensor._array, array)
