@@ -179,7 +179,7 @@ class Recording:
     def run(self, owners: Sequence[Any]) -> Any:
         """Call the recorded function: GuardFailed if it would now take another path; nothing has happened then."""
         plan = self.plan(self.chains[0])
-        with _drawing_alone(owners):
+        with _drawing_alone(owners) if self.trace.drawn() else contextlib.nullcontext():
             values = [_value(owner) for owner in owners]
             node = None
             if context.GRAD_ENABLED.get() and self.differentiable and any(map(dispatch.requires_grad, owners)):
@@ -290,6 +290,8 @@ def _drawing_alone(owners: Sequence[Any]) -> Iterator[None]:
 
 def sharing_of(tensors: Sequence[Any]) -> tuple[Any, ...]:
     """For each tensor that shares memory with an earlier one: which, at what distance, and if they are one tensor."""
+    if len(tensors) < 2:
+        return ()
     known = [(extent_of(t._array), i) for i, t in enumerate(tensors) if isinstance(t, Tensor) and t._array is not None]
     if len(known) < 2:
         return ()

@@ -18,7 +18,9 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import io
 import os
+import random
 import sys
 import sysconfig
 import types
@@ -108,6 +110,10 @@ class View:
                 return name
         return next((name for name, value, copy in self._contents if not _same_contents(value, copy)), None)
 
+    def iterator(self) -> str | None:
+        """The name of an iterator in reach, from which the function may take in a way that nobody can see."""
+        return next((n for n, _, v in self._slots if isinstance(v, Iterator) and not isinstance(v, io.IOBase)), None)
+
     def has_changed(self) -> bool:
         """Whether anything is no longer as it was seen, the types of tensors included."""
         return self.effect() is not None or any(_type_of(tensor) != kind for tensor, kind in self._types)
@@ -140,6 +146,9 @@ class View:
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufcSU":
             self._contents.append((name, value, value.copy()))
             return (name, value.dtype.str, value.shape, value.tobytes())
+        if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
+            self._contents.append((name, value, _random_state(value)))
+            return (name, Same(value), _random_state(value))
         if isinstance(value, (set, frozenset)):
             self._contents.append((name, value, set(value)))
             return (name, "set", frozenset(map(_element, value)))
@@ -196,6 +205,7 @@ class World:
         """A hashable summary."""
         self.tensors = [tensor for view in self._views for tensor in view.tensors]
         """What captures are, by their places."""
+        self._random: Any = None
 
     def locate(self, owner: Any) -> tuple[str | None, int | None]:
         """The user's name for a tensor and its place among `tensors`, as far as it is in reach."""
@@ -207,9 +217,16 @@ class World:
             start += len(view.tensors)
         return None, None
 
+    def watch_random(self) -> None:
+        """From now on, drawing from the random generators of Python and numpy counts as an effect."""
+        self._random = _random_states()
+
     def effect(self) -> str | None:
         """The name of something that Python has changed since, or None."""
-        return next((name for view in self._views if (name := view.effect()) is not None), None)
+        if self._random is not None and self._random != _random_states():
+            return "the state of a random generator of Python or numpy"
+        names = (name for view in self._views for name in (view.effect(), view.iterator()) if name is not None)
+        return next(names, None)
 
 
 def view_of_objects(objects: Sequence[tuple[str, Any]]) -> View | None:
@@ -222,6 +239,10 @@ def _itself(value: Any) -> Any:
     return value
 
 
+def _random_states() -> Any:
+    return random.getstate(), repr(np.random.get_state())
+
+
 def _type_of(tensor: Tensor) -> tuple[Any, ...]:
     """What Python can ask of a tensor without reading its elements."""
     array = tensor._array
@@ -230,7 +251,15 @@ def _type_of(tensor: Tensor) -> tuple[Any, ...]:
     return (array.dtype.str, array.dtype.name, array.shape, array.strides, tensor.requires_grad, array.flags.writeable)
 
 
+def _random_state(generator: Any) -> str:
+    if isinstance(generator, np.random.Generator):
+        return repr(generator.bit_generator.state)
+    return repr(generator.get_state() if isinstance(generator, np.random.RandomState) else generator.getstate())
+
+
 def _same_contents(value: Any, copy: Any) -> bool:
+    if isinstance(copy, str):
+        return _random_state(value) == copy
     if not isinstance(value, np.ndarray):
         return bool(value == copy)
     return value.shape == copy.shape and value.dtype == copy.dtype and value.tobytes() == copy.tobytes()

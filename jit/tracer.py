@@ -7,6 +7,7 @@ stand beside them; `jit.folding` makes the graph that passes and people see.
 from __future__ import annotations
 
 import contextlib
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,10 @@ from .autograd.nodes import edge_of, next_serial, scatter, strided_step
 from .generators import Generator, default_generator
 from .proxies import TracedScalar, concrete
 from .tensors import Size, Storage, Tensor, ViewStep
+
+
+_BINDING = threading.Lock()
+"""Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters."""
 
 
 @dataclass(eq=False, slots=True)
@@ -137,15 +142,16 @@ class Trace:
 
     def binding(self, tensor: Tensor) -> Binding | None:
         """What this trace knows of `tensor`; references of dead traces are dropped on the way."""
-        found, alive = None, []
+        found, dead = None, False
         for reference in tensor._bindings or ():
             binding = reference()
-            if binding is not None:
-                alive.append(reference)
-                if binding.trace == id(self):
-                    found = binding
-        if tensor._bindings is not None and len(alive) != len(tensor._bindings):
-            tensor._bindings = tuple(alive) or None
+            if binding is None:
+                dead = True
+            elif binding.trace == id(self):
+                found = binding
+        if dead:
+            with _BINDING:
+                tensor._bindings = tuple(r for r in tensor._bindings or () if r() is not None) or None
         return found
 
     def bind(self, tensor: Tensor, cell: Cell, path: tuple[ViewStep, ...], value: Value) -> Binding:
@@ -156,7 +162,8 @@ class Trace:
             return old
         binding = Binding(id(self), cell, path, value, cell.epoch)
         self._bindings.append(binding)
-        tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))
+        with _BINDING:
+            tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))
         return binding
 
     def bind_root(self, tensor: Tensor, value: Value, source: Value | None = None) -> None:

@@ -63,6 +63,8 @@ class Entry:
     """All paths of one key."""
 
     recordings: list[Recording] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while one is made: other threads with the same key wait for it, others do not."""
 
 
 @dataclass
@@ -77,8 +79,6 @@ class Call:
     structures: tuple[Structure, ...]
     world: World
     key: Key
-    where: str
-    """The line at which the function is defined."""
 
 
 class TracedFunction(Watched):
@@ -95,6 +95,7 @@ class TracedFunction(Watched):
         self._signature = _signature_of(function if owner is None else getattr(owner, "forward", owner))
         self._cache: dict[Key, Entry] = {}
         self._lock = threading.RLock()
+        self._counting = threading.Lock()
         self._last: Recording | None = None
         self._explanation = "it has not been called yet"
         self._methods: weakref.WeakKeyDictionary[Any, TracedFunction] = weakref.WeakKeyDictionary()
@@ -133,9 +134,10 @@ class TracedFunction(Watched):
         world = World(self._surroundings.look(), objects)
         sharing = sharing_of(leaves)
         key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
-        return Call(args, kwargs, names, leaves, structures, world, key, self._where())
+        return Call(args, kwargs, names, leaves, structures, world, key)
 
-    def _where(self) -> str:
+    def where(self) -> str:
+        """The line at which the function is defined, for errors that are about all of it."""
         function = self._function if self._owner is None else type(self._owner).forward
         code = getattr(inspect.unwrap(function), "__code__", None)
         return f"{self.__name__}()" if code is None else f"at {os.path.basename(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
@@ -146,6 +148,9 @@ class TracedFunction(Watched):
 
     def _entry(self, call: Call) -> Entry | None:
         """The recordings of a key; None if the function is to run eagerly."""
+        entry = self._cache.get(call.key)
+        if entry is not None:
+            return entry
         with self._lock:
             entry = self._cache.get(call.key)
             if entry is None and len(self._cache) < KEYS and self._effects < BRANCHES:
@@ -168,7 +173,8 @@ class TracedFunction(Watched):
                 prefix = (*recording.outcomes[: failed.index], (type(failed.actual), failed.actual))
                 self._explain_guard(recording, failed)
                 continue
-            self.hits += 1
+            with self._counting:
+                self.hits += 1
             self._last = recording
             return True, result
         return False, None
@@ -200,7 +206,7 @@ class TracedFunction(Watched):
 
     def _record(self, entry: Entry, call: Call) -> Any:
         count = len(entry.recordings)
-        with self._lock:
+        with entry.lock:
             if len(entry.recordings) > count:  # somebody else has recorded meanwhile
                 found, result = self._run(entry, call)
                 if found:
@@ -211,12 +217,14 @@ class TracedFunction(Watched):
 
     def _record_alone(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in _distinct(call.leaves)] if self.keep_examples else []
-        draft = _Draft(Trace(call.world.locate, strict=self._strict), call)
+        draft = _Draft(Trace(call.world.locate, strict=self._strict), call, self.where)
+        call.world.watch_random()
         with context.tracing(draft.trace):
             result = self._call_with(call.names, draft.values)
             recording, live = draft.close(result, self._optimise)
         recording.examples = examples
-        self.misses += 1
+        with self._counting:
+            self.misses += 1
         self._last = recording
         effect = call.world.effect()
         if effect is None:
@@ -384,9 +392,10 @@ def _show(value: Any) -> str:
 class _Draft:
     """A recording in the making."""
 
-    def __init__(self, trace: Trace, call: Call) -> None:
+    def __init__(self, trace: Trace, call: Call, where: Callable[[], str]) -> None:
         self.trace = trace
         self.call = call
+        self.where = where
         self.positions = _distinct(call.leaves)
         self.edges: list[Any] = []
         """Per input, where its gradient leaves the function."""
@@ -405,7 +414,7 @@ class _Draft:
         self._check_arguments()
         trace = self.trace
         leaves, structure = flatten(result)
-        _check_structure(structure, self.call.where)
+        _check_structure(structure, self.where)
         specs, values, tensors = _describe(trace, leaves)
         updates, drawn = trace.updates(), trace.drawn()
         pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
@@ -425,9 +434,9 @@ class _Draft:
         leaves, structures = _flatten_arguments(self.values)
         for name, before, after in zip(self.call.names, self.call.structures, structures, strict=True):
             if before != after:
-                raise TraceError(f"{self.call.where}: the function changes its argument {name!r} itself, which a recording cannot repeat; return the new value")
+                raise TraceError(f"{self.where()}: the function changes its argument {name!r} itself, which a recording cannot repeat; return the new value")
         if any(a is not b for a, b in zip(leaves, self.inners, strict=True)):
-            raise TraceError(f"{self.call.where}: the function replaces a tensor in an argument, which a recording cannot repeat; return the new value")
+            raise TraceError(f"{self.where()}: the function replaces a tensor in an argument, which a recording cannot repeat; return the new value")
 
     def finish(self, recording: Recording, live: Live) -> Any:
         """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
@@ -464,12 +473,12 @@ def _distinct(leaves: Sequence[Any]) -> list[int]:
 _REBUILT = (bool, int, float, complex, str, bytes, type(None), type, range, slice, type(...), np.generic, DType, enum.Enum, frozenset)
 
 
-def _check_structure(structure: Structure, where: str) -> None:
+def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
     """TraceError if the result holds an object that would be the same one in every call."""
     for value in statics(structure):
         if not isinstance(value, _REBUILT):
             raise TraceError(
-                f"{where}: the traced function returns an object of type {type(value).__name__}, which a recording cannot make anew; return "
+                f"{where()}: the traced function returns an object of type {type(value).__name__}, which a recording cannot make anew; return "
                 "tensors, numbers, strings, None, or tuples, lists, dicts and dataclasses of them"
             )
 

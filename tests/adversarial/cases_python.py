@@ -516,6 +516,24 @@ def random_python_numbers_are_read_outside(t: Trial) -> None:
         t.call(f, vector(1.0, 2.0), jit.tensor(draw()))
 
 
+@case(must_hit=False)
+def random_python_numbers_inside(t: Trial) -> None:
+    generator = np.random.default_rng(0)
+    f = t.trace(lambda x: x * random.random() + np.random.rand() + generator.random())
+    random.seed(0)
+    np.random.seed(0)
+    for _ in range(3):
+        t.call(f, vector(1.0, 2.0))
+
+
+@case(must_hit=False)
+def iterator_is_consumed(t: Trial) -> None:
+    numbers = iter([1.0, 2.0, 3.0, 4.0])
+    f = t.trace(lambda x: x * next(numbers))
+    for _ in range(4):
+        t.call(f, vector(1.0, 2.0))
+
+
 # -- T5: captures ------------------------------------------------------------------------------------------------
 
 
