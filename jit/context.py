@@ -1,4 +1,4 @@
-"""What the current thread and task have switched on: gradients, a trace, a scope. Context-local, inherited by workers."""
+"""What the current thread and task have switched on: gradients, a trace, a scope. Workers inherit it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
 """The innermost trace that records; None keeps the untraced path fast."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
 SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
-"""The line to which recorded nodes belong, where that is not the one that runs: a derivative belongs to its operator."""
+"""The line to which recorded nodes belong, where that is not the one that runs: a derivative is its operator's."""
 
 
 class GradMode:

@@ -80,7 +80,7 @@ def _noted(data: Any, numbers: list[Any]) -> Any:
 
 def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
     if isinstance(data, Tensor):
-        return np.array(data.detach()._array, dtype=None if dtype is None else dtype.numpy)  # type: ignore[attr-defined]
+        return np.array(data.detach()._array, dtype=None if dtype is None else dtype.numpy)
     data = _plain(data)
     try:
         array = np.asarray(data)
@@ -141,7 +141,7 @@ def _foreign(array: Any, reason: str) -> Tensor:
 def asarray(data: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """`data` as a tensor, sharing memory where that is possible and `copy` does not forbid it."""
     if isinstance(data, Tensor) and not copy:
-        return data.to(dtype) if dtype is not None else data  # type: ignore[attr-defined, no-any-return]
+        return data.to(dtype) if dtype is not None else data
     if isinstance(data, np.ndarray) and not copy and dtype is None:
         return from_numpy(data)
     return tensor(data, dtype=dtype)

@@ -1,7 +1,7 @@
 """Calls an operator: checks its arguments, runs it, keeps views and versions true, records derivatives and traces.
 
-    call(op, values)            out of place; values are in the order of the schema
-    call_inplace(op, values)    the same, written into the first argument
+call(op, values)            out of place; values are in the order of the schema
+call_inplace(op, values)    the same, written into the first argument
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def _coercer(op: Op, position: int, argument: Argument) -> Callable[[Any], Any]:
         if kind.optional_elements:
             base = _or_none(base)
     else:
-        base = {
+        coercers: dict[str, Callable[[Any], Any]] = {
             "int": _int, "float": _float, "bool": _bool, "Scalar": _scalar, "str": _str, "ScalarType": _dtype,
             "Device": str, "Generator": _same,
-        }.get(kind.base, _same)  # fmt: skip
+        }  # fmt: skip
+        base = coercers.get(kind.base, _same)
     if kind.is_list:
         base = _list_of(base, kind.list_size, kind.base != "Tensor")
     return _or_none(base) if kind.optional else base
@@ -105,7 +106,9 @@ def _number_or_tensor(value: Any) -> Any:
 def _int(value: Any) -> Any:
     if type(value) is int or isinstance(value, TracedScalar):
         return value
-    if isinstance(value, (int, np.integer)) or (isinstance(value, Tensor) and value.ndim == 0 and value.dtype.is_integral):
+    if isinstance(value, (int, np.integer)) or (
+        isinstance(value, Tensor) and value.ndim == 0 and value.dtype.is_integral
+    ):
         return int(value)
     raise Mismatch
 
@@ -114,7 +117,7 @@ def _float(value: Any) -> Any:
     if type(value) is float or isinstance(value, TracedScalar):
         return value
     if isinstance(value, (int, float, np.number)):
-        return float(value)  # type: ignore[arg-type]
+        return float(value)
     raise Mismatch
 
 
@@ -217,7 +220,7 @@ def pack(op: Op, outputs: Sequence[Any]) -> Any:
 @cache
 def _return_type(op: Op) -> Any:
     names = [r.name or f"output_{i}" for i, r in enumerate(op.schema.returns)]
-    return collections.namedtuple(op.schema.name.lstrip("_"), names)  # type: ignore[misc]
+    return collections.namedtuple(op.schema.name.lstrip("_"), names)
 
 
 def unpack(result: Any) -> list[Any]:
@@ -230,8 +233,7 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
         return _run_parts(op, values)
     with context.no_grad():
         result = _run_parts(op, values)
-    outputs = [out if isinstance(out, Tensor) else out for out in unpack(result)]
-    attach(op, values, outputs)
+    attach(op, values, unpack(result))
     return result
 
 
@@ -262,7 +264,9 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     tensors = [values[i] for i in op.tensors]
     if not any(map(requires_grad, tensors)):
         return None
-    carrying = [i for i in _carrying(op, outputs) if outputs[i].defined and outputs[i].dtype.category >= dtypes.FLOATING]
+    carrying = [
+        i for i in _carrying(op, outputs) if outputs[i].defined and outputs[i].dtype.category >= dtypes.FLOATING
+    ]
     if not carrying:
         return None
     flat = [t for value in tensors for t in (value if isinstance(value, tuple) else (value,))]
@@ -287,7 +291,9 @@ def _meta(tensor: Tensor) -> Meta:
     return Meta(tensor._array.shape, tensor.dtype, tensor.device, tensor._array.ndim)
 
 
-def _save(op: Op, node: OpNode, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None) -> dict[str, Any]:
+def _save(
+    op: Op, node: OpNode, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None
+) -> dict[str, Any]:
     by_name = dict(zip(op.schema.argument_names, values, strict=True))
     if original is not None:
         by_name[op.arguments[0].name] = original
@@ -301,7 +307,11 @@ def _wanted_names(op: Op, needs: tuple[Any, ...]) -> Sequence[str]:
     if op.backward is not None:
         rules = [op.backward]
     else:
-        wanted = [op.arguments[p].name for p, n in zip(op.tensors, needs, strict=True) if (any(n) if isinstance(n, tuple) else n)]
+        wanted = [
+            op.arguments[p].name
+            for p, n in zip(op.tensors, needs, strict=True)
+            if (any(n) if isinstance(n, tuple) else n)
+        ]
         rules = [op.derivatives[name] for name in wanted if name in op.derivatives]
     return [name for name in dict.fromkeys(n for r in rules for n in r.names) if name not in ("F", "g", "needs")]
 
@@ -317,7 +327,13 @@ def _saved(op: Op, name: str, by_name: dict[str, Any], outputs: Sequence[Tensor]
         value = by_name[name[: -len("_meta")]]
         if op.kind == "view":
             return _meta(value)._replace(strides=value.stride(), offset=value.storage_offset())
-        return tuple(_meta(v) for v in value) if isinstance(value, tuple) else _meta(value) if isinstance(value, Tensor) else None
+        return (
+            tuple(_meta(v) for v in value)
+            if isinstance(value, tuple)
+            else _meta(value)
+            if isinstance(value, Tensor)
+            else None
+        )
     value = by_name[name]
     if isinstance(value, tuple):
         return tuple(SavedTensor(v, f"{name}[{i}]") if isinstance(v, Tensor) else v for i, v in enumerate(value))
@@ -334,12 +350,12 @@ def call_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     checked = coerce(op, values)
     trace = context.TRACE.get()
     if trace is not None:
-        return trace.record_inplace(op, checked)  # type: ignore[no-any-return]
+        return trace.record_inplace(op, checked)
     return run_inplace(op, checked)
 
 
 def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
-    """The result copied over the target; where gradients flow, the parts see (and save) a copy of the target instead."""
+    """The result copied over the target; where gradients flow, the parts see (and save) a copy of the target."""
     from .functions import F
 
     target, *rest = values
@@ -349,7 +365,7 @@ def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     result = call(op, [F.clone(target) if tracked else target, *rest])
     if result.dtype.category > target.dtype.category:
         raise _narrowing(f"{op.schema.name}_", result, target)
-    return F.copy_(target, result)  # type: ignore[no-any-return]
+    return F.copy_(target, result)
 
 
 def run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
@@ -385,7 +401,9 @@ def _borrow_history(copy: Tensor, tensor: Tensor) -> None:
         copy.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
 
 
-def _inplace_node(op: Op, values: Sequence[Any], target: Tensor, original: Tensor | None) -> tuple[OpNode, Tensor] | None:
+def _inplace_node(
+    op: Op, values: Sequence[Any], target: Tensor, original: Tensor | None
+) -> tuple[OpNode, Tensor] | None:
     """The node of the functional op, its output being a stand-in for the target."""
     stand_in = Tensor(target._array, target._storage)
     node = attach(op, values, [stand_in], original)
@@ -418,12 +436,15 @@ def check_writable(target: Tensor, tracked: bool) -> None:
     array = target._array
     if context.GRAD_ENABLED.get() and _is_leaf_requiring_grad(target):
         raise AutogradError(
-            "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), or clone it first"
+            "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), "
+            "or clone it first"
         )
     if not array.flags.writeable:
         raise AutogradError("this tensor is read-only memory; clone it before writing to it")
     if Geometry(array.shape, array.strides).overlaps:
-        raise ShapeError("some elements of the written tensor share one place in memory (it was expanded); clone() it first")
+        raise ShapeError(
+            "some elements of the written tensor share one place in memory (it was expanded); clone() it first"
+        )
 
 
 def _is_leaf_requiring_grad(target: Tensor) -> bool:
@@ -434,9 +455,12 @@ def _is_leaf_requiring_grad(target: Tensor) -> bool:
 def write(target: Tensor, result: Tensor, what: str) -> None:
     """Copy `result` over `target`'s elements and bump the version; shapes and dtypes must allow it."""
     array, source = target._array, result._array
-    if source.shape != array.shape:
-        if source.size == 0 or np.broadcast_shapes(source.shape, array.shape) != array.shape:
-            raise ShapeError(f"{what}: the result has sizes {list(source.shape)}, but the tensor written to has {list(array.shape)}")
+    if source.shape != array.shape and (
+        source.size == 0 or np.broadcast_shapes(source.shape, array.shape) != array.shape
+    ):
+        raise ShapeError(
+            f"{what}: the result has sizes {list(source.shape)}, but the tensor written to has {list(array.shape)}"
+        )
     if dtypes.from_numpy(source.dtype).category > dtypes.from_numpy(array.dtype).category:
         raise _narrowing(what, result, target)
     with np.errstate(all="ignore"):
@@ -452,7 +476,9 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
     """Run `op` and write the results into the tensors of `out`; refused where gradients are recorded."""
     targets = unpack(out)
     if context.GRAD_ENABLED.get() and any(map(requires_grad, (*values, *targets))):
-        raise AutogradError(f"{op.schema.name}(out=...) does not support automatic differentiation; use the result instead")
+        raise AutogradError(
+            f"{op.schema.name}(out=...) does not support automatic differentiation; use the result instead"
+        )
     from .functions import F
 
     results = unpack(call(op, values))

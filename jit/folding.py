@@ -7,13 +7,15 @@ Note [Folding]
         %2 = aten::nll_loss(%1, %t)              part of %3, its result taken over
         %3 = aten::cross_entropy_loss(%x, %t)
 
-    If nobody outside uses a part, the parts become the composite's body: %3 = aten::cross_entropy_loss[body=@0](%x, %t).
+    If nobody outside uses a part, the parts become the composite's body:
+    %3 = aten::cross_entropy_loss[body=@0](%x, %t).
     If stage 1 uses %1, the composite dissolves instead: %1 and %2 stay, and %3 is %2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from jit.ir import Graph, Node, Value
 
 from .tracer import Composite
@@ -80,4 +82,3 @@ def _is_private(composite: Composite) -> bool:
     """True if the parts' values are used by parts alone, and all in the composite's own stage."""
     parts = {*composite.parts, composite.node}
     return all(use.node in parts for part in composite.parts for value in part.outputs for use in value.uses)
-

@@ -21,7 +21,9 @@ class PythonHost:
         """Run `^Name` or `cpp::name` on arrays: results, then the Handle if the node has one."""
         function = node.attributes.get("function")
         if function is None:
-            raise TraceError(f"{node.kind} cannot run: its function is not part of the graph; give it to parse(functions=...)")
+            raise TraceError(
+                f"{node.kind} cannot run: its function is not part of the graph; give it to parse(functions=...)"
+            )
         if node.kind.startswith("cpp::"):
             return list(function.run(arrays))
         has_handle = bool(node.outputs) and node.outputs[-1].type is HANDLE
@@ -40,12 +42,14 @@ class PythonHost:
             results = handle._run(tensors, wanted)
         given = tuple(r is not None for r in results)
         if given != wanted:
-            raise TraceError(f"{handle.name} returned other gradients than when it was recorded: {given} instead of {wanted}")
+            raise TraceError(
+                f"{handle.name} returned other gradients than when it was recorded: {given} instead of {wanted}"
+            )
         return [np.ascontiguousarray(r._array).reshape(r._array.shape) for r in results if r is not None]
 
 
 def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tensor]:
-    """The arrays as the function saw its arguments while recording: requiring grad or not, its own to write to or not."""
+    """The arrays as the function saw its arguments while recording: requiring grad, its own to write to, or not."""
     treatment = node.attributes.get("treatment")
     floating = tuple(a.dtype.kind in "fcV" for a in arrays)
     needs = floating if treatment is None else treatment.needs
@@ -81,7 +85,7 @@ def _check_results(node: Node, outputs: Sequence[Any]) -> None:
     wanted = [(t.dtype, t.shape) for t in expected]
     if found != wanted and all(t.sizes is not None for t in expected):
         raise TraceError(
-            f"at {node.source}: {node.kind[1:]} returned {_described(found)}, but {_described(wanted)} when it was recorded; "
+            f"at {node.source}: {node.kind[1:]} returned {_described(found)}, but {_described(wanted)} when recorded; "
             "have it return the same kinds of tensors for the same kinds of arguments"
         )
 

@@ -38,7 +38,7 @@ def set_item(tensor: Tensor, key: Any, value: Any) -> None:
 
 def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
     while value.ndim > ndim and value._array.shape[0] == 1:
-        value = value[0]  # type: ignore[index]
+        value = value[0]
     return value
 
 
@@ -60,7 +60,9 @@ def _basic(tensor: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
             view = F.select(view, dim, item)
             continue
         else:
-            raise DimError(f"tensors are indexed by ints, slices, ..., None, tensors and lists, not by {type(item).__name__}")
+            raise DimError(
+                f"tensors are indexed by ints, slices, ..., None, tensors and lists, not by {type(item).__name__}"
+            )
         dim += 1
     return view, indices
 
@@ -111,4 +113,4 @@ def _slice(view: Tensor, dim: int, item: slice) -> Tensor:
     step = 1 if item.step is None else item.step
     if step <= 0:
         raise UsageError(f"a slice of a tensor needs a positive step, not {step}; use flip for the reverse order")
-    return F.slice(view, dim, item.start, item.stop, step)  # type: ignore[no-any-return]
+    return F.slice(view, dim, item.start, item.stop, step)

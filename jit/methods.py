@@ -30,8 +30,10 @@ def _operators() -> dict[str, Callable[..., Any]]:
     table |= {f"__{name}__": _binary(function) for name, function in compare.items()}
     table["__rsub__"] = _binary(lambda a, b: F.rsub(a, b))
     table["__rtruediv__"] = _binary(lambda a, b: F.reciprocal(a) * b)
-    inplace = {"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_", "mod": "remainder_",
-               "pow": "pow_", "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_"}  # fmt: skip
+    inplace = {
+        "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_",
+        "mod": "remainder_", "pow": "pow_", "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_",
+    }  # fmt: skip
     table |= {f"__i{name}__": _binary(getattr(F, spelled)) for name, spelled in inplace.items() if hasattr(F, spelled)}
     return table
 
@@ -70,7 +72,7 @@ def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
         raise UsageError(f"there is no device {device!r} here; tensors live on 'cpu'")
     if not copy and dtype in (None, self.dtype):
         return self
-    return F._to_copy(self, dtype=dtype)  # type: ignore[no-any-return]
+    return F._to_copy(self, dtype=dtype)
 
 
 def _cast(dtype: DType) -> Callable[[Tensor], Tensor]:
@@ -145,21 +147,21 @@ def _new_tensor(self: Tensor, data: Any, dtype: Any = None, requires_grad: bool 
 
 
 def _transposed(self: Tensor) -> Tensor:
-    return self if self.ndim < 2 else F.permute(self, list(range(self.ndim))[::-1])  # type: ignore[no-any-return]
+    return self if self.ndim < 2 else F.permute(self, list(range(self.ndim))[::-1])
 
 
 def _matrix_transposed(self: Tensor) -> Tensor:
-    return F.transpose(self, -2, -1)  # type: ignore[no-any-return]
+    return F.transpose(self, -2, -1)
 
 
 def _adjoint(self: Tensor) -> Tensor:
-    return F.conj(_matrix_transposed(self))  # type: ignore[no-any-return]
+    return F.conj(_matrix_transposed(self))
 
 
 def _hermitian(self: Tensor) -> Tensor:
     if self.ndim not in (0, 2):
         raise ShapeError(f".H is the conjugate transpose of a matrix, and this tensor has {self.ndim} dims; use .mH")
-    return _adjoint(self) if self.ndim else F.conj(self)  # type: ignore[no-any-return]
+    return _adjoint(self) if self.ndim else F.conj(self)
 
 
 def _sum_to_size(self: Tensor, *size: Any) -> Tensor:
@@ -168,7 +170,7 @@ def _sum_to_size(self: Tensor, *size: Any) -> Tensor:
     if tuple(self.shape) == sizes:
         return self
     wide = _to(self, dtypes.int64) if self.dtype.is_integral else self
-    return F.sum_to_size(wide, sizes)  # type: ignore[no-any-return]
+    return F.sum_to_size(wide, sizes)
 
 
 _HISTORY = ("_base", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")

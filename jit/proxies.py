@@ -28,7 +28,12 @@ class TracedScalar:
     __array_ufunc__ = None
 
     def __init__(
-        self, trace: Trace, number: Any, value: Value | None = None, make: Callable[[], Value] | None = None, measured: bool = True
+        self,
+        trace: Trace,
+        number: Any,
+        value: Value | None = None,
+        make: Callable[[], Value] | None = None,
+        measured: bool = True,
     ) -> None:
         self._measured = measured
         """Whether it was read from elements; sizes are part of a trace's key, elements are not."""
@@ -37,8 +42,8 @@ class TracedScalar:
         self._value = value
         self._make = make
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return type(self._number)
 
     def _ir(self) -> Value:
@@ -140,7 +145,7 @@ class TracedScalar:
         return self._trace.scalar_node("prim::abs", (self,), abs(self._number)) if self._live else abs(self._number)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return round(self._decide(), digits)  # type: ignore[call-overload]
+        return round(self._decide(), digits)
 
     def __trunc__(self) -> int:
         return int(self._decide())
@@ -189,10 +194,10 @@ for _name in ARITHMETIC:
 
 
 def _divmod(self: TracedScalar, other: Any) -> Any:
-    return (self // other, self % other)  # type: ignore[operator]
+    return (self // other, self % other)
 
 
-TracedScalar.__divmod__ = _divmod  # type: ignore[attr-defined]
+setattr(TracedScalar, "__divmod__", _divmod)  # noqa: B010  (a checker would take it for a number)
 
 
 def _is_number(value: Any) -> bool:

@@ -64,7 +64,7 @@ def _bind(trace: Trace, environment: dict[Value, Any], value: Value, result: Any
 
 def _hook(trace: Trace, value: Value, tensor: Tensor) -> None:
     for hook in trace.hooks.get(value, ()) if tensor.requires_grad else ():
-        tensor.register_hook(hook)  # type: ignore[attr-defined]
+        tensor.register_hook(hook)
 
 
 def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> None:

@@ -192,12 +192,14 @@ class Recording:
         return self.rebuild(outputs, owners, node)
 
     def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
-        """The history of what a call returns. It keeps copies of inputs that the function overwrites, and none of unused ones."""
+        """The history of what a call returns. It keeps inputs: copies of overwritten ones, and none that are unused."""
         written = set(self.targets)
         used = [bool(value.uses) for value in self.trace.graph.inputs]
         arrays = [v.copy() if i in written and isinstance(v, np.ndarray) else v for i, v in enumerate(values)]
         arrays = [v if u or not isinstance(v, np.ndarray) else None for v, u in zip(arrays, used, strict=True)]
-        marks = [_mark(o) if isinstance(o, Tensor) and used[i] and i not in written else None for i, o in enumerate(owners)]
+        marks = [
+            _mark(o) if isinstance(o, Tensor) and used[i] and i not in written else None for i, o in enumerate(owners)
+        ]
         node = StageNode(self, (), edges, self.returns)
         node.kept = Kept([arrays], [marks], [dispatch.requires_grad(o) for o in owners])
         return node
@@ -220,7 +222,9 @@ class Recording:
                 np.copyto(owner._array, value, casting="unsafe")
                 owner._storage.written()
 
-    def rebuild(self, results: Sequence[Any], owners: Sequence[Any], node: StageNode | None, storages: Sequence[Any] = ()) -> Any:
+    def rebuild(
+        self, results: Sequence[Any], owners: Sequence[Any], node: StageNode | None, storages: Sequence[Any] = ()
+    ) -> Any:
         """The function's result from what a run returned.
 
         Args:
@@ -276,7 +280,7 @@ def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
     if not spec.path:
         return base
     with context.set_grad_enabled(context.GRAD_ENABLED.get() and spec.requires_grad):
-        return replay(spec.path, base)  # type: ignore[no-any-return]
+        return replay(spec.path, base)
 
 
 @contextlib.contextmanager
@@ -308,7 +312,7 @@ def sharing_of(tensors: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _distance(a: Tensor, b: Tensor) -> int:
-    return b._array.__array_interface__["data"][0] - a._array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return b._array.__array_interface__["data"][0] - a._array.__array_interface__["data"][0]
 
 
 def same_tensor(a: Tensor, b: Tensor) -> bool:
@@ -346,8 +350,9 @@ class Kept:
             for index, mark in enumerate(marks):
                 if mark is not None and mark[0].version != mark[1] and (needed is None or (stage, index) in needed):
                     raise AutogradError(
-                        f"an input of the traced call at {node.source} was changed by an in-place operation at {mark[0].writer} "
-                        "before its gradient was computed; use the out-of-place operation, or clone it first"
+                        f"an input of the traced call at {node.source} was changed by an in-place operation at "
+                        f"{mark[0].writer} before its gradient was computed; use the out-of-place operation, or "
+                        "clone it first"
                     )
 
     def is_intact(self, exposed: set[tuple[int, int]]) -> bool:
@@ -396,7 +401,7 @@ class PassThrough(Node):
 
 
 def stand_in(tensor: Tensor) -> Tensor:
-    """What the traced function gets for `tensor`: the same memory, and a history of its own that leads to the same place.
+    """What the traced function gets for `tensor`: its memory, and a history of its own that leads to the same place.
 
     So a trace knows where its arguments end, and what escapes from the function is connected all the same.
     """
@@ -483,7 +488,9 @@ class StageNode(Node):
 
     # -- a stage that nobody has seen ----------------------------------------------------------------------------
 
-    def _record(self, key: Key, gradients: Sequence[Any], wanted: Sequence[bool], create: bool, keep: bool) -> Sequence[Any]:
+    def _record(
+        self, key: Key, gradients: Sequence[Any], wanted: Sequence[bool], create: bool, keep: bool
+    ) -> Sequence[Any]:
         chain, live = self._extensible(keep)
         try:
             results, following = record_stage(chain, key, live, gradients, wanted, create)
@@ -493,11 +500,15 @@ class StageNode(Node):
             # Something was overwritten that the derivatives need; a run from the inputs has it still.
             self.live = None
             return self._record(key, gradients, wanted, create, keep)
-        if live is not self.live and chain.trace.hooks:  # they may look at what the first call held: only the graph is right
+        if (
+            live is not self.live and chain.trace.hooks
+        ):  # they may look at what the first call held: only the graph is right
             return self._run(chain, gradients, create)
         made = [None if r is None else Tensor(r._array, r._storage) for r in results]
         if create:
-            node = self._attach(chain.keys[len(self.keys)], gradients, made, [g._array for g in gradients if g is not None])
+            node = self._attach(
+                chain.keys[len(self.keys)], gradients, made, [g._array for g in gradients if g is not None]
+            )
             node.live = following
         return made
 
@@ -555,7 +566,9 @@ def record_stage(
             results = [next(found) if want else None for want in chosen]
             trace.graph.set_return([None if r is None else trace.value_of(r) for r in results])
         if (trace.updates(), trace.drawn()) != before:
-            raise TraceError("the backward of a traced function changes a buffer or draws random numbers; run it outside the trace")
+            raise TraceError(
+                "the backward of a traced function changes a buffer or draws random numbers; run it outside the trace"
+            )
     except BaseException:
         trace.drop_stage(stage, guards)
         raise

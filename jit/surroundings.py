@@ -40,7 +40,9 @@ Fetch = Callable[[], Any]
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _FOREIGN = tuple(
-    os.path.realpath(p) + os.sep for p in {*sysconfig.get_paths().values(), os.path.dirname(__file__)} if p and p != sys.prefix
+    os.path.realpath(p) + os.sep
+    for p in {*sysconfig.get_paths().values(), os.path.dirname(__file__)}
+    if p and p != sys.prefix
 )
 _UNWATCHED = ("asyncio", "concurrent", "logging", "multiprocessing", "re", "threading", "types", "warnings", "weakref")
 """Packages whose objects have state of their own that says nothing about a function's results."""
@@ -192,7 +194,9 @@ class Surroundings:
 
     def modules(self) -> list[Any]:
         """The network modules in reach: what `eval()` would have to switch."""
-        found = (value for value in View(self._roots).objects() if hasattr(value, "_modules") and hasattr(value, "training"))
+        found = (
+            value for value in View(self._roots).objects() if hasattr(value, "_modules") and hasattr(value, "training")
+        )
         return list({id(module): module for module in found}.values())
 
 
@@ -363,7 +367,9 @@ def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
     elif isinstance(value, (Tensor, Generator, DType, types.ModuleType, np.ndarray, np.generic, set, frozenset)):
         return
     elif isinstance(value, Watched):
-        yield from ((f"{prefix}{inner}".rstrip("."), functools.partial(_itself, thing)) for inner, thing in value.watched())
+        yield from (
+            (f"{prefix}{inner}".rstrip("."), functools.partial(_itself, thing)) for inner, thing in value.watched()
+        )
     elif isinstance(value, types.FunctionType):
         if not _is_foreign_code(value):
             yield from _named_by(value)

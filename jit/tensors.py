@@ -48,7 +48,7 @@ class ViewStep(NamedTuple):
 
     op: Op
     arguments: tuple[Any, ...]
-    index: int
+    index: int  # type: ignore[assignment]
 
 
 class Size(tuple[int, ...]):
@@ -117,7 +117,7 @@ class Tensor(Methods):
     @property
     def ndim(self) -> int:
         """The number of dims."""
-        return self._defined().ndim  # type: ignore[no-any-return]
+        return self._defined().ndim
 
     @property
     def dtype(self) -> DType:
@@ -245,16 +245,16 @@ class Tensor(Methods):
             trace.refuse_escape(self, what)
 
     def __bool__(self) -> bool:
-        return self._concrete(bool)  # type: ignore[no-any-return]
+        return self._concrete(bool)
 
     def __int__(self) -> int:
-        return self._concrete(int)  # type: ignore[no-any-return]
+        return self._concrete(int)
 
     def __float__(self) -> float:
-        return self._concrete(float)  # type: ignore[no-any-return]
+        return self._concrete(float)
 
     def __complex__(self) -> complex:
-        return self._concrete(complex)  # type: ignore[no-any-return]
+        return self._concrete(complex)
 
     def __index__(self) -> int:
         if not self.dtype.is_integral:
@@ -365,7 +365,7 @@ class Tensor(Methods):
     @property
     def data(self) -> Tensor:
         """The same memory without history, and with a version counter of its own."""
-        return self.detach() if context.TRACE.get() is not None else Tensor(self._array)  # type: ignore[attr-defined, no-any-return]
+        return self.detach() if context.TRACE.get() is not None else Tensor(self._array)
 
     @data.setter
     def data(self, value: Tensor) -> None:

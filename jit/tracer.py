@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir import GENERATOR, HANDLE, Graph, Node, Op, RandomState, Source, TensorType, Value, dtypes, find
+from jit.ir import GENERATOR, HANDLE, Graph, Node, Op, RandomState, Source, TensorType, Value, dtypes
 from jit.ir.errors import ShapeError, TraceError
 from jit.ir.geometry import Geometry
 from jit.ir.graph import leaves
@@ -28,7 +28,6 @@ from .autograd.nodes import edge_of, next_serial, scatter, strided_step
 from .generators import Generator, default_generator
 from .proxies import TracedScalar, concrete
 from .tensors import Size, Storage, Tensor, ViewStep
-
 
 _BINDING = threading.Lock()
 """Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters."""
@@ -188,7 +187,7 @@ class Trace:
             proxy = F.wrap(binding.cell.root)
             for step in binding.path:
                 proxy = _step(F, step, proxy)
-        return proxy.value  # type: ignore[no-any-return]
+        return proxy.value
 
     @contextlib.contextmanager
     def _building(self) -> Iterator[Builder]:
@@ -206,7 +205,10 @@ class Trace:
             if cell.geometry == place:
                 return self.bind(tensor, cell, (), cell.root)
         if inside:
-            raise TraceError(f"{_at()}a tensor shares memory with one made in the traced function in a way that was not recorded; clone it")
+            raise TraceError(
+                f"{_at()}a tensor shares memory with one made in the traced function in a way that was not recorded; "
+                "clone it"
+            )
         return self._capture(tensor)
 
     def _capture(self, tensor: Tensor) -> Binding:
@@ -224,8 +226,8 @@ class Trace:
     def _check_first_stage(self, what: str) -> None:
         if len(self.graph.stages) > 1:
             raise TraceError(
-                f"{_at()}{what} that the traced function itself does not use is first used in its backward, by a hook perhaps; "
-                "use it in the function, or register the hook outside"
+                f"{_at()}{what} that the traced function itself does not use is first used in its backward, "
+                "by a hook perhaps; use it in the function, or register the hook outside"
             )
 
     def add_argument(self, tensor: Tensor, name: str, stage: int = 0) -> Value:
@@ -327,7 +329,7 @@ class Trace:
             self.bind_root(tensor, value)
 
     def _bind_strided(self, tensor: Tensor, source: Binding, value: Value) -> None:
-        """`as_strided` shows what lies in memory; of anything but a contiguous root, a graph says it of its elements."""
+        """`as_strided` shows what lies in memory; of any but a contiguous root, a graph says it of its elements."""
         cell = source.cell
         if isinstance(cell.root.type, TensorType) and cell.root.type.dtype is not tensor.dtype:
             raise TraceError(f"{_at()}as_strided of a view of another dtype cannot be recorded; clone the view first")
@@ -346,9 +348,11 @@ class Trace:
         dispatch.run_inplace(op, values)
         value = self._functional(op, operands, attributes, generator, target)
         self.assign(target, value)
-        return target  # type: ignore[no-any-return]
+        return target
 
-    def _functional(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], generator: Any, target: Tensor) -> Value:
+    def _functional(
+        self, op: Op, operands: Sequence[Any], attributes: dict[str, Any], generator: Any, target: Tensor
+    ) -> Value:
         wanted = _contiguous(type_of(target))
         inferred = op.infer([_type_or_constant(v) for v in op.join(operands, attributes)])
         node = self._add(op.name, operands, attributes, inferred)
@@ -385,7 +389,9 @@ class Trace:
         assert binding is not None
         cell = binding.cell
         if cell.foreign:
-            raise TraceError(f"{_at()}the function writes to the memory of a numpy array; make it a tensor outside of the function")
+            raise TraceError(
+                f"{_at()}the function writes to the memory of a numpy array; make it a tensor outside of the function"
+            )
         neighbours = {*self._inputs, *self._cells.get(tensor._storage, ())} - {cell}
         if any(_overlap(other.extent, cell.extent) for other in neighbours):
             raise _shared_memory()
@@ -404,13 +410,21 @@ class Trace:
         parts = _nodes_after(graph, last)
         inside = {v for node in parts for v in node.outputs}
         outputs = [t for t in dispatch.unpack(result) if isinstance(t, Tensor)]
-        fresh = [t for t in outputs if (b := self.binding(t)) is not None and self.value_of(t) in inside]
-        moved = [cell for cell, root in self._roots().items() if cells.get(cell) is not root and cell.root in inside and cell in cells]
+        fresh = [t for t in outputs if self.binding(t) is not None and self.value_of(t) in inside]
+        moved = [
+            cell
+            for cell, root in self._roots().items()
+            if cells.get(cell) is not root and cell.root in inside and cell in cells
+        ]
         drawn = [g for g, v in self._generators.items() if states.get(g) is not v and v in inside]
         if not fresh and not moved and not drawn:
             return result
         node = graph.create(op.name, operands, attributes)
-        extra = tuple(v for v in dict.fromkeys(v for n in parts for v in n.inputs) if v not in inside and v not in set(node.inputs))
+        extra = tuple(
+            v
+            for v in dict.fromkeys(v for n in parts for v in n.inputs)
+            if v not in inside and v not in set(node.inputs)
+        )
         if extra:
             node = graph.create(op.name, operands, {**attributes, "extra": extra})
         graph.insert(node)
@@ -457,7 +471,8 @@ class Trace:
         written = tuple(any(t is o for o in outputs) for t in tensors)
         _check_written(function, tensors, before, written)
         attributes = {
-            **_named_arguments(function, plain), "function": function, "arguments": plain, "treatment": Treatment(needs, written)
+            **_named_arguments(function, plain), "function": function, "arguments": plain,
+            "treatment": Treatment(needs, written),
         }  # fmt: skip
         recorded = self._add(f"^{function.__name__}", operands, attributes, types if node is None else [*types, HANDLE])
         for tensor, value in zip(outputs, recorded.outputs, strict=False):
@@ -491,7 +506,12 @@ class Trace:
         with context.tracing(None):
             results = run()
         found = [r for r in results if r is not None]
-        recorded = self._add("prim::Eval", (*operands, self.handles[node]), {"wanted": tuple(r is not None for r in results)}, [type_of(r) for r in found])
+        recorded = self._add(
+            "prim::Eval",
+            (*operands, self.handles[node]),
+            {"wanted": tuple(r is not None for r in results)},
+            [type_of(r) for r in found],
+        )
         for tensor, value in zip(found, recorded.outputs, strict=True):
             self.bind_root(tensor, value)
         return results
@@ -504,10 +524,12 @@ class Trace:
         if binding is None or tensor._array is None:
             return None
         value = binding.value
-        return Size(self._size(value, dim, size) for dim, size in enumerate(tensor._array.shape))
+        return Size(self._size(value, dim, size) for dim, size in enumerate(tensor._array.shape))  # type: ignore[misc]
 
     def _size(self, value: Value, dim: int, size: int) -> TracedScalar:
-        return TracedScalar(self, size, make=lambda: self._add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False)
+        return TracedScalar(
+            self, size, make=lambda: self._add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False
+        )
 
     def item(self, tensor: Tensor) -> Any:
         """The only element of a tensor as a traced number."""
@@ -515,7 +537,9 @@ class Trace:
             return None
         value = self.value_of(tensor)
         number = tensor._array.item() if tensor.dtype is not dtypes.bfloat16 else float(tensor._array.reshape(())[()])
-        return TracedScalar(self, number, self._add("prim::item", (value,), {}, [ScalarType(type(number).__name__)]).output)
+        return TracedScalar(
+            self, number, self._add("prim::item", (value,), {}, [ScalarType(type(number).__name__)]).output
+        )
 
     def scalar_node(self, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
         """A recorded computation on numbers."""
@@ -529,7 +553,8 @@ class Trace:
             return
         if self.strict:
             raise TraceError(
-                f"{_at()}Python decides on a traced value here, and strict=True forbids that; use where(), or trace without strict"
+                f"{_at()}Python decides on a traced value here, and strict=True forbids that; use where(), "
+                "or trace without strict"
             )
         self._guarded[value] = outcome
         node = self._add("prim::Guard", (value,), {"expected": outcome}, [])
@@ -538,8 +563,8 @@ class Trace:
     def refuse_escape(self, tensor: Tensor, what: str) -> None:
         """`numpy()` and its like would bake what a traced tensor holds."""
         raise TraceError(
-            f"{_at()}{what} takes a tensor out of the trace, so what Python computes from it would be frozen; use tensor operations, "
-            ".item(), .clone(), or an autograd.Function for foreign code"
+            f"{_at()}{what} takes a tensor out of the trace, so what Python computes from it would be frozen; use "
+            "tensor operations, .item(), .clone(), or an autograd.Function for foreign code"
         )
 
     def is_inside(self, tensor: Tensor) -> bool:
@@ -550,7 +575,10 @@ class Trace:
     def refuse_change(self, tensor: Tensor, what: str) -> None:
         """TraceError if `tensor` comes from outside: a recording repeats what happens to elements, and nothing else."""
         if not self.is_inside(tensor):
-            raise TraceError(f"{_at()}{what} a tensor from outside the traced function cannot be repeated by a recording; do it outside")
+            raise TraceError(
+                f"{_at()}{what} a tensor from outside the traced function cannot be repeated by a recording; "
+                "do it outside"
+            )
 
     def refuse_gradient(self, tensor: Tensor, what: str) -> None:
         """TraceError if `.grad` of a tensor from outside is read or written: recordings know nothing of it."""
@@ -569,8 +597,8 @@ class Trace:
         """TraceError if a backward inside the traced function goes on outside of it."""
         if node.edges and node.serial < self._first:
             raise TraceError(
-                f"{_at()}a backward inside the traced function goes on through {node.name}, which was computed outside of it (at "
-                f"{node.source}); pass what it is computed from as an argument, or detach() it"
+                f"{_at()}a backward inside the traced function goes on through {node.name}, which was computed outside "
+                f"of it (at {node.source}); pass what it is computed from as an argument, or detach() it"
             )
 
     # -- results -------------------------------------------------------------------------------------------------
@@ -596,7 +624,11 @@ class Trace:
 
     def updates(self) -> list[tuple[Cell, Value]]:
         """Inputs that hold another value than they came with."""
-        return [(cell, cell.root) for cell in sorted(self._dirty, key=lambda c: c.source.name if c.source else "") if cell.root is not cell.source]
+        return [
+            (cell, cell.root)
+            for cell in sorted(self._dirty, key=lambda c: c.source.name if c.source else "")
+            if cell.root is not cell.source
+        ]
 
     def drawn(self) -> list[tuple[Generator, Value, Value]]:
         """Generators that were drawn from: (generator, its input, its final state)."""
@@ -611,7 +643,8 @@ def _at() -> str:
 
 def _shared_memory() -> TraceError:
     return TraceError(
-        f"{_at()}the traced function writes to memory that several tensors from outside share in different ways; clone one of them first"
+        f"{_at()}the traced function writes to memory that several tensors from outside share in different ways; "
+        "clone one of them first"
     )
 
 
@@ -627,8 +660,8 @@ def _check_opaque(function: Any, args: Sequence[Any]) -> None:
     hidden += [t for t in inner if isinstance(t, Tensor) and t._bindings is not None]
     if any(isinstance(item, (Tensor, TracedScalar)) for item in hidden):
         raise TraceError(
-            f"{_at()}{function.__name__} takes tensors in a list, a dict or from the function around it, where a recording cannot "
-            "follow them; pass each as an argument of apply()"
+            f"{_at()}{function.__name__} takes tensors in a list, a dict or from the function around it, where a "
+            "recording cannot follow them; pass each as an argument of apply()"
         )
 
 
@@ -646,7 +679,8 @@ def _check_written(function: Any, tensors: Sequence[Tensor], before: Sequence[An
     for tensor, (_, version), declared in zip(tensors, before, written, strict=True):
         if tensor._storage.version != version and not declared:
             raise TraceError(
-                f"{_at()}{function.__name__} writes to an argument without saying so; pass it to ctx.mark_dirty() and return it"
+                f"{_at()}{function.__name__} writes to an argument without saying so; pass it to ctx.mark_dirty() "
+                "and return it"
             )
 
 
@@ -659,8 +693,8 @@ def _view_types(op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> 
         return op.infer([_type_or_constant(v) for v in op.join(operands, attributes)])
     except ShapeError as error:
         raise TraceError(
-            f"{_at()}a tensor that is not row-major was written to in place and is then seen through {op.schema.name}, which depends on "
-            "how it lies in memory; call contiguous() on it first"
+            f"{_at()}a tensor that is not row-major was written to in place and is then seen through "
+            f"{op.schema.name}, which depends on how it lies in memory; call contiguous() on it first"
         ) from error
 
 
@@ -675,7 +709,9 @@ def _has_measured_sizes(op: Op, values: Sequence[Any]) -> bool:
 
 
 def _is_measured(value: Any) -> bool:
-    return any(map(_is_measured, value)) if isinstance(value, tuple) else type(value) is TracedScalar and value._measured
+    return (
+        any(map(_is_measured, value)) if isinstance(value, tuple) else type(value) is TracedScalar and value._measured
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -721,7 +757,9 @@ def type_of(tensor: Tensor) -> TensorType:
     """The IR type of a tensor."""
     array = tensor._array
     strides = tuple(s // array.itemsize for s in array.strides)
-    return TensorType(tensor.dtype, tuple(array.shape), None if is_contiguous(array.shape, strides) else strides, tensor.device)
+    return TensorType(
+        tensor.dtype, tuple(array.shape), None if is_contiguous(array.shape, strides) else strides, tensor.device
+    )
 
 
 def _contiguous(type: TensorType) -> TensorType:
@@ -789,4 +827,15 @@ def _step(F: Builder, step: ViewStep, base: Any) -> Any:
     return result[step.index] if isinstance(result, list) else result
 
 
-__all__ = ["Binding", "Capture", "Cell", "Composite", "RandomState", "Trace", "extent_of", "kind_of", "scatter", "type_of"]
+__all__ = [
+    "Binding",
+    "Capture",
+    "Cell",
+    "Composite",
+    "RandomState",
+    "Trace",
+    "extent_of",
+    "kind_of",
+    "scatter",
+    "type_of",
+]

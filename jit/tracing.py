@@ -84,7 +84,9 @@ class Call:
 class TracedFunction(Watched):
     """A function with its recordings; made by `jit.trace`."""
 
-    def __init__(self, function: Callable[..., Any], owner: Any = None, *, optimize: bool = True, strict: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., Any], owner: Any = None, *, optimize: bool = True, strict: bool = False
+    ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self._function = function
@@ -140,7 +142,11 @@ class TracedFunction(Watched):
         """The line at which the function is defined, for errors that are about all of it."""
         function = self._function if self._owner is None else type(self._owner).forward
         code = getattr(inspect.unwrap(function), "__code__", None)
-        return f"{self.__name__}()" if code is None else f"at {os.path.basename(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
+        return (
+            f"{self.__name__}()"
+            if code is None
+            else f"at {os.path.basename(code.co_filename)}:{code.co_firstlineno} in {code.co_name}"
+        )
 
     def tensors_of(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         """The tensors among the arguments of a call, in the order in which recordings count them."""
@@ -182,7 +188,11 @@ class TracedFunction(Watched):
     def _eagerly(self, call: Call) -> Any:
         if not self._warned:
             self._warned = True
-            why = f"it has been called in {KEYS} different ways" if len(self._cache) >= KEYS else f"it has taken {BRANCHES} different paths"
+            why = (
+                f"it has been called in {KEYS} different ways"
+                if len(self._cache) >= KEYS
+                else f"it has taken {BRANCHES} different paths"
+            )
             if self._effects >= BRANCHES:
                 why = "it changes a Python value outside of it in every call"
             warnings.warn(
@@ -231,13 +241,15 @@ class TracedFunction(Watched):
             entry.recordings.append(recording)
         else:
             self._effects += 1
-            self._explanation = f"it was not kept, because the call changed {effect or 'its module'}, which a recording cannot repeat"
+            self._explanation = (
+                f"it was not kept, because the call changed {effect or 'its module'}, which a recording cannot repeat"
+            )
         return draft.finish(recording, live)
 
     def _call_with(self, names: list[str], values: list[Any]) -> Any:
         if self._signature is None:
             return self._function(*values)
-        bound = inspect.BoundArguments(self._signature, dict(zip(names, values, strict=True)))  # type: ignore[arg-type]
+        bound = inspect.BoundArguments(self._signature, dict(zip(names, values, strict=True)))
         return self._function(*bound.args, **bound.kwargs)
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -297,7 +309,10 @@ class TracedFunction(Watched):
 
     def _explain_guard(self, recording: Recording, failed: GuardFailed) -> None:
         guard = recording.trace.guards[failed.index]
-        self._explanation = f"it took another path because the value decided upon at {guard.source} was {failed.actual!r}, not {guard.outcome!r}"
+        self._explanation = (
+            f"it took another path because the value decided upon at {guard.source} was {failed.actual!r}, "
+            f"not {guard.outcome!r}"
+        )
 
     # -- being a method or a module ------------------------------------------------------------------------------
 
@@ -375,7 +390,11 @@ def _difference(old: Any, new: Any) -> str:
     if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
         for a, b in zip(old, new, strict=True):
             if a != b:
-                return _difference(a, b) if isinstance(a, tuple) and isinstance(b, tuple) and not hasattr(a, "_fields") else f"{_show(a)} became {_show(b)}"
+                return (
+                    _difference(a, b)
+                    if isinstance(a, tuple) and isinstance(b, tuple) and not hasattr(a, "_fields")
+                    else f"{_show(a)} became {_show(b)}"
+                )
     return f"{_show(old)} became {_show(new)}"
 
 
@@ -434,9 +453,15 @@ class _Draft:
         leaves, structures = _flatten_arguments(self.values)
         for name, before, after in zip(self.call.names, self.call.structures, structures, strict=True):
             if before != after:
-                raise TraceError(f"{self.where()}: the function changes its argument {name!r} itself, which a recording cannot repeat; return the new value")
+                raise TraceError(
+                    f"{self.where()}: the function changes its argument {name!r} itself, which a recording cannot "
+                    "repeat; return the new value"
+                )
         if any(a is not b for a, b in zip(leaves, self.inners, strict=True)):
-            raise TraceError(f"{self.where()}: the function replaces a tensor in an argument, which a recording cannot repeat; return the new value")
+            raise TraceError(
+                f"{self.where()}: the function replaces a tensor in an argument, which a recording cannot repeat; "
+                "return the new value"
+            )
 
     def finish(self, recording: Recording, live: Live) -> Any:
         """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
@@ -470,7 +495,23 @@ def _distinct(leaves: Sequence[Any]) -> list[int]:
     return [i for i in range(len(leaves)) if i not in repeated]
 
 
-_REBUILT = (bool, int, float, complex, str, bytes, type(None), type, range, slice, type(...), np.generic, DType, enum.Enum, frozenset)
+_REBUILT = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type,
+    range,
+    slice,
+    type(...),
+    np.generic,
+    DType,
+    enum.Enum,
+    frozenset,
+)
 
 
 def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
@@ -478,8 +519,9 @@ def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
     for value in statics(structure):
         if not isinstance(value, _REBUILT):
             raise TraceError(
-                f"{where()}: the traced function returns an object of type {type(value).__name__}, which a recording cannot make anew; return "
-                "tensors, numbers, strings, None, or tuples, lists, dicts and dataclasses of them"
+                f"{where()}: the traced function returns an object of type {type(value).__name__}, which a recording "
+                "cannot make anew; return tensors, numbers, strings, None, or tuples, lists, dicts and dataclasses of "
+                "them"
             )
 
 
@@ -505,7 +547,9 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             continue
         seen[id(leaf)] = number
         if binding.cell.source is not None:
-            specs.append(OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path, leaf.requires_grad))
+            specs.append(
+                OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path, leaf.requires_grad)
+            )
             continue
         root = None
         if cells[id(binding.cell)] > 1:
@@ -532,7 +576,7 @@ def _tensors(leaves: Sequence[Any]) -> list[Tensor]:
 
 
 def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], carriers: list[Any]) -> int | None:
-    """Which return is the whole of the memory that several outputs show parts of; one more return if it is no output."""
+    """Which return is all of the memory that several outputs show parts of; one more return if it is no output."""
     for number, leaf in enumerate(leaves):
         binding = trace.binding(leaf) if isinstance(leaf, Tensor) else None
         if binding is not None and binding.cell is cell and not binding.path:
@@ -551,12 +595,17 @@ def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], 
 
 
 def trace(
-    function: Any = None, example_inputs: Sequence[Any] | None = None, *, check: bool = True, optimize: bool = True, strict: bool = False
+    function: Any = None,
+    example_inputs: Sequence[Any] | None = None,
+    *,
+    check: bool = True,
+    optimize: bool = True,
+    strict: bool = False,
 ) -> Any:
     """Record a function of tensors, per signature, and run the recording from then on.
 
-    Works as a decorator with and without arguments, on functions, methods and Module classes, and as a call on functions
-    and modules.
+    Works as a decorator with and without arguments, on functions, methods and Module classes, and as a call on
+    functions and modules.
 
     Args:
         function: What to trace; a Module is traced through its call, its parameters and buffers as hidden inputs.
@@ -592,7 +641,7 @@ def _wrap(function: Any, options: dict[str, bool]) -> Any:
     if isinstance(function, Module):
         return TracedFunction(function, function, **options)
     if isinstance(function, type) and issubclass(function, Module):
-        function.forward = TracedFunction(function.forward, **options)  # type: ignore[method-assign, assignment]
+        function.forward = TracedFunction(function.forward, **options)  # type: ignore[method-assign]
         return function
     if not callable(function):
         raise UsageError(f"jit.trace takes a function or a Module, not {type(function).__name__}")

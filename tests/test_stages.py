@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from jit.runtime.interpreter import Interpreter
 from tests.tolerances import assert_close
 
 
-def leaf(*numbers: float) -> jit.Tensor:
+def leaf(*numbers: float) -> Any:
     """A float32 leaf that requires grad."""
     return jit.tensor(list(numbers), requires_grad=True)
 
@@ -120,7 +121,9 @@ def test_retain_graph_and_the_second_backward():
         y.backward(retain_graph=True)
         y.backward()
         assert x.grad.item() == 12
-        with pytest.raises(jit.AutogradError, match=r"traced call at test_stages.py:\d+ .*second time.*retain_graph=True"):
+        with pytest.raises(
+            jit.AutogradError, match=r"traced call at test_stages.py:\d+ .*second time.*retain_graph=True"
+        ):
             y.backward()
 
 
@@ -181,7 +184,10 @@ def test_an_overwritten_input_is_an_error_where_it_is_needed():
         f(x, jit.ones(1)).backward()
     out = f(x, y)
     y.add_(1)
-    with pytest.raises(jit.AutogradError, match=r"an input of the traced call at test_stages.py:\d+ .*in-place operation at test_stages.py"):
+    with pytest.raises(
+        jit.AutogradError,
+        match=r"an input of the traced call at test_stages.py:\d+ .*in-place operation at test_stages.py",
+    ):
         out.backward()
 
 
@@ -227,7 +233,9 @@ def test_batch_norm_double_backward_in_a_penalty():
             x = jit.tensor(data, requires_grad=True)
             (g,) = jit.grad(function(x).sum(), x, create_graph=True)
             ((g * g).sum(1).sqrt() - 1).square().mean().backward()
-            found.append([g._array.copy(), *(None if p.grad is None else p.grad._array.copy() for p in net.parameters())])
+            found.append(
+                [g._array.copy(), *(None if p.grad is None else p.grad._array.copy() for p in net.parameters())]
+            )
             net.zero_grad()
             if function is traced:
                 for k, v in net.state_dict(keep_vars=True).items():

@@ -5,6 +5,7 @@ import re
 import threading
 import warnings
 import weakref
+from typing import Any
 
 import pytest
 from expecttest import assert_expected_inline
@@ -16,7 +17,7 @@ from tests.test_tracing_notes import text
 from tests.tolerances import assert_close
 
 
-def leaf(*numbers: float) -> jit.Tensor:
+def leaf(*numbers: float) -> Any:
     """A float32 leaf that requires grad."""
     return jit.tensor(list(numbers), requires_grad=True)
 
@@ -63,15 +64,15 @@ def test_nodes_know_their_lines_and_scopes():
 
 
 def test_derivatives_belong_to_the_lines_of_their_operators():
+    @jit.trace
     def f(x):
         y = jit.sin(x)
         return (y * y).sum()
 
-    f = jit.trace(f)
     f(leaf(1.0)).backward()
     sources = {n.kind: n.source for n in f.graph.nodes if n.stage == 1}
     assert {s.function for s in sources.values()} == {"f"}
-    assert sources["aten::cos"].line == f._function.__code__.co_firstlineno + 1
+    assert sources["aten::cos"].line == f._function.__code__.co_firstlineno + 2
 
 
 def test_composites_are_one_node():
@@ -88,6 +89,7 @@ def test_convolutions_and_dropout_appear_as_themselves():
 
 
 def test_in_place_operators_become_pure_ones():
+    @jit.trace
     def f(x):
         y = x.clone()
         y.add_(2).mul_(y)
@@ -95,7 +97,6 @@ def test_in_place_operators_become_pure_ones():
         z.copy_(y)
         return z
 
-    f = jit.trace(f)
     assert f(jit.ones(2)).tolist() == f(jit.ones(2)).tolist() == [9, 9]
     assert not any(n.kind.endswith("_") for n in f.graph.nodes) and f.hits == 1
 
@@ -287,6 +288,8 @@ def test_module_classes_and_module_objects():
         def forward(self, x, h):
             return jit.tanh(self.linear(x) + h)
 
+    a: Any
+    b: Any
     a, b = Cell(2), Cell(2)
     x = jit.ones(1, 2)
     for cell in (a, b, a):
@@ -378,7 +381,12 @@ def test_a_function_that_counts_runs_untraced_and_says_so():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert [f(jit.ones(1)).item() for _ in range(12)] == list(range(1, 13))
-    assert len(calls) == 12 and len(caught) == 1 and "calls" in str(caught[0].message) and "every call" in str(caught[0].message)
+    assert (
+        len(calls) == 12
+        and len(caught) == 1
+        and "calls" in str(caught[0].message)
+        and "every call" in str(caught[0].message)
+    )
 
 
 # -- exceptions and threads --------------------------------------------------------------------------------------

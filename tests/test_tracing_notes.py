@@ -84,7 +84,9 @@ def test_1_batch_norm_trains_like_eager_mode():
     assert f.hits == 2
     for a, b in zip(traced, eager, strict=True):
         assert a._array.tobytes() == b._array.tobytes()
-        assert (a.grad is None) == (b.grad is None) and (a.grad is None or a.grad._array.tobytes() == b.grad._array.tobytes())
+        assert (a.grad is None) == (b.grad is None) and (
+            a.grad is None or a.grad._array.tobytes() == b.grad._array.tobytes()
+        )
 
 
 def test_2_a_guard_after_a_mutation_fails_before_anything_has_happened():

@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir.errors import AutogradError, UsageError
 
 from ..context import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from ..tensors import Tensor, Variable
+from ..tensors import Variable
 from .engine import run_backward
 
 
@@ -24,7 +24,11 @@ def _weights(outputs: Sequence[Any], gradients: Any) -> list[Any]:
 
 
 def backward(
-    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
 ) -> None:
     """Add the gradients of `tensors`, weighted by `grad_tensors`, to `.grad` of the leaves (or of `inputs` alone).
 
@@ -75,7 +79,9 @@ def grad(
     found = run_backward(roots, _weights(roots, grad_outputs), leaves, keep, create_graph)
     for index, gradient in enumerate(found):
         if gradient is None and not allow_unused:
-            raise AutogradError(f"input {index} of grad was not used to compute the outputs; say allow_unused=True to get None for it")
+            raise AutogradError(
+                f"input {index} of grad was not used to compute the outputs; say allow_unused=True to get None for it"
+            )
     return tuple(found)
 
 
@@ -83,6 +89,6 @@ from .checks import gradcheck, gradgradcheck  # noqa: E402
 from .custom import Function  # noqa: E402
 
 __all__ = [
-    "Function", "Variable", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "is_grad_enabled", "no_grad",
-    "set_grad_enabled",
+    "Function", "Variable", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "is_grad_enabled",
+    "no_grad", "set_grad_enabled",
 ]  # fmt: skip

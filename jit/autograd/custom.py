@@ -79,7 +79,8 @@ class FunctionNode(Node):
         results = _without_trailing_none(results, len(self.edges))
         if len(results) != len(self.edges):
             raise AutogradError(
-                f"{self.function.__name__}.backward returned {len(results)} gradients, but forward took {len(self.edges)} arguments; "
+                f"{self.function.__name__}.backward returned {len(results)} gradients, but forward took "
+                f"{len(self.edges)} arguments; "
                 "return one per argument, None for those without"
             )
         return [r if n else None for r, n in zip(results, needs, strict=True)]
@@ -138,8 +139,12 @@ class Function:
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
         for index, output in enumerate(outputs):
             if not isinstance(output, Tensor):
-                raise UsageError(f"{cls.__name__}.forward returned {type(output).__name__} as output {index}; it must return tensors")
-        outputs = [_fresh(o) if any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o for o in outputs]
+                raise UsageError(
+                    f"{cls.__name__}.forward returned {type(output).__name__} as output {index}; it must return tensors"
+                )
+        outputs = [
+            _fresh(o) if any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o for o in outputs
+        ]
         node = _attach(cls, ctx, args, outputs) if tracked else None
         return (type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]), node
 

@@ -61,7 +61,7 @@ class Task:
             context.SOURCE.reset(token)
 
     def _go_on(self, node: Node, gradients: list[Tensor | None]) -> None:
-        """Run a node and hand its results to the next ones. What is recorded then belongs to the line of the operator."""
+        """Run a node and hand its results on. What a trace records then belongs to the line of the operator."""
         results = self._apply(node, gradients)
         if node in self.barrier:
             return
@@ -147,7 +147,8 @@ def _leading_to(nodes: dict[Node, int], targets: set[Node]) -> set[Node]:
 
 
 def run_backward(
-    outputs: Sequence[Any], gradients: Sequence[Any], inputs: Sequence[Any] | None, retain_graph: bool, create_graph: bool,
+    outputs: Sequence[Any], gradients: Sequence[Any], inputs: Sequence[Any] | None, retain_graph: bool,
+    create_graph: bool,
     within: bool = False,
 ) -> list[Tensor | None]:  # fmt: skip
     """Differentiate `outputs`, weighted by `gradients`; returns the gradients of `inputs`, or accumulates into leaves.
@@ -158,7 +159,9 @@ def run_backward(
     for output, gradient in zip(outputs, gradients, strict=True):
         edge = edge_of(output)
         if edge is None:
-            raise AutogradError("this tensor does not require grad and has no grad_fn, so there is nothing to differentiate")
+            raise AutogradError(
+                "this tensor does not require grad and has no grad_fn, so there is nothing to differentiate"
+            )
         roots.append(edge)
         weights.append(_initial(output, gradient))
     edges = None if inputs is None else [_input_edge(i, t) for i, t in enumerate(inputs)]
@@ -174,7 +177,9 @@ def run_backward(
 def _input_edge(index: int, tensor: Any) -> Edge:
     edge = tensor if isinstance(tensor, Edge) else edge_of(tensor)
     if edge is None:
-        raise AutogradError(f"input {index} of grad does not require grad; call .requires_grad_() on it before using it")
+        raise AutogradError(
+            f"input {index} of grad does not require grad; call .requires_grad_() on it before using it"
+        )
     return edge
 
 
@@ -184,10 +189,11 @@ def _initial(output: Tensor, gradient: Any) -> Tensor:
     if gradient is None:
         if output._array.size != 1:
             raise AutogradError(
-                f"a gradient can be made up for a single number only, and this output has sizes {list(output._array.shape)}; "
+                f"a gradient can be made up for a single number only, and this output has sizes "
+                f"{list(output._array.shape)}; "
                 "pass the gradient, or reduce the output first"
             )
-        return F.ones_like(output)  # type: ignore[no-any-return]
+        return F.ones_like(output)
     if gradient._array.shape != output._array.shape:
         raise ShapeError(f"a gradient of sizes {list(gradient.shape)} was given for an output of {list(output.shape)}")
-    return gradient  # type: ignore[no-any-return]
+    return gradient

@@ -39,7 +39,7 @@ class Edge(NamedTuple):
     """Where a gradient goes: input number `index` of `node`."""
 
     node: Node
-    index: int
+    index: int  # type: ignore[assignment]
 
 
 class Meta(NamedTuple):
@@ -340,7 +340,11 @@ def scatter(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
 
 def scatter_step(F: Any, step: ViewStep, base: Any, source: Any) -> Any:
     """`scatter` for a single view op."""
-    if step.op.scatter is not None and step.op.schema.returns[0].type.base == "Tensor" and not step.op.schema.returns[0].type.is_list:
+    if (
+        step.op.scatter is not None
+        and step.op.schema.returns[0].type.base == "Tensor"
+        and not step.op.schema.returns[0].type.is_list
+    ):
         return step.op.scatter(F, base, source, *step.arguments)
     geometry = step.op.body(Geometry.contiguous(tuple(base._array.shape)), *step.arguments)
     sizes, strides, offset = geometry[step.index] if isinstance(geometry, list) else geometry
@@ -392,4 +396,4 @@ def accumulator(leaf: Tensor) -> AccumulateGrad:
     if node is None:
         node = AccumulateGrad(leaf)
         leaf._accumulator = weakref.ref(node)
-    return node  # type: ignore[no-any-return]
+    return node

@@ -91,7 +91,9 @@ class Interpreter:
             program.updates = [self._registers[value] for _, value in stage.updates]
         self._plan_frees()
 
-    def run(self, stage: int, inputs: Sequence[Any], state: Registers | None = None) -> tuple[list[Any], list[Any], Registers]:
+    def run(
+        self, stage: int, inputs: Sequence[Any], state: Registers | None = None
+    ) -> tuple[list[Any], list[Any], Registers]:
         """Run one stage.
 
         Args:
@@ -113,16 +115,20 @@ class Interpreter:
             registers[register] = None
         step = 0
         try:
-            for step, (instruction, frees) in enumerate(zip(program.instructions, program.frees, strict=True)):
+            for instruction, frees in zip(program.instructions, program.frees, strict=True):
                 instruction(registers)
                 for register in frees:
                     registers[register] = None
+                step += 1
         except GuardFailed:
             raise
         except Exception as error:
             _locate(error, program.nodes[step])
             raise
-        outputs = [map_template(lambda leaf: registers[leaf.index] if isinstance(leaf, Ref) else leaf, o) for o in program.outputs]
+        outputs = [
+            map_template(lambda leaf: registers[leaf.index] if isinstance(leaf, Ref) else leaf, o)
+            for o in program.outputs
+        ]
         updates = [registers[register] for register in program.updates]
         for register in program.returned:
             registers[register] = None
@@ -178,13 +184,17 @@ class Interpreter:
             return _scalar_instruction(node, results, registers)
         if node.kind.startswith(("^", "cpp::")):
             return self._host_instruction(node, results, registers)
-        raise GraphError(f"the interpreter does not know {node.kind}; it runs aten::, prim::, ^PythonOps and cpp:: nodes")
+        raise GraphError(
+            f"the interpreter does not know {node.kind}; it runs aten::, prim::, ^PythonOps and cpp:: nodes"
+        )
 
     def _host_instruction(self, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
         inputs = [registers[value] for value in node.inputs]
         host = self._host
         if host is None:
-            raise GraphError(f"{node.kind} calls a function of the user's, and this interpreter was given no host to run it")
+            raise GraphError(
+                f"{node.kind} calls a function of the user's, and this interpreter was given no host to run it"
+            )
 
         def run(r: Registers) -> None:
             for result, value in zip(results, host.call(node, [r[i] for i in inputs]), strict=True):
@@ -193,7 +203,7 @@ class Interpreter:
         return _touching(run, node, results, registers)
 
     def _plan_frees(self) -> None:
-        """Free a register after the last instruction that reads or writes it, or after the return if that comes later."""
+        """Free a register after the last instruction that reads or writes it, or after the return if that is later."""
         last: dict[int, tuple[int, int]] = {}
         for number, program in enumerate(self.programs):
             for register in program.inputs:
@@ -201,7 +211,10 @@ class Interpreter:
             for index, instruction in enumerate(program.instructions):
                 for register in instruction.touched:  # type: ignore[attr-defined]
                     last[register] = (number, index)
-            for register in [*(leaf.index for leaf in leaves(program.outputs) if isinstance(leaf, Ref)), *program.updates]:
+            for register in [
+                *(leaf.index for leaf in leaves(program.outputs) if isinstance(leaf, Ref)),
+                *program.updates,
+            ]:
                 last[register] = (number, len(program.instructions))
         frees: dict[tuple[int, int], list[int]] = {}
         for register, at in last.items():
@@ -233,7 +246,9 @@ def _fetcher(template: Sequence[Any], registers: dict[Value, int]) -> Callable[[
     """A function from registers to the arguments that `template` (with Values in it) stands for."""
     constants = list(template)
     direct = [(i, registers[v]) for i, v in enumerate(template) if isinstance(v, Value)]
-    nested = [(i, v) for i, v in enumerate(template) if isinstance(v, tuple) and any(isinstance(x, Value) for x in leaves(v))]
+    nested = [
+        (i, v) for i, v in enumerate(template) if isinstance(v, tuple) and any(isinstance(x, Value) for x in leaves(v))
+    ]
     if not nested:
 
         def fetch(r: Registers) -> list[Any]:
@@ -327,7 +342,9 @@ def _item(_: Interpreter, node: Node, results: list[int], registers: dict[Value,
 
     def run(r: Registers) -> None:
         array = r[source]
-        r[results[0]] = float(array.reshape(())[()]) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array.item()
+        r[results[0]] = (
+            float(array.reshape(())[()]) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array.item()
+        )
 
     return _touching(run, node, results, registers)
 
@@ -372,6 +389,6 @@ def _fusion_group(interpreter: Interpreter, node: Node, results: list[int], regi
 
 
 _PRIMITIVES: dict[str, Callable[[Interpreter, Node, list[int], dict[Value, int]], Instruction]] = {
-    "prim::Constant": _constant, "prim::size": _size, "prim::item": _item, "prim::Guard": _guard, "prim::Eval": _evaluate,
-    "prim::FusionGroup": _fusion_group,
+    "prim::Constant": _constant, "prim::size": _size, "prim::item": _item, "prim::Guard": _guard,
+    "prim::Eval": _evaluate, "prim::FusionGroup": _fusion_group,
 }  # fmt: skip

@@ -87,7 +87,7 @@ def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
         computed = op.compute_dtype(values)
         wide = _SINGLE if computed.is_half else computed.numpy
         found = _compute_dtypes[key] = (op.result_dtype(computed).numpy, wide)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _signature(value: Any) -> Any:

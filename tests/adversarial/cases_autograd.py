@@ -264,7 +264,8 @@ def incoming_gradients_of_every_kind(t: Trial) -> None:
     f = t.trace(lambda x: x * x)
     x = jit.ones(2, 3, requires_grad=True)
     weights = [
-        jit.ones(2, 3), jit.ones(()).expand(2, 3), jit.arange(6).reshape(3, 2).t().float(), jit.ones(2, 3, dtype=jit.float64), jit.ones(2, 3),
+        jit.ones(2, 3), jit.ones(()).expand(2, 3), jit.arange(6).reshape(3, 2).t().float(),
+        jit.ones(2, 3, dtype=jit.float64), jit.ones(2, 3),
     ]  # fmt: skip
     for weight in weights:
         x.grad = None
@@ -287,8 +288,8 @@ def gradient_hooks_outside(t: Trial) -> None:
     f = t.trace(lambda x, y: (x * y).sum())
     for a in (1.0, 2.0, 3.0):
         x, y = vector(a, 0.5), vector(2.0, a)
-        seen = []
-        x.register_hook(lambda g, seen=seen: seen.append(g.tolist()))
+        seen: list[list[float]] = []
+        x.register_hook(lambda g, seen=seen: seen.append(g.tolist()))  # type: ignore[misc]
         y.register_hook(lambda g: g * 10)
         out = f(x, y)
         out.register_hook(lambda g: g * 2)

@@ -269,7 +269,9 @@ def buffers_are_updated(t: Trial) -> None:
 
         def forward(self, x):
             self.count += 1
-            self.mean.lerp_(x.detach(), 0.5) if hasattr(self.mean, "lerp_") else self.mean.mul_(0.5).add_(x.detach(), alpha=0.5)
+            self.mean.lerp_(x.detach(), 0.5) if hasattr(self.mean, "lerp_") else self.mean.mul_(0.5).add_(
+                x.detach(), alpha=0.5
+            )
             return x * self.mean + self.count
 
     net = Counter()
@@ -515,7 +517,8 @@ def layouts() -> list[jit.Tensor]:
     readonly = base.copy()
     readonly.flags.writeable = False
     arrays = [
-        base, np.asfortranarray(base), wide[::2, ::2], base[::-1].copy()[::-1], misaligned, base.astype(">f4"), readonly,
+        base, np.asfortranarray(base), wide[::2, ::2], base[::-1].copy()[::-1], misaligned, base.astype(">f4"),
+        readonly,
         np.broadcast_to(base[:, :1], (3, 4)), np.zeros((0, 4), np.float32), np.zeros((3, 0), np.float32), base[:1],
         np.lib.stride_tricks.as_strided(base, (1, 4), (400, 4)), base.astype(np.float64), base.astype(np.float16),
     ]  # fmt: skip
@@ -555,7 +558,12 @@ def awkward_layouts_are_written(t: Trial) -> None:
 @case()
 def scalars_and_empty_tensors(t: Trial) -> None:
     f = t.trace(lambda x, y: (x * y, (x + y).sum(), x.exp()))
-    pairs = [(jit.tensor(2.0), jit.ones(3)), (jit.ones(0), jit.tensor(1)), (jit.ones(3, 0, 2), jit.ones(2)), (jit.tensor(3), jit.tensor(True))]
+    pairs = [
+        (jit.tensor(2.0), jit.ones(3)),
+        (jit.ones(0), jit.tensor(1)),
+        (jit.ones(3, 0, 2), jit.ones(2)),
+        (jit.tensor(3), jit.tensor(True)),
+    ]
     for x, y in [*pairs, *pairs]:
         t.call(f, x, y)
 
@@ -577,6 +585,6 @@ def gradient_memory_is_not_shared(t: Trial) -> None:
         f(x, y).backward(weight)
         x.grad.add_(100)
         t.see("gradients", [x.grad, y.grad, weight])
-        a, b = jit.grad(f(x, y), (x, y), weight)
+        a, _ = jit.grad(f(x, y), (x, y), weight)
         a.add_(100)
         t.see("after", [a, x])

@@ -6,7 +6,10 @@ import jit
 from tests.adversarial.trial import Trial, case
 
 NAN, INF = float("nan"), float("inf")
-AWKWARD = np.array([NAN, INF, -INF, 0.0, -0.0, 1e-40, -1e-45, 3.4e38, -3.4e38, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 88.8, -104.0], np.float32)
+AWKWARD = np.array(
+    [NAN, INF, -INF, 0.0, -0.0, 1e-40, -1e-45, 3.4e38, -3.4e38, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 88.8, -104.0],
+    np.float32,
+)
 
 
 def awkward(dtype: type = np.float32) -> jit.Tensor:
@@ -23,14 +26,29 @@ def grid(dtype: type = np.float32) -> tuple[jit.Tensor, jit.Tensor]:
 
 @case()
 def special_values_pointwise(t: Trial) -> None:
-    f = t.trace(lambda x: [x.abs(), x.neg(), x.sign(), x.floor(), x.ceil(), x.round(), x.trunc(), x.sqrt(), x.reciprocal(), x.relu()])
+    f = t.trace(
+        lambda x: [
+            x.abs(),
+            x.neg(),
+            x.sign(),
+            x.floor(),
+            x.ceil(),
+            x.round(),
+            x.trunc(),
+            x.sqrt(),
+            x.reciprocal(),
+            x.relu(),
+        ]
+    )
     for dtype in (np.float32, np.float64, np.float16, np.float32, np.float64):
         t.call(f, awkward(dtype))
 
 
 @case()
 def special_values_in_elementary_functions(t: Trial) -> None:
-    f = t.trace(lambda x: [x.exp(), x.log(), x.sin(), x.cos(), x.tanh(), x.sigmoid(), x.expm1(), x.log1p(), x.erf(), x.atan()])
+    f = t.trace(
+        lambda x: [x.exp(), x.log(), x.sin(), x.cos(), x.tanh(), x.sigmoid(), x.expm1(), x.log1p(), x.erf(), x.atan()]
+    )
     for _ in range(2):
         t.call(f, awkward())
 
@@ -39,7 +57,8 @@ def special_values_in_elementary_functions(t: Trial) -> None:
 def special_values_in_pairs(t: Trial) -> None:
     f = t.trace(
         lambda x, y: [
-            x + y, x - y, x * y, x / y, jit.maximum(x, y), jit.minimum(x, y), jit.atan2(x, y), x.pow(y), jit.fmod(x, y), jit.remainder(x, y),
+            x + y, x - y, x * y, x / y, jit.maximum(x, y), jit.minimum(x, y), jit.atan2(x, y), x.pow(y), jit.fmod(x, y),
+            jit.remainder(x, y),
             x // y, x < y, x == y, x != y, x >= y, jit.where(x > y, x, y),
         ]
     )  # fmt: skip
@@ -49,7 +68,24 @@ def special_values_in_pairs(t: Trial) -> None:
 
 @case()
 def identities_that_are_none(t: Trial) -> None:
-    f = t.trace(lambda x: [x + 0, x - 0, x * 1, x * 0, x - x, x / x, x / 1, 0 + x, x**1, x**0, -(-x), (x + 1) - 1, x * 2 / 2, 0 - x])
+    f = t.trace(
+        lambda x: [
+            x + 0,
+            x - 0,
+            x * 1,
+            x * 0,
+            x - x,
+            x / x,
+            x / 1,
+            0 + x,
+            x**1,
+            x**0,
+            -(0 + -x),
+            (x + 1) - 1,
+            x * 2 / 2,
+            0 - x,
+        ]
+    )
     for _ in range(2):
         t.call(f, awkward())
 
@@ -69,13 +105,22 @@ def integers_wrap(t: Trial) -> None:
     f = t.trace(f)
     for dtype in (np.int8, np.uint8, np.int16, np.int32, np.int64, np.int8, np.int64):
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-        t.call(f, jit.tensor(np.array([low, high, high, low + 1], dtype)), jit.tensor(np.array([high, high, 1, 2], dtype)))
+        t.call(
+            f, jit.tensor(np.array([low, high, high, low + 1], dtype)), jit.tensor(np.array([high, high, 1, 2], dtype))
+        )
 
 
 @case()
 def smallest_integer_by_minus_one(t: Trial) -> None:
     def f(x, y):
-        return [x // y, x % y, jit.div(x, y, rounding_mode="trunc"), jit.div(x, y, rounding_mode="floor"), jit.fmod(x, y), x / y]
+        return [
+            x // y,
+            x % y,
+            jit.div(x, y, rounding_mode="trunc"),
+            jit.div(x, y, rounding_mode="floor"),
+            jit.fmod(x, y),
+            x / y,
+        ]
 
     f = t.trace(f)
     for dtype in (np.int8, np.int16, np.int32, np.int64, np.int8, np.int64):
@@ -133,7 +178,20 @@ def empty_reductions(t: Trial) -> None:
 
 @case()
 def nan_in_reductions(t: Trial) -> None:
-    f = t.trace(lambda x: [x.max(), x.min(), x.sum(), x.mean(), x.max(1), x.argmax(1), x.cumsum(1), x.sort(1), x.norm(), x.logsumexp(1)])
+    f = t.trace(
+        lambda x: [
+            x.max(),
+            x.min(),
+            x.sum(),
+            x.mean(),
+            x.max(1),
+            x.argmax(1),
+            x.cumsum(1),
+            x.sort(1),
+            x.norm(),
+            x.logsumexp(1),
+        ]
+    )
     for row in ([1.0, NAN, 2.0], [INF, -INF, 0.0], [-INF, -INF, -INF], [0.0, -0.0, 0.0]):
         t.call(f, jit.tensor([row, [1.0, 2.0, 3.0]]))
 

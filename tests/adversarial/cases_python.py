@@ -5,6 +5,7 @@ import random
 import types
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -258,7 +259,8 @@ def scalar_arguments(t: Trial) -> None:
     f = t.trace(lambda x, scale=2, flag=True, name="a": x * scale if flag else x + len(name))
     x = vector(1.0, 2.0, grad=False)
     for args, kwargs in (
-        ((), {}), ((2,), {}), ((2.0,), {}), ((True,), {}), ((3,), {"flag": False}), ((), {"name": "abc", "flag": False}), ((-0.0,), {}), ((0.0,), {}),
+        ((), {}), ((2,), {}), ((2.0,), {}), ((True,), {}), ((3,), {"flag": False}),
+        ((), {"name": "abc", "flag": False}), ((-0.0,), {}), ((0.0,), {}),
     ):  # fmt: skip
         t.call(f, x, *args, **kwargs)
 
@@ -295,11 +297,11 @@ def star_arguments(t: Trial) -> None:
 def closure_number_changes(t: Trial) -> None:
     scale = 2.0
     f = t.trace(lambda x: x * scale)
-    for scale in (2.0, 2.0, 3.0, 2.0, 5.0):
+    for scale in (2.0, 2.0, 3.0, 2.0, 5.0):  # noqa: B007  (the closure sees it)
         t.call(f, vector(1.0, 2.0))
 
 
-def program(text: str) -> types.ModuleType:
+def program(text: str) -> Any:
     """A module of the user's, with globals that a case can change."""
     module = types.ModuleType("settings_of_a_user")
     exec(compile(text, "settings_of_a_user.py", "exec"), vars(module))
@@ -363,7 +365,7 @@ def attribute_changes(t: Trial) -> None:
     t.call(f, vector(1.0, 2.0))
     scaler.offset = 5.0
     t.call(f, vector(1.0, 2.0))
-    Scaler.shifted = lambda self, x: x - 1
+    Scaler.shifted = lambda self, x: x - 1  # type: ignore[method-assign]
     t.call(f, vector(1.0, 2.0))
 
 
@@ -376,7 +378,7 @@ def method_of_two_objects(t: Trial) -> None:
         def f(self, x):
             return x * self.scale
 
-    Scaler.f = t.trace(Scaler.f)
+    Scaler.f = t.trace(Scaler.f)  # type: ignore[method-assign]
     a, b = Scaler(2.0), Scaler(3.0)
     for scaler in (a, b, a, b):
         t.call(scaler.f, vector(1.0, 2.0))
@@ -695,7 +697,7 @@ def nested_traces(t: Trial) -> None:
     scale = 2.0
     inner = t.trace(lambda x: x * scale if x.sum() > 0 else -x)
     outer = t.trace(lambda x: inner(x) + inner(-x))
-    for scale in (2.0, 2.0, 3.0):
+    for scale in (2.0, 2.0, 3.0):  # noqa: B007  (the closure sees it)
         t.call(inner, vector(1.0, 2.0))
         t.call(outer, vector(1.0, 2.0))
         t.call(outer, vector(-1.0, -2.0))
@@ -734,7 +736,10 @@ def same_tensor_twice_and_inputs_returned(t: Trial) -> None:
     for a in (1.0, 2.0, 3.0):
         x, y = vector(a, 1.0), vector(2.0, 3.0)
         result = t.call(f, x, y)
-        t.see("identities", [result[0] is result[1], result[2] is x, result[3] is constant, result[4] is x, result[0] is x])
+        t.see(
+            "identities",
+            [result[0] is result[1], result[2] is x, result[3] is constant, result[4] is x, result[0] is x],
+        )
 
 
 @case()

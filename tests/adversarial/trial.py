@@ -21,7 +21,12 @@ class Case:
     """A program that is easy to trace wrongly."""
 
     def __init__(
-        self, body: Callable[[Trial], None], allowed: tuple[type[Exception], ...], must_hit: bool, exact: bool, overwrites: bool
+        self,
+        body: Callable[[Trial], None],
+        allowed: tuple[type[Exception], ...],
+        must_hit: bool,
+        exact: bool,
+        overwrites: bool,
     ) -> None:
         self.body = body
         self.exact = exact
@@ -99,7 +104,9 @@ def differentiate(result: Any) -> None:
     if not outputs:
         return
     distinct = list({id(t): t for t in outputs}.values())
-    weights = [jit.tensor(np.cos(np.arange(t._array.size)).reshape(t._array.shape).astype(t._array.dtype)) for t in distinct]
+    weights = [
+        jit.tensor(np.cos(np.arange(t._array.size)).reshape(t._array.shape).astype(t._array.dtype)) for t in distinct
+    ]
     jit.autograd.backward(distinct, weights)
 
 
@@ -119,7 +126,11 @@ def _described(structure: Structure) -> Any:
     if structure.kind == "static":
         value = structure.keys[0].value
         return structure if isinstance(value, _PLAIN) else ("object", type(value).__name__)
-    return (structure.kind.__name__ if isinstance(structure.kind, type) else structure.kind, structure.keys, [_described(c) for c in structure.children])
+    return (
+        structure.kind.__name__ if isinstance(structure.kind, type) else structure.kind,
+        structure.keys,
+        [_described(c) for c in structure.children],
+    )
 
 
 def _leaf(leaf: Any) -> Any:
@@ -135,7 +146,7 @@ def run(name: str, module: str) -> str:
     eager = _trial(case, lambda function: function, "eager")
     outcomes = []
     for optimize in (False, True):
-        traced = _trial(case, lambda f, o=optimize: jit.trace(f, optimize=o), f"optimize={optimize}")
+        traced = _trial(case, jit.trace(optimize=optimize), f"optimize={optimize}")
         outcomes.append(_compare(eager, traced, case, module, exact=not optimize))
     return "; ".join(outcomes)
 
@@ -161,7 +172,9 @@ def _compare(eager: Trial, traced: Trial, case: Case, module: str, exact: bool) 
             assert type(want) is type(found), f"{where}: eager raised {want!r}, traced {found!r}"
         else:
             _same(found, want, exact and case.exact, where)
-    assert case.overwrites or len(eager.log) == len(traced.log), f"{traced.name}: eager saw {len(eager.log)} events, traced {len(traced.log)}"
+    assert case.overwrites or len(eager.log) == len(traced.log), (
+        f"{traced.name}: eager saw {len(eager.log)} events, traced {len(traced.log)}"
+    )
     if case.must_hit:
         assert any(f.hits for f in traced.functions), f"{traced.name}: no call ran from a recording"
     return f"{traced.name}: equal"
@@ -202,7 +215,9 @@ def _same(found: Any, want: Any, exact: bool, where: str) -> None:
         for a, b in zip(found, want, strict=True):
             _same(a, b, exact, where)
     else:
-        assert type(found) is type(want), f"{where}: {found!r} is {type(found).__name__}, expected {type(want).__name__}"
+        assert type(found) is type(want), (
+            f"{where}: {found!r} is {type(found).__name__}, expected {type(want).__name__}"
+        )
         if isinstance(want, float) and not exact and abs(found - want) <= 1e-5 * abs(want):
             return
         assert found == want or (found != found and want != want), f"{where}: {found!r} instead of {want!r}"

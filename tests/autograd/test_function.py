@@ -1,5 +1,7 @@
 """`autograd.Function`: eager and traced, as a PythonOp with a Handle, its errors carried to the caller."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import jit
 from tests.tolerances import assert_close
 
 
-def leaf(*numbers: float) -> jit.Tensor:
+def leaf(*numbers: float) -> Any:
     """A float32 leaf that requires grad."""
     return jit.tensor(list(numbers), requires_grad=True)
 

@@ -1,6 +1,7 @@
-"""In-place operations on views: bases with rebased histories, views that follow, gradients that are asked for in part."""
+"""In-place operations on views: bases with rebased histories, views that follow, gradients asked for in part."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import jit
 from tests.tolerances import assert_close
 
 
-def leaf(*shape: int) -> jit.Tensor:
+def leaf(*shape: int) -> Any:
     """A float64 leaf that counts."""
     array = np.arange(1, np.prod(shape) + 1, dtype=np.float64).reshape(shape) / 3
     return jit.tensor(array, requires_grad=True)
