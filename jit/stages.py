@@ -93,6 +93,8 @@ class Chain:
     trace: Trace
     keys: tuple[Key, ...] = ()
     """Per stage after the first, what it was asked for and what its guards saw."""
+    differentiable: tuple[tuple[int, ...], ...] = ()
+    """Per stage after the first, which of its results carry gradients."""
     graph: Graph | None = None
     """The folded graph; made again when a stage is added."""
     _plan: Plan | None = None
@@ -470,7 +472,7 @@ class StageNode(Node):
         outputs, _, following = plan.run(len(self.keys) + 1, arrays, self._state(plan))
         results = [None if o is None else Tensor(o) for o in outputs]
         if create:
-            node = self._attach(chain.keys[len(self.keys)], gradients, results, arrays)
+            node = self._attach(chain, gradients, results, arrays)
             node.state, node.plan = following, plan
         return results
 
@@ -506,9 +508,7 @@ class StageNode(Node):
             return self._run(chain, gradients, create)
         made = [None if r is None else Tensor(r._array, r._storage) for r in results]
         if create:
-            node = self._attach(
-                chain.keys[len(self.keys)], gradients, made, [g._array for g in gradients if g is not None]
-            )
+            node = self._attach(chain, gradients, made, [g._array for g in gradients if g is not None])
             node.live = following
         return made
 
@@ -523,24 +523,25 @@ class StageNode(Node):
         self.kept.check(self)
         if chain is None or not keep:
             origin = self.recording.beginning_with(self.keys)[0]
-            chain = Chain(fork(origin.trace, len(self.keys) + 1), self.keys)
+            chain = Chain(fork(origin.trace, len(self.keys) + 1), self.keys, origin.differentiable[: len(self.keys)])
             if keep:
                 self.recording.chains.append(chain)
         return chain, replay_stages(chain.trace, self.kept.inputs, self.kept.requires_grad)
 
-    def _attach(self, key: Key, gradients: Sequence[Any], results: Sequence[Any], arrays: list[Any]) -> StageNode:
+    def _attach(self, chain: Chain, gradients: Sequence[Any], results: Sequence[Any], arrays: list[Any]) -> StageNode:
         """Make the results of a differentiable stage differentiable: by the stage after it."""
         assert self.kept is not None
+        stage = len(self.keys)
         given = [g for g in gradients if g is not None]
-        node = StageNode(self.recording, (*self.keys, key), [*self.edges, *map(edge_of, given)], len(results))
+        edges = [*self.edges, *map(edge_of, given)]
+        node = StageNode(self.recording, (*self.keys, chain.keys[stage]), edges, len(results))
         node.kept = Kept(
             [*self.kept.inputs, arrays], [*self.kept.marks, [_mark(g) for g in given]],
             [*self.kept.requires_grad, *map(dispatch.requires_grad, given)],
             [*self.kept.made, {i: _mark(r) for i, r in enumerate(results) if r is not None}],
         )  # fmt: skip
-        for index, result in enumerate(results):
-            if result is not None:
-                _give_history(result, node, index)
+        for index in chain.differentiable[stage]:
+            _give_history(results[index], node, index)
         return node
 
 
@@ -576,6 +577,8 @@ def record_stage(
         chain.graph = chain._plan = None
     outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards[guards:])
     chain.keys = (*chain.keys, (key, outcomes))
+    carrying = tuple(i for i, r in enumerate(results) if r is not None and r.requires_grad)
+    chain.differentiable = (*chain.differentiable, carrying)
     return results, Live(results, [*live.edges, *map(edge_of, weights)], trace)
 
 

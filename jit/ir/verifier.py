@@ -330,10 +330,10 @@ def _agree(declared: Type, inferred: Type, with_strides: bool) -> bool:
 
 
 def _strides(type: TensorType) -> tuple[int, ...] | None:
-    """The strides unless the elements are contiguous, which is said in several ways."""
-    if type.sizes is None or type.strides is None:
+    """The strides unless the elements are contiguous, which is said in several ways; dims of size 1 do not count."""
+    if type.sizes is None or type.strides is None or Geometry(type.sizes, type.strides).is_contiguous:
         return None
-    return None if Geometry(type.sizes, type.strides).is_contiguous else type.strides
+    return tuple(0 if size == 1 else stride for size, stride in zip(type.sizes, type.strides, strict=True))
 
 
 CHECKS: tuple[Callable[[Graph], Problems], ...] = (
