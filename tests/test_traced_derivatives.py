@@ -23,7 +23,7 @@ def derivatives(case: Case, function: Callable[..., Any]) -> list[Any]:
         tensor.requires_grad_()
     jit.manual_seed(Case.SEED)
     found = list(tensors_in(function(*args, **kwargs)))
-    seen = [bits(t) for t in found]
+    seen: list[Any] = [bits(t) for t in found]
     for order in (1, 2):
         roots = [t for t in found if t is not None and t.requires_grad]
         seen.append([t is not None and t.requires_grad for t in found])
