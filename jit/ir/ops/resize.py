@@ -1,0 +1,281 @@
+"""Resizing images: every method is a linear map, separately along each spatial dim.
+
+Note [Resizing as matrices]
+    Along one dim, nearest, linear, cubic and antialiased resizing all say: out[i] = sum_j W[i, j] * in[j], where W
+    depends on sizes and settings alone. So the op is one product with W per dim, its derivative is one product with the
+    transposed W per dim, and the derivative of that is the op again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError, UsageError
+from ..op import Op, absent, array, composite
+from ..samples import make, sample, strided
+from ..types import TensorType
+
+# -- weights along one dim ---------------------------------------------------------------------------------------
+
+
+@cache
+def weights(mode: str, size: int, out: int, align: bool, scale: float | None) -> Any:
+    """The matrix (out, size) of one dim, in float64; `scale` is the factor that the user gave, if any."""
+    if size < 1 or out < 1:
+        raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
+    if mode == "nearest":
+        return _one_hot(np.floor(np.arange(out, dtype=np.float32) * np.float32(_step(size, out, False, scale))), size)
+    if mode.endswith("_aa"):
+        return _antialiased(mode, size, out, align, scale)
+    places = _places(size, out, align, scale)
+    return _linear(places, size) if mode == "linear" else _cubic(places, size)
+
+
+def _step(size: int, out: int, align: bool, scale: float | None) -> float:
+    """How far apart, in the input, two neighbours of the output lie."""
+    if align:
+        return (size - 1) / (out - 1) if out > 1 else 0.0
+    return 1 / scale if scale else size / out
+
+
+def _places(size: int, out: int, align: bool, scale: float | None) -> Any:
+    step = _step(size, out, align, scale)
+    return np.arange(out) * step if align else (np.arange(out) + 0.5) * step - 0.5
+
+
+def _one_hot(index: Any, size: int) -> Any:
+    return np.eye(size)[np.clip(index, 0, size - 1).astype(np.int64)]
+
+
+def _linear(places: Any, size: int) -> Any:
+    places = np.maximum(places, 0)
+    low = np.minimum(np.floor(places), size - 1)
+    part = (places - low)[:, None]
+    return _one_hot(low, size) * (1 - part) + _one_hot(low + 1, size) * part
+
+
+def _cubic(places: Any, size: int) -> Any:
+    """Keys' cubic convolution with a = -0.75, border entries repeated."""
+    low = np.floor(places)
+    return sum(_one_hot(low + k, size) * _keys(places - low - k, -0.75)[:, None] for k in (-1, 0, 1, 2))
+
+
+def _keys(x: Any, a: float) -> Any:
+    """The kernel of cubic convolution (R. Keys, 1981)."""
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+
+def _antialiased(mode: str, size: int, out: int, align: bool, scale: float | None) -> Any:
+    """The filter is stretched by the step where that shrinks the image, cut at the border, and normalised."""
+    step = _step(size, out, align, scale)
+    stretch = max(step, 1.0)
+    reach = (1 if mode == "linear_aa" else 2) * stretch
+    centre = step * (np.arange(out) + 0.5)[:, None]
+    first = np.maximum(np.trunc(centre - reach + 0.5), 0)
+    last = np.minimum(np.trunc(centre + reach + 0.5), size)
+    entry = np.arange(size)[None, :]
+    x = (entry - centre + 0.5) / stretch
+    value = np.maximum(1 - np.abs(x), 0) if mode == "linear_aa" else _keys(x, -0.5)
+    value = np.where((entry >= first) & (entry < last), value, 0.0)
+    total = value.sum(1, keepdims=True)
+    return value / np.where(total == 0, 1, total)
+
+
+def _apply(m: Any, x: Any, matrices: Sequence[Any]) -> Any:
+    """Multiply the trailing dims of `x` by one matrix each."""
+    first = x.ndim - len(matrices)
+    for dim, matrix in enumerate(matrices, first):
+        x = m.moveaxis(m.matmul(m.moveaxis(x, dim, -1), matrix.T.astype(x.dtype)), -1, dim)
+    return m.ascontiguousarray(x)
+
+
+# -- declarations ------------------------------------------------------------------------------------------------
+
+_ABSENT_BACKWARD = absent("gradients are exported as the transposed products only where ONNX is asked for stage 1")
+_DIMS = {1: "w", 2: "hw", 3: "dhw"}
+
+
+def _check(self: Any, rank: int, output_size: Sequence[int]) -> None:
+    if len(self.shape) != rank + 2 or len(output_size) != rank:
+        raise ShapeError(
+            f"resizing over {rank} dims takes a tensor of {rank + 2} dims and {rank} output sizes, "
+            f"not {list(self.shape)} and {list(output_size)}"
+        )
+
+
+def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tuple[Op, Op]:
+    """One resizing op and its backward: `upsample_<name>`, over `rank` spatial dims."""
+    scales = [f"scales_{d}" if rank > 1 else "scales" for d in _DIMS[rank]]
+    settings = ["output_size", *([] if mode == "nearest" else ["align_corners"]), *scales]
+    typed = {"output_size": f"int[{rank}] output_size", "align_corners": "bool align_corners"}
+    text = [typed.get(s, f"float? {s}=None") for s in settings]
+    public = name if name.startswith("_") else f"upsample_{name}"
+
+    def matrices(shape: Sequence[int], options: dict[str, Any]) -> list[Any]:
+        align = bool(options.get("align_corners", False))
+        factors = [options[s] for s in scales]
+        return [weights(mode, n, o, align, f) for n, o, f in zip(shape[-rank:], options["output_size"], factors)]
+
+    def forward(m: Any, self: Any, *given: Any) -> Any:
+        options = dict(zip(settings, given))
+        _check(self, rank, options["output_size"])
+        return _apply(m, self, matrices(self.shape, options))
+
+    def backward(m: Any, grad_output: Any, output_size: Any, input_size: Any, *given: Any) -> Any:
+        options = dict(zip(settings, (output_size, *given)))
+        return _apply(m, grad_output, [w.T for w in matrices(input_size, options)])
+
+    def forward_grad(F: Any, g: Any, self_meta: Any, *given: Any) -> Any:
+        return getattr(F, f"{public}_backward")(g, given[0], list(self_meta.shape), *given[1:])
+
+    def backward_grad(F: Any, g: Any, *given: Any) -> Any:
+        return getattr(F, public)(g, *given)
+
+    op: Op = array(f"aten::{public}(Tensor self, {', '.join(text)}) -> Tensor",
+                   grad=dict(self=_named(forward_grad, "F g self_meta", settings)), samples=samples,
+                   namespaces=("jit", "nn.functional"))(_named(forward, "m self", settings))  # fmt: skip
+    op.type(_local(lambda self, *given: (_check(self, rank, given[0]), _resized(self, given[0]))[1]))
+    op.onnx(_local(lambda g, self, *given: _onnx(g, self, mode, dict(zip(settings, given)))))
+    rest = ", ".join(text[1:])
+    back: Op = array(
+        f"aten::{public}_backward(Tensor grad_output, int[{rank}] output_size, int[{rank + 2}] input_size, {rest}) -> Tensor",
+        grad=dict(grad_output=_named(backward_grad, "F g", settings)), namespaces=("jit",), onnx=_ABSENT_BACKWARD,
+        samples=_backward_samples(samples, rank))(_named(backward, "m grad_output output_size input_size", settings[1:]))  # fmt: skip
+    back.type(_local(lambda grad_output, output_size, input_size, *_: TensorType(grad_output.dtype, tuple(input_size))))
+    return op, back
+
+
+def _local(function: Callable[..., Any]) -> Callable[..., Any]:
+    function.__module__ = __name__
+    return function
+
+
+def _named(function: Callable[..., Any], leading: str, settings: Sequence[str]) -> Callable[..., Any]:
+    """`function` with its parameters spelled out, as declarations are checked by name."""
+    import inspect
+
+    names = [*leading.split(), *settings]
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+    )
+    return _local(function)
+
+
+def _resized(self: TensorType, sizes: Sequence[int]) -> TensorType:
+    assert self.shape is not None
+    return TensorType(self.dtype, (*self.shape[:2], *sizes), None, self.device)
+
+
+def _onnx(g: Any, self: Any, mode: str, options: dict[str, Any]) -> Any:
+    if any(options.get(s) for s in options if s.startswith("scales")):
+        raise g.unsupported("an explicit scale factor that differs from the ratio of the sizes")
+    align = options.get("align_corners", False)
+    kind = mode.removesuffix("_aa")
+    attributes: dict[str, Any] = {"mode": kind}
+    attributes["coordinate_transformation_mode"] = "align_corners" if align else "half_pixel"
+    if kind == "nearest":
+        attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    if kind == "cubic":
+        attributes["cubic_coeff_a"] = -0.5 if mode.endswith("_aa") else -0.75
+    if mode.endswith("_aa"):
+        if g.opset < 18:
+            raise g.unsupported("antialiased resizing", since=18)
+        attributes["antialias"] = 1
+    sizes = g.ints([*self.shape[:2], *options["output_size"]])
+    return g.op("Resize", self, None, None, sizes, **attributes)
+
+
+def _samples(rank: int, aligned: bool) -> Callable[[], Any]:
+    small, large = [3, 4, 5][-rank:], [5, 7, 9][-rank:]
+
+    def samples() -> Any:
+        for align in (False, True) if aligned else (None,):
+            extra = () if align is None else (align,)
+            yield sample(make(2, 3, *small), large, *extra)
+            yield sample(make(1, 2, *large), small, *extra, note="smaller")
+            yield sample(make(2, 1, *small), [1] * rank, *extra, note="to one", onnx=False)
+            yield sample(make(2, 1, *small, dtype="float64"), [2 * n for n in small], *extra, note="float64", onnx=False)
+            yield sample(strided(make(2, 3, *small)), large, *extra, note="strided", grad=False)
+            factors = {("scales" if rank == 1 else f"scales_{d}"): 1.6 for d in _DIMS[rank]}
+            yield sample(make(1, 1, *small), [int(n * 1.6) for n in small], *extra, note="factor", onnx=False, **factors)
+
+    return samples
+
+
+def _backward_samples(samples: Callable[[], Any], rank: int) -> Callable[[], Any]:
+    def made() -> Any:
+        for item in samples():
+            shape, sizes, rest = item.args[0].shape, item.args[1], item.args[2:]
+            g = make(*shape[:2], *sizes, dtype=item.args[0].dtype, seed=3)
+            yield sample(g, sizes, list(shape), *rest, note=item.note, grad=item.grad, onnx=False, **item.kwargs)
+
+    return made
+
+
+upsample_nearest1d, upsample_nearest1d_backward = _declare("nearest1d", "nearest", 1, _samples(1, False))
+upsample_nearest2d, upsample_nearest2d_backward = _declare("nearest2d", "nearest", 2, _samples(2, False))
+upsample_nearest3d, upsample_nearest3d_backward = _declare("nearest3d", "nearest", 3, _samples(3, False))
+upsample_linear1d, upsample_linear1d_backward = _declare("linear1d", "linear", 1, _samples(1, True))
+upsample_bilinear2d, upsample_bilinear2d_backward = _declare("bilinear2d", "linear", 2, _samples(2, True))
+upsample_trilinear3d, upsample_trilinear3d_backward = _declare("trilinear3d", "linear", 3, _samples(3, True))
+upsample_bicubic2d, upsample_bicubic2d_backward = _declare("bicubic2d", "cubic", 2, _samples(2, True))
+_upsample_bilinear2d_aa, _upsample_bilinear2d_aa_backward = _declare(
+    "_upsample_bilinear2d_aa", "linear_aa", 2, _samples(2, True)
+)
+_upsample_bicubic2d_aa, _upsample_bicubic2d_aa_backward = _declare(
+    "_upsample_bicubic2d_aa", "cubic_aa", 2, _samples(2, True)
+)
+
+# -- what users call ---------------------------------------------------------------------------------------------
+
+_METHODS = {
+    ("nearest", 1): "upsample_nearest1d", ("nearest", 2): "upsample_nearest2d", ("nearest", 3): "upsample_nearest3d",
+    ("linear", 1): "upsample_linear1d", ("bilinear", 2): "upsample_bilinear2d", ("trilinear", 3): "upsample_trilinear3d",
+    ("bicubic", 2): "upsample_bicubic2d",
+}  # fmt: skip
+
+
+@composite("aten::interpolate(Tensor input, int[1]? size=None, float[1]? scale_factor=None, str mode='nearest', "
+           "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
+           namespaces=("nn.functional",))  # fmt: skip
+def interpolate(
+    F: Any, input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any, recompute_scale_factor: Any, antialias: bool
+) -> Any:
+    """Resize the spatial dims of a (batch, channels, ...) tensor to `size`, or by `scale_factor`."""
+    rank = input.ndim - 2
+    if (size is None) == (scale_factor is None):
+        raise UsageError("interpolate takes either size or scale_factor, and exactly one of them")
+    factors = _spread(scale_factor, rank) if size is None else (None,) * rank
+    sizes = _spread(size, rank) if size is not None else _scaled(input.shape[2:], factors)
+    if recompute_scale_factor or size is not None:
+        factors = (None,) * rank
+    name = _METHODS.get((mode, rank))
+    if name is None:
+        raise UsageError(f"interpolate has no mode {mode!r} for {input.ndim}-dimensional tensors")
+    if mode == "nearest":
+        return getattr(F, name)(input, sizes, *factors)
+    return getattr(F, f"_{name}_aa" if antialias else name)(input, sizes, bool(align_corners), *factors)
+
+
+def _spread(value: Any, rank: int) -> tuple[Any, ...]:
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return values * rank if len(values) == 1 else values
+
+
+def _scaled(shape: Any, factors: Sequence[float]) -> tuple[int, ...]:
+    return tuple(math.floor(int(n) * f) for n, f in zip(shape, factors))
+
+
+@interpolate.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 4), [6, 8])
+    yield sample(make(1, 2, 3, 4), None, [2.0, 2.0], "bilinear", onnx=False)
+    yield sample(make(1, 2, 5), [3], None, "linear")

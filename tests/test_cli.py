@@ -1,0 +1,158 @@
+"""The command line as people run it: a program with exit codes, sentences on stderr, and no half-written files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PROGRAM = '''
+import jit
+from jit import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return jit.tanh(self.fc(x))
+
+
+def scaled(x, y):
+    return x * 2 + y
+
+
+def branches(x):
+    if x.sum() > 0:
+        return x * 2
+    return x
+
+
+def sorts(x):
+    return jit.linalg.no_such_function(x)
+
+
+def fails(x):
+    return x / undefined_name
+
+
+class Opaque(jit.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def opaque(x):
+    y = Opaque.apply(x)
+    return y + Opaque.apply(y)
+
+
+example_inputs = (jit.ones(2, 3),)
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def jit_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "jit.cli", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def test_export_writes_a_verified_model(folder):
+    done = jit_command(folder, "export-onnx", "program.py:Net", "-o", "net.onnx", "--dynamic", "x:0=batch", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert "verified  by onnxruntime" in done.stdout and "(batch, 3)" in done.stdout
+    report = json.loads((folder / "r.json").read_text())
+    assert report["opset"] == 20 and len(report["verified"]["sizes"]) == 2
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(folder / "net.onnx"))
+    assert session.run(None, {"x": np.ones((7, 3), np.float32)})[0].shape == (7, 2)
+
+
+def test_inputs_come_as_specs_and_files(folder):
+    np.save(folder / "y.npy", np.ones((4, 3), np.float32))
+    arguments = ("--input", "x=float32[4,3]", "--input", "y=y.npy")
+    done = jit_command(folder, "export-onnx", "program.py:scaled", "-o", "s.onnx", *arguments, "--opset", "17", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["inputs"] == {"x": "float32 (4, 3)", "y": "float32 (4, 3)"}
+
+
+def test_inspect_prints_the_graph_and_saves_it(folder):
+    done = jit_command(folder, "inspect", "program.py:Net", "--backward", "--save", "net.ir")
+    assert done.returncode == 0, done.stderr
+    assert "aten::linear" in done.stdout and "---- stage 1" in done.stdout
+    assert "aten::linear" in (folder / "net.ir").read_text()
+
+
+def test_run_saves_what_the_target_returns(folder):
+    done = jit_command(folder, "run", "program.py:Net", "-o", "out.npz")
+    assert done.returncode == 0, done.stderr
+    assert np.load(folder / "out.npz")["output_0"].shape == (2, 2)
+
+
+def test_doctor_finds_every_engine_working(folder):
+    done = jit_command(folder, "doctor", "--json")
+    assert done.returncode == 0, done.stdout
+    assert all(f["works"] or f["optional"] for f in json.loads(done.stdout))
+
+
+WRONG = {
+    "no file": (["export-onnx", "nothing.py:f", "-o", "m.onnx"], 2, "there is no file 'nothing.py'"),
+    "no name": (["export-onnx", "program.py:nothing", "-o", "m.onnx"], 2, "has no 'nothing'; it offers"),
+    "no target": (["export-onnx", "program", "-o", "m.onnx"], 2, "path/to/file.py:name"),
+    "no module": (["export-onnx", "no.such.module:f", "-o", "m.onnx"], 2, "there is no module 'no.such.module'"),
+    "no output": (["export-onnx", "program.py:Net"], 2, "--output"),
+    "bad spec": (["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=three"], 2, "x=float32[1,3,224,224]"),
+    "bad dtype": (["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=floaty[2,3]"], 1, "there is no dtype 'floaty'"),
+    "bad opset": (["export-onnx", "program.py:Net", "-o", "m.onnx", "--opset", "99"], 2, "opset"),
+    "bad axis": (["export-onnx", "program.py:Net", "-o", "m.onnx", "--dynamic", "z:0=batch"], 2, "'z'"),
+    "missing array": (["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=no.npy"], 2, "there is no file 'no.npy'"),
+    "wrong shape": (["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=float32[2,5]"], 1, "program.py"),
+    "branch on data": (["export-onnx", "program.py:branches", "-o", "m.onnx"], 1, "program.py:20"),
+    "user's mistake": (["export-onnx", "program.py:fails", "-o", "m.onnx"], 1, "undefined_name"),
+    "unsupported": (["export-onnx", "program.py:opaque", "-o", "m.onnx"], 1, "Opaque"),
+    "no folder": (["export-onnx", "program.py:Net", "-o", "no/such/folder/m.onnx"], 2, "no/such/folder"),
+    "unknown command": (["frobnicate"], 2, "frobnicate"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_call_is_one_sentence_and_leaves_no_file(folder, case):
+    arguments, code, words = WRONG[case]
+    before = sorted(p.name for p in folder.iterdir())
+    done = jit_command(folder, *arguments)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(p.name for p in folder.iterdir() if p.name != "__pycache__") == before
+
+
+def test_all_unsupported_places_are_listed_at_once(folder):
+    done = jit_command(folder, "export-onnx", "program.py:opaque", "-o", "m.onnx")
+    assert "program.py:44" in done.stderr and "program.py:45" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_an_unwritable_folder_is_a_sentence(folder):
+    import os
+
+    if os.geteuid() == 0:
+        target = "/proc/m.onnx"  # root may write everywhere else
+    else:
+        folder.chmod(0o500)
+        target = "m.onnx"
+    done = jit_command(folder, "export-onnx", "program.py:Net", "-o", target)
+    assert done.returncode in (1, 2) and "Traceback" not in done.stderr and "error:" in done.stderr
