@@ -27,8 +27,8 @@ from .ir.dtypes import (
 )  # fmt: skip
 from .ir.dtypes import bool_ as bool
 from .ir.errors import (
-    AutogradError, CompileError, DimError, DivisionError, DTypeError, Error, EscapedTracerError, ExportError, GraphError,
-    ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
+    AutogradError, CompileError, DimError, DivisionError, DTypeError, Error, EscapedTracerError, ExportError,
+    GraphError, ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
 )  # fmt: skip
 from .tensors import Size, Tensor, Variable
 from . import methods, spellings  # complete Tensor
@@ -60,8 +60,8 @@ __all__ = [
     "UsageError", "Variable", "VerificationError", "asarray", "autograd", "bfloat16", "bool", "complex128", "complex64",
     "default_generator", "double", "enable_grad", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy",
     "get_rng_state", "grad", "half", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir", "is_grad_enabled",
-    "is_tensor", "long", "manual_seed", "methods", "nn", "no_grad", "optim", "scope", "set_grad_enabled", "set_rng_state",
-    "short", "tensor", "trace", "uint8",
+    "is_tensor", "long", "manual_seed", "methods", "nn", "no_grad", "optim", "scope", "set_grad_enabled",
+    "set_rng_state", "short", "tensor", "trace", "uint8",
 ]  # fmt: skip
 """What is written by hand; the operators come from the registry, see `jit.functions.public`."""
 

@@ -33,8 +33,14 @@ def cli() -> None:
     """
 
 
-_input = click.option("--input", "-i", "inputs", multiple=True, metavar="SPEC",
-                      help='An input: "x=float32[1,3,224,224]", a .npy or a .npz file. Default: example_inputs of the target.')  # fmt: skip
+_input = click.option(
+    "--input",
+    "-i",
+    "inputs",
+    multiple=True,
+    metavar="SPEC",
+    help='An input: "x=float32[1,3,224,224]", a .npy or a .npz file. Default: example_inputs of the target.',
+)
 
 
 @cli.command("export-onnx")
@@ -48,12 +54,15 @@ _input = click.option("--input", "-i", "inputs", multiple=True, metavar="SPEC",
 @click.option("--stage", type=click.IntRange(min=0), default=0, help="0 the function, 1 its gradients, ...")
 @click.option("--training", is_flag=True, help="Export modules as they train.")
 @click.option("--verify/--no-verify", default=True, help="Run the model with onnxruntime and compare.")
-@click.option("--external-data", type=click.Choice(["auto", "always", "never"]), default="auto", help="Weights beside the model.")
+@click.option(
+    "--external-data", type=click.Choice(["auto", "always", "never"]), default="auto", help="Weights beside the model."
+)
 @click.option("--report", type=click.Path(dir_okay=False), default=None, help="Also write the report: .json or text.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def export_command(
-    target: str, output: str, inputs: Sequence[str], opset: int | None, dynamic: Sequence[str], input_names: str | None,
-    output_names: str | None, stage: int, training: bool, verify: bool, external_data: str, report: str | None, as_json: bool,
+    target: str, output: str, inputs: Sequence[str], opset: int | None, dynamic: Sequence[str],
+    input_names: str | None, output_names: str | None, stage: int, training: bool, verify: bool,
+    external_data: str, report: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Export TARGET as an ONNX model and check it with onnxruntime."""
     from .targets import load_inputs, load_target, parse_dynamic
@@ -61,9 +70,10 @@ def export_command(
     loaded = load_target(target)
     args, kwargs = load_inputs(loaded, inputs)
     made = jit.export_onnx(
-        loaded.function, args, output, kwargs=kwargs, input_names=_names(input_names), output_names=_names(output_names),
-        dynamic_axes=parse_dynamic(dynamic) or getattr(loaded.module, "dynamic_axes", None), opset_version=opset, stage=stage,
-        training=training, verify=verify, external_data=external_data,
+        loaded.function, args, output, kwargs=kwargs, input_names=_names(input_names),
+        output_names=_names(output_names), opset_version=opset, stage=stage, training=training,
+        dynamic_axes=parse_dynamic(dynamic) or getattr(loaded.module, "dynamic_axes", None),
+        verify=verify, external_data=external_data,
     )  # fmt: skip
     if report is not None:
         _write(Path(report), made.to_json() if report.endswith(".json") else str(made))
@@ -92,7 +102,9 @@ def _write(path: Path, text: str) -> None:
 @cli.command("inspect")
 @click.argument("target")
 @_input
-@click.option("--save", type=click.Path(dir_okay=False), default=None, help="Also save the graph: .html, .svg, .dot or .ir.")
+@click.option(
+    "--save", type=click.Path(dir_okay=False), default=None, help="Also save the graph: .html, .svg, .dot or .ir."
+)
 @click.option("--optimized", is_flag=True, help="Show the graph after the passes.")
 @click.option("--backward", is_flag=True, help="Record the backward too.")
 def inspect_command(target: str, inputs: Sequence[str], save: str | None, optimized: bool, backward: bool) -> None:
@@ -130,7 +142,7 @@ def _run_backward(result: Any) -> None:
     outputs = [t for t in tensors_of(result) if t.requires_grad]
     if not outputs:
         raise UsageError("nothing that the target returns requires grad, so there is no backward to record")
-    jit.autograd.backward(outputs, [jit.ones_like(t) for t in outputs])  # type: ignore[attr-defined]
+    jit.autograd.backward(outputs, [jit.ones_like(t) for t in outputs])
 
 
 @cli.command("run")
@@ -145,7 +157,7 @@ def run_command(target: str, inputs: Sequence[str], output: str | None) -> None:
     with jit.no_grad():
         outputs = tensors_of(traced(*args, **kwargs))
     for index, tensor in enumerate(outputs):
-        click.echo(f"output {index}: {tensor.dtype.name}{list(tensor.shape)}\n{tensor.detach()}")  # type: ignore[attr-defined]
+        click.echo(f"output {index}: {tensor.dtype.name}{list(tensor.shape)}\n{tensor.detach()}")
     if output is not None:
         _save_arrays(Path(output), [t._array for t in outputs])
 

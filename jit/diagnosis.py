@@ -26,7 +26,11 @@ def diagnose() -> list[Finding]:
         findings.append(_library(library, optional=False))
     for library in ("pygraphviz", "cuda.core"):
         findings.append(_library(library, optional=True))
-    findings += [_engine("eager", _run_eager), _engine("interpreter", _run_interpreter), _engine("kernels", _run_kernel)]
+    findings += [
+        _engine("eager", _run_eager),
+        _engine("interpreter", _run_interpreter),
+        _engine("kernels", _run_kernel),
+    ]
     findings.append(_engine("export", _run_export))
     return findings
 
@@ -50,15 +54,15 @@ def _engine(name: str, run: Callable[[], str]) -> Finding:
 def _run_eager() -> str:
     import jit
 
-    total = jit.tanh(jit.ones(4)).sum().item()  # type: ignore[attr-defined]
+    total = jit.tanh(jit.ones(4)).sum().item()
     return f"sum(tanh(1)) = {total:.6f}"
 
 
 def _run_interpreter() -> str:
     import jit
 
-    traced = jit.trace(lambda x: jit.tanh(x) * 2, optimize=False)  # type: ignore[attr-defined]
-    x = jit.ones(4)  # type: ignore[attr-defined]
+    traced = jit.trace(lambda x: jit.tanh(x) * 2, optimize=False)
+    x = jit.ones(4)
     if not (traced(x) == traced(x)).all():
         raise jit.Error("a traced function does not give what it gave untraced")
     return f"{traced.hits} of {traced.hits + traced.misses} calls ran the recording"
@@ -74,5 +78,5 @@ def _run_kernel() -> str:
 def _run_export() -> str:
     import jit
 
-    report = jit.export_onnx(lambda x: jit.tanh(x) * 2, jit.ones(2, 3))  # type: ignore[attr-defined]
+    report = jit.export_onnx(lambda x: jit.tanh(x) * 2, jit.ones(2, 3))
     return str(report.verified)

@@ -14,7 +14,6 @@ from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import ExportError, UsageError
 from jit.passes import EXPORT, run
-
 from jit.runtime.interpreter import Interpreter
 
 from . import context
@@ -31,8 +30,9 @@ DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
 
 def export_onnx(
-    fn_or_module: Any, args: Any, path: str | os.PathLike[str] | None = None, *, kwargs: Mapping[str, Any] | None = None,
-    input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None, dynamic_axes: DynamicAxes | None = None,
+    fn_or_module: Any, args: Any, path: str | os.PathLike[str] | None = None, *,
+    kwargs: Mapping[str, Any] | None = None, input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None, dynamic_axes: DynamicAxes | None = None,
     opset_version: int | None = None, stage: int = 0, training: bool = False, verify: bool = True,
     keep_initializers_as_inputs: bool = False, external_data: str = "auto",
 ) -> ExportReport:  # fmt: skip
@@ -76,8 +76,8 @@ def export_onnx(
         with _unknown_sizes(graph if dynamic_axes else None):
             run(graph, EXPORT)
         exported = _exported(
-            recording, graph, opset_version=opset_version, stage=stage, input_names=input_names, output_names=output_names,
-            dynamic_axes=dynamic_axes, keep_initializers_as_inputs=keep_initializers_as_inputs,
+            recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
+            output_names=output_names, dynamic_axes=dynamic_axes, keep_initializers_as_inputs=keep_initializers_as_inputs,
         )  # fmt: skip
         if verify:
             _verify(exported, function, arguments, options, recording, graph, stage, dynamic_axes or {})
@@ -167,7 +167,9 @@ def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor
     wanted = [o for o in owners if isinstance(o, Tensor) and o.requires_grad]
     outputs = [t for t in flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]
     if not wanted or not outputs:
-        raise UsageError(f"stage {stage} is a derivative, but no argument or parameter requires grad; call requires_grad_() on one")
+        raise UsageError(
+            f"stage {stage} is a derivative, but no argument or parameter requires grad; call requires_grad_() on one"
+        )
     for level in range(stage):
         weights = [F.ones_like(o).requires_grad_() for o in outputs]
         found = grad(outputs, wanted, weights, create_graph=level + 1 < stage, allow_unused=True)
@@ -190,8 +192,8 @@ def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
 
 
 def _verify(
-    exported: Exported, function: Any, arguments: tuple[Any, ...], options: dict[str, Any], recording: Recording, graph: Graph,
-    stage: int, axes: DynamicAxes,
+    exported: Exported, function: Any, arguments: tuple[Any, ...], options: dict[str, Any], recording: Recording,
+    graph: Graph, stage: int, axes: DynamicAxes,
 ) -> None:  # fmt: skip
     if exported.report.is_random:
         exported.report.warnings.append("the model draws random numbers, so its outputs were not compared")
@@ -207,7 +209,9 @@ def _verify(
                 result = function(*sized[0], **sized[1])
             feeds.append(dict(zip(names, before, strict=True)))
             expected.append(_outputs(result))
-    found = verify_model(exported, feeds, expected, intermediates=lambda index: _intermediates(exported, recording, graph, index))
+    found = verify_model(
+        exported, feeds, expected, intermediates=lambda index: _intermediates(exported, recording, graph, index)
+    )
     exported.report.verified = found.for_report()
 
 
@@ -215,11 +219,15 @@ def _outputs(result: Any) -> list[Any]:
     return [leaf._array if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in flatten(result)[0]]
 
 
-def _sizes(arguments: tuple[Any, ...], options: dict[str, Any], names: Sequence[str], axes: DynamicAxes) -> Iterator[Any]:
+def _sizes(
+    arguments: tuple[Any, ...], options: dict[str, Any], names: Sequence[str], axes: DynamicAxes
+) -> Iterator[Any]:
     """The recorded arguments, and others with every dynamic axis one longer."""
     yield (_copied(arguments), _copied(options))
     if axes:
-        leaves = iter(_grown(name, leaf, axes) for name, leaf in zip(names, flatten((arguments, options))[0], strict=True))
+        leaves = iter(
+            _grown(name, leaf, axes) for name, leaf in zip(names, flatten((arguments, options))[0], strict=True)
+        )
         yield _mapped((arguments, options), lambda _: next(leaves))
 
 

@@ -1,7 +1,7 @@
 """Functions and methods generated from the registry: `jit.add`, `Tensor.add`, `Tensor.add_`, `F.add`.
 
-One function per name tries the declarations of that name in order. `F` is the namespace of all of them, by ATen's names;
-derivatives and composites are written in it.
+One function per name tries the declarations of that name in order. `F` is the namespace of all of them, by ATen's
+names; derivatives and composites are written in it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x1": "self"
 """Other names under which PyTorch and numpy users pass arguments."""
 
 
-def make_function(name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call) -> Callable[..., Any]:
+def make_function(
+    name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call
+) -> Callable[..., Any]:
     """The function that users call: binds, and picks the first declaration that the arguments fit."""
     pairs = [(op, op.bind) for op in ops]
 
@@ -85,7 +87,9 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
 
 def _renamed(op: Op, kwargs: dict[str, Any]) -> dict[str, Any]:
     names = op.schema.argument_names
-    return {(_SYNONYMS.get(k, k) if k not in names and _SYNONYMS.get(k, k) in names else k): v for k, v in kwargs.items()}
+    return {
+        (_SYNONYMS.get(k, k) if k not in names and _SYNONYMS.get(k, k) in names else k): v for k, v in kwargs.items()
+    }
 
 
 _RUNS: dict[str, Any] = {"int": (int, TracedScalar), "Tensor": Tensor}

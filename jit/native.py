@@ -49,7 +49,9 @@ class CppOp:
     [2.0, 2.0]
     """
 
-    def __init__(self, schema: str, function: Any, *, type: TypeRule | None = None, context_pointer: int | None = None) -> None:
+    def __init__(
+        self, schema: str, function: Any, *, type: TypeRule | None = None, context_pointer: int | None = None
+    ) -> None:
         self.schema = parse_schema(schema)
         if self.schema.namespace != "cpp" or any(str(a.type) != "Tensor" for a in self.schema.arguments):
             raise SchemaError(f"a CppOp takes tensors alone and lives in cpp::, so {schema!r} cannot be one")
@@ -75,17 +77,19 @@ class CppOp:
 
     def _check(self, tensors: Sequence[Any]) -> None:
         if len(tensors) != len(self.schema.arguments) or not all(isinstance(t, Tensor) for t in tensors):
-            raise SchemaError(f"no declaration found for {self.__name__} of {len(tensors)} arguments; its own is {self.schema}")
+            raise SchemaError(
+                f"no declaration found for {self.__name__} of {len(tensors)} arguments; its own is {self.schema}"
+            )
         if context.GRAD_ENABLED.get() and any(map(dispatch.requires_grad, tensors)):
             raise AutogradError(
-                f"the native function {self.__name__} has no derivative, and an argument requires grad; call it under jit.no_grad(), "
-                "or in the forward of an autograd.Function that has a backward"
+                f"the native function {self.__name__} has no derivative, and an argument requires grad; call it under "
+                "jit.no_grad(), or in the forward of an autograd.Function that has a backward"
             )
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The same on arrays, for the interpreter."""
         types = self._types([type_of(Tensor(a)) for a in arrays])
-        outputs = [np.zeros(t.sizes, t.dtype.numpy) for t in types]  # type: ignore[arg-type, union-attr]
+        outputs = [np.zeros(t.sizes, t.dtype.numpy) for t in types]  # type: ignore[arg-type, union-attr, type-var]
         call_native(self._function, self.__name__, arrays, outputs, self._context)
         return outputs
 
@@ -105,7 +109,7 @@ def _address(function: Any) -> int:
     if isinstance(function, int):
         return function
     if isinstance(getattr(function, "address", None), int):
-        return function.address  # type: ignore[no-any-return]  # a numba cfunc
+        return function.address  # a numba cfunc
     if isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
         return ctypes.cast(function, ctypes.c_void_p).value or 0
     raise UsageError(f"a CppOp needs an address, a ctypes function or a numba cfunc, not {type(function).__name__}")

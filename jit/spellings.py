@@ -66,7 +66,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
         pair: tuple[Any, ...] = (dims,)
     else:
         pair = tuple([d] if isinstance(d, int) else list(d) for d in dims)
-    return F.tensordot(a, b, *pair) if out is None else F.tensordot(a, b, *pair, out=out)  # type: ignore[no-any-return]
+    return F.tensordot(a, b, *pair) if out is None else F.tensordot(a, b, *pair, out=out)
 
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> list[Tensor]:
@@ -80,7 +80,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> list[
         if not indices_or_sections.dtype.is_integral or indices_or_sections.ndim > 1:
             raise UsageError("tensor_split: indices or sections are whole numbers in a tensor of 0 dims or 1")
         indices_or_sections = indices_or_sections.tolist()
-    return F.tensor_split(input, indices_or_sections, dim)  # type: ignore[no-any-return]
+    return F.tensor_split(input, indices_or_sections, dim)
 
 
 def is_floating_point(input: Tensor) -> bool:

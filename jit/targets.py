@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,7 +51,10 @@ def load_target(text: str) -> Target:
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):
-            offered = ", ".join(n for n, v in vars(module).items() if callable(v) and not n.startswith("_")) or "nothing callable"
+            offered = (
+                ", ".join(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
+                or "nothing callable"
+            )
             raise UsageError(f"{place} has no {name!r}; it offers {offered}")
         value = getattr(value, part)
     return Target(_made(value, name), module, name)
@@ -65,7 +69,8 @@ def _load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
     sys.path.insert(0, str(path.resolve().parent))
-    return _guarded(lambda: (spec.loader.exec_module(module), module)[1], f"importing {path}")  # type: ignore[union-attr, no-any-return]
+    _guarded(partial(spec.loader.exec_module, module), f"importing {path}")
+    return module
 
 
 def _load_module(name: str) -> ModuleType:
@@ -76,7 +81,7 @@ def _load_module(name: str) -> ModuleType:
         found = None
     if found is None:
         raise UsageError(f"there is no module {name!r}")
-    return _guarded(lambda: importlib.import_module(name), f"importing {name}")  # type: ignore[no-any-return]
+    return _guarded(lambda: importlib.import_module(name), f"importing {name}")
 
 
 def _guarded(action: Any, what: str) -> Any:
@@ -104,14 +109,20 @@ def _made(value: Any, name: str) -> Any:
     if not callable(value):
         raise UsageError(f"{name} is of type {type(value).__name__}, not a function, Module or factory of one")
     try:
-        required = [p for p in inspect.signature(value).parameters.values() if p.default is p.empty and p.kind not in (p.VAR_KEYWORD,)]
+        required = [
+            p
+            for p in inspect.signature(value).parameters.values()
+            if p.default is p.empty and p.kind not in (p.VAR_KEYWORD,)
+        ]
     except (TypeError, ValueError):
         required = []
     if required:
         return value
     made = _guarded(value, f"calling {name}()")
     if not isinstance(made, (Module, TracedFunction)) and not callable(made):
-        raise UsageError(f"{name}() takes no arguments, so it is taken for a factory, but it returned {type(made).__name__}")
+        raise UsageError(
+            f"{name}() takes no arguments, so it is taken for a factory, but it returned {type(made).__name__}"
+        )
     return made
 
 
@@ -144,7 +155,8 @@ def _examples(target: Target) -> tuple[Any, ...]:
         many = made if isinstance(made, (tuple, list)) else (made,)
         return tuple(from_numpy(v) if isinstance(v, np.ndarray) else v for v in many)
     raise UsageError(
-        f'{target.name} needs inputs: give --input "x=float32[1,3]" for each, or define example_inputs in {target.module.__name__}'
+        f'{target.name} needs inputs: give --input "x=float32[1,3]" for each, or define example_inputs in '
+        f"{target.module.__name__}"
     )
 
 

@@ -50,7 +50,9 @@ def verify(fn: Any, args: Any, *, loss_fn: Callable[[Any], Tensor] | None = None
             _compare(a, b, f"call {number}: {name} of the traced function")
     world.restore()
     if traced.hits < calls - 1:
-        raise VerificationError(f"the function was recorded {traced.misses} times in {calls} equal calls: {traced.explain()}")
+        raise VerificationError(
+            f"the function was recorded {traced.misses} times in {calls} equal calls: {traced.explain()}"
+        )
 
 
 class _World:
@@ -81,7 +83,7 @@ def _observe(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _Worl
     seen = {f"output {i}": t._array.copy() for i, t in enumerate(outputs)}
     differentiable = [t for t in outputs if t.requires_grad]
     if differentiable:
-        _loss(result, differentiable, loss_fn).backward()  # type: ignore[attr-defined]
+        _loss(result, differentiable, loss_fn).backward()
     seen |= {f"argument {i}": t._array.copy() for i, t in enumerate(copies)}
     seen |= {f"the gradient of argument {i}": _raw(t.grad) for i, t in enumerate(copies)}
     seen |= {name: t._array.copy() for name, t in world.tensors.items()}
@@ -99,10 +101,12 @@ def _raw(gradient: Tensor | None) -> Any:
 
 def _loss(result: Any, outputs: Sequence[Tensor], loss_fn: Any) -> Tensor:
     if loss_fn is not None:
-        return loss_fn(result)  # type: ignore[no-any-return]
+        return loss_fn(result)
     if len(outputs) != 1:
-        raise UsageError(f"the function returns {len(outputs)} tensors that require grad; give loss_fn to say what is differentiated")
-    return outputs[0].sum()  # type: ignore[attr-defined, no-any-return]
+        raise UsageError(
+            f"the function returns {len(outputs)} tensors that require grad; give loss_fn to say what is differentiated"
+        )
+    return outputs[0].sum()
 
 
 def compare_results(expected: Any, found: Any, what: str) -> None:
@@ -117,10 +121,14 @@ def compare_results(expected: Any, found: Any, what: str) -> None:
 def _compare(expected: Any, found: Any, what: str) -> None:
     if expected is None or found is None:
         if expected is not found:
-            raise VerificationError(f"{what} is {'missing' if found is None else 'there'}, but it should {'be there' if found is None else 'not'}")
+            raise VerificationError(
+                f"{what} is missing, but it should be there" if found is None else f"{what} is there, but should not"
+            )
         return
     if expected.dtype != found.dtype or expected.shape != found.shape:
-        raise VerificationError(f"{what} is {found.dtype}{list(found.shape)}, expected {expected.dtype}{list(expected.shape)}")
+        raise VerificationError(
+            f"{what} is {found.dtype}{list(found.shape)}, expected {expected.dtype}{list(expected.shape)}"
+        )
     limit = TOLERANCES.get(dtypes.from_numpy(expected.dtype), 0.0)
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     a, b = expected.astype(wide), found.astype(wide)
@@ -129,4 +137,7 @@ def _compare(expected: Any, found: Any, what: str) -> None:
         wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= limit * largest))
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise VerificationError(f"{what} differs in {int(wrong.sum())} of {wrong.size} elements, first at {list(at)}: {b[at]} instead of {a[at]}")
+        raise VerificationError(
+            f"{what} differs in {int(wrong.sum())} of {wrong.size} elements, first at {list(at)}: "
+            f"{b[at]} instead of {a[at]}"
+        )

@@ -173,16 +173,16 @@ SCATTERS: dict[str, Any] = {
     "aten::diagonal_scatter": diagonal_scatter,
     "aten::diagonal_backward": lambda g, sizes, *rest: diagonal_scatter(np.zeros(sizes), g, *rest),
     "aten::unfold_backward": lambda g, sizes, *rest: adjoint(lambda x: unfold(x, *rest), sizes, g),
-    "aten::as_strided_scatter": lambda self, src, size, stride, offset: (
-        assigned(self.ravel(), storage_places(size, stride, offset or 0), src).reshape(self.shape)
-    ),
+    "aten::as_strided_scatter": lambda self, src, size, stride, offset: assigned(
+        self.ravel(), storage_places(size, stride, offset or 0), src
+    ).reshape(self.shape),
     "aten::as_strided_gather": strided_gather,
     "aten::as_strided_of": lambda self, *geometry: self.ravel()[elements_shown(*geometry)],
-    "aten::as_strided_put": lambda self, src, *geometry: (
-        assigned(self.ravel(), elements_shown(*geometry), src).reshape(self.shape)
+    "aten::as_strided_put": lambda self, src, *geometry: assigned(self.ravel(), elements_shown(*geometry), src).reshape(
+        self.shape
     ),
-    "aten::as_strided_backward": lambda g, self_size, *rest: (
-        adjoint(lambda x: strided_gather(x, self_size, *rest), self_size, g)
+    "aten::as_strided_backward": lambda g, self_size, *rest: adjoint(
+        lambda x: strided_gather(x, self_size, *rest), self_size, g
     ),
 }
 
@@ -594,8 +594,10 @@ def group_norm(x: Any, groups: int, weight: Any, bias: Any, eps: float, enabled:
 
 def rms_norm(x: Any, shape: Any, weight: Any, eps: Any) -> Any:
     dims = tuple(range(x.ndim - len(shape), x.ndim))
-    size = np.sqrt((x * x).mean(dims, keepdims=True) + eps) if eps is not None else np.sqrt(
-        (x * x).mean(dims, keepdims=True) + 2.0**-23
+    size = (
+        np.sqrt((x * x).mean(dims, keepdims=True) + eps)
+        if eps is not None
+        else np.sqrt((x * x).mean(dims, keepdims=True) + 2.0**-23)
     )
     return x / size * (1 if weight is None else weight)
 
@@ -808,9 +810,7 @@ INDEXING: dict[str, Any] = {
     "aten::index_select": lambda self, dim, index: np.take(self, index, dim),
     "aten::index_add": rows_added,
     "aten::index_copy": lambda self, dim, index, source: assigned(self, at_dim(dim, self.ndim, index), source),
-    "aten::index_fill.int_Scalar": lambda self, dim, index, value: assigned(
-        self, at_dim(dim, self.ndim, index), value
-    ),
+    "aten::index_fill.int_Scalar": lambda self, dim, index, value: assigned(self, at_dim(dim, self.ndim, index), value),
     "aten::index.Tensor": lambda self, indices: self[key_of(indices)],
     "aten::index_put": index_put,
     "aten::masked_select": lambda self, mask: np.broadcast_arrays(self, mask)[0][np.broadcast_arrays(self, mask)[1]],

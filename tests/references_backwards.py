@@ -59,8 +59,8 @@ REFERENCES: dict[str, Any] = {
     "aten::hardtanh_backward": lambda g, x, low, high: g * ((x > low) & (x < high)),
     "aten::leaky_relu_backward": lambda g, x, falling, is_result: np.where(x > 0, g, g * falling),
     "aten::elu_backward": elu_backward,
-    "aten::softplus_backward": lambda g, x, beta, threshold: (
-        np.where(x * beta > threshold, g, g * slope(lambda z: np.log(1 + np.exp(z * beta)) / beta, x))
+    "aten::softplus_backward": lambda g, x, beta, threshold: np.where(
+        x * beta > threshold, g, g * slope(lambda z: np.log(1 + np.exp(z * beta)) / beta, x)
     ),
     "aten::gelu_backward": gelu_backward,
     "aten::native_dropout_backward": lambda g, mask, scale: g * mask * scale,

@@ -33,7 +33,7 @@ def scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, inclu
         target[dim] = int(index[place])
         lists.setdefault(tuple(target), []).append(src[place])
     out = np.array(self)
-    functions = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}
+    functions: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}
     for target, values in lists.items():
         result = functions[reduce]([self[target], *values] if include_self else values)
         out[target] = np.floor(result) if out.dtype.kind == "i" else result

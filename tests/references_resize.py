@@ -1,4 +1,4 @@
-"""What resizing should compute: one output entry at a time, one dim after the other, by the definition of each method."""
+"""What resizing should compute: one output entry at a time, one dim after the other, by definition."""
 
 import math
 from collections.abc import Callable
@@ -38,12 +38,14 @@ def smoothed(line: Any, place: int, step: float, mode: str) -> Any:
     reach = (1 if mode == "linear_aa" else 2) * stretch
     centre = step * (place + 0.5)
     inside = range(max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), len(line)))
-    shape: Callable[[float], float] = (lambda x: max(0.0, 1 - abs(x))) if mode == "linear_aa" else (lambda x: keys(x, -0.5))
+    shape: Callable[[float], float] = (
+        (lambda x: max(0.0, 1 - abs(x))) if mode == "linear_aa" else (lambda x: keys(x, -0.5))
+    )
     parts = [shape((j - centre + 0.5) / stretch) for j in inside]
     return sum(line[j] * w for j, w in zip(inside, parts, strict=True)) / sum(parts)
 
 
-def resized(x: Any, sizes: Any, mode: str, align: bool, scales: Any) -> Any:
+def resized(x: Any, sizes: Any, mode: Any, align: bool, scales: Any) -> Any:
     first = x.ndim - len(sizes)
     for dim, (out, scale) in enumerate(zip(sizes, scales, strict=True), first):
         line = np.moveaxis(x, dim, 0)

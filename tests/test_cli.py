@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PROGRAM = '''
+PROGRAM = """
 import jit
 from jit import nn
 
@@ -56,7 +56,7 @@ def opaque(x):
 
 
 example_inputs = (jit.ones(2, 3),)
-'''
+"""
 
 
 @pytest.fixture
@@ -71,7 +71,9 @@ def jit_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 
 def test_export_writes_a_verified_model(folder):
-    done = jit_command(folder, "export-onnx", "program.py:Net", "-o", "net.onnx", "--dynamic", "x:0=batch", "--report", "r.json")
+    done = jit_command(
+        folder, "export-onnx", "program.py:Net", "-o", "net.onnx", "--dynamic", "x:0=batch", "--report", "r.json"
+    )
     assert done.returncode == 0, done.stderr
     assert "verified  by onnxruntime" in done.stdout and "(batch, 3)" in done.stdout
     report = json.loads((folder / "r.json").read_text())
@@ -85,7 +87,9 @@ def test_export_writes_a_verified_model(folder):
 def test_inputs_come_as_specs_and_files(folder):
     np.save(folder / "y.npy", np.ones((4, 3), np.float32))
     arguments = ("--input", "x=float32[4,3]", "--input", "y=y.npy")
-    done = jit_command(folder, "export-onnx", "program.py:scaled", "-o", "s.onnx", *arguments, "--opset", "17", "--json")
+    done = jit_command(
+        folder, "export-onnx", "program.py:scaled", "-o", "s.onnx", *arguments, "--opset", "17", "--json"
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["inputs"] == {"x": "float32 (4, 3)", "y": "float32 (4, 3)"}
 
@@ -116,10 +120,18 @@ WRONG = {
     "no module": (["export-onnx", "no.such.module:f", "-o", "m.onnx"], 2, "there is no module 'no.such.module'"),
     "no output": (["export-onnx", "program.py:Net"], 2, "--output"),
     "bad spec": (["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=three"], 2, "x=float32[1,3,224,224]"),
-    "bad dtype": (["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=floaty[2,3]"], 1, "there is no dtype 'floaty'"),
+    "bad dtype": (
+        ["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=floaty[2,3]"],
+        1,
+        "there is no dtype 'floaty'",
+    ),
     "bad opset": (["export-onnx", "program.py:Net", "-o", "m.onnx", "--opset", "99"], 2, "opset"),
     "bad axis": (["export-onnx", "program.py:Net", "-o", "m.onnx", "--dynamic", "z:0=batch"], 2, "'z'"),
-    "missing array": (["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=no.npy"], 2, "there is no file 'no.npy'"),
+    "missing array": (
+        ["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=no.npy"],
+        2,
+        "there is no file 'no.npy'",
+    ),
     "wrong shape": (["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=float32[2,5]"], 1, "program.py"),
     "branch on data": (["export-onnx", "program.py:branches", "-o", "m.onnx"], 1, "program.py:20"),
     "user's mistake": (["export-onnx", "program.py:fails", "-o", "m.onnx"], 1, "undefined_name"),

@@ -1,6 +1,6 @@
 """The rules of the layers, read off the source: who imports whom, which library lives where, what no module is called.
 
-    jit.ir  <-  jit.passes  <-  { jit.runtime, jit.export }  <-  jit/*
+jit.ir  <-  jit.passes  <-  { jit.runtime, jit.export }  <-  jit/*
 """
 
 import ast

@@ -37,9 +37,7 @@ def accept(printed: str, instead_of: str) -> None:
 def test_a_program_of_the_readme_runs_and_prints_what_it_says(program, expected, tmp_path):
     (tmp_path / "example.py").write_text(program)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "example.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     if expected and os.environ.get("EXPECTTEST_ACCEPT"):
         accept(done.stdout, instead_of=expected)

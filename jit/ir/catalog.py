@@ -140,6 +140,7 @@ def table(concern: str, operators: Iterable[Op] = ()) -> str:
 
 def as_json(concerns: Sequence[str]) -> str:
     """The same as nested objects: concern, operator, label."""
+
     def cells(concern: str, op: Op) -> dict[str, str | None]:
         return {cell.label: cell.text for cell in CONCERNS[concern](op)}
 

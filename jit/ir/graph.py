@@ -440,9 +440,7 @@ class Graph:
         """A new input of `stage` (the last one unless said otherwise)."""
         return self.stages[stage].param.add_output(type, name)
 
-    def set_return(
-        self, outputs: Sequence[Any], updates: Sequence[tuple[Value, Value]] = (), stage: int = -1
-    ) -> None:
+    def set_return(self, outputs: Sequence[Any], updates: Sequence[tuple[Value, Value]] = (), stage: int = -1) -> None:
         """Say what `stage` returns, and which of its inputs hold a new value afterwards."""
         old = self.stages[stage].result
         old.inputs.release()

@@ -99,8 +99,8 @@ class Op:
         self.refusals: tuple[Refusal, ...] = ()
         """Which dtypes the promoted operands must not have."""
         self.result: DType | Callable[[DType], DType] | None = None
-        """The dtype of a pointwise result or of a view, or the rule for it, where it is not what the op computes in (comparisons:
-        bool; the size of a complex number: real)."""
+        """The dtype of a pointwise result or of a view, or the rule for it, where it is not what the op computes in
+        (comparisons: bool; the size of a complex number: real)."""
         self.numpy_body: Callable[..., Any] | None = None
         """A separate body for numpy alone, where the shared formula would be slow or would warn."""
         self.type_rule: Callable[..., Any] | None = None
@@ -202,7 +202,7 @@ class Op:
             parts.append(argument.name + default)
         names = "".join(f"{a.name}, " for a in self.arguments)
         exec(compile(f"def bind({', '.join(parts)}): return ({names})", "<jit binder>", "exec"), space)
-        return space["bind"]  # type: ignore[no-any-return]
+        return space["bind"]
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Schema-ordered arguments as a node holds them: tensors positional, the rest by keyword, defaults left out."""

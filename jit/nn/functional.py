@@ -248,9 +248,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     return F.im2col(input, *map(_pair, (kernel_size, dilation, padding, stride)))
 
 
-def fold(
-    input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Any:
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """The image that columns of patches, as `unfold` makes them, add up to."""
     return F.col2im(input, *map(_pair, (output_size, kernel_size, dilation, padding, stride)))
 

@@ -39,4 +39,3 @@ class Parameter(Variable):
 
     def __format__(self, spec: str) -> str:
         return super().__format__(spec) if spec else repr(self)
-

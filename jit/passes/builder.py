@@ -18,6 +18,14 @@ from jit.ir.schema import Argument
 from jit.ir.types import GENERATOR, ScalarType
 
 
+def _operator(name: str, swapped: bool = False) -> Any:
+    def method(self: Proxy, other: Any) -> Any:
+        function = getattr(self.builder, name)
+        return function(other, self) if swapped else function(self, other)
+
+    return method
+
+
 class Proxy:
     """A Value that behaves as a tensor in formulas."""
 
@@ -67,26 +75,25 @@ class Proxy:
         """The number of elements."""
         return self.type.numel
 
+    __add__, __radd__ = _operator("add"), _operator("add", swapped=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", swapped=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", swapped=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", swapped=True)
+    __pow__, __rpow__ = _operator("pow"), _operator("pow", swapped=True)
+    __matmul__, __rmatmul__ = _operator("matmul"), _operator("matmul", swapped=True)
+    __eq__, __ne__ = _operator("eq"), _operator("ne")
+    __lt__, __le__, __gt__, __ge__ = _operator("lt"), _operator("le"), _operator("gt"), _operator("ge")
+    __and__, __or__ = _operator("bitwise_and"), _operator("bitwise_or")
+    __hash__ = object.__hash__
 
-def _operator(name: str, swapped: bool = False) -> Any:
-    def method(self: Proxy, other: Any) -> Any:
-        function = getattr(self.builder, name)
-        return function(other, self) if swapped else function(self, other)
+    def __neg__(self) -> Any:
+        return self.builder.neg(self)
 
-    return method
+    def __invert__(self) -> Any:
+        return self.builder.bitwise_not(self)
 
-
-for _python, _aten in {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul"}.items():
-    setattr(Proxy, f"__{_python}__", _operator(_aten))
-    setattr(Proxy, f"__r{_python}__", _operator(_aten, swapped=True))
-for _compare in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(Proxy, f"__{_compare}__", _operator(_compare))
-setattr(Proxy, "__neg__", lambda self: self.builder.neg(self))
-setattr(Proxy, "__and__", _operator("bitwise_and"))
-setattr(Proxy, "__or__", _operator("bitwise_or"))
-setattr(Proxy, "__invert__", lambda self: self.builder.bitwise_not(self))
-setattr(Proxy, "__getitem__", lambda self, index: self.builder.select(self, 0, index))
-setattr(Proxy, "__hash__", object.__hash__)
+    def __getitem__(self, index: int) -> Any:
+        return self.builder.select(self, 0, index)
 
 
 class Builder:
@@ -135,7 +142,11 @@ def _fits(argument: Argument, value: Any) -> bool:
     if value is None:
         return argument.type.optional or argument.type.base == "Generator"
     if argument.type.base == "Tensor":
-        return isinstance(value, (Proxy, list, tuple)) if argument.type.is_list else not isinstance(value, (list, tuple, str))
+        return (
+            isinstance(value, (Proxy, list, tuple))
+            if argument.type.is_list
+            else not isinstance(value, (list, tuple, str))
+        )
     return not isinstance(value, Proxy) and (argument.type.is_list or not isinstance(value, (list, tuple)))
 
 

@@ -67,7 +67,12 @@ def _is_fusable(node: Node, supported: Supported) -> bool:
 
 
 def _is_known(type: object) -> bool:
-    return isinstance(type, TensorType) and type.sizes is not None and type.dtype is not None and type.dtype.category < COMPLEX
+    return (
+        isinstance(type, TensorType)
+        and type.sizes is not None
+        and type.dtype is not None
+        and type.dtype.category < COMPLEX
+    )
 
 
 def _extents(value: Value) -> tuple[int, ...]:
@@ -93,7 +98,9 @@ def _may_join(node: Node, group: _Group, order: dict[Node, int], supported: Supp
     if node.stage != group.last.stage or not _is_fusable(node, supported):
         return False
     shape = _extents(node.output)
-    return _broadcasts(shape, group.extents) and (_is_private(node, group) or (shape == group.extents and _is_late(node, group, order)))
+    return _broadcasts(shape, group.extents) and (
+        _is_private(node, group) or (shape == group.extents and _is_late(node, group, order))
+    )
 
 
 def _broadcasts(shape: tuple[int, ...], extents: tuple[int, ...]) -> bool:
@@ -117,7 +124,11 @@ def _expel(group: _Group, order: dict[Node, int]) -> None:
     """Members were accepted one by one; drop those that a later refusal has left without a right to stay."""
     for node in sorted(group.members, key=order.__getitem__, reverse=True):
         private = _is_private(node, group)
-        if node is not group.last and not private and not (_extents(node.output) == group.extents and _is_late(node, group, order)):
+        if (
+            node is not group.last
+            and not private
+            and not (_extents(node.output) == group.extents and _is_late(node, group, order))
+        ):
             del group.members[node]
 
 

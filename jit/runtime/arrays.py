@@ -22,7 +22,7 @@ class _Window:
 
 def address_of(array: Any) -> int:
     """The address of the first element, in bytes."""
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return array.__array_interface__["data"][0]
 
 
 def owner_of(array: Any) -> Any:
@@ -44,7 +44,7 @@ def geometry_of(array: Any) -> Geometry:
 
 def offset_of(array: Any) -> int:
     """How many elements the first element lies behind the first one of the owner."""
-    return (address_of(array) - address_of(owner_of(array))) // array.itemsize  # type: ignore[no-any-return]
+    return (address_of(array) - address_of(owner_of(array))) // array.itemsize
 
 
 def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:

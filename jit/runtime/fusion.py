@@ -73,7 +73,10 @@ class FusedGroup:
         buffers = tuple(map(Buffer.like, inputs))
         extents = self._types[0].sizes
         outputs = tuple(Buffer(t.dtype, extents, Geometry.contiguous(extents).strides) for t in self._types)
-        places = {value: (i, Geometry(b.sizes, b.strides)) for i, (value, b) in enumerate(zip(self._body.inputs, buffers, strict=True))}
+        places = {
+            value: (i, Geometry(b.sizes, b.strides))
+            for i, (value, b) in enumerate(zip(self._body.inputs, buffers, strict=True))
+        }
         for node in self._body.nodes:
             _place_views(node, places)
         read = [value for value in places if any(not _is_view(use.node) for use in value.uses)]
@@ -146,10 +149,19 @@ _supported: dict[Any, bool] = {}
 
 def supports(node: Node) -> bool:
     """Whether code generation has a kernel for this node: asked of the generator itself, once per op and dtypes."""
-    key = (node.kind, tuple(getattr(v.type, "dtype", None) for v in node.inputs), repr(node.args), repr(node.attributes))
+    key = (
+        node.kind,
+        tuple(getattr(v.type, "dtype", None) for v in node.inputs),
+        repr(node.args),
+        repr(node.attributes),
+    )
     if key not in _supported:
         _supported[key] = _try(node)
     return _supported[key]
+
+
+def _small(type_: Any) -> TensorType:
+    return TensorType(type_.dtype, (4,) if type_.ndim else ())
 
 
 def _try(node: Node) -> bool:
@@ -158,7 +170,7 @@ def _try(node: Node) -> bool:
     from .target import Target
 
     graph = Graph()
-    mapping = {v: graph.add_input(TensorType(v.type.dtype, (4,) if v.type.ndim else ())) for v in dict.fromkeys(node.inputs)}  # type: ignore[attr-defined]
+    mapping = {v: graph.add_input(_small(v.type)) for v in dict.fromkeys(node.inputs)}
     copy = graph.copy_node(node, mapping)
     copy.stage = 0
     copy.output.type = TensorType(node.output.type.dtype, (4,))  # type: ignore[attr-defined]

@@ -36,7 +36,9 @@ SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(NativeBuffer), ctype
 _CODES = {dtype.numpy: code for code, dtype in enumerate(dtypes.ALL)}
 
 
-def call_native(function: Any, name: str, inputs: Sequence[Any], outputs: Sequence[Any], context: int | None = None) -> None:
+def call_native(
+    function: Any, name: str, inputs: Sequence[Any], outputs: Sequence[Any], context: int | None = None
+) -> None:
     """Call `function` (a `SIGNATURE`) without the GIL; Error if it returns anything but 0."""
     arrays = [*inputs, *outputs]
     kept = []

@@ -1,5 +1,7 @@
 """What joins a FusionGroup, and what the group computes."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from expecttest import TestCase
@@ -108,7 +110,7 @@ def test_an_lstm_cell_is_one_group_that_reads_the_chunks_in_place():
     np.testing.assert_allclose(c2, expected[1]._array, rtol=1e-6)
 
 
-ARITHMETIC = {
+ARITHMETIC: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "broadcast": (lambda x, y: (x + y) * x - 1, [(4, 1, 3), (5, 1)]),
     "scalar": (lambda x, y: (x * 2 + y) / 3, [(4, 5), ()]),
     "compare": (lambda x, y: jit.where(x > y, x * y, y - x), [(7,), (7,)]),
@@ -124,7 +126,10 @@ ARITHMETIC = {
 def test_kernels_equal_the_interpreter_bit_for_bit_in_arithmetic(name, dtype):
     function, shapes = ARITHMETIC[name]
     rng = np.random.default_rng(0)
-    arrays = [np.asarray(rng.integers(-9, 9, s) + (rng.random(s) if dtype.startswith("f") else 0)).astype(dtype) for s in shapes]
+    arrays = [
+        np.asarray(rng.integers(-9, 9, s) + (rng.random(s) if dtype.startswith("f") else 0)).astype(dtype)
+        for s in shapes
+    ]
     graph = recorded(function, *map(jit.from_numpy, arrays))
     (expected,) = run(graph.clone(), *arrays)
     assert fuse(graph, supports)

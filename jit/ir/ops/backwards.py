@@ -166,9 +166,7 @@ def elu_bend(F: Any, factor: Any, input_scale: Any, is_result: bool, self_or_res
 
 
 @elu_backward.onnx
-def _(
-    g: Any, grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self_or_result: Any
-) -> Any:
+def _(g: Any, grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self_or_result: Any) -> Any:
     def number(value: Any) -> Any:
         return g.constant(value, like=self_or_result)
 

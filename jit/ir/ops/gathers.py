@@ -272,7 +272,7 @@ def _() -> Any:
 # -- distances ---------------------------------------------------------------------------------------------------
 
 
-@composite('aten::cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor', namespaces=("jit",))
+@composite("aten::cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor", namespaces=("jit",))
 def cdist(F: Any, x1: Any, x2: Any, p: float, compute_mode: Any) -> Any:
     """The p-norm of the difference of each row of x1 and each row of x2."""
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:

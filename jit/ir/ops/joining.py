@@ -467,7 +467,7 @@ def _() -> Any:
     yield sample(make(2, 3), 3)
 
 
-@composite("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing=\"ij\") -> Tensor[]", namespaces=("jit",))
+@composite('aten::meshgrid.indexing(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', namespaces=("jit",))
 def meshgrid(F: Any, tensors: Any, indexing: str) -> Any:
     if indexing not in ("ij", "xy"):
         raise UsageError(f"meshgrid: indexing {indexing!r} is neither 'ij' nor 'xy'")

@@ -217,9 +217,7 @@ def _(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) ->
 
 
 @nll_loss_forward.grad
-def _(
-    F: Any, g: Any, out: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int
-) -> Any:
+def _(F: Any, g: Any, out: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     return F.nll_loss_backward(g, self, target, weight, reduction, ignore_index, out[1]), None, None
 
 

@@ -501,9 +501,7 @@ def _(
 
 
 @native_layer_norm_backward.grad
-def _(
-    F: Any, g: Any, needs: Any, grad_out: Any, input: Any, normalized_shape: Any, weight: Any, eps: float
-) -> Any:
+def _(F: Any, g: Any, needs: Any, grad_out: Any, input: Any, normalized_shape: Any, weight: Any, eps: float) -> Any:
     """See Note [Normalising, three times]."""
     dims = list(range(input.ndim - len(normalized_shape), input.ndim))
     by_g, by_x, by_w = _double_backward(F, g, grad_out, input, weight, dims, eps)
@@ -550,9 +548,7 @@ def _() -> Any:
 
 @composite("aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
            "bool cudnn_enabled=True) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
-def group_norm(
-    F: Any, input: Any, num_groups: int, weight: Any, bias: Any, eps: float, cudnn_enabled: bool
-) -> Any:
+def group_norm(F: Any, input: Any, num_groups: int, weight: Any, bias: Any, eps: float, cudnn_enabled: bool) -> Any:
     if input.ndim < 2 or input.shape[1] % num_groups:
         raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of {list(input.shape)}")
     size = math.prod(input.shape[2:]) * (input.shape[1] // num_groups)

@@ -408,8 +408,8 @@ def _() -> Any:
     yield sample(make(low=0.5, high=2), make(2, seed=1), note="0-d")
     yield sample(make(0, 3), make(1, 3, seed=1), note="empty")
     yield sample(strided(make(3, 5, low=0.5, high=2)), 0.5, note="strided")
-    bases, exponents = [0.0, 0.0, 0.0, -1.0, -2.0], [0.0, 2.0, -1.0, 0.5, 3.0]
-    yield sample(np.array(bases, np.float32), np.array(exponents, np.float32), note="kinks", grad=False)
+    bases, exponents = np.array([0.0, 0.0, 0.0, -1.0, -2.0]), np.array([0, 2, -1, 0.5, 3])
+    yield sample(bases.astype("float32"), exponents.astype("float32"), note="kinks", grad=False)
     yield sample(make(4, low=0.5, high=2, dtype="float16"), 3, note="half", grad=False)
     yield sample(whole(4, low=-5, high=5), whole(4, low=0, high=4, seed=1), note="integer", grad=False)
     yield sample(make(4, low=-5, high=5, dtype="int32"), 0.5, note="integer to a fraction", grad=False)

@@ -142,13 +142,13 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
     op: Op = array(f"aten::{public}(Tensor self, {', '.join(text)}) -> Tensor",
                    grad=dict(self=_named(forward_grad, "F g self_meta", settings)), samples=samples,
                    namespaces=("jit", "nn.functional"))(_named(forward, "m self", settings))  # fmt: skip
-    op.type(_local(lambda self, *given: (_check(self, rank, given[0]), _resized(self, given[0]))[1]))
+    op.type(_local(lambda self, *given: _result_type(rank, self, *given)))
     op.onnx(_local(lambda g, self, *given: _onnx(g, self, mode, dict(zip(settings, given)))))
-    rest = ", ".join(text[1:])
-    back: Op = array(
-        f"aten::{public}_backward(Tensor grad_output, int[{rank}] output_size, int[{rank + 2}] input_size, {rest}) -> Tensor",
-        grad=dict(grad_output=_named(backward_grad, "F g", settings)), namespaces=("jit",), onnx=_ABSENT_BACKWARD,
-        samples=_backward_samples(samples, rank))(_named(backward, "m grad_output output_size input_size", settings[1:]))  # fmt: skip
+    sizes = f"int[{rank}] output_size, int[{rank + 2}] input_size, {', '.join(text[1:])}"
+    back: Op = array(f"aten::{public}_backward(Tensor grad_output, {sizes}) -> Tensor",
+                     grad=dict(grad_output=_named(backward_grad, "F g", settings)), namespaces=("jit",),
+                     onnx=_ABSENT_BACKWARD, samples=_backward_samples(samples, rank))(
+        _named(backward, "m grad_output output_size input_size", settings[1:]))  # fmt: skip
     back.type(_local(lambda grad_output, output_size, input_size, *_: TensorType(grad_output.dtype, tuple(input_size))))
     return op, back
 
@@ -169,6 +169,11 @@ def _named(function: Callable[..., Any], leading: str, settings: Sequence[str]) 
     return _local(function)
 
 
+def _result_type(rank: int, self: TensorType, output_size: Sequence[int], *_: Any) -> TensorType:
+    _check(self, rank, output_size)
+    return _resized(self, output_size)
+
+
 def _resized(self: TensorType, sizes: Sequence[int]) -> TensorType:
     assert self.shape is not None
     return TensorType(self.dtype, (*self.shape[:2], *sizes), None, self.device)
@@ -178,19 +183,27 @@ def _onnx(g: Any, self: Any, mode: str, options: dict[str, Any]) -> Any:
     if any(options.get(s) for s in options if s.startswith("scales")):
         raise g.unsupported("an explicit scale factor that differs from the ratio of the sizes")
     align = options.get("align_corners", False)
-    kind = mode.removesuffix("_aa")
-    attributes: dict[str, Any] = {"mode": kind}
-    attributes["coordinate_transformation_mode"] = "align_corners" if align else "half_pixel"
-    if kind == "nearest":
-        attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    if kind == "cubic":
-        attributes["cubic_coeff_a"] = -0.5 if mode.endswith("_aa") else -0.75
     if mode.endswith("_aa"):
-        if g.opset < 18:
-            raise g.unsupported("antialiased resizing", since=18)
-        attributes["antialias"] = 1
+        return _onnx_matrices(g, self, mode, options["output_size"], align)
+    attributes: dict[str, Any] = {"mode": mode}
+    attributes["coordinate_transformation_mode"] = "align_corners" if align else "half_pixel"
+    if mode == "nearest":
+        attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    if mode == "cubic":
+        attributes["cubic_coeff_a"] = -0.75
     sizes = g.ints([*self.shape[:2], *options["output_size"]])
     return g.op("Resize", self, None, None, sizes, **attributes)
+
+
+def _onnx_matrices(g: Any, self: Any, mode: str, output_size: Sequence[int], align: bool) -> Any:
+    """Products with the weights. The antialiased Resize of ONNX is another function: onnxruntime 1.31 treats the edges
+    differently, and its cubic differs everywhere."""
+    sizes = (*self.shape[2:], *output_size)
+    if not all(isinstance(size, int) for size in sizes):
+        raise g.unsupported("antialiased resizing of or to sizes that vary")
+    height, width = (weights(mode, size, out, align, None) for size, out in zip(self.shape[2:], output_size))
+    rows = g.op("MatMul", g.constant(height, like=self), self)
+    return g.op("MatMul", rows, g.constant(width.T, like=self))
 
 
 def _samples(rank: int, aligned: bool) -> Callable[[], Any]:
@@ -202,10 +215,14 @@ def _samples(rank: int, aligned: bool) -> Callable[[], Any]:
             yield sample(make(2, 3, *small), large, *extra)
             yield sample(make(1, 2, *large), small, *extra, note="smaller")
             yield sample(make(2, 1, *small), [1] * rank, *extra, note="to one", onnx=False)
-            yield sample(make(2, 1, *small, dtype="float64"), [2 * n for n in small], *extra, note="float64", onnx=False)
+            yield sample(
+                make(2, 1, *small, dtype="float64"), [2 * n for n in small], *extra, note="float64", onnx=False
+            )
             yield sample(strided(make(2, 3, *small)), large, *extra, note="strided", grad=False)
-            factors = {("scales" if rank == 1 else f"scales_{d}"): 1.6 for d in _DIMS[rank]}
-            yield sample(make(1, 1, *small), [int(n * 1.6) for n in small], *extra, note="factor", onnx=False, **factors)
+            factors: dict[str, Any] = {("scales" if rank == 1 else f"scales_{d}"): 1.6 for d in _DIMS[rank]}
+            yield sample(
+                make(1, 1, *small), [int(n * 1.6) for n in small], *extra, note="factor", onnx=False, **factors
+            )
 
     return samples
 
@@ -238,8 +255,8 @@ _upsample_bicubic2d_aa, _upsample_bicubic2d_aa_backward = _declare(
 
 _METHODS = {
     ("nearest", 1): "upsample_nearest1d", ("nearest", 2): "upsample_nearest2d", ("nearest", 3): "upsample_nearest3d",
-    ("linear", 1): "upsample_linear1d", ("bilinear", 2): "upsample_bilinear2d", ("trilinear", 3): "upsample_trilinear3d",
-    ("bicubic", 2): "upsample_bicubic2d",
+    ("linear", 1): "upsample_linear1d", ("bilinear", 2): "upsample_bilinear2d",
+    ("trilinear", 3): "upsample_trilinear3d", ("bicubic", 2): "upsample_bicubic2d",
 }  # fmt: skip
 
 
@@ -247,7 +264,14 @@ _METHODS = {
            "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
 def interpolate(
-    F: Any, input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any, recompute_scale_factor: Any, antialias: bool
+    F: Any,
+    input: Any,
+    size: Any,
+    scale_factor: Any,
+    mode: str,
+    align_corners: Any,
+    recompute_scale_factor: Any,
+    antialias: bool,
 ) -> Any:
     """Resize the spatial dims of a (batch, channels, ...) tensor to `size`, or by `scale_factor`."""
     rank = input.ndim - 2
