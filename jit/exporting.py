@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jit.export import Exported, ExportReport, export_graph, verify_model
+from jit.export.writer import check_target
 from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import ExportError, UsageError
 from jit.passes import EXPORT, run
@@ -66,6 +67,8 @@ def export_onnx(
     >>> print(jit.export_onnx(lambda x: jit.tanh(x) * 2, jit.ones(2, 3), dynamic_axes={"x": {0: "batch"}}).outputs)
     {'output': 'float32 (batch, 3)'}
     """
+    if path is not None:
+        check_target(path)
     function, owner = _unwrapped(fn_or_module)
     arguments = _as_arguments(args)
     options = dict(kwargs or {})
@@ -77,7 +80,8 @@ def export_onnx(
             run(graph, EXPORT)
         exported = _exported(
             recording, graph, opset_version=opset_version, stage=stage, input_names=input_names,
-            output_names=output_names, dynamic_axes=dynamic_axes, keep_initializers_as_inputs=keep_initializers_as_inputs,
+            output_names=output_names, dynamic_axes=dynamic_axes,
+            keep_initializers_as_inputs=keep_initializers_as_inputs,
         )  # fmt: skip
         if verify:
             _verify(exported, function, arguments, options, recording, graph, stage, dynamic_axes or {})

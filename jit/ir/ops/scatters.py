@@ -341,15 +341,17 @@ def _(self: TensorType, self_size: Any, self_stride: Any, size: Any, stride: Any
     return _of_sizes(self, size)
 
 
-def _onnx_elements(g: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+def _onnx_elements(g: Any, self: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
     import numpy as np
 
+    if tuple(self.shape) != tuple(self_size):
+        raise g.unsupported("a strided view of a tensor whose sizes vary")
     return g.constant(_elements_shown(np, self_size, self_stride, size, stride, offset), dtype="int64")
 
 
 @as_strided_of.onnx
 def _(g: Any, self: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
-    places = _onnx_elements(g, self_size, self_stride, size, stride, offset)
+    places = _onnx_elements(g, self, self_size, self_stride, size, stride, offset)
     return g.op("Gather", g.op("Reshape", self, g.ints([-1])), places, axis=0)
 
 
@@ -386,7 +388,7 @@ def _(
 @as_strided_put.onnx
 def _(g: Any, self: Any, src: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
     flat = g.ints([-1])
-    places = g.op("Reshape", _onnx_elements(g, self_size, self_stride, size, stride, offset), flat)
+    places = g.op("Reshape", _onnx_elements(g, self, self_size, self_stride, size, stride, offset), flat)
     written = g.op("ScatterElements", g.op("Reshape", self, flat), places, g.op("Reshape", src, flat), axis=0)
     return g.op("Reshape", written, g.ints(list(self_size)))
 
