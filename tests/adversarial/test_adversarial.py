@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +18,11 @@ SECONDS = 120
 
 def run_case(module: str, name: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.adversarial.run_case", module, name]
+    for _ in range(2):
+        try:
+            return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+        except OSError:  # the process did not start: a sandboxed kernel may refuse an exec under load
+            time.sleep(1)
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
 
 
