@@ -115,7 +115,8 @@ def _details(node: Node) -> list[str]:
         parts.insert(0, f"({', '.join(_template(node, item) for item in node.args)})")
     lines = [cut(", ".join(parts))] if parts else []
     for inner in node.subgraphs:
-        lines.append(cut(" · ".join(_base_name(part) for part in itertools.islice(inner.nodes, 20))))
+        computing = (part for part in inner.nodes if not part.kind.startswith("prim::"))
+        lines.append(cut(" · ".join(_base_name(part) for part in itertools.islice(computing, 20))))
     return lines
 
 
