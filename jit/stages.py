@@ -195,8 +195,8 @@ class Recording:
 
     def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
         """The history of what a call returns. It keeps inputs: copies of overwritten ones, and none that are unused."""
-        written = set(self.targets)
-        used = [bool(value.uses) for value in self.trace.graph.inputs]
+        written, edges = set(self.targets), self.used(edges)
+        used = self.used([True] * len(owners))
         arrays = [v.copy() if i in written and isinstance(v, np.ndarray) else v for i, v in enumerate(values)]
         arrays = [v if u or not isinstance(v, np.ndarray) else None for v, u in zip(arrays, used, strict=True)]
         marks = [
@@ -205,6 +205,10 @@ class Recording:
         node = StageNode(self, (), edges, self.returns)
         node.kept = Kept([arrays], [marks], [dispatch.requires_grad(o) for o in owners])
         return node
+
+    def used(self, items: Sequence[Any]) -> list[Any]:
+        """`items`, one per input of stage 0, with None for inputs that nothing uses."""
+        return [item if v.uses else None for v, item in zip(self.trace.graph.inputs, items, strict=True)]
 
     @property
     def returns(self) -> int:

@@ -208,7 +208,7 @@ class TracedFunction(Watched):
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise _call_error(self.__name__, error) from None
+            raise CallError(f"{self.__name__}: {error}") from None
         bound.apply_defaults()
         return list(bound.arguments), list(bound.arguments.values())
 
@@ -343,7 +343,8 @@ class TracedFunction(Watched):
         return getattr(owner, name)
 
     def __repr__(self) -> str:
-        return f"<traced {self.__name__}: {len(self._cache)} keys, {self.hits} hits, {self.misses} misses>"
+        stages = "" if self._last is None else f", {len(self._last.trace.graph.stages)} stages"
+        return f"<traced {self.__name__}: {len(self._cache)} keys, {self.hits} hits, {self.misses} misses{stages}>"
 
 
 # -- keys --------------------------------------------------------------------------------------------------------
@@ -356,11 +357,8 @@ def _signature_of(function: Any) -> inspect.Signature | None:
         return None
 
 
-def _call_error(name: str, error: TypeError) -> UsageError:
-    class CallError(UsageError, TypeError):
-        pass
-
-    return CallError(f"{name}: {error}")
+class CallError(UsageError, TypeError):
+    """Arguments that a function does not take; a TypeError too, as in Python."""
 
 
 def _flatten_arguments(values: Sequence[Any]) -> tuple[list[Any], tuple[Structure, ...]]:
@@ -446,7 +444,7 @@ class _Draft:
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
         recording.outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards)
         edges = [*self.edges, *(capture.edge for capture in trace.captures)]
-        return recording, Live(outputs, edges, trace)
+        return recording, Live(outputs, recording.used(edges), trace)
 
     def _check_arguments(self) -> None:
         """TraceError if the function has changed a list or dict among its arguments: the caller would not see it."""
@@ -644,7 +642,7 @@ def _wrap(function: Any, options: dict[str, bool]) -> Any:
         function.forward = TracedFunction(function.forward, **options)  # type: ignore[method-assign]
         return function
     if not callable(function):
-        raise UsageError(f"jit.trace takes a function or a Module, not {type(function).__name__}")
+        raise CallError(f"jit.trace takes a function or a Module, not {type(function).__name__}")
     return TracedFunction(function, **options)
 
 
