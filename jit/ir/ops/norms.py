@@ -21,10 +21,11 @@ Note [Normalising, three times]
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import dtypes
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
+from ..geometry import wrap_dim
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import UNDEFINED, TensorType
@@ -38,6 +39,8 @@ _SAVED = absent("a function of the input, and differentiated as such")
 
 def _moments(m: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]:
     """(x less its mean, the mean, 1 / standard deviation), dims kept."""
+    if x.dtype.kind not in "fc":
+        raise DTypeError(f"only floating tensors can be normalised, and this one is {x.dtype}; cast with x.float()")
     mean = m.mean(x, axis=dims, keepdims=True)
     centered = m.subtract(x, mean, order="C")
     variance = m.mean(centered * centered, axis=dims, keepdims=True)
@@ -176,7 +179,8 @@ def _(
 ) -> Any:  # fmt: skip
     scale, shift = _onnx_vector(g, weight, input, 1), _onnx_vector(g, bias, input, 0)
     if not training:
-        return g.op("BatchNormalization", input, scale, shift, running_mean, running_var, epsilon=eps), None, None
+        y = g.op("BatchNormalization", input, scale, shift, running_mean, running_var, epsilon=eps)
+        return y, g.constant([], like=input), g.constant([], like=input)
     centered, mean, r = _onnx_moments(g, input, _others(input.ndim), eps)
     column = g.ints(_column_shape(input.ndim))
     y = g.op("Mul", g.op("Mul", centered, r), g.op("Reshape", scale, column))
@@ -315,18 +319,26 @@ def _batch_norm(
     eps: float,
 ) -> Any:  # fmt: skip
     _check_channels("batch_norm", input.shape)
-    count = input.numel() // input.shape[1] if training else 0
     if training and input.numel() == input.shape[1]:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got {list(input.shape)}")
     if not training and (running_mean is None or running_var is None):
         raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
-    read = (None, None) if training else (running_mean, running_var)  # training writes them: they must not be saved
+    return _normalised(F, input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+def _normalised(
+    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float,
+) -> Any:  # fmt: skip
+    """The results of `native_batch_norm`; training updates the running statistics, and so must not save them."""
+    read = (None, None) if training else (running_mean, running_var)
     out, mean, r = F.native_batch_norm(input, weight, bias, *read, training, momentum, eps)
     if training and (running_mean is not None or running_var is not None):
+        count = input.numel() // input.shape[1]
         with F.no_grad():
             _update(F, running_mean, mean, momentum)
             _update(F, running_var, (1 / (r * r) - eps) * (count / (count - 1)), momentum)
-    return out
+    return out, mean, r
 
 
 def _update(F: Any, running: Any, value: Any, momentum: float) -> None:
@@ -351,6 +363,62 @@ def _() -> Any:
     yield sample(make(4, 3, 2, 2), *vectors[:2], None, None, True, 0.1, 1e-5, True)
     yield sample(make(4, 3), *vectors, True, 0.1, 1e-5, True, note="updates statistics", grad=False)
     yield sample(make(2, 3, 4), None, None, *vectors[2:], False, 0.1, 1e-3, True)
+
+
+_RUNNING = "Tensor running_mean, Tensor running_var"
+
+
+@composite(f"aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, {_RUNNING}, bool training, "
+           "float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",),
+           grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
+def _native_batch_norm_legit(
+    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float,
+) -> Any:  # fmt: skip
+    """`native_batch_norm` that, in training, updates the running statistics."""
+    return _normalised(F, input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+@composite("aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, "
+           "float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",))  # fmt: skip
+def _native_batch_norm_legit_no_stats(
+    F: Any, input: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    """`native_batch_norm` by the batch's own statistics."""
+    if not training:
+        raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
+    return F.native_batch_norm(input, weight, bias, None, None, True, momentum, eps)
+
+
+@composite("aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, "
+           f"{_RUNNING}, float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",),
+           grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
+def _native_batch_norm_legit_no_training(
+    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
+) -> Any:
+    """`native_batch_norm` by the running statistics."""
+    return F.native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
+
+
+@_native_batch_norm_legit.samples
+def _() -> Any:
+    vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
+    yield sample(make(4, 3, 2), *vectors, False, 0.1, 1e-5)
+    yield sample(make(4, 3, 2), *vectors, True, 0.1, 1e-5, note="updates statistics", grad=False)
+    yield sample(make(5, 3), None, None, *vectors[2:], False, 0.1, 1e-3)
+
+
+@_native_batch_norm_legit_no_stats.samples
+def _() -> Any:
+    yield sample(make(4, 3, 2), make(3, seed=1), make(3, seed=2), True, 0.1, 1e-5)
+    yield sample(strided(make(5, 3)), None, None, True, 0.1, 1e-3, note="strided")
+
+
+@_native_batch_norm_legit_no_training.samples
+def _() -> Any:
+    vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
+    yield sample(make(4, 3, 2), *vectors, 0.1, 1e-5)
+    yield sample(make(5, 3), None, None, *vectors[2:], 0.1, 1e-3)
 
 
 # -- instance normalisation --------------------------------------------------------------------------------------
@@ -546,15 +614,224 @@ def _() -> Any:
     yield sample(make(2, 3, 4), [3, 4])
 
 
+class _Groups(NamedTuple):
+    """How (N, C, ...) falls into groups: the sizes (N, groups, channels of a group, places of a channel)."""
+
+    sizes: tuple[Any, ...]
+
+    @property
+    def per_group(self) -> list[Any]:
+        """The sizes of what there is once per sample and group."""
+        return [*self.sizes[:2], 1, 1]
+
+    @property
+    def per_channel(self) -> list[Any]:
+        """The sizes of a weight."""
+        return [1, *self.sizes[1:3], 1]
+
+
+_IN_GROUP, _IN_CHANNEL = (2, 3), (0, 3)
+"""The dims of grouped sizes that a mean, and the gradient of a weight, is taken over."""
+
+
+def _groups(name: str, input: Any, N: Any, C: Any, HxW: Any, group: int, *vectors: Any) -> _Groups:
+    if input.ndim < 2 or (input.shape[0], input.shape[1]) != (N, C) or math.prod(input.shape[2:]) != HxW:
+        raise ShapeError(f"{name}: the sizes {list(input.shape)} are not those of {N} samples, {C} channels of {HxW}")
+    if group < 1 or C % group:
+        raise ShapeError(f"{name}: {group} groups do not divide the channels of {list(input.shape)}")
+    for vector in vectors:
+        if vector is not None and tuple(vector.shape) != (C,):
+            raise ShapeError(f"{name}: weight and bias should have the sizes [{C}], got {list(vector.shape)}")
+    return _Groups((N, group, C // group, HxW))
+
+
+_GROUPED = "int N, int C, int HxW, int group"
+
+
+@array(f"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, {_GROUPED}, float eps) "
+       "-> (Tensor, Tensor, Tensor)", namespaces=("jit",), differentiable=(0, 1, 2))  # fmt: skip
+def native_group_norm(
+    m: Any, input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+) -> Any:
+    """(result, mean, 1 / standard deviation), the statistics of sizes [N, group]."""
+    groups = _groups("group_norm", input, N, C, HxW, group, weight, bias)
+    if HxW == 0:
+        return (
+            m.zeros(input.shape, input.dtype),
+            m.zeros((N, group), input.dtype),
+            m.full((N, group), m.nan, input.dtype),
+        )
+    y, mean, r = _moments(m, input.reshape(groups.sizes), _IN_GROUP, eps)
+    y *= r
+    w, b = (None if v is None else v.reshape(groups.per_channel) for v in (weight, bias))
+    return _affine(y, w, b).reshape(input.shape), mean.reshape(N, group), r.reshape(N, group)
+
+
+@native_group_norm.type
+def _(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
+    _groups("group_norm", input, N, C, HxW, group, weight, bias)
+    statistics = TensorType(input.dtype, (N, group), None, input.device)
+    return TensorType(input.dtype, input.shape, None, input.device), statistics, statistics
+
+
+@native_group_norm.grad
+def _(
+    F: Any, g: Any, needs: Any, out: Any, input: Any, weight: Any, N: int, C: int, HxW: int, group: int
+) -> Any:  # fmt: skip
+    """The statistics are results like the first: their gradients come in too, and flow on from the backward's."""
+    by_y, by_mean, by_r = g
+    found: list[Any] = [None, None, None]
+    if by_y is not None:
+        wanted = [bool(n) for n in needs]
+        found = list(F.native_group_norm_backward(by_y, input, out[1], out[2], weight, N, C, HxW, group, wanted))
+    if needs[0] and (by_mean is not None or by_r is not None):
+        groups = _Groups((N, group, C // group, HxW))
+        mean, r = (F.reshape(t, groups.per_group) for t in out[1:])
+        terms = [None if by_mean is None else F.reshape(by_mean, groups.per_group)]
+        if by_r is not None:
+            x = F.reshape(input, list(groups.sizes))
+            terms.append(F.reshape(by_r, groups.per_group) * (r * r * r) * (mean - x))
+        total = _total([t for t in terms if t is not None]) / (C // group * HxW)
+        by_x = F.reshape(F.expand(total, list(groups.sizes)), input.shape)
+        found[0] = by_x if found[0] is None else found[0] + by_x
+    return found
+
+
+@native_group_norm.onnx
+def _(g: Any, input: Any, weight: Any, bias: Any, N: Any, C: Any, HxW: Any, group: int, eps: float) -> Any:
+    grouped = g.op("Reshape", input, g.ints([N, group, -1]))
+    _, mean, r = _onnx_moments(g, grouped, (2,), eps)
+    statistics = [g.op("Reshape", s, g.ints([N, group])) for s in (mean, r)]
+    if g.opset >= 21 and input.dtype is not dtypes.float64:  # before, it scaled groups rather than channels
+        scale, shift = _onnx_vector(g, weight, input, 1), _onnx_vector(g, bias, input, 0)
+        return g.op("GroupNormalization", input, scale, shift, epsilon=eps, num_groups=group), *statistics
+    one, zero = (g.constant([number] * group, like=input) for number in (1, 0))
+    y = g.op("InstanceNormalization", grouped, one, zero, epsilon=eps)
+    y = g.op("Reshape", y, g.op("Shape", input))
+    column = g.ints([C, *[1] * (input.ndim - 2)])
+    y = y if weight is None else g.op("Mul", y, g.op("Reshape", weight, column))
+    return y if bias is None else g.op("Add", y, g.op("Reshape", bias, column)), *statistics
+
+
+@native_group_norm.samples
+def _() -> Any:
+    yield sample(make(2, 4, 3), make(4, seed=1), make(4, seed=2), 2, 4, 3, 2, 1e-5)
+    yield sample(make(2, 6, 2, 2), None, None, 2, 6, 4, 3, 1e-3)
+    yield sample(make(3, 4), make(4, seed=1), None, 3, 4, 1, 2, 1e-3, note="without places")
+    yield sample(strided(make(2, 4, 3)), None, make(4, seed=2), 2, 4, 3, 1, 1e-5, note="strided")
+    yield sample(make(0, 4, 3), make(4, seed=1), None, 0, 4, 3, 2, 1e-5, note="empty", onnx=False)
+    half = [make(*shape, dtype="float16", seed=seed) for shape, seed in (((2, 4, 3), 0), ((4,), 1), ((4,), 2))]
+    yield sample(*half, 2, 4, 3, 2, 1e-5, note="half", grad=False, onnx=False)
+
+
+@array("aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, "
+       f"{_GROUPED}, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=(),
+       differentiable=(0, 1, 2))  # fmt: skip
+def native_group_norm_backward(
+    m: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int, group: int,
+    output_mask: Any,
+) -> Any:  # fmt: skip
+    """A function of the statistics as of the other arguments: all of them have derivatives."""
+    groups = _groups("group_norm", input, N, C, HxW, group, weight)
+    g, x = (t.reshape(groups.sizes) for t in (grad_out, input))
+    r = rstd.reshape(groups.per_group)
+    x_hat = (x - mean.reshape(groups.per_group)) * r
+    by_x = by_w = by_b = None
+    if output_mask[0]:
+        h = g if weight is None else g * weight.reshape(groups.per_channel)
+        by_x = _project(m, h, x_hat, r, _IN_GROUP).reshape(input.shape) if x.size else m.zeros_like(input)
+    if output_mask[1]:
+        by_w = m.sum(g * x_hat, axis=_IN_CHANNEL).reshape(C)
+    if output_mask[2]:
+        by_b = m.sum(g, axis=_IN_CHANNEL).reshape(C)
+    return by_x, by_w, by_b
+
+
+@native_group_norm_backward.type
+def _(
+    grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int, group: int,
+    output_mask: Any,
+) -> Any:  # fmt: skip
+    _groups("group_norm", input, N, C, HxW, group, weight)
+    types = [TensorType(grad_out.dtype, shape, None, grad_out.device) for shape in (input.shape, (C,), (C,))]
+    return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
+
+
+@native_group_norm_backward.grad
+def _(
+    F: Any, g: Any, needs: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int,
+    group: int,
+) -> Any:  # fmt: skip
+    """Step 2 of Note [Normalising, three times], with mean and r on their own: what comes to x_hat goes on to x, mean
+    and r, and nothing else goes to x."""
+    groups = _Groups((N, group, C // group, HxW))
+    sizes, dims = list(groups.sizes), list(_IN_GROUP)
+    grad, x = (F.reshape(t, sizes) for t in (grad_out, input))
+    r, centered = F.reshape(rstd, groups.per_group), x - F.reshape(mean, groups.per_group)
+    w = None if weight is None else F.reshape(weight, groups.per_channel)
+    v = None if g[0] is None else F.reshape(g[0], sizes)
+    u, t = (None if part is None else F.reshape(part, groups.per_channel) for part in g[1:])
+    h, x_hat = grad if w is None else grad * w, centered * r
+    by_g, by_x_hat, by_w, by_r = [], [], None, None
+    if v is not None:
+        within, along_v = _project_again(F, v, x_hat, r, dims)
+        h_within, along_h = _project_again(F, h, x_hat, r, dims)
+        projected = within * r
+        by_g.append(projected if w is None else projected * w)
+        by_w = F.reshape(F.sum(grad * projected, list(_IN_CHANNEL)), [C])
+        by_x_hat.append(-r * (v * along_h + h * along_v))
+        by_r = F.sum(v * h_within, dims, True)
+    if u is not None:
+        by_g.append(u * x_hat)
+        by_x_hat.append(u * grad)
+    if t is not None:
+        by_g.append(F.expand(t, sizes))
+    by_x = by_mean = None
+    if by_x_hat:
+        c = _total(by_x_hat)
+        by_x, scale = c * r, F.sum(c * centered, dims, True)
+        by_mean = F.reshape(-F.sum(by_x, dims, True), mean.shape)
+        by_r = F.reshape(scale if by_r is None else by_r + scale, rstd.shape)
+    total = _total(by_g)
+    given = [None if part is None else F.reshape(part, input.shape) for part in (total, by_x)]
+    return *given, by_mean, by_r, None if w is None else by_w
+
+
+@native_group_norm_backward.onnx
+def _(
+    g: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: Any, C: Any, HxW: Any, group: int,
+    output_mask: Any,
+) -> Any:  # fmt: skip
+    sizes, statistic = g.ints([N, group, C // group, -1]), g.ints([N, group, 1, 1])
+    grad, x = (g.op("Reshape", t, sizes) for t in (grad_out, input))
+    r = g.op("Reshape", rstd, statistic)
+    x_hat = g.op("Mul", g.op("Sub", x, g.op("Reshape", mean, statistic)), r)
+    h = grad if weight is None else g.op("Mul", grad, g.op("Reshape", weight, g.ints([1, group, C // group, 1])))
+    by_x = g.op("Reshape", _onnx_project(g, h, x_hat, r, _IN_GROUP), g.op("Shape", input))
+    sums = [g.reduce("ReduceSum", t, list(_IN_CHANNEL), False) for t in (g.op("Mul", grad, x_hat), grad)]
+    return by_x, *(g.op("Reshape", t, g.ints([C])) for t in sums)
+
+
+@native_group_norm_backward.samples
+def _() -> Any:
+    x, g = make(2, 4, 3), make(2, 4, 3, seed=5)
+    mean, r = make(2, 2, seed=1), make(2, 2, low=0.5, seed=2)
+    every, sizes = [True, True, True], (2, 4, 3, 2)
+    yield sample(g, x, mean, r, make(4, seed=3), *sizes, every)
+    yield sample(g, x, mean, r, None, *sizes, [True, False, False])
+    yield sample(g, x, mean, r, make(4, seed=3), *sizes, [False, True, True])
+    yield sample(strided(g), strided(x), mean, r, make(4, seed=3), *sizes, every, note="strided")
+    empty = make(0, 4, 3), make(0, 4, 3), make(0, 2), make(0, 2)
+    yield sample(*empty, make(4, seed=3), 0, *sizes[1:], every, note="empty", onnx=False)
+
+
 @composite("aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
            "bool cudnn_enabled=True) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
 def group_norm(F: Any, input: Any, num_groups: int, weight: Any, bias: Any, eps: float, cudnn_enabled: bool) -> Any:
-    if input.ndim < 2 or input.shape[1] % num_groups:
-        raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of {list(input.shape)}")
-    size = math.prod(input.shape[2:]) * (input.shape[1] // num_groups)
-    grouped = F.reshape(input, [input.shape[0], num_groups, size])
-    out = F.native_layer_norm(grouped, [size], None, None, eps)[0]
-    return _scaled(F, F.view(out, input.shape), weight, bias)
+    if input.ndim < 2:
+        raise ShapeError(f"group_norm: expects at least 2 dims, got the sizes {list(input.shape)}")
+    sizes = input.shape[0], input.shape[1], math.prod(input.shape[2:])
+    return F.native_group_norm(input, weight, bias, *sizes, num_groups, eps)[0]
 
 
 @group_norm.samples
@@ -582,6 +859,37 @@ def _() -> Any:
 
 
 # -- by a norm or by the neighbours ------------------------------------------------------------------------------
+
+
+@composite("aten::norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor", namespaces=("jit",))
+def norm_except_dim(F: Any, v: Any, pow: int, dim: int) -> Any:
+    """The norm over all dims but `dim`, which keeps its size; a 0-d norm of everything if dim is -1."""
+    if dim == -1:
+        return F.norm(v, pow)
+    kept = wrap_dim(dim, v.ndim)
+    return F.norm(v, pow, [d for d in range(v.ndim) if d != kept], True) if v.ndim > 1 else F.abs(v)
+
+
+@norm_except_dim.samples
+def _() -> Any:
+    yield sample(make(3, 2, 4))
+    yield sample(make(3, 2, 4), 2, 1)
+    yield sample(make(3, 4), 1, -1)
+    yield sample(strided(make(3, 4, low=0.5)), 3, -2, note="strided")
+    yield sample(make(5, low=0.5), note="1-d")
+
+
+@composite("aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", namespaces=("jit",))
+def _weight_norm(F: Any, v: Any, g: Any, dim: int) -> Any:
+    """A weight of direction `v` and, along `dim`, of length `g`."""
+    return v * (g / F.norm_except_dim(v, 2, dim))
+
+
+@_weight_norm.samples
+def _() -> Any:
+    yield sample(make(3, 2, 4), make(3, 1, 1, seed=1))
+    yield sample(make(3, 4), make(1, 4, seed=1), 1)
+    yield sample(strided(make(3, 4)), make(seed=1), -1, note="strided")
 
 
 @composite("aten::normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
