@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 from . import functional, init, utils
+from ..hooks import RemovableHandle
 from .activation import (
     ELU, GELU, GLU, SELU, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, ReLU, ReLU6,
     Sigmoid, SiLU, Softmax, Softmin, Softplus, Softsign, Tanh, Tanhshrink,
 )  # fmt: skip
 from .containers import ModuleDict, ModuleList, ParameterList, Sequential
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from .hooks import RemovableHandle
 from .linear import Bilinear, Embedding, Linear
 from .losses import (
     BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, NLLLoss, SmoothL1Loss,

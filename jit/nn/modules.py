@@ -13,8 +13,8 @@ from jit.ir.errors import UsageError
 from .. import context
 from ..creation import asarray
 from ..functions import F
+from ..hooks import HookTable, RemovableHandle
 from ..tensors import Tensor
-from .hooks import HookTable, RemovableHandle
 from .parameter import Parameter
 from .utils import forget_gradient
 

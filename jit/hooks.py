@@ -1,4 +1,4 @@
-"""Hooks on a module's calls, and the handles that take them away again."""
+"""Hooks on the calls of modules and on gradients, and the handles that take them away again."""
 
 from __future__ import annotations
 
