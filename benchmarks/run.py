@@ -1,0 +1,261 @@
+"""Measures jit and every peer that is installed, interleaved, and prints ratios.
+
+    python -m benchmarks.run                              # everything, 2 threads then 1
+    python -m benchmarks.run --only softmax_last --only lstm_cell --threads 1
+    python -m benchmarks.run --first                      # time from the first call to its result instead
+    python -m benchmarks.run --memory                     # peak memory instead
+    python -m benchmarks.run --json results.json
+
+Peers live in whatever environment runs this: `pip install torch jax onnxruntime numba numexpr` beside jit, best in an
+environment of its own. A peer that is missing has no column. Ratios are what counts: the peers take turns, so that a
+busy machine slows all of them alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROUNDS = 15
+SECONDS = 0.003  # a measurement repeats its call until it has lasted so long
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",
+    "JIT_NUM_THREADS",
+)
+TOLERANCE = 2e-3
+
+Row = dict[str, Any]
+
+
+def main() -> int:
+    """The command line."""
+    options = _arguments()
+    if options.child:
+        print(json.dumps(_child(json.loads(options.child))))
+        return 0
+    rows = []
+    for threads in options.threads:
+        print(_machine(threads))
+        for name in options.only or _workloads():
+            row = _measure_apart(name, threads, options)
+            rows.append(row)
+            print(_line(row), flush=True)
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1))
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", help="a workload (repeatable)")
+    parser.add_argument("--peer", action="append", help="a peer (repeatable); jit is always there")
+    parser.add_argument(
+        "--threads", type=int, action="append", help="how many threads (repeatable); 2 and 1 by default"
+    )
+    parser.add_argument("--first", action="store_true", help="the time from the first call to its result")
+    parser.add_argument("--memory", action="store_true", help="the growth of the resident set over the inputs")
+    parser.add_argument("--json", help="also write the figures to this file")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.threads = options.threads or [2, 1]
+    return options
+
+
+def _workloads() -> list[str]:
+    from benchmarks.workloads import WORKLOADS
+
+    return list(WORKLOADS)
+
+
+# -- processes ---------------------------------------------------------------------------------------------------
+
+
+def _measure_apart(name: str, threads: int, options: argparse.Namespace) -> Row:
+    """One workload in a process of its own (or, for the first call and for memory, one per peer)."""
+    from benchmarks.peers import PEERS
+
+    peers = [p for p in PEERS if not options.peer or p in options.peer or p == "jit"]
+    row: Row = dict(workload=name, threads=threads, peers={}, unit="MB" if options.memory else "s")
+    alone = options.first or options.memory
+    for group in [[p] for p in peers] if alone else [peers]:
+        order = dict(workload=name, threads=threads, peers=group, first=options.first, memory=options.memory)
+        done = _run_child(order, threads)
+        row["peers"].update(done.pop("peers"))
+        row.update(done)
+    return row
+
+
+def _run_child(order: Row, threads: int) -> Row:
+    environment = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(threads))
+    environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'false' if threads == 1 else 'true'}"
+    environment["JIT_CACHE"] = environment.get("JIT_CACHE", "")
+    command = [sys.executable, "-m", "benchmarks.run", "--child", json.dumps(order)]
+    prefix = ["taskset", "-c", ",".join(map(str, range(threads)))] if _can_pin() else []
+    done = subprocess.run(prefix + command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        return dict(peers={p: f"exit {done.returncode}: {done.stderr.strip()[-200:]}" for p in order["peers"]})
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def _can_pin() -> bool:
+    from shutil import which
+
+    return which("taskset") is not None
+
+
+def _child(order: Row) -> Row:
+    import numpy as np
+
+    from benchmarks.workloads import WORKLOADS
+
+    work = WORKLOADS[order["workload"]]
+    arrays = work.inputs(np.random.default_rng(0))
+    if order["first"] or order["memory"]:
+        return dict(peers=_alone(work, arrays, order))
+    calls, errors = _prepare(work, arrays, order)
+    medians = _interleaved(calls)
+    return dict(peers=medians | errors, **_limits(work, order["threads"]))
+
+
+def _prepare(work: Any, arrays: list[Any], order: Row) -> tuple[dict[str, Callable[[], Any]], Row]:
+    """The callables that give the right result, and what is wrong with the others."""
+    from benchmarks.peers import PEERS, CannotDo
+
+    calls: dict[str, Callable[[], Any]] = {}
+    errors: Row = {}
+    expected: Any = None
+    for name in order["peers"]:
+        try:
+            call = PEERS[name](work, arrays, order["threads"])
+            found = _arrays(call())
+            for _ in range(3):  # what compiles late compiles now
+                call()
+            call.look = False  # type: ignore[attr-defined]
+        except (CannotDo, ImportError):
+            continue
+        except Exception as error:
+            errors[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:100] if str(error) else ''}"
+            continue
+        expected = found if expected is None else expected
+        difference = _difference(found, expected)
+        if difference > TOLERANCE:
+            errors[name] = f"wrong by {difference:.1e}"
+            continue
+        calls[name] = call
+    return calls, errors
+
+
+def _arrays(result: Any) -> list[Any]:
+    import numpy as np
+
+    many = result if isinstance(result, list | tuple) else [result]
+    return [np.asarray(r.detach() if hasattr(r, "detach") else r) for r in many]
+
+
+def _difference(found: list[Any], expected: list[Any]) -> float:
+    import numpy as np
+
+    if len(found) != len(expected):
+        return float("inf")
+    pairs = list(zip(found, expected))
+    if any(a.shape != b.shape for a, b in pairs):
+        return float("inf")
+    return max(float(np.abs(a - b).max() / (np.abs(b).max() + 1e-30)) for a, b in pairs)
+
+
+def _interleaved(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    repeats = {name: max(1, int(SECONDS / max(_once(call, 1), 1e-7))) for name, call in calls.items()}
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            times[name].append(_once(call, repeats[name]))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def _once(call: Callable[[], Any], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def _alone(work: Any, arrays: list[Any], order: Row) -> Row:
+    """The time, or the memory, of a first call; importing the library does not count."""
+    from benchmarks.peers import PEERS, CannotDo
+
+    (name,) = order["peers"]
+    module = {"numpy": "numpy", "numba": "numba", "numexpr": "numexpr", "onnxruntime": "onnxruntime"}
+    try:
+        __import__(module.get(name, name.split(".")[0].split(" ")[0]))
+        before, start = _resident(), time.perf_counter()
+        result = PEERS[name](work, arrays, order["threads"])()
+        took = time.perf_counter() - start
+        del result
+        return {name: (_resident() - before) if order["memory"] else took}
+    except (CannotDo, ImportError):
+        return {}
+    except Exception as error:
+        return {name: f"{type(error).__name__}: {str(error)[:100]}"}
+
+
+def _resident() -> float:
+    scale = 1024 if sys.platform != "darwin" else 1024 * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+
+
+def _limits(work: Any, threads: int) -> Row:
+    """What part of the measured limit the best and jit could reach."""
+    from benchmarks import limits
+
+    if work.flops:
+        return dict(limit_s=work.flops / limits.flops(), limit="flops")
+    if work.bytes:
+        return dict(limit_s=work.bytes / limits.bandwidth(threads, work.writes), limit="bytes")
+    return {}
+
+
+# -- printing ----------------------------------------------------------------------------------------------------
+
+
+def _machine(threads: int) -> str:
+    return f"\n{platform.machine()}, Python {platform.python_version()}, {threads} thread{'s' * (threads > 1)}"
+
+
+def _line(row: Row) -> str:
+    """`softmax_last  jit 2.4 ms (1.03 of best, 85 % of limit)  torch.jit 1.00 ...`, ratios to the best."""
+    found = {name: t for name, t in row["peers"].items() if isinstance(t, float)}
+    wrong = {name: t for name, t in row["peers"].items() if not isinstance(t, float)}
+    if not found:
+        return f"{row['workload']:<14} {wrong}"
+    others = {name: t for name, t in found.items() if name != "jit"}
+    best = min(others.values(), default=found.get("jit", 1.0))
+    parts = [f"{row['workload']:<14}"]
+    if "jit" in found:
+        share = f", {row['limit_s'] / found['jit']:.0%} of {row['limit']}" if "limit_s" in row else ""
+        parts.append(f"jit {_quantity(found['jit'], row['unit'])} ({found['jit'] / best:.2f} of best peer{share})")
+    parts += [f"{name} {t / best:.2f}" for name, t in sorted(others.items(), key=lambda item: item[1])]
+    parts.append(f"best {_quantity(best, row['unit'])}")
+    return "  ".join(parts) + ("  " + str(wrong) if wrong else "")
+
+
+def _quantity(value: float, unit: str) -> str:
+    if unit == "MB":
+        return f"{value:.0f} MB"
+    return f"{value * 1e6:.1f} us" if value < 1e-3 else f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
