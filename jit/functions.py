@@ -125,12 +125,16 @@ def _spaces(ops: Sequence[Op]) -> set[str]:
 
 
 def public(namespace: str) -> dict[str, Callable[..., Any]]:
-    """The functions that belong to "jit", "nn.functional", "linalg" or "special", by the names users know."""
+    """The functions that belong to "jit", "nn.functional", "linalg" or "special", by the names users know.
+
+    ATen's `linalg_norm` is found in `jit.linalg` as `norm` too.
+    """
     return {
-        spelled: getattr(F, spelled)
+        spelled: getattr(F, name)
         for name, ops in OVERLOADS.items()
         if namespace in _spaces(ops)
-        for spelled in (name, *(alias for op in ops for alias in op.aliases))
+        for alias in (name, *(alias for op in ops for alias in op.aliases))
+        for spelled in dict.fromkeys((alias, alias.removeprefix(f"{namespace}_")))
     }
 
 

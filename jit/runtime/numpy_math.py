@@ -37,6 +37,18 @@ def sigmoid(x: Any) -> Any:
     return np.where(np.signbit(x), e, 1) / (1 + e)
 
 
+class _Special:
+    """SciPy's special functions, imported when the first is called: `m.special.digamma(x)`."""
+
+    def __getattr__(self, name: str) -> Any:
+        from scipy import special
+
+        return getattr(special, name)
+
+
+special: Any = _Special()
+
+
 def erf(x: Any) -> Any:
     """The error function."""
     from scipy import special

@@ -20,10 +20,12 @@ from . import (  # noqa: I001
     norms,
     losses,
     randoms,
+    packing,
     recurrent,
     resize,
     gathers,
     patches,
+    specials,
 )
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "linalg",
     "losses",
     "norms",
+    "packing",
     "patches",
     "pointwise",
     "pooling",
@@ -49,5 +52,6 @@ __all__ = [
     "reductions",
     "resize",
     "scatters",
+    "specials",
     "views",
 ]
