@@ -698,13 +698,21 @@ def _view_types(op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> 
         ) from error
 
 
-_MEASURING = ("aten::nonzero", "aten::masked_select", "aten::index")
+_MEASURING: dict[str, Callable[..., bool]] = {
+    "nonzero": lambda *_: True,
+    "masked_select": lambda *_: True,
+    "index": lambda self, indices: any(t is not None and t.dtype is dtypes.bool_ for t in indices),
+    "one_hot": lambda self, num_classes: concrete(num_classes) == -1,
+    "_pack_padded_sequence": lambda *_: True,
+    "_pad_packed_sequence": lambda *_: True,
+}
+"""Operators whose results have sizes that depend on elements, and for which arguments."""
 
 
 def _has_measured_sizes(op: Op, values: Sequence[Any]) -> bool:
     """Whether the sizes of the results depend on the elements of something."""
-    if op.name.startswith(_MEASURING):
-        return op.schema.name != "index" or any(t is not None and t.dtype is dtypes.bool_ for t in values[1])
+    if op.schema.name in _MEASURING and _MEASURING[op.schema.name](*values):
+        return True
     return any(_is_measured(v) for v, a in zip(values, op.arguments, strict=True) if a.type.base == "int")
 
 

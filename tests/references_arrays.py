@@ -840,10 +840,10 @@ def gates(x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> tuple[A
 
 def lstm_cell(x: Any, hx: Any, *weights: Any) -> tuple[Any, Any]:
     h, c = hx
-    total = sum(gates(x, h, *weights))
-    i, f, g, o = (total[..., k * h.shape[-1] : (k + 1) * h.shape[-1]] for k in range(4))
+    total = sum(gates(x, h, *weights[:4]))
+    i, f, g, o = np.split(total, 4, -1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    return sigmoid(o) * np.tanh(c), c
+    return (sigmoid(o) * np.tanh(c)) @ (weights[4].T if len(weights) > 4 else np.eye(c.shape[-1])), c
 
 
 def gru_cell(x: Any, h: Any, *weights: Any) -> Any:
@@ -869,9 +869,9 @@ def network(cell: Callable[..., Any], pair: bool) -> Any:
             for side in range(1 + both_ways):
                 at = layer * (1 + both_ways) + side
                 state = (hx[0][at], hx[1][at]) if pair else hx[at]
-                outputs = []
+                outputs, width = [], len(params) // (layers * (1 + both_ways))
                 for step in x[::-1] if side else x:
-                    state = cell(step, state, *params[4 * at : 4 * at + 4])
+                    state = cell(step, state, *params[width * at : width * (at + 1)])
                     outputs.append(state[0] if pair else state)
                 sides.append(np.stack(outputs[::-1] if side else outputs))
                 finals.append(state)
@@ -881,6 +881,51 @@ def network(cell: Callable[..., Any], pair: bool) -> Any:
         return [out, *last]
 
     return run
+
+
+def packed_network(cell: Callable[..., Any], pair: bool) -> Any:
+    """Each sequence by itself through `network`, the results put together again."""
+    alone = network(cell, pair)
+
+    def run(data: Any, batch_sizes: Any, hx: Any, params: Any, biases: bool, layers: int, *rest: Any) -> Any:
+        outs, finals = [], []
+        for number, sequence in enumerate(sequences(data, batch_sizes)):
+            own = [h[:, number : number + 1] for h in hx] if pair else hx[:, number : number + 1]
+            out, *last = alone(sequence[:, None], own, params, biases, layers, *rest, False)
+            outs.append(out[:, 0])
+            finals.append(last)
+        packed = [outs[number][t] for t, size in enumerate(batch_sizes) for number in range(size)]
+        return [np.stack(packed), *(np.concatenate(parts, 1) for parts in zip(*finals, strict=True))]
+
+    return run
+
+
+def sequences(data: Any, batch_sizes: Any) -> list[Any]:
+    """The sequences that were packed."""
+    starts = np.cumsum([0, *batch_sizes])
+    return [
+        np.stack([data[starts[t] + number] for t, size in enumerate(batch_sizes) if number < size])
+        for number in range(batch_sizes[0])
+    ]
+
+
+def pack(input: Any, lengths: Any, batch_first: bool) -> Any:
+    padded = np.swapaxes(input, 0, 1) if batch_first else input
+    rows = [padded[t, b] for t in range(lengths.max()) for b in range(len(lengths)) if t < lengths[b]]
+    return np.stack(rows), np.array([(lengths > t).sum() for t in range(lengths.max())])
+
+
+def pack_backward(grad: Any, size: Any, batch_sizes: Any, batch_first: bool) -> Any:
+    lengths = np.array([(batch_sizes > b).sum() for b in range(size[0] if batch_first else size[1])])
+    return adjoint(lambda x: pack(x, lengths, batch_first)[0], size, grad)
+
+
+def pad_packed(data: Any, batch_sizes: Any, batch_first: bool, value: Any, total: int) -> Any:
+    parts = sequences(data, batch_sizes)
+    padded = np.full((total or len(batch_sizes), len(parts), *data.shape[1:]), value)
+    for number, part in enumerate(parts):
+        padded[: len(part), number] = part
+    return np.swapaxes(padded, 0, 1) if batch_first else padded, np.array([len(part) for part in parts])
 
 
 def relu(x: Any) -> Any:
@@ -900,6 +945,13 @@ RECURRENT: dict[str, Any] = {
     "aten::gru.input": network(gru_cell, False),
     "aten::rnn_tanh.input": network(rnn_cell(np.tanh), False),
     "aten::rnn_relu.input": network(rnn_cell(relu), False),
+    "aten::lstm.data": packed_network(lstm_cell, True),
+    "aten::gru.data": packed_network(gru_cell, False),
+    "aten::rnn_tanh.data": packed_network(rnn_cell(np.tanh), False),
+    "aten::rnn_relu.data": packed_network(rnn_cell(relu), False),
+    "aten::_pack_padded_sequence": pack,
+    "aten::_pack_padded_sequence_backward": pack_backward,
+    "aten::_pad_packed_sequence": pad_packed,
     "aten::dropout": unchanged,
     "aten::feature_dropout": unchanged,
     "aten::alpha_dropout": unchanged,

@@ -23,7 +23,14 @@ from tests.tolerances import assert_close, widened
 PRIMITIVES = [op for op in REGISTRY.values() if op.kind != "composite"]
 
 
-SIZES_FROM_DATA = {"aten::index.Tensor", "aten::masked_select", "aten::nonzero", "aten::one_hot"}
+SIZES_FROM_DATA = {
+    "aten::_pack_padded_sequence",
+    "aten::_pad_packed_sequence",
+    "aten::index.Tensor",
+    "aten::masked_select",
+    "aten::nonzero",
+    "aten::one_hot",
+}
 """Operators some of whose sizes no type rule can know; all others must know every size."""
 
 
