@@ -127,15 +127,18 @@ def _spaces(ops: Sequence[Op]) -> set[str]:
 def public(namespace: str) -> dict[str, Callable[..., Any]]:
     """The functions that belong to "jit", "nn.functional", "linalg" or "special", by the names users know.
 
-    ATen's `linalg_norm` is found in `jit.linalg` as `norm` too.
+    ATen's `linalg_norm` is found in `jit.linalg` as `norm` too; what writes in place, `jit.relu_`, beside `jit.relu`.
     """
-    return {
+    found = {
         spelled: getattr(F, name)
         for name, ops in OVERLOADS.items()
         if namespace in _spaces(ops)
         for alias in (name, *(alias for op in ops for alias in op.aliases))
         for spelled in dict.fromkeys((alias, alias.removeprefix(f"{namespace}_")))
     }
+    if namespace in ("jit", "nn.functional"):
+        found |= {f"{name}_": getattr(F, f"{name}_") for name in found if hasattr(F, f"{name}_")}
+    return found
 
 
 _fill()

@@ -14,6 +14,7 @@ from jit.ir.errors import AutogradError, DTypeError, SchemaError, ShapeError, Us
 
 from . import context
 from .functions import F
+from .hooks import HookTable, RemovableHandle
 from .indexing import get_item, set_item
 from .tensors import Tensor, alias
 
@@ -92,44 +93,40 @@ def _backward(
     backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
-def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> Callable[[], None]:
-    """Call `hook(gradient)` when this tensor's gradient is computed; what it returns replaces the gradient."""
+def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
+    """Call `hook(gradient)` when this tensor's gradient is computed; what it returns replaces the gradient.
+
+    Returns a handle: `handle.remove()` takes the hook away, and so does leaving a `with` block.
+    """
+    if not self.requires_grad:
+        raise AutogradError("a hook needs a tensor that requires grad")
     trace = context.TRACE.get()
     if trace is not None:
         trace.note_hook(self, hook)
-    return _hook(self, hook)
+    node = self.grad_fn
+    if node is None:
+        return self.__dict__.setdefault("gradient_hooks", HookTable()).register((0, hook))
+    if node.tensor_hooks is None:
+        node.tensor_hooks = HookTable()
+    return node.tensor_hooks.register((self._output_nr, hook))
 
 
-def _hook(self: Tensor, hook: Callable[[Any], Any]) -> Callable[[], None]:
-    from .autograd.nodes import edge_of
-
-    edge = edge_of(self)
-    if edge is None:
-        raise AutogradError("a hook needs a tensor that requires grad")
-    entry = (edge.index, hook)
-    edge.node.pre_hooks.append(entry)
-    self.__dict__.setdefault("_hooked", []).append(edge.node)  # keeps a leaf's accumulator alive
-    return lambda: edge.node.pre_hooks.remove(entry)
+def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Call `hook(tensor)` after a gradient was added to `.grad` of this leaf; an optimizer may step there."""
+    if not (self.is_leaf and self.requires_grad):
+        raise AutogradError("gradients are accumulated by leaves that require grad alone, and this tensor is none")
+    self._refuse_outside("register_post_accumulate_grad_hook() of")
+    return self.__dict__.setdefault("post_accumulate_hooks", HookTable()).register(hook)
 
 
 def _retain_grad(self: Tensor) -> None:
     """Keep `.grad` of a tensor that is no leaf."""
     if not self.requires_grad:
         raise AutogradError("retain_grad() needs a tensor that requires grad")
-    if self.is_leaf or self._retains_grad:
-        return
-    import weakref
-
-    target = weakref.ref(self)
-
-    def keep(gradient: Tensor) -> None:
-        tensor = target()
-        if tensor is not None:
-            tensor._grad = gradient if tensor._grad is None else tensor._grad + gradient
-
-    _hook(self, keep)
-    self.__dict__.pop("_hooked", None)  # the node is alive through grad_fn; holding it here would make a cycle
-    self._retains_grad = True
+    node = self.grad_fn
+    if node is not None:
+        node.retain(self)
+        self._retains_grad = True
 
 
 def _detach_(self: Tensor) -> Tensor:
@@ -180,6 +177,14 @@ def _polygamma_(self: Tensor, n: int) -> Tensor:
     return F.copy_(self, F.polygamma(n, self))
 
 
+def _float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """`float_power` written into this tensor, which must be of the result's dtype: float64, or complex128."""
+    result = F.float_power(self, exponent)
+    if result.dtype is not self.dtype:
+        raise DTypeError(f"float_power_: the result is {result.dtype}, and this tensor {self.dtype}; cast it first")
+    return F.copy_(self, result)
+
+
 _HISTORY = ("_base", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
 """What a tensor knows of how it came about."""
 
@@ -219,13 +224,13 @@ METHODS: dict[str, Any] = {
     "cfloat": _cast(dtypes.complex64), "cdouble": _cast(dtypes.complex128), "short": _cast(dtypes.int16),
     "char": _cast(dtypes.int8), "byte": _cast(dtypes.uint8), "bool": _cast(dtypes.bool_),
     "backward": _backward, "register_hook": _register_hook, "retain_grad": _retain_grad, "detach_": _detach_,
-    "new_tensor": _new_tensor,
+    "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook, "new_tensor": _new_tensor,
     "T": property(_transposed), "mT": property(_matrix_transposed), "mH": property(_adjoint), "H": property(_hermitian),
     "where": lambda self, condition, other: F.where(condition, self, other),
     "real": property(lambda self: F.real(self)), "imag": property(lambda self: F.imag(self)),
     **{f"{name}_": _in_place_geometry(name) for name in ("squeeze", "unsqueeze", "t", "transpose", "as_strided")},
     "swapaxes_": _in_place_geometry("transpose"), "swapdims_": _in_place_geometry("transpose"),
-    "sum_to_size": _sum_to_size, "polygamma": lambda self, n: F.polygamma(n, self), "polygamma_": _polygamma_,
+    "sum_to_size": _sum_to_size, "polygamma": lambda self, n: F.polygamma(n, self), "polygamma_": _polygamma_, "float_power_": _float_power_,
     "retains_grad": property(lambda self: self._retains_grad),
 }  # fmt: skip
 

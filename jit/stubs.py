@@ -87,7 +87,7 @@ def signatures(name: str, ops: Sequence[Op], method: bool) -> Iterator[str]:
         returned = "Tensor" if name.endswith("_") else result(op)
         positional = [i for i, a in enumerate(op.arguments) if not a.kwarg_only][len(given) :]
         keywords = [_parameter(op, i) for i, a in enumerate(op.arguments) if a.kwarg_only]
-        keywords += [] if method else _options(op)
+        keywords += [] if method or name.endswith("_") else _options(op)
         star = ["*", *keywords] if keywords else []
         yield f"{name}({', '.join([*given, *(_parameter(op, i) for i in positional), *star])}) -> {returned}: ..."
         if positional and _is_run(op.arguments[positional[-1]]):

@@ -92,7 +92,7 @@ def other_spellings(case: Case) -> Iterator[list[jit.Tensor]]:
     yield case.call(**dict(zip(names, args, strict=False)), **kwargs)
 
 
-@cases(lambda op: op.kind != "view")
+@cases(lambda op: op.kind != "view" and op.schema.name != "float_power")  # which is float64 by definition
 def test_dtype(case: Case) -> None:
     """Where all operands are floats of one dtype and no other is asked for, floating results have that dtype."""
     args, kwargs = case.arguments()

@@ -27,6 +27,7 @@ from . import (  # noqa: I001
     gathers,
     patches,
     specials,
+    numeric,
 )
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "linalg",
     "losses",
     "norms",
+    "numeric",
     "packing",
     "patches",
     "pointwise",
