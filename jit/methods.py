@@ -10,7 +10,7 @@ from typing import Any
 
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
-from jit.ir.errors import AutogradError, DTypeError, SchemaError, ShapeError, UsageError
+from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
 
 from . import context
 from .functions import F
@@ -170,21 +170,6 @@ def _sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return F.sum_to_size(wide, sizes)
 
 
-def _polygamma_(self: Tensor, n: int) -> Tensor:
-    """`polygamma` written into this tensor."""
-    if not self.dtype.is_floating_point:
-        raise DTypeError(f"polygamma_: the result is floating, which cannot be written into {self.dtype}")
-    return F.copy_(self, F.polygamma(n, self))
-
-
-def _float_power_(self: Tensor, exponent: Any) -> Tensor:
-    """`float_power` written into this tensor, which must be of the result's dtype: float64, or complex128."""
-    result = F.float_power(self, exponent)
-    if result.dtype is not self.dtype:
-        raise DTypeError(f"float_power_: the result is {result.dtype}, and this tensor {self.dtype}; cast it first")
-    return F.copy_(self, result)
-
-
 _HISTORY = ("_base", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
 """What a tensor knows of how it came about."""
 
@@ -230,7 +215,7 @@ METHODS: dict[str, Any] = {
     "real": property(lambda self: F.real(self)), "imag": property(lambda self: F.imag(self)),
     **{f"{name}_": _in_place_geometry(name) for name in ("squeeze", "unsqueeze", "t", "transpose", "as_strided")},
     "swapaxes_": _in_place_geometry("transpose"), "swapdims_": _in_place_geometry("transpose"),
-    "sum_to_size": _sum_to_size, "polygamma": lambda self, n: F.polygamma(n, self), "polygamma_": _polygamma_, "float_power_": _float_power_,
+    "sum_to_size": _sum_to_size,
     "retains_grad": property(lambda self: self._retains_grad),
 }  # fmt: skip
 

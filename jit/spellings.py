@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.ir.errors import UsageError
+from jit.ir.errors import DTypeError, UsageError
 
 from .functions import F
 from .tensors import Tensor
@@ -98,5 +98,31 @@ def numel(input: Tensor) -> Any:
     return input.numel()
 
 
+# -- methods that the declarations do not give ---------------------------------------------------------------------
+
+
+def _polygamma(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma."""
+    return F.polygamma(n, self)
+
+
+def _polygamma_(self: Tensor, n: int) -> Tensor:
+    """`polygamma` written into this tensor."""
+    if not self.dtype.is_floating_point:
+        raise DTypeError(f"polygamma_: the result is floating, which cannot be written into {self.dtype}")
+    return F.copy_(self, F.polygamma(n, self))
+
+
+def _float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """`float_power` written into this tensor, which must be of the result's dtype: float64, or complex128."""
+    result = F.float_power(self, exponent)
+    if result.dtype is not self.dtype:
+        raise DTypeError(f"float_power_: the result is {result.dtype}, and this tensor {self.dtype}; cast it first")
+    return F.copy_(self, result)
+
+
+METHODS: dict[str, Any] = {"polygamma": _polygamma, "polygamma_": _polygamma_, "float_power_": _float_power_}
+for _name, _method in METHODS.items():
+    setattr(Tensor, _name, _method)
 for _name in ("allclose", "equal", "is_nonzero", "nonzero", "tensor_split"):
     setattr(Tensor, _name, globals()[_name])
