@@ -10,6 +10,7 @@ from .activation import (
     ELU, GELU, GLU, SELU, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, ReLU, ReLU6,
     Sigmoid, SiLU, Softmax, Softmin, Softplus, Softsign, Tanh, Tanhshrink,
 )  # fmt: skip
+from .cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .containers import ModuleDict, ModuleList, ParameterList, Sequential
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .linear import Bilinear, Embedding, Linear
@@ -25,7 +26,7 @@ from .pooling import (
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AvgPool1d, AvgPool2d,
     AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,
 )  # fmt: skip
-from .recurrent import GRUCell, LSTMCell, RNNCell
+from .recurrent import GRU, LSTM, RNN, RNNBase
 from .shaping import Dropout, Dropout1d, Dropout2d, Dropout3d, Flatten, Identity, PixelShuffle, Unflatten
 
 __all__ = [
@@ -41,7 +42,7 @@ __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
     "AvgPool1d", "AvgPool2d", "AvgPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d",
     "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Flatten", "Identity", "PixelShuffle", "Unflatten",
-    "GRUCell", "LSTMCell", "RNNCell",
+    "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase",
     "BCELoss", "BCEWithLogitsLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "NLLLoss",
     "SmoothL1Loss",
 ]  # fmt: skip

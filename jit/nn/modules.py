@@ -16,7 +16,7 @@ from ..functions import F
 from ..hooks import HookTable, RemovableHandle
 from ..tensors import Tensor
 from .parameter import Parameter
-from .utils import forget_gradient
+from .utils.gradients import forget_gradient
 
 _RUNNING: ContextVar[Module | None] = ContextVar("running", default=None)
 """The module whose forward is being recorded: scopes are named by the place in it of the module that it calls."""

@@ -10,7 +10,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ..context import enable_grad, no_grad
-from ..nn.utils import forget_gradient
+from ..nn.utils.gradients import forget_gradient
 from ..tensors import Tensor
 
 

@@ -1,0 +1,84 @@
+"""Gradients of several parameters together: their norm, clipping, forgetting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from ...context import no_grad
+from ...functions import F
+from ...tensors import Tensor
+
+
+def _gradients(parameters: Any) -> list[Any]:
+    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [parameter.grad for parameter in listed if parameter.grad is not None]
+
+
+def get_total_norm(
+    tensors: Iterable[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Any:
+    """The norm of all tensors together, as if they were one vector: a 0-d tensor."""
+    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not listed:
+        return F.zeros(())
+    norms = F.stack([F.linalg_vector_norm(tensor, norm_type) for tensor in listed])
+    total = norms.max() if norm_type == math.inf else F.linalg_vector_norm(norms, norm_type)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise UsageError(f"the total norm of the gradients is {total.item()}; pass error_if_nonfinite=False to clip")
+    return total
+
+
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
+    """Scale the gradients of `parameters` by ``max_norm / total_norm`` if that makes them smaller."""
+    with no_grad():
+        factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+        for gradient in _gradients(parameters):
+            gradient.mul_(factor)
+
+
+def clip_grad_norm_(
+    parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Any:  # fmt: skip
+    """Scale the gradients of `parameters` so that the norm of all of them together is at most `max_norm`.
+
+    Args:
+        parameters: A parameter, or several.
+        max_norm: What the norm may be.
+        norm_type: Which p-norm; `math.inf` for the largest element.
+        error_if_nonfinite: Whether to refuse gradients whose norm is infinite or NaN.
+        foreach: Accepted; makes no difference.
+
+    Returns:
+        The norm before scaling, a 0-d tensor.
+
+    >>> import jit
+    >>> x = jit.tensor([3.0, 4.0], requires_grad=True)
+    >>> (x * x / 2).sum().backward()
+    >>> jit.nn.utils.clip_grad_norm_(x, 1.0).item()
+    5.0
+    """
+    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    with no_grad():
+        total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(listed, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Cut every element of the gradients of `parameters` off at ``-clip_value`` and ``clip_value``."""
+    with no_grad():
+        for gradient in _gradients(parameters):
+            gradient.clamp_(-clip_value, clip_value)
+
+
+def forget_gradient(tensor: Any, set_to_none: bool) -> None:
+    """Drop `tensor.grad`, or fill it with zeros where somebody may hold it."""
+    if set_to_none or tensor.grad is None:
+        tensor.grad = None
+    else:
+        tensor.grad = tensor.grad.detach().zero_()

@@ -1,0 +1,24 @@
+"""All parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...context import no_grad
+from ...functions import F
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+    """All parameters, one after the other, as a vector."""
+    return F.cat([F.reshape(parameter, (-1,)) for parameter in parameters])
+
+
+def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+    """The inverse of `parameters_to_vector`: copy a vector's parts into the parameters."""
+    offset = 0
+    with no_grad():
+        for parameter in parameters:
+            count = parameter.numel()
+            parameter.copy_(vec[offset : offset + count].view(parameter.shape))
+            offset += count
