@@ -37,7 +37,7 @@ class Workload:
     numexpr: str | None = None
     """The same as an expression in a, b, c, the arrays."""
     library: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    """Ready-made implementations by peer (torch's LSTM): `make(namespace, *tensors)` -> a callable without arguments."""
+    """Ready-made implementations by peer (torch's LSTM): `make(namespace, *tensors)`, as in `peers`."""
 
 
 WORKLOADS: dict[str, Workload] = {}
