@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
 """The innermost trace that records; None keeps the untraced path fast."""
+ANOMALY: ContextVar[bool | None] = ContextVar("anomaly", default=None)
+"""Whether backward looks for NaN; None: anomalies are not looked for at all. See jit.autograd.anomaly."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
 SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
 """The line to which recorded nodes belong, where that is not the one that runs: a derivative is its operator's."""
@@ -121,3 +124,9 @@ def user_source() -> Source | None:
             return _source(path, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None
+
+
+def user_stack() -> list[str]:
+    """The calls that led here, the innermost last, without those of this package."""
+    frames = traceback.extract_stack()
+    return traceback.format_list([f for f in frames if not f.filename.startswith((_HERE, "<jit"))])

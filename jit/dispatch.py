@@ -21,7 +21,7 @@ from jit.ir.schema import Argument
 from jit.runtime.kernels import execute
 
 from . import context
-from .autograd.nodes import CopySlices, Edge, Meta, Node, OpNode, SavedTensor, edge_of, path_of
+from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
 from .tensors import Tensor, Variable
@@ -272,7 +272,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     flat = [t for value in tensors for t in (value if isinstance(value, tuple) else (value,))]
     edges = [edge_of(t) for t in flat]
     node = OpNode(op, edges, [len(t) if isinstance(t, tuple) else None for t in tensors], len(outputs))
-    node.metas = tuple(None if edge is None else _meta(t) for edge, t in zip(edges, flat, strict=True))
+    node.metas = tuple(None if edge is None else meta_of(t) for edge, t in zip(edges, flat, strict=True))
     node.source = context.user_source()
     node.conjugated = op.holomorphic and outputs[carrying[0]].dtype.category == dtypes.COMPLEX
     for index in carrying:
@@ -285,10 +285,6 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
 
 def _carrying(op: Op, outputs: Sequence[Tensor]) -> Sequence[int]:
     return range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable
-
-
-def _meta(tensor: Tensor) -> Meta:
-    return Meta(tensor._array.shape, tensor.dtype, tensor.device, tensor._array.ndim)
 
 
 def _save(
@@ -326,11 +322,11 @@ def _saved(op: Op, name: str, by_name: dict[str, Any], outputs: Sequence[Tensor]
     if name.endswith("_meta") and name not in by_name:
         value = by_name[name[: -len("_meta")]]
         if op.kind == "view":
-            return _meta(value)._replace(strides=value.stride(), offset=value.storage_offset())
+            return meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
         return (
-            tuple(_meta(v) for v in value)
+            tuple(meta_of(v) for v in value)
             if isinstance(value, tuple)
-            else _meta(value)
+            else meta_of(value)
             if isinstance(value, Tensor)
             else None
         )

@@ -314,20 +314,18 @@ class Tensor(Methods):
     @property
     def grad(self) -> Any:  # Tensor | None, but type checkers would ask about None at every use
         """The accumulated gradient of a leaf, or None."""
-        self._touch_gradient("reads")
-        return self._grad
+        trace = context.TRACE.get()
+        return self._grad if trace is None else trace.gradient_of(self)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and value._defined().shape != self._defined().shape:
             raise UsageError(f"the gradient has sizes {list(value.shape)}, the tensor {list(self.shape)}")
-        self._touch_gradient("sets")
-        self._grad = value
-
-    def _touch_gradient(self, what: str) -> None:
         trace = context.TRACE.get()
-        if trace is not None:
-            trace.refuse_gradient(self, what)
+        if trace is None:
+            self._grad = value
+        else:
+            trace.set_gradient(self, value)
 
     @property
     def is_leaf(self) -> bool:
@@ -401,6 +399,8 @@ class Variable(Tensor):
         """Let `node` be what computes this tensor's gradient."""
         self._grad_fn, self._output_nr = node, output_nr
         self._grad_version = self._storage.version
+        if self._retains_grad and node is not None:  # it was written to: what is retained is the new gradient
+            node.retain(self)
 
 
 def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:

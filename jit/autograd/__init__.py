@@ -9,7 +9,9 @@ from jit.ir.errors import AutogradError, UsageError
 
 from ..context import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from ..tensors import Variable
-from .engine import run_backward
+from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
+from .engine import queue_callback, run_backward
+from .nodes import accumulate
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -48,15 +50,16 @@ def backward(
     if inputs is None:
         run_backward(outputs, weights, None, keep, create_graph)
         return
-    leaves = _as_list(inputs)
-    for leaf, gradient in zip(leaves, run_backward(outputs, weights, leaves, keep, create_graph), strict=True):
-        if gradient is not None:
-            leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+    targets = _as_list(inputs)
+    found = run_backward(outputs, weights, targets, keep, create_graph, accumulating=True)
+    for target, gradient in zip(targets, found, strict=True):
+        if gradient is not None and not target.is_leaf:
+            accumulate(target, gradient, create_graph)
 
 
 def grad(
     outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    allow_unused: bool = False,
+    allow_unused: bool | None = None, materialize_grads: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; `.grad` is not touched.
 
@@ -67,6 +70,10 @@ def grad(
         retain_graph: Keep what was saved. Defaults to `create_graph`.
         create_graph: Make the gradients differentiable themselves.
         allow_unused: Return None for inputs that the outputs do not depend on, instead of an error.
+        materialize_grads: Return zeros for them.
+
+    Raises:
+        AutogradError: An input that the outputs do not depend on; nothing to differentiate; freed or changed tensors.
 
     >>> import jit
     >>> x = jit.tensor(3.0, requires_grad=True)
@@ -74,9 +81,15 @@ def grad(
     >>> g.item(), jit.grad(g, x)[0].item()
     (27.0, 18.0)
     """
+    if materialize_grads and allow_unused is False:
+        raise UsageError("materialize_grads=True makes zeros of unused inputs, so allow_unused cannot be False")
     roots, leaves = _as_list(outputs), _as_list(inputs)
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(roots, _weights(roots, grad_outputs), leaves, keep, create_graph)
+    if materialize_grads:
+        from ..functions import F
+
+        return tuple(F.zeros_like(t) if g is None else g for t, g in zip(leaves, found, strict=True))
     for index, gradient in enumerate(found):
         if gradient is None and not allow_unused:
             raise AutogradError(
@@ -89,6 +102,7 @@ from .checks import gradcheck, gradgradcheck  # noqa: E402
 from .custom import Function  # noqa: E402
 
 __all__ = [
-    "Function", "Variable", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "is_grad_enabled",
-    "no_grad", "set_grad_enabled",
+    "Function", "Variable", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck", "gradgradcheck",
+    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "no_grad", "queue_callback",
+    "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.ir.errors import AutogradError, UsageError
 
 from .. import context
 from ..tensors import Tensor, Variable
-from .nodes import Node, SavedTensor, edge_of
+from .nodes import Node, SavedTensor, conform, edge_of, meta_of
+
+
+def _nothing() -> None:
+    return None
 
 
 class Context:
@@ -18,7 +23,8 @@ class Context:
     def __init__(self) -> None:
         self._to_save: tuple[Any, ...] = ()
         self._saved: list[Any] | None = None
-        self._node: FunctionNode | None = None
+        self._node: Callable[[], FunctionNode | None] = _nothing
+        """Weakly: the node holds this object."""
         self._dirty: tuple[Any, ...] = ()
         self._constant: tuple[Any, ...] = ()
         self.needs_input_grad: tuple[bool, ...] = ()
@@ -44,19 +50,23 @@ class Context:
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What `save_for_backward` kept."""
-        if self._saved is None or self._node is None:
+        node = self._node()
+        if self._saved is None or node is None:
             raise AutogradError("the saved tensors were freed by an earlier backward; say retain_graph=True there")
-        return tuple(s.unpack(self._node) if isinstance(s, SavedTensor) else s for s in self._saved)
+        return tuple(s.unpack(node) if isinstance(s, SavedTensor) else s for s in self._saved)
 
 
 class FunctionNode(Node):
     """The autograd node of a custom function."""
+
+    is_users = True
 
     def __init__(self, function: type[Function], ctx: Context, args: Sequence[Any], outputs: Sequence[Any]) -> None:
         super().__init__(f"{function.__name__}Backward", [edge_of(a) for a in args], len(outputs))
         self.function = function
         self.ctx = ctx
         self.shapes = [(o._array.shape, o.dtype) for o in outputs]
+        self.metas = [meta_of(a) if isinstance(a, Tensor) and a.defined else None for a in args]
         self.source = context.user_source()
 
     def release(self) -> None:
@@ -83,7 +93,10 @@ class FunctionNode(Node):
                 f"{len(self.edges)} arguments; "
                 "return one per argument, None for those without"
             )
-        return [r if n else None for r, n in zip(results, needs, strict=True)]
+        return [
+            conform(self, i, r, m) if n and m is not None and r is not None else None
+            for i, (r, n, m) in enumerate(zip(results, needs, self.metas, strict=True))
+        ]
 
 
 def _without_trailing_none(results: tuple[Any, ...], count: int) -> tuple[Any, ...]:
@@ -158,7 +171,7 @@ def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs
     from ..dispatch import rebase
 
     node = FunctionNode(function, ctx, args, outputs)
-    ctx._node = node
+    ctx._node = weakref.ref(node)
     for index, output in enumerate(outputs):
         if any(output is c for c in ctx._constant) or not (output.dtype.is_floating_point or output.dtype.is_complex):
             continue

@@ -1,68 +1,109 @@
-"""Runs the autograd graph backwards: iteratively, later operations first, gradients added in a fixed order."""
+"""Runs the autograd graph backwards: iteratively, later operations first, gradients added in a fixed order.
+
+Note [Backward inside of backward]
+    Hooks, custom functions and checkpoints may call `backward` again. Each call is a Task of its own that runs to its
+    end before the outer one goes on, so nothing can wait for each other. Every 16th level moves to a thread of its own,
+    whose stack is empty: a chain of thousands of backwards inside of each other needs no larger recursion limit.
+
+Note [Interrupts]
+    A backward runs in a copy of the caller's context, so whatever ends it - an exception, Ctrl-C at any place - leaves
+    nothing switched on. Who waits for another thread and is interrupted there halts the tasks that hang together.
+"""
 
 from __future__ import annotations
 
+import contextvars
 import heapq
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
-from jit.ir.errors import AutogradError, ShapeError
+from jit.ir.errors import AutogradError, ShapeError, UsageError
 
 from .. import context
 from ..tensors import Tensor
-from .nodes import AccumulateGrad, Edge, Node, edge_of
+from .anomaly import watched
+from .nodes import AccumulateGrad, Edge, Node, accumulate, edge_of
+from .sharing import Sharing, is_worth_sharing
 
 Buffers = dict[Node, list["Tensor | None"]]
+LEVELS = 16
+"""How many backwards inside of each other share a thread."""
+
+_TASK: ContextVar[Task | None] = ContextVar("task", default=None)
+"""The innermost backward that runs here."""
+
+
+class Halted(BaseException):
+    """Ends a task because the thread that waited for it has gone."""
 
 
 class Task:
     """One call of `backward` or `grad`."""
 
-    def __init__(self, roots: Sequence[Edge], inputs: Sequence[Edge] | None, keep: bool, within: bool = False) -> None:
+    def __init__(
+        self, roots: Sequence[Edge], inputs: Sequence[Edge] | None, keep: bool, within: bool = False,
+        accumulating: bool = False,
+    ) -> None:  # fmt: skip
         self.asked: dict[Node, list[Edge]] = {}
         """The edges whose gradients are asked for, by the nodes that they lead to."""
         for edge in inputs or ():
             self.asked.setdefault(edge.node, []).append(edge)
         self.keep = keep
+        self.accumulating = inputs is None or accumulating
+        """Whether leaves get their gradients added to `.grad`."""
         self.found: dict[Edge, Tensor | None] = {}
         self.barrier = set(self.asked) if within else set()
         """Nodes behind which nothing is to be run."""
-        self.pending = _dependencies([edge.node for edge in roots], self.barrier)
-        """How many gradients each node still waits for."""
+        self.pending = dependencies([edge.node for edge in roots], self.barrier)
+        """How many gradients each node that has not run still waits for."""
         self.wanted = None if inputs is None else _leading_to(self.pending, set(self.asked))
         """The nodes worth running: those on a path to an input; None: all."""
         self.buffers: Buffers = {}
         self.ready: list[tuple[int, Node]] = []
+        self.callbacks: list[Callable[[], Any]] = []
+        """To be called at the end."""
+        outer = _TASK.get()
+        self.level: int = 0 if outer is None else outer.level + 1
+        self.halt: list[bool] = [] if outer is None else outer.halt
+        """Not empty as soon as nobody waits for the result."""
+        self.checked = context.ANOMALY.get()
 
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
         """Push `gradients` in at `roots` and work until nothing is left."""
+        _TASK.set(self)
         for edge, gradient in zip(roots, gradients, strict=True):
             self._add(edge, gradient)
         for node in dict.fromkeys(edge.node for edge in roots):
             if self.pending[node] == 0:
                 heapq.heappush(self.ready, (-node.serial, node))
+        alone = context.TRACE.get() is not None  # what a trace records has one order
         while self.ready:
-            _, node = heapq.heappop(self.ready)
-            self._step(node)
+            if len(self.ready) > 1 and not alone and is_worth_sharing(self):
+                Sharing(self).run()
+                break
+            self._step(heapq.heappop(self.ready)[1])
+        for callback in self.callbacks:
+            callback()
 
     def _step(self, node: Node) -> None:
-        gradients = self.buffers.pop(node, [None] * node.outputs)
-        if node not in self.barrier:  # its hooks run when somebody goes on from there
-            _run_pre_hooks(node, gradients)
-        for edge in self.asked.get(node, ()):
-            self.found[edge] = gradients[edge.index]
+        """Run the next node. What a trace records then belongs to the line of its operator."""
+        if self.halt:
+            raise Halted
         if context.TRACE.get() is None:
-            self._go_on(node, gradients)
+            self._go_on(node)
             return
         token = context.SOURCE.set(node.source or context.SOURCE.get())
         try:
-            self._go_on(node, gradients)
+            self._go_on(node)
         finally:
             context.SOURCE.reset(token)
 
-    def _go_on(self, node: Node, gradients: list[Tensor | None]) -> None:
-        """Run a node and hand its results on. What a trace records then belongs to the line of the operator."""
-        results = self._apply(node, gradients)
+    def _go_on(self, node: Node) -> None:
+        """Run a node and hand its results on."""
+        del self.pending[node]
+        results = self.results_of(node, self.buffers.pop(node, []) or [None] * node.outputs)
         if node in self.barrier:
             return
         for edge, result in zip(node.edges, results, strict=True):
@@ -74,29 +115,6 @@ class Task:
             if self.pending[edge.node] == 0:
                 heapq.heappush(self.ready, (-edge.node.serial, edge.node))
 
-    def _apply(self, node: Node, gradients: list[Tensor | None]) -> Sequence[Tensor | None]:
-        nothing: Sequence[Tensor | None] = [None] * len(node.edges)
-        if all(g is None for g in gradients):
-            return nothing
-        if self.wanted is None:
-            needs = [edge is not None for edge in node.edges]
-        elif node not in self.wanted or node in self.barrier or isinstance(node, AccumulateGrad):
-            return nothing
-        else:
-            needs = [edge is not None and edge.node in self.wanted for edge in node.edges]
-            if not any(needs):
-                return nothing
-        trace = context.TRACE.get()
-        if trace is not None:
-            trace.check_inside(node)
-        results = node.apply(gradients, needs)
-        if not self.keep:
-            node.release()
-        for hook in node.hooks:
-            replaced = hook(results, gradients)
-            results = results if replaced is None else replaced
-        return results
-
     def _add(self, edge: Edge, gradient: Tensor) -> None:
         slots = self.buffers.get(edge.node)
         if slots is None:
@@ -104,16 +122,105 @@ class Task:
         have = slots[edge.index]
         slots[edge.index] = gradient if have is None else have + gradient
 
+    def results_of(self, node: Node, gradients: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """What a node makes of the gradients of its outputs."""
+        trace = context.TRACE.get()
+        if trace is not None and isinstance(node, AccumulateGrad) and node not in self.barrier:
+            trace.check_hooks(node)
+        if node.tensor_hooks and node not in self.barrier:  # there they run when somebody goes on
+            _run_tensor_hooks(node, gradients)
+        if node.retained is not None:
+            _retain(node, gradients)
+        for edge in self.asked.get(node, ()):
+            self.found[edge] = gradients[edge.index]
+        needs = self._needs(node, gradients)
+        return [None] * len(node.edges) if needs is None else self._apply(node, gradients, needs)
 
-def _run_pre_hooks(node: Node, gradients: list[Tensor | None]) -> None:
-    for index, hook in list(node.pre_hooks):
+    def _apply(
+        self, node: Node, gradients: list[Tensor | None], needs: Sequence[bool]
+    ) -> Sequence[Tensor | None]:  # fmt: skip
+        """Run a node between its hooks."""
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.check_inside(node)
+        for hook in list(node.pre_hooks.values()) if node.pre_hooks else ():
+            gradients = _replaced(node, gradients, hook(tuple(gradients)))
+        if self.checked is None:
+            results = node.apply(gradients, needs)
+        else:
+            results = watched(node, gradients, needs, self.checked)
+        if not self.keep:
+            node.release()
+        for hook in list(node.hooks.values()) if node.hooks else ():
+            results = _replaced(node, results, hook(tuple(results), tuple(gradients)))
+        return results
+
+    def _needs(self, node: Node, gradients: Sequence[Tensor | None]) -> Sequence[bool] | None:
+        """Which gradients are wanted of a node; None if it has nothing to do."""
+        if all(g is None for g in gradients) or node in self.barrier:
+            return None
+        if isinstance(node, AccumulateGrad):
+            return () if self.accumulating and (self.wanted is None or node in self.asked) else None
+        if self.wanted is None:
+            return [edge is not None for edge in node.edges]
+        needs = [edge is not None and edge.node in self.wanted for edge in node.edges]
+        return needs if any(needs) else None
+
+
+# -- hooks -------------------------------------------------------------------------------------------------------
+
+
+def _run_tensor_hooks(node: Node, gradients: list[Tensor | None]) -> None:
+    assert node.tensor_hooks is not None
+    for index, hook in list(node.tensor_hooks.values()):
         gradient = gradients[index]
         if gradient is not None:
-            replaced = hook(gradient)
-            gradients[index] = gradient if replaced is None else replaced
+            gradients[index] = _replacement(node, gradient, hook(gradient))
 
 
-def _dependencies(roots: Sequence[Node], barrier: set[Node]) -> dict[Node, int]:
+def _replaced(node: Node, gradients: Sequence[Any], given: Any) -> Any:
+    """Gradients after a hook on a node has returned `given`: None, a tensor for a single one, or one for each."""
+    if given is None:
+        return gradients
+    many = list(given) if isinstance(given, (tuple, list)) else [given]
+    if len(many) != len(gradients):
+        raise AutogradError(f"a hook on {node.name} returned {len(many)} gradients in the place of {len(gradients)}")
+    return [_replacement(node, old, new) for old, new in zip(gradients, many, strict=True)]
+
+
+def _replacement(node: Node, old: Tensor | None, new: Any) -> Any:
+    if new is None or old is None:
+        return old if new is None else new
+    if not isinstance(new, Tensor) or new._array is None or new._array.shape != old._array.shape:
+        given = f"sizes {list(new._array.shape)}" if isinstance(new, Tensor) and new.defined else type(new).__name__
+        raise AutogradError(
+            f"a hook on a gradient of {node.name} (called at {node.source}) returned {given} instead of a tensor of "
+            f"sizes {list(old._array.shape)}"
+        )
+    return new
+
+
+def _retain(node: Node, gradients: Sequence[Tensor | None]) -> None:
+    """Keep gradients that were asked for with `retain_grad`."""
+    assert node.retained is not None
+    for index, reference in list(node.retained.items()):
+        tensor, gradient = reference(), gradients[index]
+        if tensor is not None and gradient is not None and tensor.grad_fn is node:
+            accumulate(tensor, gradient, context.GRAD_ENABLED.get())
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Call `callback()` when the backward that runs now is through; for hooks that wait for the last gradient."""
+    task = _TASK.get()
+    if task is None:
+        raise UsageError("queue_callback() is for hooks and functions that run in a backward, and none runs")
+    task.callbacks.append(callback)
+
+
+# -- the order ---------------------------------------------------------------------------------------------------
+
+
+def dependencies(roots: Sequence[Node], barrier: set[Node]) -> dict[Node, int]:
     """Every node that can be reached without crossing the barrier, with the number of edges that lead to it."""
     counts: dict[Node, int] = dict.fromkeys(roots, 0)
     stack = list(counts)
@@ -146,32 +253,63 @@ def _leading_to(nodes: dict[Node, int], targets: set[Node]) -> set[Node]:
     return reached
 
 
+# -- the call ----------------------------------------------------------------------------------------------------
+
+
 def run_backward(
     outputs: Sequence[Any], gradients: Sequence[Any], inputs: Sequence[Any] | None, retain_graph: bool,
-    create_graph: bool,
-    within: bool = False,
+    create_graph: bool, within: bool = False, accumulating: bool = False,
 ) -> list[Tensor | None]:  # fmt: skip
     """Differentiate `outputs`, weighted by `gradients`; returns the gradients of `inputs`, or accumulates into leaves.
 
-    Inputs are tensors or edges; `within` says that nothing behind them is to be run.
+    Inputs are tensors or edges; `within` says that nothing behind them is to be run, `accumulating` that leaves among
+    them get their gradients added to `.grad` all the same.
     """
-    roots, weights = [], []
-    for output, gradient in zip(outputs, gradients, strict=True):
-        edge = edge_of(output)
-        if edge is None:
-            raise AutogradError(
-                "this tensor does not require grad and has no grad_fn, so there is nothing to differentiate"
-            )
-        roots.append(edge)
-        weights.append(_initial(output, gradient))
+    roots = [_root_edge(output) for output in outputs]
     edges = None if inputs is None else [_input_edge(i, t) for i, t in enumerate(inputs)]
-    task = Task(roots, edges, retain_graph, within)
-    token = context.GRAD_ENABLED.set(create_graph)
-    try:
+    weights = [_initial(output, gradient) for output, gradient in zip(outputs, gradients, strict=True)]
+    task = Task(roots, edges, retain_graph, within, accumulating)
+
+    def work() -> None:
+        context.GRAD_ENABLED.set(create_graph)
         task.run(roots, weights)
-    finally:
-        context.GRAD_ENABLED.reset(token)
+
+    inside = contextvars.copy_context()  # see Note [Interrupts]
+    if task.level and task.level % LEVELS == 0:
+        _on_a_fresh_stack(task, inside, work)
+    else:
+        inside.run(work)
     return [] if edges is None else [task.found.get(edge) for edge in edges]
+
+
+def _on_a_fresh_stack(task: Task, inside: contextvars.Context, work: Callable[[], None]) -> None:
+    """See Note [Backward inside of backward]."""
+    failures: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            inside.run(work)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=body, name="jit-backward", daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        task.halt.append(True)
+        raise
+    if failures:
+        raise failures[0]
+
+
+def _root_edge(output: Any) -> Edge:
+    edge = edge_of(output)
+    if edge is None:
+        raise AutogradError(
+            "this tensor does not require grad and has no grad_fn, so there is nothing to differentiate"
+        )
+    return edge
 
 
 def _input_edge(index: int, tensor: Any) -> Edge:

@@ -15,9 +15,14 @@ Note [Histories of views]
 from __future__ import annotations
 
 import itertools
+import math
+import os
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from jit.ir import Op, Source, find
 from jit.ir.errors import AutogradError
@@ -25,6 +30,7 @@ from jit.ir.geometry import Geometry
 from jit.runtime.arrays import address_of, geometry_of
 
 from .. import context
+from ..hooks import HookTable, RemovableHandle
 from ..tensors import Storage, Tensor, Variable, ViewStep, alias
 
 _serial = itertools.count()
@@ -60,6 +66,12 @@ class Meta(NamedTuple):
     def storage_offset(self) -> int:
         """How many elements the first one lies behind the start of the storage."""
         return self.offset
+
+
+def meta_of(tensor: Tensor) -> Meta:
+    """What is to be known of `tensor` later."""
+    array = tensor._array
+    return Meta(array.shape, tensor.dtype, tensor.device, array.ndim)
 
 
 class SavedTensor:
@@ -111,6 +123,23 @@ def _changed(node: Node, what: str, version: int, storage: Storage) -> AutogradE
 class Node:
     """One step of the backward computation: gradients of the outputs in, gradients of the inputs out."""
 
+    tensor_hooks: HookTable | None = None
+    """Hooks on single outputs' gradients, as (output number, hook)."""
+    pre_hooks: HookTable | None = None
+    """Called with the gradients of all outputs before the node runs."""
+    hooks: HookTable | None = None
+    """Called with (gradients of inputs, gradients of outputs) after the node ran."""
+    retained: dict[int, weakref.ref[Tensor]] | None = None
+    """Outputs whose gradient is to be kept, by number."""
+    stack: list[str] | None = None
+    """Where the operation was called from, if anomalies are looked for."""
+    source: Source | None = None
+    """The user's line of the operation."""
+    is_users = False
+    """Whether it runs code of the user's, who may expect to be called on his own thread and in order."""
+    must_be_alone = False
+    """Whether nothing else may run beside it."""
+
     def __init__(self, name: str, edges: Sequence[Edge | None], outputs: int = 1) -> None:
         self.name = name
         self.edges: tuple[Edge | None, ...] = tuple(edges)
@@ -118,28 +147,47 @@ class Node:
         self.outputs = outputs
         self.serial = next(_serial)
         """Later operations run their derivatives first."""
-        self.source: Source | None = None
-        self.pre_hooks: list[tuple[int, Callable[[Any], Any]]] = []
-        """(output number, hook on its gradient)."""
-        self.hooks: list[Callable[[Any, Any], Any]] = []
-        """Called with (gradients of inputs, gradients of outputs) after the node ran."""
+        if context.ANOMALY.get() is not None:
+            self.stack = context.user_stack()
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The edges in PyTorch's form."""
         return tuple((None, 0) if edge is None else (edge.node, edge.index) for edge in self.edges)
 
+    @property
+    def belongs_to_caller(self) -> bool:
+        """Whether only the thread that called backward may run this node."""
+        return self.is_users or bool(self.tensor_hooks or self.pre_hooks or self.hooks)
+
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         """The gradients of the inputs for which `needs` says so."""
         raise NotImplementedError(self.name)
 
+    def work(self, gradients: Sequence[Tensor | None]) -> int:
+        """About how many elements `apply` will touch; 0 if it hardly computes."""
+        return 0
+
     def release(self) -> None:
         """Forget what was saved; a second backward is then an error."""
 
-    def register_hook(self, hook: Callable[[Any, Any], Any]) -> Callable[[], None]:
-        """Call `hook(gradients of inputs, gradients of outputs)` after this node; returns what removes it."""
-        self.hooks.append(hook)
-        return lambda: self.hooks.remove(hook)
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+        """Call `hook(gradients of inputs, gradients of outputs)` after this node; its result replaces the first."""
+        if self.hooks is None:
+            self.hooks = HookTable()
+        return self.hooks.register(hook)
+
+    def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call `hook(gradients of outputs)` before this node; what it returns replaces them."""
+        if self.pre_hooks is None:
+            self.pre_hooks = HookTable()
+        return self.pre_hooks.register(hook)
+
+    def retain(self, tensor: Tensor) -> None:
+        """Keep the gradient of `tensor`, one of the outputs, in its `.grad`."""
+        if self.retained is None:
+            self.retained = {}
+        self.retained[tensor._output_nr] = weakref.ref(tensor)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -152,25 +200,69 @@ class AccumulateGrad(Node):
         super().__init__("AccumulateGrad", ())
         self.variable = variable
 
+    @property
+    def tensor_hooks(self) -> HookTable | None:  # type: ignore[override]
+        """The leaf keeps them: this node lives only as long as somebody computes with the leaf."""
+        return self.variable.__dict__.get("gradient_hooks")
+
+    @property
+    def belongs_to_caller(self) -> bool:
+        """As of any node; hooks that see the sum count too."""
+        return super().belongs_to_caller or "post_accumulate_hooks" in self.variable.__dict__
+
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         gradient, leaf = gradients[0], self.variable
         if gradient is None:
             return ()
-        trace = context.TRACE.get()
-        if trace is not None:
-            trace.refuse_gradient(leaf, "adds to")
-        if leaf._grad is None:
-            leaf._grad = gradient if context.GRAD_ENABLED.get() or trace is not None else _own(gradient)
-        else:
-            leaf._grad = leaf._grad + gradient
-        for hook in leaf.__dict__.get("post_accumulate_hooks", ()):
+        with lock_of(leaf):
+            accumulate(leaf, gradient, context.GRAD_ENABLED.get())
+        for hook in list(leaf.__dict__.get("post_accumulate_hooks", {}).values()):
             hook(leaf)
         return ()
+
+
+def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
+    """Add `gradient` to `.grad`: to its very memory, unless somebody may want to differentiate the sum."""
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.accumulate(tensor, gradient, differentiable)
+        return
+    have = tensor._grad
+    if have is None:
+        tensor._grad = gradient if differentiable else _own(gradient)
+    elif differentiable or have.requires_grad or not is_plain(have):
+        tensor._grad = have + gradient
+    else:
+        np.add(have._array, gradient._array, out=have._array, casting="unsafe")
+        have._storage.written()
 
 
 def _own(gradient: Tensor) -> Tensor:
     """A gradient that shares memory with nothing: several leaves may have received the same one."""
     return Tensor(gradient._array.copy())
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether each element has a place of its own that may be written to."""
+    flags = tensor._array.flags
+    return flags.writeable and flags.forc
+
+
+_locks = [threading.Lock() for _ in range(16)]
+"""Held while a gradient is added up; shared among leaves, as there are many of those."""
+
+
+def lock_of(leaf: Tensor) -> threading.Lock:
+    """What to hold while `.grad` of `leaf` changes: several threads may differentiate by the same leaf."""
+    return _locks[id(leaf) // 64 % len(_locks)]
+
+
+def _renew_locks() -> None:
+    """In a forked child nobody is left to release a lock that another thread held."""
+    _locks[:] = [threading.Lock() for _ in _locks]
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 class OpNode(Node):
@@ -191,8 +283,15 @@ class OpNode(Node):
     def release(self) -> None:
         self.saved = None
 
+    def work(self, gradients: Sequence[Tensor | None]) -> int:
+        if self.op.kind == "view":
+            return 0
+        sizes = [g._array.size for g in gradients if g is not None and g._array is not None]
+        return max([*sizes, *(math.prod(m.shape) for m in self.metas if m is not None)], default=0)
+
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        if self.saved is None:
+        saved = self.saved
+        if saved is None:
             raise AutogradError(
                 f"backward through {self.name} (called at {self.source}) a second time: the saved tensors were freed; "
                 "say retain_graph=True the first time"
@@ -207,19 +306,18 @@ class OpNode(Node):
         if g is None:
             return [None] * len(self.edges)
         if not self.conjugated:
-            results = self._formulas({"F": F, "g": g}, needs)
+            results = self._formulas(saved, {"F": F, "g": g}, needs)
         else:
-            results = [_conjugate(F, r) for r in self._formulas({"F": F, "g": _conjugate(F, g)}, needs)]
+            results = [_conjugate(F, r) for r in self._formulas(saved, {"F": F, "g": _conjugate(F, g)}, needs)]
         return [self._fit(F, r, m) if n else None for r, m, n in zip(results, self.metas, needs, strict=True)]
 
-    def _formulas(self, names: dict[str, Any], needs: Sequence[bool]) -> list[Any]:
+    def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> list[Any]:
         op = self.op
 
         def lookup(name: str) -> Any:
             if name in names:
                 return names[name]
-            assert self.saved is not None
-            names[name] = value = _unpack(self.saved[name], self)
+            names[name] = value = _unpack(saved[name], self)
             return value
 
         grouped = self._grouped(needs)
@@ -270,6 +368,35 @@ def _flatten(results: Sequence[Any], groups: Sequence[int | None]) -> Any:
             yield from result
 
 
+def conform(node: Node, index: int, gradient: Any, meta: Meta) -> Any:
+    """A gradient that came out of a user's function, in the sizes and the dtype of input `index` of `node`."""
+    from ..functions import F
+
+    if not isinstance(gradient, Tensor) or not gradient.defined:
+        raise AutogradError(
+            f"{node.name} (called at {node.source}) returned {type(gradient).__name__} as gradient {index}; "
+            "return a tensor, or None where there is no gradient"
+        )
+    shape = gradient._array.shape
+    if shape != meta.shape:
+        if not _expands_to(meta.shape, shape):
+            raise AutogradError(
+                f"{node.name} (called at {node.source}) returned a gradient of sizes {list(shape)} for input {index}, "
+                f"which has sizes {list(meta.shape)}"
+            )
+        gradient = F.sum_to_size(gradient, meta.shape)
+    if gradient.dtype is meta.dtype:
+        return gradient
+    return F._to_copy(F.real(gradient) if gradient.dtype.is_complex else gradient, dtype=meta.dtype)
+
+
+def _expands_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(small, large) == large
+    except ValueError:
+        return False
+
+
 class CopySlices(Node):
     """The history of a base after an in-place operation on a view of it; see Note [Histories of views]."""
 
@@ -279,6 +406,10 @@ class CopySlices(Node):
         self.inner = inner
         self.self_index = self_index
         self.source = inner.source
+        self.is_users = inner.is_users
+
+    def work(self, gradients: Sequence[Tensor | None]) -> int:
+        return sum(g._array.size for g in gradients if g is not None)
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         from ..functions import F
@@ -307,6 +438,9 @@ class ViewHistory(Node):
         super().__init__("ViewHistory", (edge_of(base),))
         self.path = path
         self.base_shape = tuple(base._array.shape)
+
+    def work(self, gradients: Sequence[Tensor | None]) -> int:
+        return math.prod(self.base_shape)
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         from ..functions import F

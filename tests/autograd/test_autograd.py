@@ -19,14 +19,14 @@ def leaf(*numbers: float) -> Any:
 # -- accumulation and jit.grad -----------------------------------------------------------------------------------
 
 
-def test_gradients_accumulate_into_tensors_of_their_own():
+def test_gradients_accumulate_into_memory_of_their_own():
     x = leaf(1.0, 2.0)
     weight = jit.tensor([3.0, 4.0], dtype=jit.float64)
     (x * 1).backward(weight)
     first = x.grad
     assert first is not weight and first.tolist() == [3, 4]
     (x * 2).backward(weight)
-    assert x.grad.tolist() == [9, 12] and first.tolist() == [3, 4]
+    assert x.grad is first and first.tolist() == [9, 12] and weight.tolist() == [3, 4]
 
 
 def test_one_gradient_that_reaches_two_leaves_is_not_shared():
@@ -198,10 +198,10 @@ def test_a_hook_sees_and_replaces_the_gradient():
     y = x * 2
     seen = []
     y.register_hook(lambda g: seen.append(g.tolist()))
-    remove = y.register_hook(lambda g: g * 10)
+    handle = y.register_hook(lambda g: g * 10)
     y.sum().backward(retain_graph=True)
     assert seen == [[1, 1]] and x.grad.tolist() == [20, 20]
-    remove()
+    handle.remove()
     y.sum().backward()
     assert x.grad.tolist() == [22, 22]
 

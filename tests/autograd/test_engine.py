@@ -101,11 +101,11 @@ def test_exceptions_leave_the_engine_usable():
     def fail(gradient):
         raise KeyError("in a hook")
 
-    remove = y.register_hook(fail)
+    handle = y.register_hook(fail)
     with pytest.raises(KeyError, match="in a hook"):
         y.sum().backward(retain_graph=True)
     assert jit.is_grad_enabled() and not x.grad
-    remove()
+    handle.remove()
     y.sum().backward()
     assert x.grad.item() == 2
 
