@@ -391,13 +391,13 @@ def _onnx_last(g: Any, x: Any) -> Any:
 @lstm.onnx
 def _(g: Any, input: Any, hx: Any, params: Any, *options: Any) -> Any:
     *rest, batch_first = options
-    network = _Network(_lstm_step, params, *rest, _is_projected(hx))
+    network = _Network(_lstm_step, params, *rest, projected=_is_projected(hx))
     return _onnx_padded_network(g, "lstm", input, hx, network, batch_first)
 
 
 @lstm_packed.onnx
 def _(g: Any, data: Any, batch_sizes: Any, hx: Any, params: Any, *options: Any) -> Any:
-    network = _Network(_lstm_step, params, *options, _is_projected(hx))
+    network = _Network(_lstm_step, params, *options, projected=_is_projected(hx))
     return _onnx_packed_network(g, "lstm", data, batch_sizes, hx, network)
 
 
