@@ -123,11 +123,7 @@ class Kernel:
 
     def run(self, data: Any) -> None:
         """Call the function with the addresses of the buffers; the caller vouches for them and keeps them alive."""
-        status = self._call(data, self.geometry)
-        if status & DIVISION_BY_ZERO:
-            raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
-        if status:
-            raise Error("an integer was raised to a negative power; cast to a floating dtype first")
+        check_status(self._call(data, self.geometry))
 
     def _refuse_layout(self, array: Array, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         """Strides of dims with one element, or of no elements at all, may differ; nothing else may."""
@@ -138,6 +134,14 @@ class Kernel:
         wanted = f"{dtype}{list(shape)} with byte strides {list(strides)}"
         given = f"{array.dtype}{list(array.shape)} with {list(array.strides)}"
         raise CompileError(f"{self.name}: compiled for {wanted}, called with {given}")
+
+
+def check_status(status: int) -> None:
+    """Raise the error that a kernel has returned, if it has."""
+    if status & DIVISION_BY_ZERO:
+        raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
+    if status:
+        raise Error("an integer was raised to a negative power; cast to a floating dtype first")
 
 
 def compile_nest(nest: Nest, target: Target | None = None) -> Kernel:
