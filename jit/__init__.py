@@ -18,6 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import ir
+from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
 from .context import enable_grad, is_grad_enabled, no_grad, scope, set_grad_enabled
 from .creation import asarray, from_dlpack, from_numpy, is_tensor, tensor
 from .functions import public
@@ -32,12 +33,13 @@ from .ir.errors import (
 )  # fmt: skip
 from .tensors import Size, Tensor, Variable
 from . import methods, spellings  # complete Tensor
-from . import autograd, nn, optim
+from . import autograd, backends, nn, optim
 from .autograd import grad
 from .tracing import trace
 
 if TYPE_CHECKING:
-    from . import export as export, linalg as linalg, passes as passes, runtime as runtime, special as special
+    from . import export as export, fft as fft, linalg as linalg, passes as passes, runtime as runtime
+    from . import special as special
     from ._stubs.functions import *  # noqa: F403
     from .exporting import ExportReport as ExportReport, export_onnx as export_onnx
     from .native import CppOp as CppOp
@@ -57,11 +59,12 @@ globals().update({name: getattr(spellings, name) for name in spellings.__all__})
 __all__ = [
     "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error", "EscapedTracerError",
     "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size", "Tensor", "TraceError",
-    "UsageError", "Variable", "VerificationError", "asarray", "autograd", "bfloat16", "bool", "complex128", "complex64",
+    "UsageError", "Variable", "VerificationError", "are_deterministic_algorithms_enabled",
+    "asarray", "autograd", "backends", "bfloat16", "bool", "complex128", "complex64",
     "default_generator", "double", "enable_grad", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy",
     "get_rng_state", "grad", "half", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir", "is_grad_enabled",
     "is_tensor", "long", "manual_seed", "methods", "nn", "no_grad", "optim", "scope", "set_grad_enabled",
-    "set_rng_state", "short", "tensor", "trace", "uint8",
+    "set_rng_state", "short", "tensor", "trace", "uint8", "use_deterministic_algorithms",
 ]  # fmt: skip
 """What is written by hand; the operators come from the registry, see `jit.functions.public`."""
 
@@ -74,7 +77,7 @@ _LATER = {
 def _load(name: str) -> Any:
     if name in _LATER:
         return getattr(importlib.import_module(f"jit.{_LATER[name]}"), name)
-    if name in ("export", "runtime", "passes", "linalg", "special"):
+    if name in ("export", "runtime", "passes", "linalg", "special", "fft"):
         return importlib.import_module(f"jit.{name}")
     raise AttributeError(f"module 'jit' has no attribute {name!r}")
 
@@ -84,4 +87,4 @@ if not TYPE_CHECKING:  # a type checker would take every misspelt name for one o
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, "export", "runtime", "passes"})
+    return sorted({*globals(), *_LATER, "export", "fft", "linalg", "passes", "runtime", "special"})

@@ -8,6 +8,7 @@ which lose no digits) where they use formulas of a gradient.
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -360,6 +361,22 @@ def convolution_backward(
     return [r if wanted else None for r, wanted in zip(results, mask, strict=True)]
 
 
+def convolution_double_backward(by_x: Any, by_w: Any, by_bias: Any, g: Any, weight: Any, input: Any, *rest: Any) -> Any:
+    """Along g, input and weight: the derivative of <by_x, bx> + <by_w, bw> + <by_bias, bb>, of the three results."""
+    settings: Any = rest[:-1]
+    along_g = 0 if by_bias is None else np.broadcast_to(by_bias.reshape(1, -1, *[1] * (g.ndim - 2)), g.shape)
+    along_x = along_w = None
+    masks: Any = ([True] * 3,)
+    if by_x is not None:
+        along_g = along_g + convolution(by_x, weight, None, *settings)
+        along_w = convolution_backward(g, by_x, weight, None, *settings, *masks)[1]
+    if by_w is not None:
+        along_g = along_g + convolution(input, by_w, None, *settings)
+        along_x = convolution_backward(g, input, by_w, None, *settings, *masks)[0]
+    results = along_g, along_x, along_w
+    return [r if wanted else None for r, wanted in zip(results, rest[-1], strict=True)]
+
+
 def batched(n: int, function: Callable[..., Any]) -> Any:
     return lambda x, *rest: function(x, *rest) if x.ndim == n + 2 else function(x[None], *rest)[0]
 
@@ -392,6 +409,8 @@ CONVOLUTIONS: dict[str, Any] = {
     "aten::convolution": convolution,
     "aten::convolution_backward": convolution_backward,
     "aten::_convolution": lambda *arguments: convolution(*arguments[:9]),
+    "aten::_convolution_nogroup": partial(convolution, groups=1),
+    "aten::_convolution_double_backward": convolution_double_backward,
     **{f"aten::conv{n}d": conv(n) for n in (1, 2, 3)},
     **{f"aten::conv{n}d.padding": conv_named(n) for n in (1, 2, 3)},
     "aten::conv_transpose1d": conv_transpose(1),

@@ -9,7 +9,6 @@ import pytest
 import jit
 from jit.autograd import gradcheck
 from jit.functions import F
-from jit.ir.ops import convolution
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(3)
@@ -99,37 +98,6 @@ def test_writes_through_layouts(function: Callable[..., jit.Tensor]) -> None:
     for _ in range(2):
         x = singles(4, 5)
         assert_close(traced(x), function(x))
-
-
-# -- convolution -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("groups", [1, 2, 4])
-def test_transposed_convolution_is_the_adjoint(groups: int) -> None:
-    """The inner products <conv(x, w), y> and <x, conv_transpose(y, w)> are equal."""
-    x, w, y = doubles(2, 4, 9, 8), doubles(4, 4 // groups, 3, 2), doubles(2, 4, 5, 7)
-    geometry = [2, 1], [1, 0], [1, 1]
-    there = F.convolution(x, w, None, *geometry, False, [0, 0], groups)
-    back = F.convolution(y, w, None, *geometry, True, [0, 0], groups)
-    assert_close(F.sum(there * y), F.sum(x * back), rtol=1e-12)
-
-
-def test_a_batch_cut_into_parts_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = singles(5, 2, 6, 6), singles(3, 2, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1
-    y = singles(5, 3, 6, 6)
-    calls = [lambda: [F.convolution(*arguments)], lambda: list(F.convolution_backward(y, *arguments, [True] * 3))]
-    together = [call() for call in calls]
-    monkeypatch.setattr(convolution, "COLUMN_BYTES", 1)
-    for call, expected in zip(calls, together, strict=True):
-        for got, want in zip(call(), expected, strict=True):
-            assert_close(got, want, rtol=1e-5, atol=1e-5)  # sums in another order
-
-
-def test_gradients_that_are_masked_out_are_undefined() -> None:
-    x, w = singles(1, 2, 4, 4), singles(2, 2, 3, 3)
-    mask = [False, True, False]
-    results = F.convolution_backward(singles(1, 2, 2, 2), x, w, [2], [1], [0], [1], False, [0], 1, mask)
-    assert [r.defined for r in results] == mask
 
 
 # -- pools -------------------------------------------------------------------------------------------------------

@@ -12,98 +12,69 @@ Note [Three maps of a convolution]
         d convolution_backward(g, x, w) along (gx, gw, gb):   g: conv(gx, w) + conv(x, gw) + gb
                                                               x: by_input(g, gw)      w: by_weight(g, gx)
 
-    and so derivatives of every order exist.
-
-Note [How a convolution is computed]
-    The patches of the input are laid side by side as the columns of a matrix, channels and taps down, batch and output
-    places across, and one matrix product per group does the work. Batches are cut into parts so that the columns stay
-    small enough for the cache. A depthwise convolution has nothing to multiply matrices for: it adds one
-    shifted image per tap.
+    and so derivatives of every order exist. ATen knows that second pair as `_convolution_double_backward`. Masks say
+    which of the maps are wanted; the others are not computed.
+    How each of the maps is computed is told in Note [How a convolution is computed].
 """
 
 from __future__ import annotations
 
-import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import DTypeError, ShapeError, UsageError
 from ..op import array, composite
 from ..samples import make, sample, strided
+from ..settings import Settings, settings_for_call
 from ..types import UNDEFINED, TensorType
-
-COLUMN_BYTES = 1 << 23
-"""How large the matrix of patches may become before the batch is cut."""
+from .convolving import Window, by_input, by_weight, forward, window_of
 
 
-class Window(NamedTuple):
-    """How a kernel moves over an image, one entry per spatial dim."""
+class Fit(NamedTuple):
+    """Arguments that have been found to fit each other."""
 
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-    def reach(self, kernel: Any) -> list[int]:
-        """How many entries a kernel spans."""
-        return [d * (k - 1) + 1 for k, d in zip(kernel, self.dilation)]
-
-    def places(self, sizes: Any, kernel: Any) -> list[int]:
-        """How many places a kernel takes in an image of `sizes`."""
-        spans = zip(sizes, self.padding, self.reach(kernel), self.stride)
-        return [(n + 2 * p - r) // s + 1 for n, p, r, s in spans]
-
-    def image(self, places: Any, kernel: Any, output_padding: Any) -> list[int]:
-        """The inverse: the smallest image with that many places, and what `output_padding` adds."""
-        spans = zip(places, self.padding, self.reach(kernel), self.stride, output_padding)
-        return [(n - 1) * s - 2 * p + r + extra for n, p, r, s, extra in spans]
-
-    def taps(self, kernel: Any, places: Any) -> Any:
-        """For each tap of the kernel its index, and the slices of a padded image that it meets."""
-        for index in _indices(kernel):
-            starts = [i * d for i, d in zip(index, self.dilation)]
-            yield index, tuple(slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, places, self.stride))
+    window: Window
+    sizes: tuple[int, ...]
+    """Of the result."""
 
 
-def _indices(sizes: Any) -> Any:
-    """Every index into an array of `sizes`, as tuples."""
-    found: list[tuple[int, ...]] = [()]
-    for size in sizes:
-        found = [(*index, i) for index in found for i in range(size)]
-    return found
+def _fit(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Fit:  # fmt: skip
+    """The window and the result's sizes; ShapeError or DTypeError where the arguments do not fit each other."""
+    dtypes = {o.dtype for o in (input, weight, bias) if o is not None}
+    if len(dtypes) > 1:
+        names = " and ".join(sorted(map(str, dtypes)))
+        raise DTypeError(f"convolution: expects one dtype, got {names}; cast one")
+    shapes = tuple(input.shape), tuple(weight.shape), None if bias is None else tuple(bias.shape)
+    numbers = tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding), groups
+    return _fit_sizes(*shapes, *numbers)
 
 
-def _window(spatial: int, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
-    def each(name: str, values: Any, least: int) -> tuple[int, ...]:
-        values = tuple(values) * spatial if len(values) == 1 else tuple(values)
-        if len(values) != spatial or min(values) < least:
-            raise ShapeError(f"convolution: {name} {list(values)} should be {spatial} numbers of at least {least}")
-        return values
-
-    if groups < 1:
-        raise UsageError(f"convolution: expects at least one group, got {groups}")
-    return Window(each("stride", stride, 1), each("padding", padding, 0), each("dilation", dilation, 1), groups)
-
-
-def _out_sizes(input: Any, weight: Any, bias: Any, window: Window, transposed: bool, output_padding: Any) -> list[int]:
-    """The sizes of the result; ShapeError where the arguments do not fit each other."""
-    groups = window.groups
+@lru_cache(1024)
+def _fit_sizes(
+    input: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None, stride: Any, padding: Any,
+    dilation: Any, transposed: bool, output_padding: Any, groups: int,
+) -> Fit:  # fmt: skip
+    w = window_of(_check_ranks(input, weight), stride, padding, dilation, groups)
     channels, filters = (weight[0], weight[1] * groups) if transposed else (weight[1] * groups, weight[0])
     if input[1] != channels or weight[0] % groups:
         raise ShapeError(
             f"convolution: a weight of sizes {list(weight)} with groups={groups} takes {channels} channels in whole "
             f"groups, but the input has the sizes {list(input)}"
         )
-    if bias is not None and tuple(bias) != (filters,):
+    if bias is not None and bias != (filters,):
         raise ShapeError(f"convolution: expects a bias of sizes [{filters}], got {list(bias)}")
     kernel = weight[2:]
     if transposed:
         extra = tuple(output_padding) * len(kernel) if len(output_padding) == 1 else tuple(output_padding)
-        places = window.image(input[2:], kernel, extra)
+        places = w.image(input[2:], kernel, extra)
     else:
-        places = window.places(input[2:], kernel)
+        places = w.places(input[2:], kernel)
     if min(places) < 1 or 0 in kernel:
         raise ShapeError(f"convolution: the kernel {list(kernel)} does not fit the padded input {list(input)}")
-    return [input[0], filters, *places]
+    return Fit(w, (input[0], filters, *places))
 
 
 def _check_ranks(input: Any, weight: Any) -> int:
@@ -114,117 +85,8 @@ def _check_ranks(input: Any, weight: Any) -> int:
     return len(input) - 2
 
 
-def _check_dtypes(*operands: Any) -> None:
-    found = {o.dtype for o in operands if o is not None}
-    if len(found) > 1:
-        raise DTypeError(f"convolution: expects one dtype, got {' and '.join(sorted(str(d) for d in found))}; cast one")
-
-
-# -- the three maps on arrays ------------------------------------------------------------------------------------
-
-
-def _padded(m: Any, x: Any, padding: Any) -> Any:
-    if not any(padding):
-        return x
-    sizes = [n + 2 * p for n, p in zip(x.shape[2:], padding)]
-    out = m.zeros((*x.shape[:2], *sizes), x.dtype)
-    out[(..., *(slice(p, n - p) for p, n in zip(padding, sizes)))] = x
-    return out
-
-
-def _columns(m: Any, x: Any, kernel: Any, places: Any, w: Window) -> Any:
-    """The patches of a padded x[N, C, ...] as a matrix [groups, channels of a group * taps, N * places]."""
-    n, channels = x.shape[:2]
-    steps = [s * stride for s, stride in zip(w.stride, x.strides[2:])]
-    gaps = [d * stride for d, stride in zip(w.dilation, x.strides[2:])]
-    patches = m.lib.stride_tricks.as_strided(
-        x, (channels, *kernel, n, *places), (x.strides[1], *gaps, x.strides[0], *steps), writeable=False
-    )
-    return m.reshape(patches, (w.groups, -1, n * math.prod(places)))
-
-
-def _parts(batch: int, rows: int, places: int, itemsize: int) -> Any:
-    """Slices of the batch whose columns fit COLUMN_BYTES."""
-    size = max(1, COLUMN_BYTES // max(1, rows * places * itemsize))
-    return [slice(start, min(start + size, batch)) for start in range(0, batch, size)]
-
-
-def _is_depthwise(weight: Any, groups: int) -> bool:
-    return weight[0] == groups and weight[1] == 1 and groups > 1
-
-
-def forward(m: Any, x: Any, weight: Any, w: Window) -> Any:
-    """y[N, O, ...] of x[N, C, ...] and weight[O, C / groups, ...]."""
-    kernel, places = weight.shape[2:], w.places(x.shape[2:], weight.shape[2:])
-    out = m.empty((x.shape[0], weight.shape[0], *places), x.dtype)
-    x = _padded(m, x, w.padding)
-    if _is_depthwise(weight.shape, w.groups):
-        out[...] = 0
-        for index, where in w.taps(kernel, places):
-            out += x[(..., *where)] * _per_channel(m, weight[(slice(None), 0, *index)], x.ndim)
-        return out
-    matrix = m.reshape(weight, (w.groups, weight.shape[0] // w.groups, -1))
-    for part in _parts(len(x), x.shape[1] * math.prod(kernel), math.prod(places), x.itemsize):
-        product = m.matmul(matrix, _columns(m, x[part], kernel, places, w))
-        out[part] = m.moveaxis(product.reshape(weight.shape[0], -1, *places), 0, 1)
-    return out
-
-
 def _per_channel(m: Any, values: Any, ndim: int) -> Any:
     return m.reshape(values, (-1, *(1,) * (ndim - 2)))
-
-
-def by_input(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any:
-    """x[N, C, *sizes] of y[N, O, ...]: every output place hands its number back to the patch that it came from."""
-    kernel, places, groups = weight.shape[2:], y.shape[2:], w.groups
-    channels = weight.shape[1] * groups
-    inner = [n + 2 * p for n, p in zip(sizes, w.padding)]
-    image = m.zeros((y.shape[0], channels, *inner), y.dtype)
-    if _is_depthwise(weight.shape, groups):
-        for index, where in w.taps(kernel, places):
-            image[(..., *where)] += y * _per_channel(m, weight[(slice(None), 0, *index)], y.ndim)
-        return _unpadded(m, image, w.padding)
-    matrix = m.swapaxes(m.reshape(weight, (groups, weight.shape[0] // groups, -1)), 1, 2)
-    for part in _parts(len(y), channels * math.prod(kernel), math.prod(places), y.itemsize):
-        _add_patches(m, image[part], m.matmul(matrix, _by_group(m, y[part], groups)), kernel, places, w)
-    return _unpadded(m, image, w.padding)
-
-
-def _by_group(m: Any, y: Any, groups: int) -> Any:
-    """y[N, O, ...] as [groups, O / groups, N * places]."""
-    return m.reshape(m.moveaxis(y, 1, 0), (groups, y.shape[1] // groups, -1))
-
-
-def _add_patches(m: Any, image: Any, columns: Any, kernel: Any, places: Any, w: Window) -> None:
-    """The adjoint of `_columns`: add each patch where it came from, one tap of the kernel at a time."""
-    taps = columns.reshape(image.shape[1], *kernel, image.shape[0], *places)
-    target = m.moveaxis(image, 1, 0)
-    for index, where in w.taps(kernel, places):
-        target[(slice(None), slice(None), *where)] += taps[(slice(None), *index)]
-
-
-def _unpadded(m: Any, image: Any, padding: Any) -> Any:
-    if not any(padding):
-        return image
-    inside = (..., *(slice(p, n - p) for p, n in zip(padding, image.shape[2:])))
-    return m.array(image[inside], order="C")
-
-
-def by_weight(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
-    """weight[O, C / groups, *kernel] of y[N, O, ...] and x[N, C, ...]: how each tap met each output."""
-    places, groups = y.shape[2:], w.groups
-    x = _padded(m, x, w.padding)
-    shape = (y.shape[1], x.shape[1] // groups, *kernel)
-    if _is_depthwise(shape, groups):
-        out = m.empty(shape, x.dtype)
-        for index, where in w.taps(kernel, places):
-            out[(slice(None), 0, *index)] = m.sum(x[(..., *where)] * y, axis=(0, *range(2, y.ndim)))
-        return out
-    total = m.zeros((groups, y.shape[1] // groups, shape[1] * math.prod(kernel)), x.dtype)
-    for part in _parts(len(x), x.shape[1] * math.prod(kernel), math.prod(places), x.itemsize):
-        columns = _columns(m, x[part], kernel, places, w)
-        total += m.matmul(_by_group(m, y[part], groups), m.swapaxes(columns, 1, 2))
-    return total.reshape(shape)
 
 
 # -- the two operators -------------------------------------------------------------------------------------------
@@ -236,9 +98,7 @@ def convolution(
     m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
-    w = _window(_check_ranks(input.shape, weight.shape), stride, padding, dilation, groups)
-    _check_dtypes(input, weight, bias)
-    sizes = _out_sizes(input.shape, weight.shape, None if bias is None else bias.shape, w, transposed, output_padding)
+    w, sizes = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     out = by_input(m, input, weight, sizes[2:], w) if transposed else forward(m, input, weight, w)
     if bias is not None:
         out += _per_channel(m, bias, out.ndim)
@@ -250,10 +110,8 @@ def _(
     input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int,
 ) -> TensorType:  # fmt: skip
-    w = _window(_check_ranks(input.shape, weight.shape), stride, padding, dilation, groups)
-    _check_dtypes(input, weight, bias)
-    sizes = _out_sizes(input.shape, weight.shape, None if bias is None else bias.shape, w, transposed, output_padding)
-    return TensorType(input.dtype, tuple(sizes), None, input.device)
+    fit = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    return TensorType(input.dtype, fit.sizes, None, input.device)
 
 
 @convolution.grad
@@ -269,11 +127,11 @@ def _(
 
 
 @convolution.onnx
-def _(
+def _onnx_convolution(
     g: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
-    w = _window(input.ndim - 2, stride, padding, dilation, groups)
+    w = window_of(input.ndim - 2, stride, padding, dilation, groups)
     if not transposed:
         return _onnx_conv(g, "Conv", input, weight, bias, w)
     extra = list(output_padding) * (input.ndim - 2) if len(output_padding) == 1 else list(output_padding)
@@ -322,7 +180,7 @@ def convolution_backward(
     m: Any, grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int, output_mask: Any,
 ) -> Any:  # fmt: skip
-    w = _window(input.ndim - 2, stride, padding, dilation, groups)
+    w = window_of(input.ndim - 2, stride, padding, dilation, groups)
     kernel = weight.shape[2:]
     by_x = by_w = by_bias = None
     if output_mask[0]:
@@ -352,27 +210,33 @@ def _(
     F: Any, g: Any, needs: Any, grad_output: Any, input: Any, weight: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
-    """See Note [Three maps of a convolution]."""
-    by_x, by_w, by_bias = g
     rest = stride, padding, dilation, transposed, output_padding, groups
+    return _double_backward(F, g[0], g[1], g[2], grad_output, weight, input, rest, needs)
+
+
+def _double_backward(
+    F: Any, by_x: Any, by_w: Any, by_bias: Any, grad_output: Any, weight: Any, input: Any, rest: Any, mask: Any
+) -> tuple[Any, Any, Any]:
+    """See Note [Three maps of a convolution]; the gradients along grad_output, input and weight."""
     along_g = along_x = along_w = None
-    if needs[0]:
-        along_g = _sum_of(
-            by_x is not None and F.convolution(by_x, weight, None, *rest),
-            by_w is not None and F.convolution(input, by_w, None, *rest),
-            by_bias is not None and _over_places(F, by_bias, grad_output),
-        )
-    if needs[1] and by_w is not None:
+    if mask[0]:
+        terms = [
+            None if by_x is None else F.convolution(by_x, weight, None, *rest),
+            None if by_w is None else F.convolution(input, by_w, None, *rest),
+            None if by_bias is None else _over_places(F, by_bias, grad_output),
+        ]
+        along_g = _sum_of(terms)
+    if mask[1] and by_w is not None:
         along_x = F.convolution_backward(grad_output, input, by_w, None, *rest, [True, False, False])[0]
-    if needs[2] and by_x is not None:
+    if mask[2] and by_x is not None:
         along_w = F.convolution_backward(grad_output, by_x, weight, None, *rest, [False, True, False])[1]
     return along_g, along_x, along_w
 
 
-def _sum_of(*terms: Any) -> Any:
+def _sum_of(terms: Any) -> Any:
     total = None
     for term in terms:
-        if term is not False:
+        if term is not None:
             total = term if total is None else total + term
     return total
 
@@ -386,7 +250,7 @@ def _(
     g: Any, grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int, output_mask: Any,
 ) -> Any:  # fmt: skip
-    w = _window(input.ndim - 2, stride, padding, dilation, groups)
+    w = window_of(input.ndim - 2, stride, padding, dilation, groups)
     by_x = by_w = by_bias = None
     if output_mask[0] and transposed:
         by_x = _onnx_conv(g, "Conv", grad_output, weight, None, w)
@@ -435,27 +299,104 @@ def _onnx_by_weight(g: Any, y: Any, x: Any, weight: Any, w: Window) -> Any:
 @convolution_backward.samples
 def _() -> Any:
     for image, kernel, _, *rest in _cases():
-        window = _window(len(image) - 2, rest[0], rest[1], rest[2], rest[-1])
-        out = _out_sizes(image, kernel, None, window, rest[3], rest[4])
+        out = _fit_sizes(image, kernel, None, *map(tuple, rest[:3]), rest[3], tuple(rest[4]), rest[5]).sizes
         yield sample(make(*out, seed=3), make(*image), make(*kernel, seed=1), [out[1]], *rest, [True, True, True])
     yield sample(make(1, 2, 2, 2), make(1, 2, 4, 4), make(2, 2, 3, 3), None, [1], [0], [1], False, [0], 1,
                  [True, False, False], note="masked")  # fmt: skip
 
 
-@composite("aten::_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
-           "bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, "
-           "bool allow_tf32=True) -> Tensor", namespaces=())  # fmt: skip
+# -- under other names -------------------------------------------------------------------------------------------
+
+
+@array("aten::_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+       "bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, "
+       "bool allow_tf32=True) -> Tensor", namespaces=())  # fmt: skip
 def _convolution(
-    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
 ) -> Any:  # fmt: skip
-    return F.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    """`convolution` with settings of its own for the choice of the algorithm; the last two flags are cuDNN's."""
+    with settings_for_call(Settings(benchmark, deterministic)):
+        return convolution.body(
+            m, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+        )  # fmt: skip
+
+
+@_convolution.type
+def _(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
+) -> TensorType:  # fmt: skip
+    fit = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    return TensorType(input.dtype, fit.sizes, None, input.device)
+
+
+@_convolution.grad
+def _(
+    F: Any, g: Any, needs: Any, input: Any, weight: Any, bias_meta: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    bias_sizes = None if bias_meta is None else bias_meta.shape
+    rest = stride, padding, dilation, transposed, output_padding, groups
+    return F.convolution_backward(g, input, weight, bias_sizes, *rest, [bool(n) for n in needs])
+
+
+@_convolution.onnx
+def _(
+    g: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
+) -> Any:  # fmt: skip
+    return _onnx_convolution(
+        g, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    )  # fmt: skip
 
 
 @_convolution.samples
 def _() -> Any:
-    rest = [1], [0], [1], False, [0], 1, False, False, False
-    yield sample(make(1, 2, 4), make(3, 2, 2, seed=1), None, *rest)
+    flags = False, False, False
+    for number, (image, kernel, bias, *rest) in enumerate(_cases()):
+        if number % 3 == 0:
+            bias = None if bias is None else make(bias, seed=2)
+            yield sample(make(*image), make(*kernel, seed=1), bias, *rest, *flags)
+    yield sample(make(1, 2, 4), make(3, 2, 2, seed=1), None, [1], [0], [1], False, [0], 1, True, False, True,
+                 note="timed")  # fmt: skip
+
+
+@composite("aten::_convolution_nogroup(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, "
+           "int[] dilation, bool transposed, int[] output_padding) -> Tensor", namespaces=())  # fmt: skip
+def _convolution_nogroup(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any,
+) -> Any:  # fmt: skip
+    """`convolution` of one group."""
+    return F.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, 1)
+
+
+@_convolution_nogroup.samples
+def _() -> Any:
+    yield sample(make(2, 2, 4), make(3, 2, 2, seed=1), make(3, seed=2), [1], [0], [1], False, [0])
+    yield sample(make(1, 2, 2, 2), make(2, 1, 2, 2, seed=1), None, [2, 2], [0, 0], [1, 1], True, [0, 0])
+
+
+@composite("aten::_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, "
+           "Tensor self, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, "
+           "int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=())  # fmt: skip
+def _convolution_double_backward(
+    F: Any, ggI: Any, ggW: Any, ggb: Any, gO: Any, weight: Any, self: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
+) -> Any:  # fmt: skip
+    """The derivative of `convolution_backward`: along its gradient, its input and its weight, as the mask asks."""
+    rest = stride, padding, dilation, transposed, output_padding, groups
+    return _double_backward(F, ggI, ggW, ggb, gO, weight, self, rest, output_mask)
+
+
+@_convolution_double_backward.samples
+def _() -> Any:
+    x, w, g = make(1, 2, 4, 3), make(2, 2, 2, 2, seed=1), make(1, 2, 3, 2, seed=2)
+    plain = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+    seconds = make(1, 2, 4, 3, seed=3), make(2, 2, 2, 2, seed=4), make(2, seed=5)
+    yield sample(*seconds, g, w, x, *plain, [True, True, True])
+    yield sample(seconds[0], None, None, g, w, x, *plain, [True, False, True], note="masked")
 
 
 # -- as users call them ------------------------------------------------------------------------------------------

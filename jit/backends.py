@@ -1,0 +1,88 @@
+"""How operators with several algorithms choose among them: `jit.backends.cudnn`, `jit.use_deterministic_algorithms`.
+
+The names are PyTorch's. There is no cuDNN here: `benchmark` and `deterministic` govern the convolutions here,
+see Note [How a convolution is computed]; `enabled` and `allow_tf32` are kept and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from jit.ir.settings import SETTINGS
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Whether operators choose their algorithm by rule alone, so that every run of a program gives the same bits.
+
+    Args:
+        mode: True keeps `cudnn.benchmark`, whose stop-watch may choose differently from run to run, from having effect.
+        warn_only: Accepted for PyTorch's sake; no operator here has to be refused.
+
+    >>> import jit
+    >>> jit.use_deterministic_algorithms(True)
+    >>> jit.are_deterministic_algorithms_enabled()
+    True
+    >>> jit.use_deterministic_algorithms(False)
+    """
+    SETTINGS.deterministic = bool(mode)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` is on."""
+    return SETTINGS.deterministic
+
+
+class Cudnn:
+    """The flags of `jit.backends.cudnn`, for the whole process.
+
+    >>> import jit
+    >>> with jit.backends.cudnn.flags(benchmark=True):
+    ...     jit.backends.cudnn.benchmark
+    True
+    >>> jit.backends.cudnn.benchmark
+    False
+    """
+
+    def __init__(self) -> None:
+        self.enabled = True
+        self.allow_tf32 = True
+
+    @property
+    def benchmark(self) -> bool:
+        """Whether each convolution times its algorithms once for its sizes, and remembers the fastest."""
+        return SETTINGS.benchmark
+
+    @benchmark.setter
+    def benchmark(self, value: bool) -> None:
+        SETTINGS.benchmark = bool(value)
+
+    @property
+    def deterministic(self) -> bool:
+        """The same as `are_deterministic_algorithms_enabled()`."""
+        return SETTINGS.deterministic
+
+    @deterministic.setter
+    def deterministic(self, value: bool) -> None:
+        SETTINGS.deterministic = bool(value)
+
+    @contextmanager
+    def flags(self, **values: Any) -> Iterator[None]:
+        """Within this block the flags given have other values."""
+        unknown = values.keys() - {"enabled", "benchmark", "deterministic", "allow_tf32"}
+        if unknown:
+            raise TypeError(f"cudnn.flags() got an unexpected keyword argument {min(unknown)!r}")
+        before = {name: getattr(self, name) for name in values}
+        self._set(values)
+        try:
+            yield
+        finally:
+            self._set(before)
+
+    def _set(self, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            setattr(self, name, value)
+
+
+cudnn = Cudnn()

@@ -1,0 +1,38 @@
+"""What has been asked of operators that can choose among algorithms; `jit.context` and `jit.backends` change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass
+class Settings:
+    """How an operator that has several algorithms chooses among them."""
+
+    benchmark: bool = False
+    """Time the algorithms once for each combination of sizes, and remember the fastest."""
+    deterministic: bool = False
+    """Choose by rule alone, so that every run of a program gives the same bits."""
+
+
+SETTINGS = Settings()
+"""The settings of the process."""
+_OVERRIDE: ContextVar[Settings | None] = ContextVar("settings", default=None)
+
+
+def current_settings() -> Settings:
+    """The settings that hold here: those of the call, else those of the process."""
+    return _OVERRIDE.get() or SETTINGS
+
+
+@contextmanager
+def settings_for_call(settings: Settings) -> Iterator[None]:
+    """Within this block, `settings` hold whatever the process has."""
+    token = _OVERRIDE.set(settings)
+    try:
+        yield
+    finally:
+        _OVERRIDE.reset(token)
