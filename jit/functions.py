@@ -125,7 +125,7 @@ def _spaces(ops: Sequence[Op]) -> set[str]:
 
 
 def public(namespace: str) -> dict[str, Callable[..., Any]]:
-    """The functions that belong to "jit", "nn.functional", "linalg" or "special", by the names users know.
+    """The functions that belong to "jit", "nn.functional", "linalg", "special" or "fft", by the names users know.
 
     ATen's `linalg_norm` is found in `jit.linalg` as `norm` too; what writes in place, `jit.relu_`, beside `jit.relu`.
     """

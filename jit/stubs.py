@@ -222,6 +222,7 @@ def files() -> dict[str, str]:
         "methods.pyi": methods_file(),
         "functions.pyi": functions_file("The functions of `jit`.", of("jit", spellings.__all__)),
         "functional.pyi": functions_file("The functions of `jit.nn.functional`.", of("nn.functional", by_hand)),
+        "fft.pyi": functions_file("The functions of `jit.fft`.", of("fft")),
         "linalg.pyi": functions_file("The functions of `jit.linalg`.", of("linalg")),
         "special.pyi": functions_file("The functions of `jit.special`.", of("special")),
     }

@@ -56,7 +56,7 @@ class Case:
 
 def function_of(op: Op) -> Callable[..., Any]:
     """See `Case.function`."""
-    for namespace in ("jit", "linalg", "special", "nn.functional"):
+    for namespace in ("jit", "linalg", "special", "fft", "nn.functional"):
         if namespace in op.namespaces:
             return public(namespace)[op.schema.name]
     return getattr(F, op.schema.name)
