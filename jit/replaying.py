@@ -14,12 +14,12 @@ from jit.ir.graph import map_template
 from jit.runtime.interpreter import Interpreter
 
 from . import context, dispatch
-from .autograd.nodes import Edge, edge_of
+from .autograd.nodes import AccumulateGrad, Edge, edge_of
 from .generators import Generator
 from .hosting import PythonHost
 from .proxies import TracedScalar, concrete
 from .stages import Live
-from .tensors import Tensor, Variable
+from .tensors import Tensor, Variable, alias
 from .tracer import Trace
 
 
@@ -84,11 +84,26 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
             continue
         token = context.SOURCE.set(node.source)
         try:
-            results = _results(trace, environment, node)
+            with context.set_grad_enabled(node not in trace.untracked):
+                results = _results(trace, environment, node)
         finally:
             context.SOURCE.reset(token)
         for value, result in zip(node.outputs, results, strict=True):
-            _bind(trace, environment, value, result)
+            _bind(trace, environment, value, _with_history(trace, environment, value, result))
+
+
+def _with_history(trace: Trace, environment: dict[Value, Any], value: Value, result: Any) -> Any:
+    """What was written over a tensor without recording derivatives has the history of what it held before."""
+    before = environment.get(trace.histories.get(value))
+    edge = edge_of(before)
+    if edge is None or not isinstance(result, Tensor):
+        return result
+    written = alias(result, Variable)
+    if isinstance(edge.node, AccumulateGrad):
+        written._requires_grad, written._accumulator = True, lambda: edge.node
+    else:
+        written.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
+    return written
 
 
 def _results(trace: Trace, environment: dict[Value, Any], node: Node) -> list[Any]:

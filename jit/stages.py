@@ -36,7 +36,7 @@ from .folding import fold
 from .generators import Generator
 from .hosting import PythonHost
 from .tensors import Tensor, Variable, ViewStep, alias
-from .tracer import Trace, extent_of, kind_of
+from .tracer import Trace, extent_of, has_hooks, kind_of
 
 Key = tuple[Any, ...]
 Optimise = Callable[[Graph], Graph]
@@ -115,6 +115,16 @@ class Recording:
     """Which stage-0 returns (outputs, then updates) carry gradients."""
     targets: list[int] = field(default_factory=list)
     """Per update: the index of the input that it is written to."""
+    count: int = 0
+    """How many of `outputs` are the function's result; further ones go to `.grad` of something."""
+    slots: list[tuple[int, int | None]] = field(default_factory=list)
+    """Pairs (input, output): which output becomes the `.grad` of an input; None clears it."""
+    reads: list[tuple[int, int | None]] = field(default_factory=list)
+    """Pairs (input, other input): what the `.grad` of an input has to be at first; None: there must be none."""
+    hookless: list[int] = field(default_factory=list)
+    """Inputs at which a backward inside the function ends: leaves without hooks."""
+    spent: bool = False
+    """Whether the function has itself gone backward through all that it returns."""
     sharing: tuple[Any, ...] = ()
     """Which inputs shared memory, if any input is written to."""
     outcomes: tuple[Any, ...] = ()
@@ -168,15 +178,30 @@ class Recording:
         """
         chosen = [arguments[i] for i in self.positions]
         for capture in self.trace.captures:
-            chosen.append(capture.owner if tensors is None or capture.place is None else tensors[capture.place])
+            if tensors is not None and capture.place is not None:
+                chosen.append(tensors[capture.place])
+            elif tensors is not None and capture.gradient_of is not None:
+                chosen.append(chosen[capture.gradient_of]._grad)
+            else:
+                chosen.append(capture.owner)
         return chosen
 
-    def fits(self, owners: Sequence[Any]) -> bool:
-        """Whether captures are of the kind that they were, and memory is shared as it was, where that matters."""
-        captured = zip(self.trace.captures, owners[len(self.positions) :], strict=True)
-        if any(c.kind is not None and kind_of(owner) != c.kind for c, owner in captured):
-            return False
-        return not self.targets or sharing_of(owners) == self.sharing
+    def misfit(self, owners: Sequence[Any]) -> str | None:
+        """Why a call that the key admits cannot run this recording; None if it can."""
+        for index, found in self.reads:
+            if owners[index]._grad is not (None if found is None else owners[found]):
+                return f"{self._name(index)}.grad is {'there now' if found is None else 'another tensor or missing'}"
+        for capture, owner in zip(self.trace.captures, owners[len(self.positions) :], strict=True):
+            if capture.kind is not None and kind_of(owner) != capture.kind:
+                return f"the captured tensor {capture.name} is of another kind"
+        if any(has_hooks(owners[index]) for index in self.hookless):
+            return "a tensor has hooks now that run in a backward inside of it"
+        if self.targets and sharing_of(owners) != self.sharing:
+            return "tensors that it writes to share memory in another way"
+        return None
+
+    def _name(self, index: int) -> str:
+        return self.trace.graph.inputs[index].name
 
     def run(self, owners: Sequence[Any]) -> Any:
         """Call the recorded function: GuardFailed if it would now take another path; nothing has happened then."""
@@ -186,23 +211,25 @@ class Recording:
             node = None
             if context.GRAD_ENABLED.get() and self.differentiable and any(map(dispatch.requires_grad, owners)):
                 node = self.node_of(owners, values, [edge_of(o) for o in owners])
-                values = node.kept.inputs[0]  # type: ignore[union-attr]
+                values = values if node.kept is None else node.kept.inputs[0]
             outputs, updates, state = plan.run(0, values)
-            if node is not None:
+            if node is not None and node.kept is not None:
                 node.state, node.plan = state, plan
             self.commit(owners, updates, node, len(outputs))
         return self.rebuild(outputs, owners, node)
 
     def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
         """The history of what a call returns. It keeps inputs: copies of overwritten ones, and none that are unused."""
-        written, edges = set(self.targets), self.used(edges)
+        node = StageNode(self, (), self.used(edges), self.returns)
+        if self.spent:  # a second backward is an error, so there is nothing to keep
+            return node
+        written = set(self.targets)
         used = self.used([True] * len(owners))
         arrays = [v.copy() if i in written and isinstance(v, np.ndarray) else v for i, v in enumerate(values)]
         arrays = [v if u or not isinstance(v, np.ndarray) else None for v, u in zip(arrays, used, strict=True)]
         marks = [
             _mark(o) if isinstance(o, Tensor) and used[i] and i not in written else None for i, o in enumerate(owners)
         ]
-        node = StageNode(self, (), edges, self.returns)
         node.kept = Kept([arrays], [marks], [dispatch.requires_grad(o) for o in owners])
         return node
 
@@ -231,7 +258,7 @@ class Recording:
     def rebuild(
         self, results: Sequence[Any], owners: Sequence[Any], node: StageNode | None, storages: Sequence[Any] = ()
     ) -> Any:
-        """The function's result from what a run returned.
+        """The function's result from what a run returned; gradients that it leaves in `.grad` are put there.
 
         Args:
             results: Arrays and numbers.
@@ -262,7 +289,9 @@ class Recording:
                 made.append(_viewed(spec, owners[spec.index] if spec.kind == "input" else tensor(spec.index)))
         if node is not None and node.kept is not None:
             node.kept.made = [{index: _mark(t) for index, t in fresh.items()}]
-        return unflatten(self.structure, made)
+        for index, number in self.slots:
+            owners[index]._grad = None if number is None else made[number]
+        return unflatten(self.structure, made[: self.count])
 
 
 def _numbered(graph: Graph) -> Graph:
@@ -422,6 +451,15 @@ def stand_in(tensor: Tensor) -> Tensor:
     else:
         inner.set_history(PassThrough("Argument", (edge_of(tensor),)), 0)  # type: ignore[attr-defined]
     return inner
+
+
+def twin(inner: Tensor, tensor: Tensor) -> Tensor:
+    """A stand-in for another object that is the same tensor as the one that `inner` stands for."""
+    copy = alias(tensor, type(inner))
+    copy.name, copy._requires_grad, copy._accumulator = tensor.name, inner._requires_grad, inner._accumulator
+    if inner.grad_fn is not None:
+        copy.set_history(inner.grad_fn, inner.output_nr)  # type: ignore[attr-defined]
+    return copy
 
 
 def _always(node: Node) -> Any:
@@ -612,5 +650,7 @@ def fork(trace: Trace, stages: int) -> Trace:
     kept = [c for c in trace.composites if c.node.stage < stages]
     copy.composites = [type(c)(nodes[c.node], [nodes[p] for p in c.parts], [mapping[v] for v in c.taken]) for c in kept]
     copy.hooks = {mapping[value]: hooks for value, hooks in trace.hooks.items() if value.stage < stages}
+    copy.untracked = {nodes[n] for n in trace.untracked if n.stage < stages}
+    copy.histories = {mapping[v]: mapping[before] for v, before in trace.histories.items() if v.stage < stages}
     graph.drop_stages(stages)
     return copy

@@ -362,8 +362,9 @@ def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
         for index in range(len(value)):
             yield f"{prefix}{index}", functools.partial(_item, value, index)
     elif isinstance(value, dict):
-        for key in list(value):
-            yield f"{prefix}{key}", functools.partial(value.get, key)
+        for number, key in enumerate(list(value)):
+            name = number if isinstance(key, Tensor) else key
+            yield f"{prefix}{name}", functools.partial(value.get, key)
     elif isinstance(value, (Tensor, Generator, DType, types.ModuleType, np.ndarray, np.generic, set, frozenset)):
         return
     elif isinstance(value, Watched):

@@ -24,7 +24,7 @@ from jit.ir.types import INT, UNDEFINED, ScalarType, Type, is_contiguous
 from jit.passes.builder import Builder
 
 from . import context, dispatch
-from .autograd.nodes import edge_of, next_serial, scatter, strided_step
+from .autograd.nodes import edge_of, is_plain, next_serial, scatter, strided_step
 from .generators import Generator, default_generator
 from .proxies import TracedScalar, concrete
 from .tensors import Size, Storage, Tensor, ViewStep
@@ -81,6 +81,8 @@ class Capture:
     name: str
     place: int | None = None
     """Where to find what it is now, among the tensors of a World; None: it is the owner for ever."""
+    gradient_of: int | None = None
+    """It is the `.grad` of this input."""
     edge: Any = None
     """Where its gradient went before the function ran."""
     kind: Any = None
@@ -95,6 +97,27 @@ class Constant:
     nbytes: int
     source: Source | None
     reason: str
+
+
+@dataclass(eq=False, slots=True)
+class GradientSlot:
+    """`.grad` of a tensor from outside, which the function reads or writes; see Note [Gradients as effects]."""
+
+    holder: Any
+    """The tensor outside; while recording it holds what the function has put there."""
+    value: Value
+    """The input that it is."""
+    initial: Any
+    """What was there when the function came: a tensor or None."""
+    found: Value | None = None
+    """The input that `initial` is, if the function has read it."""
+    is_read: bool = False
+    """Whether the function has read it before it wrote it."""
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether another tensor is there now; what is written to the memory of the same one is an update of that."""
+        return self.holder._grad is not self.initial
 
 
 @dataclass(slots=True)
@@ -123,6 +146,19 @@ class Trace:
     """What the function has hooked to the gradients of its values."""
     originals: dict[Value, Any] = field(default_factory=dict)
     """What inputs held that the function has written to since."""
+    untracked: set[Node] = field(default_factory=set)
+    """Nodes of operators that ran without recording derivatives; a replay runs them so, too."""
+    histories: dict[Value, Value] = field(default_factory=dict)
+    """What was written over tensors without recording derivatives -> what they held before, whose history stays."""
+
+    slots: dict[Tensor, GradientSlot] = field(default_factory=dict)
+    """By their holders."""
+    outer: dict[Tensor, Tensor] = field(default_factory=dict)
+    """What the function got for an argument -> the argument."""
+    inner: dict[Tensor, Tensor] = field(default_factory=dict)
+    """The inverse of `outer`."""
+    differentiated: dict[Tensor, Value] = field(default_factory=dict)
+    """Leaves from outside at which a backward inside the function has ended."""
 
     def __post_init__(self) -> None:
         self._first = next_serial()
@@ -165,6 +201,12 @@ class Trace:
             tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))
         return binding
 
+    def bind_again(self, tensor: Tensor, known: Tensor) -> None:
+        """Let `tensor` be what `known` is."""
+        binding = self.binding(known)
+        assert binding is not None
+        self.bind(tensor, binding.cell, binding.path, binding.value)
+
     def bind_root(self, tensor: Tensor, value: Value, source: Value | None = None) -> None:
         """Let `value` be the root of `tensor`'s storage."""
         cell = Cell(value, _place(tensor), extent_of(tensor._array), 0, source, tensor if source is not None else None)
@@ -183,7 +225,7 @@ class Trace:
 
     def _derive(self, binding: Binding) -> Value:
         """The Value of a view whose root has moved on: the path replayed from the new root."""
-        with self._building() as F:
+        with context.enable_grad(), self._building() as F:  # a view has the history of its base, wherever it is read
             proxy = F.wrap(binding.cell.root)
             for step in binding.path:
                 proxy = _step(F, step, proxy)
@@ -195,7 +237,13 @@ class Trace:
         last = self.graph._last
         yield Builder(self.graph)
         for node in _nodes_after(self.graph, last):
-            node.source, node.scope = context.user_source(), context.SCOPE.get()
+            self._mark(node)
+
+    def _mark(self, node: Node) -> None:
+        """A node belongs to the line, the scope and the grad mode that it was asked for in."""
+        node.source, node.scope = context.user_source(), context.SCOPE.get()
+        if not context.GRAD_ENABLED.get():
+            self.untracked.add(node)
 
     def _recognise(self, tensor: Tensor) -> Binding:
         """A tensor seen for the first time: another object for memory made inside the trace, or a capture."""
@@ -211,15 +259,18 @@ class Trace:
             )
         return self._capture(tensor)
 
-    def _capture(self, tensor: Tensor) -> Binding:
+    def _capture(self, tensor: Tensor, gradient_of: Value | None = None) -> Binding:
         self._check_first_stage("a tensor")
         extent = extent_of(tensor._array)
         if any(_overlap(cell.extent, extent) for cell in self._dirty):
             raise _shared_memory()
         name, place = self.locate(tensor)
+        holder = None
+        if place is None and gradient_of is not None:
+            name, holder = f"{gradient_of.name}.grad", self.graph.inputs.index(gradient_of)
         name = name or tensor.name or "captured"
         value = self.graph.add_input(type_of(tensor), name, 0)
-        self.captures.append(Capture(value, tensor, name, place, edge_of(tensor), kind_of(tensor)))
+        self.captures.append(Capture(value, tensor, name, place, holder, edge_of(tensor), kind_of(tensor)))
         self.bind_root(tensor, value, value)
         return self.binding(tensor)  # type: ignore[return-value]
 
@@ -229,6 +280,10 @@ class Trace:
                 f"{_at()}{what} that the traced function itself does not use is first used in its backward, "
                 "by a hook perhaps; use it in the function, or register the hook outside"
             )
+
+    def stand_for(self, inner: Tensor, outer: Tensor) -> None:
+        """The function gets `inner` in the place of its argument `outer`."""
+        self.outer[inner], self.inner[outer] = outer, inner
 
     def add_argument(self, tensor: Tensor, name: str, stage: int = 0) -> Value:
         """A visible input of `stage`."""
@@ -252,7 +307,7 @@ class Trace:
 
     def _add(self, kind: str, operands: Sequence[Any], attributes: dict[str, Any], types: Sequence[Type]) -> Node:
         node = self.graph.add(kind, operands, attributes, types)
-        node.source, node.scope = context.user_source(), context.SCOPE.get()
+        self._mark(node)
         return node
 
     def _operand(self, value: Any) -> Any:
@@ -371,12 +426,15 @@ class Trace:
         binding = self.binding(tensor)
         assert binding is not None
         cell = binding.cell
+        root_before = cell.root
         if binding.path:
             with self._building() as F:
                 root = _scatter(F, binding.path, F.wrap(cell.root), F.wrap(value))
                 cell.root = (root if root.is_contiguous() else F.clone(root)).value
         else:
             cell.root = value
+        if not context.GRAD_ENABLED.get():
+            self.histories |= {new: old for old, new in ((binding.value, value), (root_before, cell.root))}
         cell.epoch += 1
         binding.value, binding.epoch = value, cell.epoch
         if cell.source is not None:
@@ -428,7 +486,8 @@ class Trace:
         if extra:
             node = graph.create(op.name, operands, {**attributes, "extra": extra})
         graph.insert(node)
-        node.source, node.scope = context.user_source(), outer
+        self._mark(node)
+        node.scope = outer
         composite = Composite(node, parts, [])
         for tensor in fresh:
             binding = self.binding(tensor)
@@ -580,14 +639,6 @@ class Trace:
                 "do it outside"
             )
 
-    def refuse_gradient(self, tensor: Tensor, what: str) -> None:
-        """TraceError if `.grad` of a tensor from outside is read or written: recordings know nothing of it."""
-        if not self.is_inside(tensor):
-            raise TraceError(
-                f"{_at()}the traced function {what} .grad of a tensor from outside, which a recording cannot repeat; "
-                "return jit.grad(loss, tensors) and set .grad outside, or call backward() outside"
-            )
-
     def note_hook(self, tensor: Tensor, hook: Callable[[Any], Any]) -> None:
         """The function hooks something to the gradient of `tensor`: it becomes part of the stages that follow."""
         self.refuse_change(tensor, "register_hook() of")
@@ -599,6 +650,70 @@ class Trace:
             raise TraceError(
                 f"{_at()}a backward inside the traced function goes on through {node.name}, which was computed outside "
                 f"of it (at {node.source}); pass what it is computed from as an argument, or detach() it"
+            )
+
+    # -- gradients -----------------------------------------------------------------------------------------------
+
+    def gradient_of(self, tensor: Tensor) -> Tensor | None:
+        """`tensor.grad`, as the function reads it."""
+        slot = self._slot(tensor, reads=True)
+        return tensor._grad if slot is None else slot.holder._grad  # type: ignore[no-any-return]
+
+    def set_gradient(self, tensor: Tensor, gradient: Tensor | None) -> None:
+        """`tensor.grad = gradient`, in the function."""
+        slot = self._slot(tensor, reads=False)
+        (tensor if slot is None else slot.holder)._grad = gradient
+
+    def accumulate(self, tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
+        """What `jit.autograd.nodes.accumulate` does, by operators that are recorded."""
+        from .functions import F
+
+        have = self.gradient_of(tensor)
+        if have is None:
+            self.set_gradient(tensor, gradient if differentiable else F.clone(gradient))
+        elif differentiable or have.requires_grad or not is_plain(have):
+            self.set_gradient(tensor, have + gradient)
+        else:
+            with context.no_grad():
+                have.add_(gradient)
+
+    def _slot(self, tensor: Tensor, reads: bool) -> GradientSlot | None:
+        """The slot of a tensor from outside; None for one that the function made."""
+        inner = self.inner.get(tensor, tensor)
+        cell = (self.binding(inner) or self._recognise(inner)).cell
+        if cell.source is None:
+            return None
+        self._check_first_stage(".grad of a tensor from outside")
+        if cell.tensor is not inner and inner not in self.outer:
+            return None
+        holder = self.outer.get(inner, inner)
+        slot = self.slots.get(holder)
+        if slot is None:
+            slot = self.slots[holder] = GradientSlot(holder, cell.source, holder._grad, None, reads)
+            if reads and holder._grad is not None:
+                slot.found = self._found_gradient(holder._grad, cell.source)
+        return slot
+
+    def _found_gradient(self, gradient: Tensor, holder: Value) -> Value:
+        binding = self.binding(gradient)
+        if binding is None or binding.cell.tensor is not gradient:
+            binding = self._capture(gradient, holder)
+        assert binding.cell.source is not None
+        return binding.cell.source
+
+    def check_hooks(self, node: Any) -> None:
+        """TraceError if a backward inside the function ends at a leaf with hooks: they are not part of the function."""
+        if len(self.graph.stages) > 1:
+            return
+        leaf = self.inner.get(node.variable, node.variable)
+        cell = (self.binding(leaf) or self._recognise(leaf)).cell
+        if cell.source is None:
+            return
+        self.differentiated[self.outer.get(leaf, leaf)] = cell.source
+        if has_hooks(node.variable):
+            raise TraceError(
+                f"{_at()}a backward inside the traced function runs a hook that was registered outside, on "
+                f"{cell.source.name!r}; register it inside, or call backward() outside"
             )
 
     # -- results -------------------------------------------------------------------------------------------------
@@ -618,7 +733,8 @@ class Trace:
 
     def forget(self) -> None:
         """Let go of the memory of the call that was recorded."""
-        self.originals.clear()
+        for table in (self.originals, self.slots, self.outer, self.inner, self.differentiated):
+            table.clear()  # type: ignore[attr-defined]
         for cell in self._inputs:
             cell.tensor = None
 
@@ -804,6 +920,11 @@ def extent_of(array: Any) -> tuple[int, int]:
     return start + sum(r for r in reaches if r < 0), start + sum(r for r in reaches if r > 0) + array.itemsize
 
 
+def has_hooks(leaf: Any) -> bool:
+    """Whether somebody has hooked something to the gradient of a leaf."""
+    return any(leaf.__dict__.get(name) for name in ("gradient_hooks", "post_accumulate_hooks"))
+
+
 def kind_of(tensor: Any) -> tuple[Any, ...]:
     """What a recording takes for granted of a tensor."""
     array = getattr(tensor, "_array", None)
@@ -843,6 +964,7 @@ __all__ = [
     "RandomState",
     "Trace",
     "extent_of",
+    "has_hooks",
     "kind_of",
     "scatter",
     "type_of",

@@ -27,15 +27,15 @@ from jit.ir.errors import TraceError, UsageError
 from jit.runtime.interpreter import GuardFailed
 
 from . import context
-from .autograd.nodes import edge_of
+from .autograd.nodes import OpNode, edge_of
 from .compiling import optimise, unoptimised
 from .generators import Generator, default_generator
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
-from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in
+from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
 from .surroundings import Surroundings, Watched, World, view_of_objects
 from .tensors import Tensor
-from .tracer import Constant, Trace, kind_of
+from .tracer import Constant, GradientSlot, Trace, kind_of
 
 KEYS = 64
 """How many keys a function may have before further ones run eagerly."""
@@ -171,7 +171,9 @@ class TracedFunction(Watched):
             if recording.outcomes[: len(prefix)] != prefix:
                 continue
             owners = recording.inputs(call.leaves, call.world.tensors)
-            if not recording.fits(owners):
+            why_not = recording.misfit(owners)
+            if why_not is not None:
+                self._explanation = f"it was recorded anew because {why_not}"
                 continue
             try:
                 result = recording.run(owners)
@@ -420,11 +422,23 @@ class _Draft:
         inners = {}
         for index in self.positions:
             tensor = call.leaves[index]
-            inners[index] = inner = stand_in(tensor)
+            inners[tensor] = inner = stand_in(tensor)
             trace.add_argument(inner, tensor.name or names[index])
+            trace.stand_for(inner, tensor)
             self.edges.append(edge_of(inner))
-        self.inners = [inners[next(i for i in self.positions if same_tensor(call.leaves[i], t))] for t in call.leaves]
+        for tensor in call.leaves:
+            if tensor not in inners:
+                inners[tensor] = self._twin(tensor, inners)
+        self.inners = [inners[tensor] for tensor in call.leaves]
         self.values = _unflatten_arguments(call.structures, self.inners)
+
+    def _twin(self, tensor: Tensor, inners: dict[Tensor, Tensor]) -> Tensor:
+        """What the function gets for another object that is the same tensor as one before."""
+        first = inners[next(t for i in self.positions if same_tensor(t := self.call.leaves[i], tensor))]
+        copy = twin(first, tensor)
+        self.trace.bind_again(copy, first)
+        self.trace.stand_for(copy, tensor)
+        return copy
 
     def close(self, result: Any, optimise: Any) -> tuple[Recording, Live]:
         """End stage 0: describe the outputs, list the updates, gather what a backward would start from."""
@@ -432,19 +446,31 @@ class _Draft:
         trace = self.trace
         leaves, structure = flatten(result)
         _check_structure(structure, self.where)
-        specs, values, tensors = _describe(trace, leaves)
+        slots = [slot for slot in trace.slots.values() if slot.has_changed]
+        left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
+        specs, values, tensors = _describe(trace, [*leaves, *left])
         updates, drawn = trace.updates(), trace.drawn()
         pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
         pairs += [(first, last) for _, first, last in drawn]
         trace.graph.set_return(values, pairs)
         position = {value: index for index, value in enumerate(trace.graph.inputs)}
-        outputs = [*tensors, *(cell.tensor for cell, _ in updates), *(None for _ in drawn)]
-        recording = Recording(specs, structure, self.positions, optimise, [Chain(trace)])
+        outputs = [*tensors, *(self._rebased(cell) for cell, _ in updates), *(None for _ in drawn)]
+        recording = Recording(specs, structure, self.positions, optimise, [Chain(trace)], count=len(leaves))
+        _describe_gradients(recording, slots, values)
         recording.targets = [position[target] for target, _ in pairs]
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
+        recording.spent = bool(recording.differentiable) and all(
+            _is_spent(outputs[i]) for i in recording.differentiable
+        )
         recording.outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards)
         edges = [*self.edges, *(capture.edge for capture in trace.captures)]
         return recording, Live(outputs, recording.used(edges), trace)
+
+    def _rebased(self, cell: Any) -> Any:
+        """A tensor from outside that was written to, if that gave it another history; without one it keeps its own."""
+        at = self.trace.graph.inputs.index(cell.source)
+        before = [*self.edges, *(capture.edge for capture in self.trace.captures)][at]
+        return None if edge_of(cell.tensor) == before else cell.tensor
 
     def _check_arguments(self) -> None:
         """TraceError if the function has changed a list or dict among its arguments: the caller would not see it."""
@@ -472,7 +498,7 @@ class _Draft:
         node = None
         if context.GRAD_ENABLED.get() and recording.differentiable:
             node = recording.node_of(owners, before, self._outer_edges(owners))
-            node.live = live
+            node.live = None if recording.spent else live
         first = len(recording.trace.graph.outputs)
         for number, index in enumerate(recording.targets, first):
             if node is not None and number in recording.differentiable:
@@ -560,6 +586,29 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
         else:
             specs.append(OutputSpec("view", root, binding.path, leaf.requires_grad))
     return specs, values, carriers
+
+
+def _describe_gradients(recording: Recording, slots: Sequence[GradientSlot], values: Sequence[Any]) -> None:
+    """What the recording takes for granted of `.grad` of its inputs, and what it leaves there; see docs/tracing.md."""
+    trace = recording.trace
+    place = {value: index for index, value in enumerate(trace.graph.inputs)}
+    number = recording.count
+    for slot in slots:
+        if slot.holder._grad is None:
+            recording.slots.append((place[slot.value], None))
+            continue
+        recording.slots.append((place[slot.value], number))
+        if not values[number].is_input:
+            trace.graph.rename(values[number], f"{slot.value.name}.grad")
+        number += 1
+    reads = [slot for slot in trace.slots.values() if slot.is_read]
+    recording.reads = [(place[s.value], None if s.found is None else place[s.found]) for s in reads]
+    recording.hookless = [place[value] for value in trace.differentiated.values()]
+
+
+def _is_spent(tensor: Any) -> bool:
+    """Whether a backward has run through the last operator behind a tensor, and freed what it had saved."""
+    return isinstance(tensor.grad_fn, OpNode) and tensor.grad_fn.saved is None
 
 
 def _returned(trace: Trace, leaf: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -53,23 +52,23 @@ class Adam(Optimizer):
         elif group["weight_decay"]:
             gradient = gradient + parameter * group["weight_decay"]
         mean, square = self._averages(gradient, state, group)
-        step, (beta1, beta2) = state["step"], group["betas"]
-        spread = F.sqrt(square).mul_(1 / math.sqrt(1 - beta2**step)).add_(group["eps"])
+        step, (beta1, beta2) = state["step"].item(), group["betas"]
+        spread = F.sqrt(square).mul_(1 / (1 - beta2**step) ** 0.5).add_(group["eps"])
         parameter.add_(mean / spread, alpha=-group["lr"] / (1 - beta1**step))
 
     def _averages(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[Any, Any]:
         """The running averages of the gradient and of its square, brought up to date."""
         if not state:
-            state["step"] = 0
+            state["step"] = F.zeros(())  # a tensor, so that a traced step counts
             for name in ("exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])):
                 state[name] = F.zeros_like(gradient)
         beta1, beta2 = group["betas"]
-        state["step"] = int(state["step"]) + 1
+        state["step"] += 1
         state["exp_avg"].mul_(beta1).add_(gradient, alpha=1 - beta1)
         state["exp_avg_sq"].mul_(beta2).add_(gradient * gradient, alpha=1 - beta2)
         if not group["amsgrad"]:
             return state["exp_avg"], state["exp_avg_sq"]
-        state["max_exp_avg_sq"] = F.maximum(state["max_exp_avg_sq"], state["exp_avg_sq"])
+        state["max_exp_avg_sq"].copy_(F.maximum(state["max_exp_avg_sq"], state["exp_avg_sq"]))
         return state["exp_avg"], state["max_exp_avg_sq"]
 
 
