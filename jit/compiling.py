@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from jit.ir import Graph, Node, Op
 from jit.passes import OPTIMIZE, Result, run
+from jit.runtime.interpreter import Host, Interpreter
 
 
 def unoptimised(graph: Graph) -> Graph:
@@ -18,6 +20,18 @@ def optimise(graph: Graph) -> Graph:
     improved = graph.clone()
     run(improved, OPTIMIZE, options=_options())
     return improved
+
+
+def engine(graph: Graph, optimised: bool, host: Host) -> Interpreter:
+    """What runs a graph: native code where it was optimised, else the interpreter alone, bit for bit as eager mode.
+
+    `JIT_NATIVE=0` leaves out native code.
+    """
+    if not optimised or os.environ.get("JIT_NATIVE", "") == "0":
+        return Interpreter(graph, host)
+    from jit.runtime.plan import PlannedInterpreter
+
+    return PlannedInterpreter(graph, host)
 
 
 def titled_graphs(graph: Graph) -> list[Result]:

@@ -84,8 +84,7 @@ class Interpreter:
         self.programs = [Program() for _ in graph.stages]
         for program, stage in zip(self.programs, graph.stages, strict=True):
             program.inputs = [self._new_register(value) for value in stage.inputs]
-        for node in graph.nodes:
-            self._lower(node, self.programs[node.stage], self._registers)
+        self._lower_all()
         for program, stage in zip(self.programs, graph.stages, strict=True):
             program.outputs = [map_template(self._placed(self._registers), o) for o in stage.outputs]
             program.updates = [self._registers[value] for _, value in stage.updates]
@@ -123,7 +122,7 @@ class Interpreter:
         except GuardFailed:
             raise
         except Exception as error:
-            _locate(error, program.nodes[step])
+            locate(error, program.nodes[step])
             raise
         outputs = [
             map_template(lambda leaf: registers[leaf.index] if isinstance(leaf, Ref) else leaf, o)
@@ -153,6 +152,10 @@ class Interpreter:
         (self._registers if registers is None else registers)[value] = number
         self._count += 1
         return number
+
+    def _lower_all(self) -> None:
+        for node in self.graph.nodes:
+            self._lower(node, self.programs[node.stage], self._registers)
 
     def _placed(self, registers: dict[Value, int]) -> Callable[[Any], Any]:
         return lambda leaf: Ref(registers[leaf]) if isinstance(leaf, Value) else leaf
@@ -226,7 +229,7 @@ class Interpreter:
             program.returned = tuple(frees.get((number, count), ()))
 
 
-def _locate(error: Exception, node: Node) -> None:
+def locate(error: Exception, node: Node) -> None:
     """Let an error say which line asked for the operator: the traceback shows the engine alone."""
     where = str(node.source)
     if node.source is None or where in str(error):

@@ -1,0 +1,151 @@
+"""Matrix products of the BLAS that SciPy brings, called from compiled code.
+
+Every step of a plan is a function `i32 kernel(ptr data, ptr geometry)`; this one calls `gemm` for a batch of products.
+BLAS is column-major: a row-major product C = A B is written as C' = B' A', so that nothing needs to be copied unless
+an operand has neither dim contiguous.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jit.ir.dtypes import DType, float32, float64
+from jit.ir.errors import CompileError
+
+from .assembly import Routine
+
+LETTER = {float32: "s", float64: "d"}
+"""The dtypes that have a product, and how BLAS calls them."""
+
+_FIELDS = (
+    "gemm", "transa", "transb", "m", "n", "k", "alpha", "lda", "ldb", "beta", "ldc", "batch", "step_a", "step_b",
+    "step_c",
+)  # fmt: skip
+"""What the geometry of a product holds: addresses of the numbers that `gemm` takes, and steps in bytes."""
+
+
+class Matrix(NamedTuple):
+    """How BLAS is told of an operand: as it lies, or transposed, with so many elements from line to line."""
+
+    transposed: bool
+    leading: int
+
+
+def as_matrix(sizes: Sequence[int], strides: Sequence[int]) -> Matrix | None:
+    """A row-major view of an operand; None if it has to be copied first.
+
+    >>> as_matrix((2, 3), (3, 1)), as_matrix((2, 3), (1, 2)), as_matrix((2, 3), (6, 2))
+    (Matrix(transposed=False, leading=3), Matrix(transposed=True, leading=2), None)
+    """
+    (rows, columns), (down, along) = sizes, strides
+    if (along == 1 or columns == 1) and (down >= max(columns, 1) or rows == 1):
+        return Matrix(False, max(down if rows != 1 else columns, columns, 1))
+    if (down == 1 or rows == 1) and (along >= max(rows, 1) or columns == 1):
+        return Matrix(True, max(along if columns != 1 else rows, rows, 1))
+    return None
+
+
+class Product(NamedTuple):
+    """C[i] = alpha A[i] B[i] + beta C[i], for i below `batch`; C is row-major."""
+
+    dtype: DType
+    sizes: tuple[int, int, int]
+    """Rows of A, columns of B, columns of A."""
+    a: Matrix
+    b: Matrix
+    alpha: float = 1.0
+    beta: float = 0.0
+    batch: int = 1
+    steps: tuple[int, int, int] = (0, 0, 0)
+    """From one matrix to the next, in elements, of A, B and C."""
+
+
+def product_step(product: Product) -> tuple[int, Any, Any]:
+    """The address of the function, its geometry, and what must be kept alive; operands are A, B, C."""
+    rows, columns, inner = product.sizes
+    integers = np.array([columns, rows, inner, product.b.leading, product.a.leading, max(columns, 1)], np.int32)
+    scalars = np.array([product.alpha, product.beta], product.dtype.numpy)
+    letters = np.frombuffer(bytes(ord("T") if m.transposed else ord("N") for m in (product.b, product.a)), np.uint8)
+    m, n, k, lda, ldb, ldc = (_address(integers) + 4 * i for i in range(6))
+    alpha, beta = (_address(scalars) + product.dtype.itemsize * i for i in range(2))
+    size = product.dtype.itemsize
+    fields = {
+        "gemm": gemm_address(product.dtype), "transa": _address(letters), "transb": _address(letters) + 1,
+        "m": m, "n": n, "k": k, "alpha": alpha, "lda": lda, "ldb": ldb, "beta": beta, "ldc": ldc,
+        "batch": product.batch, **dict(zip(("step_a", "step_b", "step_c"), (s * size for s in product.steps))),
+    }  # fmt: skip
+    geometry = np.array([fields[name] for name in _FIELDS], np.int64)
+    return _product_function(), geometry, (integers, scalars, letters)
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+@cache
+def _product_function() -> int:
+    """`i32 kernel(ptr data, ptr geometry)`: a loop over the batch around a call of `gemm`."""
+    from .codegen import compile_functions
+    from .llvm_lower import Function
+    from .target import Target
+
+    r = Routine("kernel", ["data", "geometry"])
+    of = {name: r.word("%geometry", i) for i, name in enumerate(_FIELDS)}
+    a, b, c = (r.word("%data", i) for i in range(3))
+    with r.loop(of["batch"]) as i:
+        left, right, result = (
+            r.add(base, r.scale(i, of[step])) for base, step in ((a, "step_a"), (b, "step_b"), (c, "step_c"))
+        )
+        numbers = (of["transa"], of["transb"], of["m"], of["n"], of["k"], of["alpha"])
+        lines = (right, of["lda"], left, of["ldb"], of["beta"], result, of["ldc"])
+        r.call(of["gemm"], *numbers, *lines, returns="void")
+    r.leave(0)
+    (code,) = compile_functions([Function((), r.text())], Target.host())
+    return code.address
+
+
+@cache
+def gemm_address(dtype: DType) -> int:
+    """Where SciPy's `sgemm` or `dgemm` is."""
+    capsule = _module().__pyx_capi__[f"{LETTER[dtype]}gemm"]
+    name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    address: int | None = pointer(capsule, name(capsule))
+    if not address:
+        raise CompileError("SciPy's BLAS has no address; run with the interpreter")
+    return address
+
+
+@cache
+def _module() -> Any:
+    """`scipy.linalg.cython_blas`, without the ten times longer import of all of `scipy.linalg` where that works.
+
+    The module is not registered: whoever imports it by its name afterwards gets the same one, the regular way.
+    """
+    name = "scipy.linalg.cython_blas"
+    if "scipy.linalg" not in sys.modules:
+        import scipy
+
+        folder = Path(scipy.__file__).with_name("linalg")
+        found = (folder / f"cython_blas{s}" for s in importlib.machinery.EXTENSION_SUFFIXES)
+        path = next((p for p in found if p.exists()), None)
+        spec = None if path is None else importlib.util.spec_from_file_location(name, path)
+        if spec is not None and spec.loader is not None:
+            with contextlib.suppress(ImportError):
+                module = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(module)
+                sys.modules.pop(name, None)  # it has put itself there, but not into its package
+                return module
+    return importlib.import_module(name)

@@ -1,0 +1,407 @@
+"""How a stretch of a graph becomes steps: which kernel, on which memory, in which order.
+
+Comes between the graph and `plan`. Every value gets a `Place`: a block of memory and a geometry in it, so that views
+cost nothing. Every other node becomes one or more calls of functions `i32 kernel(ptr data, ptr geometry)`: kernels of
+nests, or products of `blas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir.dtypes import COMPLEX, DType, from_numpy
+from jit.ir.errors import CompileError, Error
+from jit.ir.geometry import Geometry
+
+from . import blas, fusion
+from .nest import Nest, pointwise_nest
+
+
+class Layout(NamedTuple):
+    """What of an array decides on a kernel; looks like one to whoever makes nests."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In bytes."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return int(self.dtype.itemsize)
+
+    @staticmethod
+    def of(type: TensorType) -> Layout:
+        """How a value of this type lies in memory."""
+        from jit.ir.op import strides_of
+
+        assert type.dtype is not None and type.sizes is not None
+        return Layout(type.dtype.numpy, type.sizes, tuple(s * type.dtype.itemsize for s in strides_of(type)))
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A piece of memory."""
+
+    kind: str
+    """"input", "output", "constant", or "temporary": part of the arena."""
+    nbytes: int
+    number: int = 0
+    """Among its kind."""
+    first: int = -1
+    last: int = -1
+    """The steps that write it first and touch it last."""
+    offset: int = 0
+    """Of a temporary: where it lies in the arena."""
+
+
+class Place(NamedTuple):
+    """Where a value is."""
+
+    block: Block
+    dtype: DType
+    geometry: Geometry
+
+    @property
+    def layout(self) -> Layout:
+        """As an array."""
+        size = self.dtype.itemsize
+        return Layout(self.dtype.numpy, self.geometry.sizes, tuple(s * size for s in self.geometry.strides))
+
+    @property
+    def start(self) -> int:
+        """Bytes from the block's start to the first element."""
+        return self.geometry.offset * self.dtype.itemsize
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """A call of a kernel."""
+
+    work: Nest | blas.Product
+    operands: list[Place]
+    """What it reads, then what it writes."""
+    results: int
+    """How many of the operands it writes."""
+    node: Node
+    reusable: tuple[int, ...] = ()
+    """Operands that are read at the very point where the result is written, so that it may take their memory."""
+
+
+@dataclass(eq=False)
+class Stretch:
+    """Nodes of one stage that need no Python, in order, with what they take and give."""
+
+    nodes: list[Node]
+    inputs: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+
+
+def is_free(node: Node) -> bool:
+    """Whether the node costs nothing in a stretch: a view that is but another geometry, or a constant."""
+    if node.kind == "prim::Constant":
+        return isinstance(node.attributes.get("value"), np.ndarray) and _is_plain(node.output)
+    op = find(node.kind)
+    if op is None or op.kind != "view" or op.result is not None or op.schema.name == "as_strided":
+        return False
+    return len(node.inputs) == 1 and all(map(_is_known, (*node.inputs, *node.outputs)))
+
+
+def is_native(node: Node) -> bool:
+    """Whether a stretch may contain the node."""
+    if not all(map(_is_plain, (*node.inputs, *node.outputs))):
+        return False
+    if node.kind == "prim::FusionGroup":
+        return True
+    op = find(node.kind)
+    if op is None:
+        return False
+    if op.kind == "pointwise":
+        return len(node.outputs) == 1 and bool(node.inputs) and fusion.supports(node)
+    able = _ABLE.get(op.name)
+    return able is not None and able(node)
+
+
+def _is_known(value: Value) -> bool:
+    type = value.type
+    return isinstance(type, TensorType) and type.sizes is not None and type.dtype is not None and type.device == "cpu"
+
+
+def _is_plain(value: Value) -> bool:
+    """Of known layout and no complex number."""
+    return _is_known(value) and value.type.dtype.category < COMPLEX  # type: ignore[attr-defined]
+
+
+# -- lowering ----------------------------------------------------------------------------------------------------
+
+
+class Lowering:
+    """The steps of a stretch whose inputs lie as `layouts` say; CompileError if something cannot be said."""
+
+    def __init__(self, stretch: Stretch, layouts: Sequence[Layout]) -> None:
+        self.places: dict[Value, Place] = {}
+        self.steps: list[Step] = []
+        self.blocks: list[Block] = []
+        self.constants: list[Any] = []
+        """Arrays that the steps read."""
+        self._outputs = {value: number for number, value in enumerate(stretch.outputs)}
+        for number, (value, layout) in enumerate(zip(stretch.inputs, layouts, strict=True)):
+            self.places[value] = _input_place(number, layout)
+        for node in stretch.nodes:
+            self._lower(node)
+
+    def _lower(self, node: Node) -> None:
+        try:
+            if node.kind == "prim::Constant":
+                self._constant(node)
+            elif is_free(node):
+                self._view(node)
+            elif node.kind == "prim::FusionGroup" or find(node.kind).kind == "pointwise":  # type: ignore[union-attr]
+                self._group(node)
+            else:
+                _LOWER[node.kind](self, node)
+        except CompileError:
+            raise
+        except Error as error:  # a view of an input that lies otherwise than its type says
+            raise CompileError(f"{node.kind}: {error}") from error
+
+    def of(self, value: Value) -> Place:
+        """Where a value is."""
+        return self.places[value]
+
+    def make(self, value: Value) -> Place:
+        """Row-major memory for a new value: an output of the stretch, or a temporary."""
+        type = value.type
+        assert isinstance(type, TensorType) and type.dtype is not None and type.sizes is not None
+        place = self.temporary(type.dtype, type.sizes)
+        if value in self._outputs:
+            place.block.kind, place.block.number = "output", self._outputs[value]
+        self.places[value] = place
+        return place
+
+    def temporary(self, dtype: DType, sizes: tuple[int, ...]) -> Place:
+        """Row-major memory within the arena."""
+        geometry = Geometry.contiguous(sizes)
+        block = Block("temporary", geometry.numel * dtype.itemsize)
+        self.blocks.append(block)
+        return Place(block, dtype, geometry)
+
+    def step(self, step: Step) -> None:
+        """One more step; nothing if it computes no element."""
+        written = step.operands[len(step.operands) - step.results :]
+        if all(place.geometry.numel == 0 for place in written):
+            return
+        for place in step.operands:
+            place.block.last = len(self.steps)
+        for place in written:
+            if place.block.first < 0:
+                place.block.first = len(self.steps)
+        self.steps.append(step)
+
+    def pointwise(self, node: Node, body: Callable[..., Any], reads: Sequence[Place], write: Place, name: str) -> None:
+        """A step that fills `write` with `body` of what it reads."""
+        layouts: list[Any] = [place.layout for place in (*reads, write)]
+        nest = pointwise_nest(body, layouts[:-1], layouts[-1:], name)
+        self.step(Step(nest, [*reads, write], 1, node))
+
+    # -- kinds of nodes ------------------------------------------------------------------------------------------
+
+    def _constant(self, node: Node) -> None:
+        array = np.ascontiguousarray(node.attributes["value"])
+        block = Block("constant", array.nbytes, len(self.constants))
+        self.constants.append(array)
+        self.places[node.output] = Place(block, from_numpy(array.dtype), Geometry.contiguous(array.shape))
+
+    def _view(self, node: Node) -> None:
+        op = find(node.kind)
+        assert op is not None
+        block, dtype, geometry = self.of(node.inputs[0])
+        arguments = op.join(node.operands, {k: node.resolve(v) for k, v in node.attributes.items()})[1:]
+        found = op.body(geometry, *arguments)
+        for value, placed in zip(node.outputs, found if isinstance(found, list) else [found], strict=True):
+            self.places[value] = Place(block, dtype, placed)
+
+    def _group(self, node: Node) -> None:
+        """A FusionGroup, or a pointwise node as a group of its own."""
+        values = list(node.inputs) if node.kind == "prim::FusionGroup" else list(dict.fromkeys(node.inputs))
+        group = node if node.kind == "prim::FusionGroup" else _alone(node, values)
+        reads = [self.of(v) for v in values]
+        nest = fusion.FusedGroup(group)._nest([p.layout for p in reads])
+        writes = [self.make(v) for v in node.outputs]
+        reusable = _reusable(group.attributes["body"], reads, writes[0])
+        self.step(Step(nest, [*reads, *writes], len(writes), node, reusable))
+
+
+def _input_place(number: int, layout: Layout) -> Place:
+    size = layout.itemsize
+    if any(s % size for s in layout.strides):
+        raise CompileError(f"byte strides {layout.strides} are no multiples of {size}")
+    geometry = Geometry(layout.shape, tuple(s // size for s in layout.strides))
+    return Place(Block("input", geometry.numel * size, number), from_numpy(layout.dtype), geometry)
+
+
+def _alone(node: Node, values: Sequence[Value]) -> Node:
+    """A FusionGroup with `node` alone in it."""
+    body = Graph()
+    mapping = {value: body.add_input(value.type) for value in values}
+    copy = body.copy_node(node, mapping)
+    copy.stage = 0
+    body.set_return([copy.output])
+    return Graph().create("prim::FusionGroup", (), {"body": body})
+
+
+def _reusable(body: Graph, reads: Sequence[Place], result: Place) -> tuple[int, ...]:
+    """The operands that lie as the result does and are only read by pointwise nodes as they are."""
+    if any((op := find(n.kind)) is None or op.kind not in ("pointwise", "view") for n in body.nodes):
+        return ()
+    found = []
+    for index, (value, place) in enumerate(zip(body.inputs, reads, strict=True)):
+        direct = all((op := find(use.node.kind)) is None or op.kind == "pointwise" for use in value.uses)
+        alike = place.geometry == result.geometry and place.dtype.itemsize == result.dtype.itemsize
+        if direct and alike and place.block.kind == "temporary":
+            found.append(index)
+    return tuple(found)
+
+
+# -- copies ------------------------------------------------------------------------------------------------------
+
+
+def _copied(lowering: Lowering, node: Node, source: Place, target: Place) -> None:
+    """Fill `target` with `source`, broadcast and cast."""
+    expanded = Place(source.block, source.dtype, source.geometry.expand(target.geometry.sizes))
+    dtype = target.dtype
+    lowering.pointwise(node, lambda m, a: m.cast(a, dtype), [expanded], target, "copy")
+
+
+def _copy(lowering: Lowering, node: Node) -> None:
+    _copied(lowering, node, lowering.of(node.inputs[-1]), lowering.make(node.output))
+
+
+def _fill(lowering: Lowering, node: Node) -> None:
+    value = _filling(node)
+    target = lowering.make(node.output)
+    dtype = target.dtype
+    lowering.pointwise(node, lambda m: m.constant(value, dtype), [], target, "fill")
+
+
+def _filling(node: Node) -> Any:
+    name = node.kind.removeprefix("aten::")
+    if name.startswith(("zeros", "ones")):
+        number: Any = int(name.startswith("ones"))
+    else:
+        number = _arguments(node)["fill_value"]
+    dtype = node.output.type.dtype  # type: ignore[attr-defined]
+    return np.asarray(number).astype(dtype.numpy).item() if not dtype.is_half else float(number)
+
+
+def _arguments(node: Node) -> dict[str, Any]:
+    """The node's arguments by name."""
+    op = find(node.kind)
+    assert op is not None
+    values = op.join(node.operands, {k: node.resolve(v) for k, v in node.attributes.items()})
+    return dict(zip(op.schema.argument_names, values, strict=True))
+
+
+def _is_fill(node: Node) -> bool:
+    if node.kind.startswith("aten::full"):
+        value = _arguments(node)["fill_value"]
+        return type(value) in (int, float, bool)
+    return True
+
+
+def _cat(lowering: Lowering, node: Node) -> None:
+    """Each operand is copied to its slice of the result."""
+    arguments = _arguments(node)
+    target = lowering.make(node.output)
+    dim, start = arguments["dim"] % max(target.geometry.ndim, 1), 0
+    for value in arguments["tensors"]:
+        source = lowering.of(value)
+        if source.geometry.sizes == (0,) and target.geometry.ndim != 1:
+            continue
+        length = source.geometry.sizes[dim]
+        part = target.geometry.window(dim, start, length)
+        _copied(lowering, node, source, Place(target.block, target.dtype, part))
+        start += length
+
+
+# -- products ----------------------------------------------------------------------------------------------------
+
+
+def _is_product(node: Node) -> bool:
+    found = {v.type.dtype for v in (*node.inputs, *node.outputs)}
+    numbers = (a for name, a in _arguments(node).items() if name in ("alpha", "beta"))
+    return len(found) == 1 and found <= set(blas.LETTER) and all(type(n) in (int, float) for n in numbers)
+
+
+def _product(lowering: Lowering, node: Node) -> None:
+    """mm, bmm, mv and dot: as products of batches of matrices."""
+    a, b = (lowering.of(v) for v in node.inputs)
+    result = lowering.make(node.output)
+    _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, 1.0, 0.0)
+
+
+def _batch(place: Place, side: int) -> Place:
+    """A matrix or vector as a batch of matrices: a vector is a row on the left and a column on the right."""
+    geometry = place.geometry
+    if geometry.ndim == 1:
+        geometry = geometry.insert(side, 1, 0)
+    if geometry.ndim == 2:
+        geometry = geometry.insert(0, 1, 0)
+    return Place(place.block, place.dtype, geometry)
+
+
+def _addmm(lowering: Lowering, node: Node) -> None:
+    """addmm and baddbmm: the addend is copied to the result, which the product is added to."""
+    arguments = _arguments(node)
+    addend, a, b = (lowering.of(v) for v in node.inputs)
+    result = lowering.make(node.output)
+    alpha, beta = float(arguments["alpha"]), float(arguments["beta"])
+    if beta != 0.0:
+        _copied(lowering, node, addend, result)
+    _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, alpha, beta)
+
+
+def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float) -> None:
+    """result = alpha a b + beta result, over a batch."""
+    a, b = _straight(lowering, node, a), _straight(lowering, node, b)
+    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
+    left, right = (blas.as_matrix(p.geometry.sizes[1:], p.geometry.strides[1:]) for p in (a, b))
+    assert left is not None and right is not None
+    steps = (a.geometry.strides[0], b.geometry.strides[0], rows * columns)
+    product = blas.Product(result.dtype, (rows, columns, inner), left, right, alpha, beta, batch, steps)
+    lowering.step(Step(product, [a, b, result], 1, node))
+
+
+def _straight(lowering: Lowering, node: Node, place: Place) -> Place:
+    """The operand, copied if BLAS cannot be told how it lies."""
+    if blas.as_matrix(place.geometry.sizes[1:], place.geometry.strides[1:]) is not None:
+        return place
+    copy = lowering.temporary(place.dtype, place.geometry.sizes)
+    _copied(lowering, node, place, copy)
+    return copy
+
+
+_Able = Callable[[Node], bool]
+_ABLE: dict[str, _Able] = {
+    "aten::clone": lambda node: True, "aten::_to_copy": lambda node: True, "aten::copy": lambda node: True,
+    "aten::cat": lambda node: True,
+    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm"), _is_product),
+    **dict.fromkeys(
+        ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"), _is_fill
+    ),
+}  # fmt: skip
+"""Which other nodes a stretch may contain, by operator."""
+
+_LOWER: dict[str, Callable[[Lowering, Node], None]] = {
+    "aten::clone": _copy, "aten::_to_copy": _copy, "aten::copy": _copy, "aten::cat": _cat,
+    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot"), _product),
+    **dict.fromkeys(("aten::addmm", "aten::baddbmm"), _addmm),
+    **dict.fromkeys(
+        ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"), _fill
+    ),
+}  # fmt: skip
