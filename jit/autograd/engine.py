@@ -293,8 +293,8 @@ def _on_a_fresh_stack(task: Task, inside: contextvars.Context, work: Callable[[]
             failures.append(error)
 
     thread = threading.Thread(target=body, name="jit-backward", daemon=True)
-    thread.start()
     try:
+        thread.start()
         thread.join()
     except BaseException:
         task.halt.append(True)

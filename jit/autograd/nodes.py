@@ -15,7 +15,6 @@ Note [Histories of views]
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import threading
 import weakref
@@ -164,10 +163,6 @@ class Node:
         """The gradients of the inputs for which `needs` says so."""
         raise NotImplementedError(self.name)
 
-    def work(self, gradients: Sequence[Tensor | None]) -> int:
-        """About how many elements `apply` will touch; 0 if it hardly computes."""
-        return 0
-
     def release(self) -> None:
         """Forget what was saved; a second backward is then an error."""
 
@@ -282,12 +277,6 @@ class OpNode(Node):
 
     def release(self) -> None:
         self.saved = None
-
-    def work(self, gradients: Sequence[Tensor | None]) -> int:
-        if self.op.kind == "view":
-            return 0
-        sizes = [g._array.size for g in gradients if g is not None and g._array is not None]
-        return max([*sizes, *(math.prod(m.shape) for m in self.metas if m is not None)], default=0)
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         saved = self.saved
@@ -408,9 +397,6 @@ class CopySlices(Node):
         self.source = inner.source
         self.is_users = inner.is_users
 
-    def work(self, gradients: Sequence[Tensor | None]) -> int:
-        return sum(g._array.size for g in gradients if g is not None)
-
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         from ..functions import F
 
@@ -438,9 +424,6 @@ class ViewHistory(Node):
         super().__init__("ViewHistory", (edge_of(base),))
         self.path = path
         self.base_shape = tuple(base._array.shape)
-
-    def work(self, gradients: Sequence[Tensor | None]) -> int:
-        return math.prod(self.base_shape)
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         from ..functions import F

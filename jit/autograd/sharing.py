@@ -8,32 +8,43 @@ Note [Sharing a backward]
     1. Gradients that meet in one place are added in the order in which one thread would have added them: those of later
        operations first. One that comes early waits in its Slot.
     2. What belongs to the user - hooks, custom functions, traced calls - runs on his thread, in that order too.
-    3. A helper takes operators with enough work alone; the rest is not worth a switch of threads.
+    3. A helper takes operators with enough work, and nothing else: the rest is not worth a switch of threads.
 
     Nobody waits for a helper that has not begun: the caller can do everything himself. So backwards inside of
     backwards, or many of them in many threads, cannot block each other, however small the pool is.
+
+    Ctrl-C strikes the main thread at any instruction, but never between the C functions that lock and enter a `with`.
+    Hence plain locks and SimpleQueues, no Conditions: these lock in Python, and could stay locked for ever.
 """
 
 from __future__ import annotations
 
 import contextvars
+import functools
 import heapq
+import math
 import os
 import threading
 from collections import deque
-from concurrent.futures import Executor
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from jit.runtime.threads import thread_count
 
-from .nodes import Edge, Node
+from .nodes import Edge, Node, OpNode
 
 if TYPE_CHECKING:
     from ..tensors import Tensor
     from .engine import Task
 
-ENOUGH = 1 << 16
-"""How many elements a node has to touch to be worth a thread: below, Python takes longer than the arithmetic."""
+ENOUGH = 1 << 20
+"""How many steps of arithmetic a node has to do to be worth a thread: below, Python takes longer than they do."""
+
+_LONG_SUMS = {"mm", "bmm", "addmm", "baddbmm", "convolution", "_convolution", "convolution_backward"}
+"""Operators whose derivatives add up many products for each element."""
+_PRODUCTS = 64
+"""How many, about."""
 
 
 def is_worth_sharing(task: Task) -> bool:
@@ -45,7 +56,16 @@ def is_worth_sharing(task: Task) -> bool:
 
 
 def _is_heavy(node: Node, gradients: Any) -> bool:
-    return node.work(gradients) >= ENOUGH and not node.belongs_to_caller
+    return isinstance(node, OpNode) and _work(node, gradients) >= ENOUGH and not node.belongs_to_caller
+
+
+def _work(node: OpNode, gradients: Sequence[Tensor | None]) -> int:
+    """About how many steps of arithmetic the derivative takes."""
+    if node.op.kind == "view":
+        return 0
+    incoming = [g._array.size for g in gradients if g is not None and g.defined]
+    largest = max([*incoming, *(math.prod(m.shape) for m in node.metas if m is not None)], default=0)
+    return largest * _PRODUCTS if node.op.schema.name in _LONG_SUMS else largest
 
 
 class Slot:
@@ -53,7 +73,7 @@ class Slot:
 
     __slots__ = ("arrived", "expected", "is_adding", "total")
 
-    def __init__(self, total: Tensor | None) -> None:
+    def __init__(self, total: Tensor | None = None) -> None:
         self.total = total
         self.expected: deque[tuple[int, int]] = deque()
         """(serial of the node that it comes from, number among its gradients), in the order of addition."""
@@ -74,18 +94,25 @@ class Sharing:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.context = contextvars.copy_context()
-        self.changed = threading.Condition()
-        """Its lock guards everything below."""
+        self.lock = threading.Lock()
+        """Guards everything below."""
         self.heavy: list[tuple[int, Node]] = []
         self.light: list[tuple[int, Node]] = []
         order = sorted(task.pending, key=lambda node: -node.serial)
         self.personal = deque(node for node in order if node.belongs_to_caller)
-        """What only the caller runs, in order; whether its turn has come says `ready`."""
+        """What only the caller runs, in order."""
+        self.waiting = set(self.personal)
         self.ready: set[Node] = set()
+        """Those of them whose gradients have come."""
         self.slots = self._slots(order)
-        self.running = 0
         self.helpers = 0
+        """How many have been called and have not left."""
         self.limit = thread_count() - 1
+        self.running = 0
+        """How many helpers run a node."""
+        self.news: SimpleQueue[None] = SimpleQueue()
+        """What the caller waits for: a helper has run a node."""
+        self.stopped = False
         self.failures: list[tuple[int, BaseException]] = []
         for _, node in task.ready:
             self._sort_in(node)
@@ -100,39 +127,66 @@ class Sharing:
         for node in order:
             for position, edge in enumerate(node.edges if node not in task.barrier else ()):
                 if edge is not None:
-                    slots.setdefault(edge, Slot(None)).expected.append((node.serial, position))
+                    slots.setdefault(edge, Slot()).expected.append((node.serial, position))
         return slots
 
     def run(self) -> None:
         """Work until nothing is left; the first failure, in the order of one thread, is raised."""
+        node = None
         try:
             self._summon()
-            self._work(helping=False)
+            while (node := self._next()) is not None:
+                self._step(node)
+        except Exception as error:
+            self.failures.append((0 if node is None else node.serial, error))
         finally:
-            with self.changed:
-                self.failures.append((0, StopIteration()))  # helpers that come late find nothing to do
-                while self.running:
-                    self.changed.wait()
-        serious = [failure for failure in self.failures[:-1]]
-        if serious:
-            raise max(serious, key=lambda failure: failure[0])[1]
+            with self.lock:
+                self.stopped = True
+            while self.running:
+                self.news.get()
+        if self.failures:
+            raise max(self.failures, key=lambda failure: failure[0])[1]
+
+    def _next(self) -> Node | None:
+        """The next node for the caller; None at the end."""
+        while True:
+            with self.lock:
+                node = self._take()
+                if node is not None or self.failures or not self.running:
+                    return node
+            self.news.get()
+
+    def _help(self) -> None:
+        """What a helper does: heavy nodes, while there are any."""
+        while True:
+            with self.lock:
+                if self.stopped or self.failures or not self.heavy:
+                    self.helpers -= 1
+                    return
+                node = heapq.heappop(self.heavy)[1]
+                self.running += 1
+            try:
+                self._step(node)
+            except BaseException as error:
+                self.failures.append((node.serial, error))
+            with self.lock:
+                self.running -= 1
+            self.news.put(None)
 
     # -- who does what -------------------------------------------------------------------------------------------
 
     def _sort_in(self, node: Node) -> None:
         """A node is ready."""
-        if node.belongs_to_caller and node in self.personal:
+        if node in self.waiting:
             self.ready.add(node)
             return
         gradients = [slot.total for i in range(node.outputs) if (slot := self.slots.get(Edge(node, i))) is not None]
         heapq.heappush(self.heavy if _is_heavy(node, gradients) else self.light, (-node.serial, node))
 
-    def _take(self, helping: bool) -> Node | None:
-        """The next node for somebody: for the caller, the latest that is ready."""
+    def _take(self) -> Node | None:
+        """What the caller runs next: the latest node that is ready."""
         if self.failures:
             return None
-        if helping:
-            return heapq.heappop(self.heavy)[1] if self.heavy else None
         queue = min((q for q in (self.heavy, self.light) if q), key=lambda q: q[0], default=None)
         if self.personal and self.personal[0] in self.ready:
             first = self.personal[0]
@@ -143,34 +197,9 @@ class Sharing:
 
     def _summon(self) -> None:
         """Call helpers for heavy nodes that nobody here will get to at once."""
-        wanted = min(len(self.heavy) - 1, self.limit - self.helpers)
-        for _ in range(max(wanted, 0)):
-            try:
-                _pool(self.limit).submit(self.context.copy().run, self._work, True)
-            except RuntimeError:  # the interpreter is shutting down
-                return
+        for _ in range(min(len(self.heavy) - 1, self.limit - self.helpers)):
             self.helpers += 1
-
-    def _work(self, helping: bool) -> None:
-        while True:
-            with self.changed:
-                node = self._take(helping)
-                while node is None and not helping and self.running and not self.failures:
-                    self.changed.wait()
-                    node = self._take(helping)
-                if node is None:
-                    self.helpers -= helping
-                    return
-                self.running += 1
-            try:
-                self._step(node)
-            except BaseException as error:
-                with self.changed:
-                    self.failures.append((node.serial, error))
-            finally:
-                with self.changed:
-                    self.running -= 1
-                    self.changed.notify_all()
+            _call_helper(self.limit, functools.partial(self.context.copy().run, self._help))
 
     # -- one node ------------------------------------------------------------------------------------------------
 
@@ -188,20 +217,20 @@ class Sharing:
                 self._deliver(edge, (node.serial, position), result)
 
     def _total(self, edge: Edge) -> Tensor | None:
-        with self.changed:
+        with self.lock:
             slot = self.slots.pop(edge, None)
         return None if slot is None else slot.total
 
     def _deliver(self, edge: Edge, key: tuple[int, int], gradient: Tensor | None) -> None:
         """Add a gradient when its turn has come; who adds also adds what arrives meanwhile."""
-        with self.changed:
+        with self.lock:
             slot = self.slots[edge]
             slot.arrived[key] = gradient
             if slot.is_adding:
                 return
             slot.is_adding = True
         while True:
-            with self.changed:
+            with self.lock:
                 found = slot.next_in_order()
                 if not found:
                     slot.is_adding = False
@@ -209,7 +238,7 @@ class Sharing:
             for each in found:
                 if each is not None:
                     slot.total = each if slot.total is None else slot.total + each
-            with self.changed:
+            with self.lock:
                 self._count(edge.node, len(found))
 
     def _count(self, node: Node, arrived: int) -> None:
@@ -218,30 +247,37 @@ class Sharing:
         if pending[node] == 0:
             self._sort_in(node)
             self._summon()
-            self.changed.notify_all()
 
 
 # -- the pool ----------------------------------------------------------------------------------------------------
 
-_executor: Executor | None = None
-_starting = threading.Lock()
+_jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+_helpers: list[threading.Thread] = []
 
 
-def _pool(size: int) -> Executor:
-    """The helpers, started when first needed."""
-    global _executor
-    with _starting:
-        if _executor is None:
-            from concurrent.futures import ThreadPoolExecutor
+def _call_helper(size: int, job: Callable[[], None]) -> None:
+    """Have one of `size` helpers do `job`; they are started when first needed."""
+    _jobs.put(job)
+    while len(_helpers) < size:
+        helper = threading.Thread(target=_serve, args=(_jobs,), name="jit-backward", daemon=True)
+        _helpers.append(helper)
+        try:
+            helper.start()
+        except RuntimeError:  # no more threads, or the interpreter is shutting down: the caller does it all
+            _helpers.remove(helper)
+            return
 
-            _executor = ThreadPoolExecutor(size, thread_name_prefix="jit-backward")
-        return _executor
+
+def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        jobs.get()()
 
 
-def _forget_pool() -> None:
+def _forget_helpers() -> None:
     """A forked child has none of its parent's threads."""
-    global _executor, _starting
-    _executor, _starting = None, threading.Lock()
+    global _jobs
+    _jobs = SimpleQueue()
+    _helpers.clear()
 
 
-os.register_at_fork(after_in_child=_forget_pool)
+os.register_at_fork(after_in_child=_forget_helpers)
