@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.ir.errors import ShapeError
+
 from ..functions import F
 from . import functional
 from .modules import Module
@@ -239,3 +241,78 @@ class Softmin(_AlongDim):
 
     def forward(self, input: Any) -> Any:
         return functional.softmin(input, self.dim)
+
+
+class Softmax2d(Module):
+    """The softmax over the channels of each place of an image, `[N, C, H, W]` or `[C, H, W]`."""
+
+    def forward(self, input: Any) -> Any:
+        if input.ndim not in (3, 4):
+            raise ShapeError(f"Softmax2d takes inputs of 3 or 4 dims, and this one has sizes {list(input.shape)}")
+        return functional.softmax(input, -3)
+
+
+class CELU(Module):
+    """``max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)``."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Any) -> Any:
+        return functional.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class Threshold(Module):
+    """x where it exceeds a threshold, a value elsewhere."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input: Any) -> Any:
+        return functional.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
+
+
+class RReLU(Module):
+    """``max(x, 0) + slope * min(x, 0)`` with slopes drawn between two bounds while training, their mean otherwise."""
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Any) -> Any:
+        function = F.rrelu_ if self.inplace else F.rrelu
+        return function(input, self.lower, self.upper, self.training)
+
+    def extra_repr(self) -> str:
+        return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
+
+
+class _Shrink(Module):
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Hardshrink(_Shrink):
+    """x where it is further than `lambd` from zero, zero elsewhere."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.hardshrink(input, self.lambd)
+
+
+class Softshrink(_Shrink):
+    """x moved toward zero by `lambd`, zero where it is nearer."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.softshrink(input, self.lambd)

@@ -1,4 +1,4 @@
-"""Modules made of modules: in sequence, in a list, in a dictionary; and lists of parameters."""
+"""Modules made of modules: in sequence, in a list, in a dictionary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, overload
 from jit.ir.errors import DimError
 
 from .modules import Module
-from .parameter import Parameter
 
 
 class _Listed(Module):
@@ -178,35 +177,3 @@ class ModuleDict(Module):
     def clear(self) -> None:
         """Remove all modules."""
         self._modules.clear()
-
-
-class ParameterList(Module):
-    """A list of parameters; tensors put into it become parameters.
-
-    >>> import jit
-    >>> [name for name, _ in jit.nn.ParameterList([jit.zeros(2), jit.ones(3)]).named_parameters()]
-    ['0', '1']
-    """
-
-    def __init__(self, values: Iterable[Any] = ()) -> None:
-        super().__init__()
-        for value in values:
-            self.append(value)
-
-    def append(self, value: Any) -> ParameterList:
-        """Add a parameter at the end."""
-        self.register_parameter(str(len(self)), value if isinstance(value, Parameter) else Parameter(value))
-        return self
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._parameters.values())
-
-    def __getitem__(self, index: Any) -> Any:
-        return list(self._parameters.values())[index]
-
-    def __setitem__(self, index: int, value: Any) -> None:
-        name = list(self._parameters)[index]
-        setattr(self, name, value if isinstance(value, Parameter) else Parameter(value))

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 from jit.ir.errors import ShapeError, UsageError
 
 from ..functions import F, public
+from .alignments import *  # noqa: F403
+from .margins import *  # noqa: F403
+from .reductions import REDUCTIONS, reduction_code
+from .unpooling import *  # noqa: F403
 
 if TYPE_CHECKING:
     from .._stubs.functional import *  # noqa: F403
@@ -48,9 +52,11 @@ def _optionally_inplace(name: str, options: int) -> Callable[..., Any]:
 
 _OPTIONS = {
     "relu": 0, "relu6": 0, "selu": 0, "silu": 0, "mish": 0, "hardsigmoid": 0, "hardswish": 0, "leaky_relu": 1, "elu": 1,
-    "celu": 1, "hardtanh": 2, "threshold": 2,
+    "celu": 1, "hardtanh": 2, "threshold": 2, "rrelu": 3,
 }  # fmt: skip
 globals().update({name: _optionally_inplace(name, options) for name, options in _OPTIONS.items()})
+_WRITTEN = ("celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "rrelu_", "selu_", "threshold_")
+globals().update({name: getattr(F, name) for name in _WRITTEN})
 
 
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
@@ -109,6 +115,20 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float
     return F.scatter(F.zeros_like(logits), dim, index, 1.0) - soft.detach() + soft
 
 
+def channel_shuffle(input: Any, groups: int) -> Any:
+    """Channels of `[N, C, ...]` in the order in which one of each group comes after the other.
+
+    >>> import jit
+    >>> jit.nn.functional.channel_shuffle(jit.arange(4).view(1, 4, 1), 2).flatten().tolist()
+    [0, 2, 1, 3]
+    """
+    if input.ndim < 3 or input.shape[1] % groups:
+        raise ShapeError(f"channel_shuffle: {groups} groups of channels do not fit the sizes {list(input.shape)}")
+    batch, channels, *rest = input.shape
+    parts = F.reshape(input, [batch, groups, channels // groups, *rest])
+    return F.reshape(F.transpose(parts, 1, 2), input.shape)
+
+
 # -- dropout -------------------------------------------------------------------------------------------------------
 
 
@@ -137,6 +157,25 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """`dropout` of whole channels of `[N, C, D, H, W]` or `[C, D, H, W]`."""
     return _channel_dropout(input, p, training, inplace, 3)
+
+
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """`dropout` for SELU networks: what is dropped is its lower bound, and mean and variance stay as they are."""
+    _check_probability(p)
+    return (F.alpha_dropout_ if inplace else F.alpha_dropout)(input, p, training)
+
+
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """`alpha_dropout` of whole channels of `[N, C, ...]`."""
+    _check_probability(p)
+    if not training or p == 0:
+        return input
+    bound = -1.7580993408473766  # what selu comes down to
+    with F.no_grad():
+        kept = F.bernoulli(input.new_zeros((*input.shape[:2], *(1,) * (input.ndim - 2))), 1 - p)
+    scale = 0.0 if p == 1 else 1 / ((bound * bound * p + 1) * (1 - p)) ** 0.5
+    result = input * kept * scale + ((1 - kept) * bound - bound * p) * scale
+    return F.copy_(input, result) if inplace else result
 
 
 def _channel_dropout(input: Any, p: float, training: bool, inplace: bool, dims: int) -> Any:
@@ -455,31 +494,12 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_adaptive("max"
 
 # -- losses --------------------------------------------------------------------------------------------------------
 
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-
-
-def reduction_word(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction that the two flags of the first releases mean, or `reduction` where neither is given."""
-    if size_average is None and reduce is None:
-        return reduction
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
-
-
-def _code(size_average: bool | None, reduce: bool | None, reduction: str) -> int:
-    """The number by which ATen knows a reduction."""
-    word = reduction_word(size_average, reduce, reduction)
-    if word not in _REDUCTIONS:
-        raise UsageError(f"reduction is {word!r}; it must be 'none', 'mean' or 'sum'")
-    return _REDUCTIONS[word]
-
 
 def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
     """``|input - target|``, reduced."""
-    return F.l1_loss(input, target, _code(size_average, reduce, reduction))
+    return F.l1_loss(input, target, reduction_code(size_average, reduce, reduction))
 
 
 def mse_loss(
@@ -491,7 +511,7 @@ def mse_loss(
     >>> jit.nn.functional.mse_loss(jit.zeros(4), jit.ones(4) * 2).item()
     4.0
     """
-    return F.mse_loss(input, target, _code(size_average, reduce, reduction))
+    return F.mse_loss(input, target, reduction_code(size_average, reduce, reduction))
 
 
 def smooth_l1_loss(
@@ -499,12 +519,12 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Any:  # fmt: skip
     """A parabola near zero, ``|input - target| - beta / 2`` beyond beta; reduced."""
-    return F.smooth_l1_loss(input, target, _code(size_average, reduce, reduction), beta)
+    return F.smooth_l1_loss(input, target, reduction_code(size_average, reduce, reduction), beta)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """`smooth_l1_loss` times delta."""
-    return F.huber_loss(input, target, _code(None, None, reduction), delta)
+    return F.huber_loss(input, target, reduction_code(None, None, reduction), delta)
 
 
 def nll_loss(
@@ -520,7 +540,7 @@ def nll_loss(
         ignore_index: Targets of this value count nothing.
         reduction: "none", "mean" (weighted) or "sum".
     """
-    return F.nll_loss_nd(input, target, weight, _code(size_average, reduce, reduction), ignore_index)
+    return F.nll_loss_nd(input, target, weight, reduction_code(size_average, reduce, reduction), ignore_index)
 
 
 def cross_entropy(
@@ -541,7 +561,7 @@ def cross_entropy(
     >>> round(jit.nn.functional.cross_entropy(jit.zeros(2, 4), jit.tensor([1, 3])).item(), 4)
     1.3863
     """
-    code = _code(size_average, reduce, reduction)
+    code = reduction_code(size_average, reduce, reduction)
     return F.cross_entropy_loss(input, target, weight, code, ignore_index, label_smoothing)
 
 
@@ -550,7 +570,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """``-(target * log(input) + (1 - target) * log(1 - input))``, reduced; logarithms are cut off at -100."""
-    return F.binary_cross_entropy(input, target, weight, _code(size_average, reduce, reduction))
+    return F.binary_cross_entropy(input, target, weight, reduction_code(size_average, reduce, reduction))
 
 
 def binary_cross_entropy_with_logits(
@@ -558,7 +578,9 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean", pos_weight: Any = None,
 ) -> Any:  # fmt: skip
     """`binary_cross_entropy` of ``sigmoid(input)``, right for large logits too."""
-    return F.binary_cross_entropy_with_logits(input, target, weight, pos_weight, _code(size_average, reduce, reduction))
+    return F.binary_cross_entropy_with_logits(
+        input, target, weight, pos_weight, reduction_code(size_average, reduce, reduction)
+    )
 
 
 def kl_div(
@@ -567,5 +589,5 @@ def kl_div(
 ) -> Any:  # fmt: skip
     """``target * (log(target) - input)``, reduced; "batchmean" divides the sum by the first size."""
     if reduction == "batchmean":
-        return F.kl_div(input, target, _REDUCTIONS["sum"], log_target=log_target) / input.shape[0]
-    return F.kl_div(input, target, _code(size_average, reduce, reduction), log_target=log_target)
+        return F.kl_div(input, target, REDUCTIONS["sum"], log_target=log_target) / input.shape[0]
+    return F.kl_div(input, target, reduction_code(size_average, reduce, reduction), log_target=log_target)

@@ -1,11 +1,9 @@
-"""Layers that are matrix products or look-ups in a matrix."""
+"""Layers that are matrix products."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
-
-from jit.ir.errors import UsageError
 
 from ..functions import F
 from . import functional, init
@@ -78,59 +76,3 @@ class Bilinear(Module):
     def forward(self, input1: Any, input2: Any) -> Any:
         """Args: input1 `[..., in1_features]`, input2 `[..., in2_features]`. Returns: `[..., out_features]`."""
         return functional.bilinear(input1, input2, self.weight, self.bias)
-
-
-class Embedding(Module):
-    """A table of vectors, looked up by integers.
-
-    Args:
-        num_embeddings: Rows of the table.
-        embedding_dim: Size of each vector.
-        padding_idx: A row that starts as zeros and gets no gradient.
-
-    >>> import jit
-    >>> jit.nn.Embedding(10, 4)(jit.tensor([[1, 2], [3, 4]])).shape
-    jit.Size([2, 2, 4])
-    """
-
-    def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
-        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Any = None,
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        if max_norm is not None or sparse:
-            raise UsageError("Embedding takes neither max_norm nor sparse=True; leave them out")
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise UsageError(f"padding_idx is {padding_idx}, but the table has {num_embeddings} rows")
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else num_embeddings + padding_idx
-        self.scale_grad_by_freq = scale_grad_by_freq
-        self.weight = Parameter(F.empty((num_embeddings, embedding_dim), dtype=dtype) if _weight is None else _weight)
-        if _weight is None:
-            self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with F.no_grad():
-                F.select(self.weight, 0, self.padding_idx).zero_()
-
-    @classmethod
-    def from_pretrained(
-        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None, **options: Any
-    ) -> Embedding:
-        """A layer around a table that exists, not learned further if `freeze`."""
-        rows, size = embeddings.shape
-        layer = cls(rows, size, padding_idx, _weight=embeddings, **options)
-        layer.weight.requires_grad_(not freeze)
-        return layer
-
-    def forward(self, input: Any) -> Any:
-        """Args: input, integers of any sizes. Returns: the same sizes and one more dim, `embedding_dim`."""
-        return functional.embedding(input, self.weight, self.padding_idx, scale_grad_by_freq=self.scale_grad_by_freq)
-
-    def extra_repr(self) -> str:
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"

@@ -8,6 +8,7 @@ from jit.ir.errors import UsageError
 
 from . import functional
 from .modules import Module
+from .reductions import reduction_word
 
 
 class _Loss(Module):
@@ -15,7 +16,7 @@ class _Loss(Module):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        reduction = functional.reduction_word(size_average, reduce, reduction)
+        reduction = reduction_word(size_average, reduce, reduction)
         if reduction not in ("none", "mean", "sum", "batchmean"):
             raise UsageError(f"reduction is {reduction!r}; it must be 'none', 'mean' or 'sum'")
         self.reduction = reduction

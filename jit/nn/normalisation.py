@@ -224,3 +224,53 @@ class GroupNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class RMSNorm(Module):
+    """Divides the last dims by the root of their mean square.
+
+    Args:
+        normalized_shape: The last sizes of the input: a number, or one for each dim.
+        eps: Added to the mean square; the smallest step of the dtype if left out.
+        elementwise_affine: Whether to learn a scale per element.
+
+    >>> import jit
+    >>> jit.nn.RMSNorm(4)(jit.randn(2, 4)).shape
+    jit.Size([2, 4])
+    """
+
+    def __init__(
+        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape, self.eps, self.elementwise_affine = sizes, eps, elementwise_affine
+        self.register_parameter("weight", Parameter(F.ones(sizes, dtype=dtype)) if elementwise_affine else None)
+
+    def reset_parameters(self) -> None:
+        """Scale one."""
+        if self.elementwise_affine:
+            init.ones_(self.weight)
+
+    def forward(self, input: Any) -> Any:
+        """Args: input `[..., *normalized_shape]`. Returns: the same sizes."""
+        return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class LocalResponseNorm(Module):
+    """Divides by ``(k + alpha * mean of squares) ** beta`` over `size` neighbouring channels."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Any) -> Any:
+        """Args: input `[N, C, ...]`. Returns: the same sizes."""
+        return functional.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

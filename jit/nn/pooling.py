@@ -163,15 +163,120 @@ class AdaptiveAvgPool3d(_Adaptive):
         return functional.adaptive_avg_pool3d(input, self.output_size)
 
 
-class AdaptiveMaxPool1d(_Adaptive):
+class _AdaptiveMax(_Adaptive):
+    """Args: output_size; return_indices, whether to return where the largest elements were, too."""
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__(output_size)
+        self.return_indices = return_indices
+
+
+class AdaptiveMaxPool1d(_AdaptiveMax):
     """The largest element of each of `output_size` parts of a sequence."""
 
     def forward(self, input: Any) -> Any:
-        return functional.adaptive_max_pool1d(input, self.output_size)
+        return functional.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool2d(_Adaptive):
+class AdaptiveMaxPool2d(_AdaptiveMax):
     """The largest element of each of `output_size` parts of an image."""
 
     def forward(self, input: Any) -> Any:
-        return functional.adaptive_max_pool2d(input, self.output_size)
+        return functional.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMax):
+    """The largest element of each of `output_size` parts of a volume."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class _LPPool(Module):
+    """Args: see `LPPool2d`."""
+
+    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+        super().__init__()
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
+
+    def _options(self) -> tuple[Any, ...]:
+        return self.norm_type, self.kernel_size, self.stride, self.ceil_mode
+
+    def extra_repr(self) -> str:
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPool):
+    """The p-norm of each window of a sequence."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.lp_pool1d(input, *self._options())
+
+
+class LPPool2d(_LPPool):
+    """The p-norm of each window of an image.
+
+    Args:
+        norm_type: p; 1 gives sums, and the larger it is, the nearer comes the largest element.
+        kernel_size: Size of the window, a number or a pair.
+        stride: Step of the window; its size if left out.
+        ceil_mode: Whether a window may reach over the edge.
+
+    >>> import jit
+    >>> jit.nn.LPPool2d(2, 2)(jit.ones(1, 1, 2, 2)).item()
+    2.0
+    """
+
+    def forward(self, input: Any) -> Any:
+        return functional.lp_pool2d(input, *self._options())
+
+
+class LPPool3d(_LPPool):
+    """The p-norm of each window of a volume."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.lp_pool3d(input, *self._options())
+
+
+class _MaxUnpool(Module):
+    """Args: kernel_size, stride and padding of the pooling that is undone."""
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = kernel_size, kernel_size if stride is None else stride, padding
+
+    def _options(self) -> tuple[Any, ...]:
+        return self.kernel_size, self.stride, self.padding
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Puts what `MaxPool1d(..., return_indices=True)` took back to where it was; zeros elsewhere."""
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return functional.max_unpool1d(input, indices, *self._options(), output_size)
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Puts what `MaxPool2d(..., return_indices=True)` took back to where it was; zeros elsewhere.
+
+    >>> import jit
+    >>> pooled, places = jit.nn.MaxPool2d(2, return_indices=True)(jit.tensor([[[[1.0, 4.0], [2.0, 3.0]]]]))
+    >>> jit.nn.MaxUnpool2d(2)(pooled, places).tolist()
+    [[[[0.0, 4.0], [0.0, 0.0]]]]
+    """
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return functional.max_unpool2d(input, indices, *self._options(), output_size)
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """Puts what `MaxPool3d(..., return_indices=True)` took back to where it was; zeros elsewhere."""
+
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        return functional.max_unpool3d(input, indices, *self._options(), output_size)

@@ -68,6 +68,74 @@ class PixelShuffle(Module):
         return f"upscale_factor={self.upscale_factor}"
 
 
+class PixelUnshuffle(Module):
+    """The inverse of `PixelShuffle`: `[N, C, H * r, W * r]` to `[N, C * r², H, W]`."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Any) -> Any:
+        return functional.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"downscale_factor={self.downscale_factor}"
+
+
+class ChannelShuffle(Module):
+    """Puts the channels of `[N, C, ...]` in the order in which one of each group comes after the other."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Any) -> Any:
+        return functional.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        return f"groups={self.groups}"
+
+
+class Unfold(Module):
+    """Each patch of `[N, C, H, W]` as a column: `[N, C * kernel, patches]`.
+
+    >>> import jit
+    >>> jit.nn.Unfold(2)(jit.zeros(1, 2, 3, 3)).shape
+    jit.Size([1, 8, 4])
+    """
+
+    def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
+        super().__init__()
+        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
+
+    def forward(self, input: Any) -> Any:
+        return functional.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+
+
+class Fold(Module):
+    """The image that columns of patches, as `Unfold` makes them, add up to."""
+
+    def __init__(
+        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    ) -> None:
+        super().__init__()
+        self.output_size, self.kernel_size = output_size, kernel_size
+        self.dilation, self.padding, self.stride = dilation, padding, stride
+
+    def forward(self, input: Any) -> Any:
+        options = self.kernel_size, self.dilation, self.padding, self.stride
+        return functional.fold(input, self.output_size, *options)
+
+    def extra_repr(self) -> str:
+        return (
+            f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
+            f"padding={self.padding}, stride={self.stride}"
+        )
+
+
 class _Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -110,3 +178,17 @@ class Dropout3d(_Dropout):
 
     def forward(self, input: Any) -> Any:
         return functional.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """`Dropout` for SELU networks: mean and variance stay as they are."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.alpha_dropout(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """`AlphaDropout` of whole channels."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.feature_alpha_dropout(input, self.p, self.training)

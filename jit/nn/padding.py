@@ -1,0 +1,159 @@
+"""Layers that lengthen the last dims: by a constant, by the mirror image, by the ends, or by going round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jit.ir.errors import ShapeError
+
+from . import functional
+from .modules import Module
+
+
+class _Pad(Module):
+    """Args: padding, how much is added on each side: one number, or two for each dim, those of the last dim first."""
+
+    rank = 0
+    """How many dims are lengthened."""
+    mode = "constant"
+    value: float | None = None
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        wanted = 2 * self.rank
+        given = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * wanted
+        if len(given) != wanted:
+            raise ShapeError(f"{type(self).__name__} takes one number or {wanted}, and {len(given)} were given")
+        self.padding = given
+
+    def forward(self, input: Any) -> Any:
+        """Args: input, `[N, C, ...]` or `[C, ...]`. Returns: the same with longer last dims."""
+        return functional.pad(input, self.padding, self.mode, self.value)
+
+    def extra_repr(self) -> str:
+        return str(self.padding)
+
+
+class _ConstantPad(_Pad):
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPad):
+    """Lengthens the last dim by a constant.
+
+    >>> import jit
+    >>> jit.nn.ConstantPad1d((1, 2), 7.0)(jit.zeros(1, 1, 2)).tolist()
+    [[[7.0, 0.0, 0.0, 7.0, 7.0]]]
+    """
+
+    rank = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """Lengthens the last two dims by a constant."""
+
+    rank = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """Lengthens the last three dims by a constant."""
+
+    rank = 3
+
+
+class _ZeroPad(_Pad):
+    value = 0.0
+
+
+class ZeroPad1d(_ZeroPad):
+    """Lengthens the last dim by zeros."""
+
+    rank = 1
+
+
+class ZeroPad2d(_ZeroPad):
+    """Lengthens the last two dims by zeros."""
+
+    rank = 2
+
+
+class ZeroPad3d(_ZeroPad):
+    """Lengthens the last three dims by zeros."""
+
+    rank = 3
+
+
+class _ReflectionPad(_Pad):
+    mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPad):
+    """Lengthens the last dim by its mirror image.
+
+    >>> import jit
+    >>> jit.nn.ReflectionPad1d(1)(jit.tensor([[[1.0, 2.0, 3.0]]])).tolist()
+    [[[2.0, 1.0, 2.0, 3.0, 2.0]]]
+    """
+
+    rank = 1
+
+
+class ReflectionPad2d(_ReflectionPad):
+    """Lengthens the last two dims by their mirror image."""
+
+    rank = 2
+
+
+class ReflectionPad3d(_ReflectionPad):
+    """Lengthens the last three dims by their mirror image."""
+
+    rank = 3
+
+
+class _ReplicationPad(_Pad):
+    mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPad):
+    """Lengthens the last dim by its ends."""
+
+    rank = 1
+
+
+class ReplicationPad2d(_ReplicationPad):
+    """Lengthens the last two dims by their ends."""
+
+    rank = 2
+
+
+class ReplicationPad3d(_ReplicationPad):
+    """Lengthens the last three dims by their ends."""
+
+    rank = 3
+
+
+class _CircularPad(_Pad):
+    mode = "circular"
+
+
+class CircularPad1d(_CircularPad):
+    """Lengthens the last dim as if it went round."""
+
+    rank = 1
+
+
+class CircularPad2d(_CircularPad):
+    """Lengthens the last two dims as if they went round."""
+
+    rank = 2
+
+
+class CircularPad3d(_CircularPad):
+    """Lengthens the last three dims as if they went round."""
+
+    rank = 3
