@@ -3,6 +3,7 @@ has seen is recorded from."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,13 +95,14 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
 
 def _with_history(trace: Trace, environment: dict[Value, Any], value: Value, result: Any) -> Any:
     """What was written over a tensor without recording derivatives has the history of what it held before."""
-    before = environment.get(trace.histories.get(value))
-    edge = edge_of(before)
-    if edge is None or not isinstance(result, Tensor):
+    if value not in trace.histories or not isinstance(result, Tensor):
+        return result
+    edge = edge_of(environment[trace.histories[value]])
+    if edge is None:
         return result
     written = alias(result, Variable)
     if isinstance(edge.node, AccumulateGrad):
-        written._requires_grad, written._accumulator = True, lambda: edge.node
+        written._requires_grad, written._accumulator = True, weakref.ref(edge.node)
     else:
         written.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
     return written

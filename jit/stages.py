@@ -176,7 +176,7 @@ class Recording:
             arguments: The tensors among the arguments of a call.
             tensors: What the World of the call has in reach; without it captures are what they were when recorded.
         """
-        chosen = [arguments[i] for i in self.positions]
+        chosen: list[Any] = [arguments[i] for i in self.positions]
         for capture in self.trace.captures:
             if tensors is not None and capture.place is not None:
                 chosen.append(tensors[capture.place])
@@ -186,12 +186,19 @@ class Recording:
                 chosen.append(capture.owner)
         return chosen
 
-    def misfit(self, owners: Sequence[Any]) -> str | None:
-        """Why a call that the key admits cannot run this recording; None if it can."""
+    def misfit(self, owners: Sequence[Any], known: Callable[[Any], bool]) -> str | None:
+        """Why a call that the key admits cannot run this recording; None if it can.
+
+        Args:
+            owners: The tensors behind the inputs.
+            known: Says whether a tensor is among those that the function can reach otherwise than as a `.grad`.
+        """
         for index, found in self.reads:
             if owners[index]._grad is not (None if found is None else owners[found]):
                 return f"{self._name(index)}.grad is {'there now' if found is None else 'another tensor or missing'}"
-        for capture, owner in zip(self.trace.captures, owners[len(self.positions) :], strict=True):
+        if any(known(owner) for c, owner in self._captured(owners) if c.gradient_of is not None and c.place is None):
+            return "the .grad of a tensor is also another tensor now"
+        for capture, owner in self._captured(owners):
             if capture.kind is not None and kind_of(owner) != capture.kind:
                 return f"the captured tensor {capture.name} is of another kind"
         if any(has_hooks(owners[index]) for index in self.hookless):
@@ -199,6 +206,9 @@ class Recording:
         if self.targets and sharing_of(owners) != self.sharing:
             return "tensors that it writes to share memory in another way"
         return None
+
+    def _captured(self, owners: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        return zip(self.trace.captures, owners[len(self.positions) :], strict=True)
 
     def _name(self, index: int) -> str:
         return self.trace.graph.inputs[index].name

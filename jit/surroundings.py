@@ -169,6 +169,8 @@ class View:
         if index == len(self.tensors):
             self.tensors.append(owner)
             self._names.append(name)
+        elif name.count(".") < self._names[index].count("."):
+            self._names[index] = name  # a parameter is better known as the model's than as the optimizer's
         if isinstance(owner, Generator):
             return (name, "generator", index)
         kind = _type_of(owner)
@@ -363,8 +365,7 @@ def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
             yield f"{prefix}{index}", functools.partial(_item, value, index)
     elif isinstance(value, dict):
         for number, key in enumerate(list(value)):
-            name = number if isinstance(key, Tensor) else key
-            yield f"{prefix}{name}", functools.partial(value.get, key)
+            yield f"{prefix}{number if isinstance(key, Tensor) else key}", functools.partial(value.get, key)
     elif isinstance(value, (Tensor, Generator, DType, types.ModuleType, np.ndarray, np.generic, set, frozenset)):
         return
     elif isinstance(value, Watched):

@@ -116,8 +116,8 @@ class GradientSlot:
 
     @property
     def has_changed(self) -> bool:
-        """Whether another tensor is there now; what is written to the memory of the same one is an update of that."""
-        return self.holder._grad is not self.initial
+        """Whether there may be another tensor now; what is written to the memory of the same one is an update."""
+        return not self.is_read or self.holder._grad is not self.initial
 
 
 @dataclass(slots=True)
@@ -657,7 +657,7 @@ class Trace:
     def gradient_of(self, tensor: Tensor) -> Tensor | None:
         """`tensor.grad`, as the function reads it."""
         slot = self._slot(tensor, reads=True)
-        return tensor._grad if slot is None else slot.holder._grad  # type: ignore[no-any-return]
+        return tensor._grad if slot is None else slot.holder._grad
 
     def set_gradient(self, tensor: Tensor, gradient: Tensor | None) -> None:
         """`tensor.grad = gradient`, in the function."""
@@ -695,8 +695,8 @@ class Trace:
         return slot
 
     def _found_gradient(self, gradient: Tensor, holder: Value) -> Value:
-        binding = self.binding(gradient)
-        if binding is None or binding.cell.tensor is not gradient:
+        binding = self.binding(self.inner.get(gradient, gradient))
+        if binding is None or (binding.cell.tensor is not gradient and gradient not in self.inner):
             binding = self._capture(gradient, holder)
         assert binding.cell.source is not None
         return binding.cell.source
@@ -734,7 +734,7 @@ class Trace:
     def forget(self) -> None:
         """Let go of the memory of the call that was recorded."""
         for table in (self.originals, self.slots, self.outer, self.inner, self.differentiated):
-            table.clear()  # type: ignore[attr-defined]
+            table.clear()
         for cell in self._inputs:
             cell.tensor = None
 

@@ -34,7 +34,7 @@ from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
 from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
 from .surroundings import Surroundings, Watched, World, view_of_objects
-from .tensors import Tensor
+from .tensors import Tensor, Variable
 from .tracer import Constant, GradientSlot, Trace, kind_of
 
 KEYS = 64
@@ -79,6 +79,10 @@ class Call:
     structures: tuple[Structure, ...]
     world: World
     key: Key
+
+    def knows(self, tensor: Any) -> bool:
+        """Whether a tensor is an argument, or something that the function can name."""
+        return any(tensor is leaf for leaf in self.leaves) or self.world.locate(tensor)[1] is not None
 
 
 class TracedFunction(Watched):
@@ -171,7 +175,7 @@ class TracedFunction(Watched):
             if recording.outcomes[: len(prefix)] != prefix:
                 continue
             owners = recording.inputs(call.leaves, call.world.tensors)
-            why_not = recording.misfit(owners)
+            why_not = recording.misfit(owners, call.knows)
             if why_not is not None:
                 self._explanation = f"it was recorded anew because {why_not}"
                 continue
@@ -449,6 +453,7 @@ class _Draft:
         slots = [slot for slot in trace.slots.values() if slot.has_changed]
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
         specs, values, tensors = _describe(trace, [*leaves, *left])
+        self._check_leaves(leaves)
         updates, drawn = trace.updates(), trace.drawn()
         pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
         pairs += [(first, last) for _, first, last in drawn]
@@ -465,6 +470,15 @@ class _Draft:
         recording.outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards)
         edges = [*self.edges, *(capture.edge for capture in trace.captures)]
         return recording, Live(outputs, recording.used(edges), trace)
+
+    def _check_leaves(self, results: Sequence[Any]) -> None:
+        """TraceError if the function returns a leaf that it made: gradients would have to end there in later calls."""
+        for tensor in results:
+            if isinstance(tensor, Variable) and tensor._requires_grad and self.trace.is_inside(tensor):
+                raise TraceError(
+                    f"{self.where()}: the traced function returns a leaf that it has made and that requires grad, "
+                    "which a recording cannot make anew; call requires_grad_() outside"
+                )
 
     def _rebased(self, cell: Any) -> Any:
         """A tensor from outside that was written to, if that gave it another history; without one it keeps its own."""

@@ -226,3 +226,39 @@ graph(%x : Float(64), %rng : Generator) {
     eager = F.dropout(x, 0.5, True)
     jit.manual_seed(5)
     assert f(x).tolist() == eager.tolist()
+
+
+def test_a_step_of_training_is_one_graph():
+    w = jit.ones(2, requires_grad=True)
+    optimizer = jit.optim.SGD([w], lr=0.1)
+
+    @jit.trace
+    def f(x):
+        optimizer.zero_grad()
+        loss = ((x * w) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    f(jit.ones(2)), f(jit.ones(2))
+    assert_expected_inline(
+        text(f.graph),
+        """\
+graph(%x : Float(2), %w : Float(2)) {
+  %0 : Float(2) = aten::mul(%x, %w)
+  %1 : Float(2) = aten::pow(%0, 2)
+  %2 : Float() = aten::sum(%1)
+  %3 : Float() = aten::ones_like(%2)
+  %4 : Float(1) = aten::unsqueeze[dim=0](%3)
+  %5 : Float(2, strides=[0]) = aten::expand[size=[2]](%4)
+  %6 : Float(2) = aten::mul(2, %0)
+  %7 : Float(2) = aten::mul(%5, %6)
+  %8 : Float(2) = aten::mul(%7, %x)
+  %w.grad : Float(2) = aten::clone(%8)
+  %9 : Float(2) = aten::add[alpha=-0.1](%w, %w.grad)
+  return (%2, %w.grad)
+  update (%w = %9)
+}""",
+    )
+    w.grad = None
+    assert f(jit.ones(2)).item() > 0 and f.hits == 1 and w.grad is not None and w.is_leaf

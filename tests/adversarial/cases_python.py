@@ -806,21 +806,6 @@ def gradient_inside(t: Trial) -> None:
 
 
 @case(jit.TraceError)
-def backward_inside(t: Trial) -> None:
-    w = vector(2.0, 3.0)
-
-    def f(x):
-        loss = (x * w).sum()
-        loss.backward()
-        return loss.detach()
-
-    f = t.trace(f)
-    t.watch(w=w)
-    for a in (1.0, 2.0):
-        t.call(f, vector(a, 0.5))
-
-
-@case(jit.TraceError)
 def backward_inside_through_history_from_outside(t: Trial) -> None:
     w = vector(2.0, 3.0)
     y = w * w

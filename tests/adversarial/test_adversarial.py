@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.adversarial import cases_autograd, cases_memory, cases_numbers, cases_python, trial
+from tests.adversarial import cases_autograd, cases_memory, cases_numbers, cases_python, cases_training, trial
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = (cases_python, cases_memory, cases_numbers, cases_autograd)
+MODULES = (cases_python, cases_memory, cases_numbers, cases_autograd, cases_training)
 SECONDS = 120
 
 
