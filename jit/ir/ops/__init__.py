@@ -29,16 +29,20 @@ from . import (  # noqa: I001
     patches,
     specials,
     numeric,
+    arranging,
+    copies,
 )
 
 __all__ = [
     "activations",
+    "arranging",
     "assignment",
     "backwards",
     "casting",
     "compare",
     "complexes",
     "convolution",
+    "copies",
     "creation",
     "fft",
     "gathers",

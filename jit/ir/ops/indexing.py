@@ -769,7 +769,7 @@ def _() -> Any:
     yield sample(make(3), _mask([True, False, True], [False, True, True]), make(4, seed=1), note="broadcast self")
 
 
-@array("aten::nonzero(Tensor self) -> Tensor", grad=_INTEGERS)
+@array("aten::nonzero(Tensor self) -> Tensor", grad=_INTEGERS, aliases=("argwhere",))
 def nonzero(m: Any, self: Any) -> Any:
     if self.ndim == 0:
         return m.zeros((int(bool(self)), 0), m.int64)
