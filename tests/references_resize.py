@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references_arrays import adjoint
+from tests.references_arrays import adaptive_avg, adjoint
 
 
 def keys(x: float, a: float) -> float:
@@ -20,8 +20,9 @@ def entry(line: Any, place: int, out: int, mode: str, align: bool, scale: float 
     """Entry `place` of `line` (an array along axis 0) resized to `out` entries."""
     size = len(line)
     step = (1 / scale if scale else size / out) if not align else ((size - 1) / (out - 1) if out > 1 else 0.0)
-    if mode == "nearest":
-        return line[min(math.floor(np.float32(place) * np.float32(step)), size - 1)]
+    if mode.startswith("nearest"):
+        middle = 0.5 if mode == "nearest-exact" else 0.0
+        return line[min(math.floor(np.float32((place + middle) * np.float64(np.float32(step)))), size - 1)]
     if mode.endswith("_aa"):
         return smoothed(line, place, step, mode)
     at = place * step if align else (place + 0.5) * step - 0.5
@@ -54,7 +55,7 @@ def resized(x: Any, sizes: Any, mode: Any, align: bool, scales: Any) -> Any:
 
 
 def pair(name: str, mode: str, rank: int) -> dict[str, Any]:
-    plain = mode == "nearest"
+    plain = mode.startswith("nearest")
 
     def forward(self: Any, sizes: Any, *rest: Any) -> Any:
         align, scales = (False, rest) if plain else (rest[0], rest[1:])
@@ -63,25 +64,47 @@ def pair(name: str, mode: str, rank: int) -> dict[str, Any]:
     def backward(g: Any, sizes: Any, shape: Any, *rest: Any) -> Any:
         return adjoint(lambda x: forward(x, sizes, *rest), tuple(shape), g)
 
-    assert rank
-    return {f"aten::{name}": forward, f"aten::{name}_backward": backward}
+    def by_list(self: Any, sizes: Any, *rest: Any) -> Any:
+        *align, factors = rest
+        if sizes is None:
+            sizes = [math.floor(n * f) for n, f in zip(self.shape[2:], factors, strict=True)]
+        return forward(self, sizes, *align, *(factors or [None] * rank))
+
+    return {f"aten::{name}": forward, f"aten::{name}_backward": backward, f"aten::{name}.vec": by_list}
+
+
+def interpolate(
+    x: Any,
+    size: Any = None,
+    scale: Any = None,
+    mode: str = "nearest",
+    align: Any = None,
+    recompute: Any = None,
+    *_: Any,
+) -> Any:
+    if size is None:
+        size = [math.floor(n * f) for n, f in zip(x.shape[2:], scale, strict=True)]
+    if mode == "area":
+        return adaptive_avg(len(size))(x, size)
+    scales = [None] * len(size) if recompute or scale is None else scale
+    return resized(x, size, {"bilinear": "linear"}.get(mode, mode), bool(align), scales)
 
 
 REFERENCES: dict[str, Any] = {
     **pair("upsample_nearest1d", "nearest", 1),
     **pair("upsample_nearest2d", "nearest", 2),
     **pair("upsample_nearest3d", "nearest", 3),
+    **pair("_upsample_nearest_exact1d", "nearest-exact", 1),
+    **pair("_upsample_nearest_exact2d", "nearest-exact", 2),
+    **pair("_upsample_nearest_exact3d", "nearest-exact", 3),
     **pair("upsample_linear1d", "linear", 1),
     **pair("upsample_bilinear2d", "linear", 2),
     **pair("upsample_trilinear3d", "linear", 3),
     **pair("upsample_bicubic2d", "cubic", 2),
     **pair("_upsample_bilinear2d_aa", "linear_aa", 2),
     **pair("_upsample_bicubic2d_aa", "cubic_aa", 2),
-    "aten::interpolate": lambda x, size, scale, mode, *_: resized(
-        x,
-        size if size is not None else [int(n * f) for n, f in zip(x.shape[2:], scale, strict=True)],
-        {"bilinear": "linear"}.get(mode, mode),
-        False,
-        scale or [None] * (x.ndim - 2),
-    ),
+    "aten::interpolate": interpolate,
+    "aten::upsample": interpolate,
+    "aten::upsample_nearest": interpolate,
+    "aten::upsample_bilinear": lambda x, size, scale: interpolate(x, size, scale, "bilinear", True),
 }

@@ -110,6 +110,22 @@ def test_of_equal_elements_the_first_is_the_maximum_and_nan_wins() -> None:
     assert np.isnan(values.numpy()[0, 0, 0, 1])
 
 
+def test_where_nothing_beats_the_padding_the_first_entry_inside_is_named() -> None:
+    x = jit.tensor([[[[-float("inf")] * 3] * 3]]).requires_grad_()
+    values, indices = F.max_pool2d_with_indices(x, 2, 2, 1)
+    assert values.isinf().all() and indices.tolist() == [[[[0, 1], [3, 4]]]]
+    values.sum().backward()
+    assert x.grad.tolist() == [[[[1, 1, 0], [1, 1, 0], [0, 0, 0]]]]
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4), (2, 0, 4, 4), (2, 3, 0, 4)])
+@pytest.mark.parametrize("pool", [F.max_pool2d, F.avg_pool2d])
+def test_only_the_batch_may_be_empty(pool: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    with pytest.raises(jit.ShapeError, match="may be empty"):
+        pool(jit.zeros(shape), 2, 1, 1)
+    assert pool(jit.zeros(0, 3, 4, 4), 2).shape == (0, 3, 2, 2)
+
+
 def test_a_window_of_padding_alone_does_not_count() -> None:
     """The last window of ceil_mode begins inside the input or in front of it, never behind."""
     assert F.max_pool2d(jit.zeros(1, 1, 3, 3), 1, 3, 0, 1, True).shape == (1, 1, 1, 1)

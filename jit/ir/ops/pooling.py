@@ -61,9 +61,11 @@ class Pool(NamedTuple):
             yield offset, (..., *(slice(o, o + (n - 1) * s + 1, s) for o, n, s in steps))
 
 
-def _pool(name: str, ndim: int, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Pool:
-    if ndim not in (n + 1, n + 2):
-        raise ShapeError(f"{name}: expects an input of {n + 1} or {n + 2} dims, got {ndim}")
+def _pool(name: str, shape: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Pool:
+    if len(shape) not in (n + 1, n + 2) or 0 in shape[-n - 1 :]:
+        raise ShapeError(
+            f"{name}: expects {n + 1} or {n + 2} dims, of which only that of the batch may be empty, got {list(shape)}"
+        )
 
     def each(values: Any) -> tuple[int, ...]:
         return tuple(values) * n if len(values) == 1 else tuple(values)
@@ -127,15 +129,21 @@ def _max_pool(m: Any, x: Any, pool: Pool) -> Any:
         better = ~(here <= best) & (best == best)
         m.copyto(best, here, where=better)
         m.copyto(winner, len(distances) - 1, where=better)
-    return best, m.take(m.asarray(distances, m.int64), winner) + _corners(m, sizes, places, pool)
+    found = m.take(m.asarray(distances, m.int64), winner) + _corners(m, sizes, places, pool, False)
+    if any(pool.padding):  # where nothing beats the padding, the first entry of the image in the window is named
+        m.copyto(found, _corners(m, sizes, places, pool, True), where=best == lowest)
+    return best, found
 
 
-def _corners(m: Any, sizes: Any, places: Any, pool: Pool) -> Any:
-    """The index of each window's first entry, which may lie in the padding."""
+def _corners(m: Any, sizes: Any, places: Any, pool: Pool, inside: bool) -> Any:
+    """The index of each window's first entry, which may lie in the padding; or of its first one that does not."""
     total = m.zeros(tuple(places), m.int64)
-    for dim, (count, s, p) in enumerate(zip(places, pool.stride, pool.padding)):
-        line = (m.arange(count) * s - p) * math.prod(sizes[dim + 1 :])
-        total += line.reshape([-1 if d == dim else 1 for d in range(len(places))])
+    for dim, (count, size, s, p, d) in enumerate(zip(places, sizes, pool.stride, pool.padding, pool.dilation)):
+        line = m.arange(count) * s - p
+        if inside:
+            line = m.minimum(m.where(line < 0, line % d, line), size - 1)
+        line = line * math.prod(sizes[dim + 1 :])
+        total += line.reshape([-1 if other == dim else 1 for other in range(len(places))])
     return total
 
 
@@ -167,12 +175,12 @@ def _onnx_max_pool(g: Any, self: Any, pool: Pool) -> Any:
 def max_pool2d_with_indices(
     m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Any:
-    return _max_pool(m, self, _pool("max_pool2d", self.ndim, 2, kernel_size, stride, padding, dilation, ceil_mode))
+    return _max_pool(m, self, _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode))
 
 
 @max_pool2d_with_indices.type
 def _(self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    pool = _pool("max_pool2d", self.ndim, 2, kernel_size, stride, padding, dilation, ceil_mode)
+    pool = _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode)
     return _pooled(self, pool), _pooled(self, pool, dtypes.int64)
 
 
@@ -187,7 +195,7 @@ def _(
 
 @max_pool2d_with_indices.onnx
 def _(g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    pool = _pool("max_pool2d", self.ndim, 2, kernel_size, stride, padding, dilation, ceil_mode)
+    pool = _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode)
     return _onnx_max_pool(g, self, pool)
 
 
@@ -262,7 +270,7 @@ def max_pool2d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, 
 
 @max_pool2d.onnx
 def _(g: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    pool = _pool("max_pool2d", input.ndim, 2, kernel_size, stride, padding, dilation, ceil_mode)
+    pool = _pool("max_pool2d", input.shape, 2, kernel_size, stride, padding, dilation, ceil_mode)
     return _onnx_pool(g, "MaxPool", input, pool, dilations=list(pool.dilation))
 
 
@@ -277,12 +285,12 @@ def _() -> Any:
 def max_pool3d_with_indices(
     m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Any:
-    return _max_pool(m, self, _pool("max_pool3d", self.ndim, 3, kernel_size, stride, padding, dilation, ceil_mode))
+    return _max_pool(m, self, _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode))
 
 
 @max_pool3d_with_indices.type
 def _(self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    pool = _pool("max_pool3d", self.ndim, 3, kernel_size, stride, padding, dilation, ceil_mode)
+    pool = _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode)
     return _pooled(self, pool), _pooled(self, pool, dtypes.int64)
 
 
@@ -297,7 +305,7 @@ def _(
 
 @max_pool3d_with_indices.onnx
 def _(g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    pool = _pool("max_pool3d", self.ndim, 3, kernel_size, stride, padding, dilation, ceil_mode)
+    pool = _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode)
     return _onnx_max_pool(g, self, pool)
 
 
@@ -348,7 +356,7 @@ def max_pool3d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, 
 
 @max_pool3d.onnx
 def _(g: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    pool = _pool("max_pool3d", input.ndim, 3, kernel_size, stride, padding, dilation, ceil_mode)
+    pool = _pool("max_pool3d", input.shape, 3, kernel_size, stride, padding, dilation, ceil_mode)
     return _onnx_pool(g, "MaxPool", input, pool, dilations=list(pool.dilation))
 
 
@@ -473,7 +481,7 @@ def avg_pool2d(
     m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
     divisor_override: Any,
 ) -> Any:  # fmt: skip
-    pool = _pool("avg_pool2d", self.ndim, 2, kernel_size, stride, padding, [1], ceil_mode)
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool(m, self, pool, count_include_pad, divisor_override)
 
 
@@ -482,7 +490,7 @@ def _(
     self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
     divisor_override: Any,
 ) -> TensorType:  # fmt: skip
-    return _pooled(self, _pool("avg_pool2d", self.ndim, 2, kernel_size, stride, padding, [1], ceil_mode))
+    return _pooled(self, _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode))
 
 
 @avg_pool2d.grad
@@ -499,7 +507,7 @@ def _(
     g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
     divisor_override: Any,
 ) -> Any:  # fmt: skip
-    pool = _pool("avg_pool2d", self.ndim, 2, kernel_size, stride, padding, [1], ceil_mode)
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _onnx_avg_pool(g, self, pool, count_include_pad, divisor_override)
 
 
@@ -524,7 +532,7 @@ def avg_pool2d_backward(
     m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor_override: Any,
 ) -> Any:  # fmt: skip
-    pool = _pool("avg_pool2d", self.ndim, 2, kernel_size, stride, padding, [1], ceil_mode)
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool_backward(m, grad_output, self.shape, pool, count_include_pad, divisor_override)
 
 
@@ -541,7 +549,7 @@ def _(
     g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor_override: Any,
 ) -> Any:  # fmt: skip
-    pool = _pool("avg_pool2d", self.ndim, 2, kernel_size, stride, padding, [1], ceil_mode)
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _onnx_avg_pool_backward(g, grad_output, self, pool, count_include_pad, divisor_override)
 
 
@@ -558,7 +566,7 @@ def avg_pool3d(
     m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
     divisor_override: Any,
 ) -> Any:  # fmt: skip
-    pool = _pool("avg_pool3d", self.ndim, 3, kernel_size, stride, padding, [1], ceil_mode)
+    pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool(m, self, pool, count_include_pad, divisor_override)
 
 
@@ -567,7 +575,7 @@ def _(
     self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
     divisor_override: Any,
 ) -> TensorType:  # fmt: skip
-    return _pooled(self, _pool("avg_pool3d", self.ndim, 3, kernel_size, stride, padding, [1], ceil_mode))
+    return _pooled(self, _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode))
 
 
 @avg_pool3d.grad
@@ -584,7 +592,7 @@ def _(
     g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
     divisor_override: Any,
 ) -> Any:  # fmt: skip
-    pool = _pool("avg_pool3d", self.ndim, 3, kernel_size, stride, padding, [1], ceil_mode)
+    pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _onnx_avg_pool(g, self, pool, count_include_pad, divisor_override)
 
 
@@ -603,7 +611,7 @@ def avg_pool3d_backward(
     m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor_override: Any,
 ) -> Any:  # fmt: skip
-    pool = _pool("avg_pool3d", self.ndim, 3, kernel_size, stride, padding, [1], ceil_mode)
+    pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool_backward(m, grad_output, self.shape, pool, count_include_pad, divisor_override)
 
 
@@ -620,7 +628,7 @@ def _(
     g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor_override: Any,
 ) -> Any:  # fmt: skip
-    pool = _pool("avg_pool3d", self.ndim, 3, kernel_size, stride, padding, [1], ceil_mode)
+    pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _onnx_avg_pool_backward(g, grad_output, self, pool, count_include_pad, divisor_override)
 
 

@@ -3,7 +3,8 @@
 Note [Resizing as matrices]
     Along one dim, nearest, linear, cubic and antialiased resizing all say: out[i] = sum_j W[i, j] * in[j], where W
     depends on sizes and settings alone. So the op is one product with W per dim, its derivative is one product with the
-    transposed W per dim, and the derivative of that is the op again.
+    transposed W per dim, and the derivative of that is the op again. A row of the nearest entry holds a single 1: there
+    the product is an index, and its transpose adds the runs of entries that came from the same one.
 """
 
 from __future__ import annotations
@@ -28,12 +29,23 @@ def weights(mode: str, size: int, out: int, align: bool, scale: float | None) ->
     """The matrix (out, size) of one dim, in float64; `scale` is the factor that the user gave, if any."""
     if size < 1 or out < 1:
         raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
-    if mode == "nearest":
-        return _one_hot(np.floor(np.arange(out, dtype=np.float32) * np.float32(_step(size, out, False, scale))), size)
     if mode.endswith("_aa"):
         return _antialiased(mode, size, out, align, scale)
     places = _places(size, out, align, scale)
     return _linear(places, size) if mode == "linear" else _cubic(places, size)
+
+
+@cache
+def nearest(mode: str, size: int, out: int, scale: float | None) -> Any:
+    """For each of `out` entries the one of `size` entries that it is: places are found in single precision."""
+    if size < 1 or out < 1:
+        raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
+    step = np.float32(1 / scale if scale else np.float32(size) / np.float32(out))
+    if mode == "nearest":
+        places = np.arange(out, dtype=np.float32) * step
+    else:
+        places = ((np.arange(out) + 0.5) * np.float64(step)).astype(np.float32)
+    return np.minimum(np.floor(places).astype(np.int64), size - 1)
 
 
 def _step(size: int, out: int, align: bool, scale: float | None) -> float:
@@ -89,12 +101,32 @@ def _antialiased(mode: str, size: int, out: int, align: bool, scale: float | Non
     return value / np.where(total == 0, 1, total)
 
 
-def _apply(m: Any, x: Any, matrices: Sequence[Any]) -> Any:
-    """Multiply the trailing dims of `x` by one matrix each."""
-    first = x.ndim - len(matrices)
-    for dim, matrix in enumerate(matrices, first):
-        x = m.moveaxis(m.matmul(m.moveaxis(x, dim, -1), matrix.T.astype(x.dtype)), -1, dim)
+def _along_dims(m: Any, x: Any, steps: Sequence[Any], apply: Callable[[Any, Any, Any, int], Any]) -> Any:
+    """`apply` one step to each of the trailing dims of `x`, as many as there are steps."""
+    for dim, step in enumerate(steps, x.ndim - len(steps)):
+        x = apply(m, x, step, dim)
     return m.ascontiguousarray(x)
+
+
+def _multiplied(m: Any, x: Any, matrix: Any, dim: int) -> Any:
+    return m.moveaxis(m.matmul(m.moveaxis(x, dim, -1), matrix.T.astype(x.dtype)), -1, dim)
+
+
+def _multiplied_back(m: Any, x: Any, matrix: Any, dim: int) -> Any:
+    return _multiplied(m, x, matrix.T, dim)
+
+
+def _taken(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
+    return m.take(x, index[0], axis=dim)
+
+
+def _given_back(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
+    """The transpose of `_taken`: `index` never falls, so what came from one entry is a run."""
+    places, size = index
+    met, starts = np.unique(places, return_index=True)
+    out = m.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
+    out[(*(slice(None),) * dim, met)] = m.add.reduceat(x, starts, axis=dim)
+    return out
 
 
 # -- declarations ------------------------------------------------------------------------------------------------
@@ -114,24 +146,27 @@ def _check(self: Any, rank: int, output_size: Sequence[int]) -> None:
 def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tuple[Op, Op]:
     """One resizing op and its backward: `upsample_<name>`, over `rank` spatial dims."""
     scales = [f"scales_{d}" if rank > 1 else "scales" for d in _DIMS[rank]]
-    settings = ["output_size", *([] if mode == "nearest" else ["align_corners"]), *scales]
+    settings = ["output_size", *([] if mode.startswith("nearest") else ["align_corners"]), *scales]
+    index = mode.startswith("nearest")
     typed = {"output_size": f"int[{rank}] output_size", "align_corners": "bool align_corners"}
     text = [typed.get(s, f"float? {s}=None") for s in settings]
     public = name if name.startswith("_") else f"upsample_{name}"
 
-    def matrices(shape: Sequence[int], options: dict[str, Any]) -> list[Any]:
+    def steps(shape: Sequence[int], options: dict[str, Any]) -> list[Any]:
         align = bool(options.get("align_corners", False))
-        factors = [options[s] for s in scales]
-        return [weights(mode, n, o, align, f) for n, o, f in zip(shape[-rank:], options["output_size"], factors)]
+        each = zip(shape[-rank:], options["output_size"], [options[s] for s in scales])
+        if index:
+            return [(nearest(mode, n, o, factor), n) for n, o, factor in each]
+        return [weights(mode, n, o, align, factor) for n, o, factor in each]
 
     def forward(m: Any, self: Any, *given: Any) -> Any:
         options = dict(zip(settings, given))
         _check(self, rank, options["output_size"])
-        return _apply(m, self, matrices(self.shape, options))
+        return _along_dims(m, self, steps(self.shape, options), _taken if index else _multiplied)
 
     def backward(m: Any, grad_output: Any, output_size: Any, input_size: Any, *given: Any) -> Any:
         options = dict(zip(settings, (output_size, *given)))
-        return _apply(m, grad_output, [w.T for w in matrices(input_size, options)])
+        return _along_dims(m, grad_output, steps(input_size, options), _given_back if index else _multiplied_back)
 
     def forward_grad(F: Any, g: Any, self_meta: Any, *given: Any) -> Any:
         return getattr(F, f"{public}_backward")(g, given[0], list(self_meta.shape), *given[1:])
@@ -150,7 +185,44 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
                      onnx=_ABSENT_BACKWARD, samples=_backward_samples(samples, rank))(
         _named(backward, "m grad_output output_size input_size", settings[1:]))  # fmt: skip
     back.type(_local(lambda grad_output, output_size, input_size, *_: TensorType(grad_output.dtype, tuple(input_size))))
+    _declare_vec(public, rank, index, samples)
     return op, back
+
+
+def _declare_vec(public: str, rank: int, index: bool, samples: Callable[[], Any]) -> None:
+    """The overload that takes either the sizes or the factors, in lists."""
+
+    def body(F: Any, input: Any, output_size: Any, *rest: Any) -> Any:
+        *settings, factors = rest
+        if (output_size is None) == (factors is None):
+            raise UsageError(f"{public} takes either output_size or scale_factors, and exactly one of them")
+        given = _checked_count(public, rank, output_size if factors is None else factors)
+        if factors is None:
+            return getattr(F, public)(input, given, *settings, *[None] * rank)
+        return getattr(F, public)(input, _scaled(input.shape[-rank:], given), *settings, *given)
+
+    names = ["output_size", *([] if index else ["align_corners"]), "scale_factors"]
+    text = ", ".join(("int[]? output_size", *([] if index else ["bool align_corners"]), "float[]? scale_factors"))
+    composite(f"aten::{public}.vec(Tensor input, {text}) -> Tensor", namespaces=("jit", "nn.functional"),
+              samples=_vec_samples(samples, rank))(_named(body, "F input", names))  # fmt: skip
+
+
+def _checked_count(name: str, rank: int, values: Any) -> Any:
+    if len(values) != rank:
+        raise UsageError(f"{name} takes {rank} numbers, one for each spatial dim, not {list(values)}")
+    return values
+
+
+def _vec_samples(samples: Callable[[], Any], rank: int) -> Callable[[], Any]:
+    def made() -> Any:
+        for item in samples():
+            x, sizes, *settings = item.args
+            if item.note == "factor":
+                yield sample(x, None, *settings, [1.6] * rank, note="factors", onnx=False)
+            elif item.note in ("", "smaller"):
+                yield sample(x, sizes, *settings, None, note=item.note)
+
+    return made
 
 
 def _local(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -189,6 +261,8 @@ def _onnx(g: Any, self: Any, mode: str, options: dict[str, Any]) -> Any:
     attributes["coordinate_transformation_mode"] = "align_corners" if align else "half_pixel"
     if mode == "nearest":
         attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    if mode == "nearest-exact":
+        attributes |= {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
     if mode == "cubic":
         attributes["cubic_coeff_a"] = -0.75
     sizes = g.ints([*self.shape[:2], *options["output_size"]])
@@ -240,6 +314,15 @@ def _backward_samples(samples: Callable[[], Any], rank: int) -> Callable[[], Any
 upsample_nearest1d, upsample_nearest1d_backward = _declare("nearest1d", "nearest", 1, _samples(1, False))
 upsample_nearest2d, upsample_nearest2d_backward = _declare("nearest2d", "nearest", 2, _samples(2, False))
 upsample_nearest3d, upsample_nearest3d_backward = _declare("nearest3d", "nearest", 3, _samples(3, False))
+_upsample_nearest_exact1d, _upsample_nearest_exact1d_backward = _declare(
+    "_upsample_nearest_exact1d", "nearest-exact", 1, _samples(1, False)
+)
+_upsample_nearest_exact2d, _upsample_nearest_exact2d_backward = _declare(
+    "_upsample_nearest_exact2d", "nearest-exact", 2, _samples(2, False)
+)
+_upsample_nearest_exact3d, _upsample_nearest_exact3d_backward = _declare(
+    "_upsample_nearest_exact3d", "nearest-exact", 3, _samples(3, False)
+)
 upsample_linear1d, upsample_linear1d_backward = _declare("linear1d", "linear", 1, _samples(1, True))
 upsample_bilinear2d, upsample_bilinear2d_backward = _declare("bilinear2d", "linear", 2, _samples(2, True))
 upsample_trilinear3d, upsample_trilinear3d_backward = _declare("trilinear3d", "linear", 3, _samples(3, True))
@@ -255,43 +338,59 @@ _upsample_bicubic2d_aa, _upsample_bicubic2d_aa_backward = _declare(
 
 _METHODS = {
     ("nearest", 1): "upsample_nearest1d", ("nearest", 2): "upsample_nearest2d", ("nearest", 3): "upsample_nearest3d",
-    ("linear", 1): "upsample_linear1d", ("bilinear", 2): "upsample_bilinear2d",
-    ("trilinear", 3): "upsample_trilinear3d", ("bicubic", 2): "upsample_bicubic2d",
+    ("nearest-exact", 1): "_upsample_nearest_exact1d", ("nearest-exact", 2): "_upsample_nearest_exact2d",
+    ("nearest-exact", 3): "_upsample_nearest_exact3d", ("linear", 1): "upsample_linear1d",
+    ("bilinear", 2): "upsample_bilinear2d", ("trilinear", 3): "upsample_trilinear3d",
+    ("bicubic", 2): "upsample_bicubic2d", ("area", 1): "adaptive_avg_pool1d", ("area", 2): "adaptive_avg_pool2d",
+    ("area", 3): "adaptive_avg_pool3d",
 }  # fmt: skip
+_WITHOUT_CORNERS = ("nearest", "nearest-exact", "area")
+_FUNCTIONAL = ("nn.functional",)
 
 
 @composite("aten::interpolate(Tensor input, int[1]? size=None, float[1]? scale_factor=None, str mode='nearest', "
            "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
-           namespaces=("nn.functional",))  # fmt: skip
+           namespaces=_FUNCTIONAL)  # fmt: skip
 def interpolate(
-    F: Any,
-    input: Any,
-    size: Any,
-    scale_factor: Any,
-    mode: str,
-    align_corners: Any,
-    recompute_scale_factor: Any,
+    F: Any, input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any, recompute_scale_factor: Any,
     antialias: bool,
-) -> Any:
+) -> Any:  # fmt: skip
     """Resize the spatial dims of a (batch, channels, ...) tensor to `size`, or by `scale_factor`."""
     rank = input.ndim - 2
-    if (size is None) == (scale_factor is None):
-        raise UsageError("interpolate takes either size or scale_factor, and exactly one of them")
-    factors = _spread(scale_factor, rank) if size is None else (None,) * rank
-    sizes = _spread(size, rank) if size is not None else _scaled(input.shape[2:], factors)
-    if recompute_scale_factor or size is not None:
-        factors = (None,) * rank
     name = _METHODS.get((mode, rank))
     if name is None:
         raise UsageError(f"interpolate has no mode {mode!r} for {input.ndim}-dimensional tensors")
-    if mode == "nearest":
+    _check_options(size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    sizes, factors = _wanted(input.shape[2:], size, scale_factor, bool(recompute_scale_factor) or mode == "area")
+    if mode == "area":
+        return getattr(F, name)(input, sizes)
+    if mode in _WITHOUT_CORNERS:
         return getattr(F, name)(input, sizes, *factors)
     return getattr(F, f"_{name}_aa" if antialias else name)(input, sizes, bool(align_corners), *factors)
 
 
+def _check_options(size: Any, factor: Any, mode: str, align: Any, recompute: Any, antialias: bool) -> None:
+    if (size is None) == (factor is None):
+        raise UsageError("interpolate takes either size or scale_factor, and exactly one of them")
+    if mode in _WITHOUT_CORNERS and align is not None:
+        raise UsageError(f"align_corners belongs to linear and cubic modes; leave it out with mode {mode!r}")
+    if recompute and size is not None:
+        raise UsageError("recompute_scale_factor goes with scale_factor; leave it out where size is given")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise UsageError(f"antialias goes with the modes 'bilinear' and 'bicubic', not with {mode!r}")
+
+
+def _wanted(shape: Any, size: Any, factor: Any, recompute: bool) -> tuple[Any, Any]:
+    """The sizes of the result, and the factors by which places are found; None for the ratio of the sizes."""
+    given = _spread(factor if size is None else size, len(shape))
+    if size is not None:
+        return given, (None,) * len(shape)
+    return _scaled(shape, given), (None,) * len(shape) if recompute else given
+
+
 def _spread(value: Any, rank: int) -> tuple[Any, ...]:
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    return values * rank if len(values) == 1 else values
+    return values * rank if len(values) == 1 else tuple(_checked_count("interpolate", rank, values))
 
 
 def _scaled(shape: Any, factors: Sequence[float]) -> tuple[int, ...]:
@@ -303,3 +402,42 @@ def _() -> Any:
     yield sample(make(1, 2, 3, 4), [6, 8])
     yield sample(make(1, 2, 3, 4), None, [2.0, 2.0], "bilinear", onnx=False)
     yield sample(make(1, 2, 5), [3], None, "linear")
+    yield sample(make(1, 2, 5), [8], None, "nearest-exact")
+    yield sample(make(1, 2, 4, 6), None, [0.5, 0.5], "area", note="area")
+    yield sample(make(1, 2, 5), None, [1.7], "linear", recompute_scale_factor=True, note="recomputed")
+
+
+@composite("aten::upsample(Tensor input, int[1]? size=None, float[1]? scale_factor=None, str mode='nearest', "
+           "bool? align_corners=None) -> Tensor", namespaces=_FUNCTIONAL)  # fmt: skip
+def upsample(F: Any, input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any) -> Any:
+    """`interpolate` under its older name."""
+    return F.interpolate(input, size, scale_factor, mode, align_corners)
+
+
+@upsample.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 4), [6, 8])
+
+
+@composite("aten::upsample_nearest(Tensor input, int[1]? size=None, float[1]? scale_factor=None) -> Tensor",
+           namespaces=_FUNCTIONAL)  # fmt: skip
+def upsample_nearest(F: Any, input: Any, size: Any, scale_factor: Any) -> Any:
+    """`interpolate` to the nearest entry."""
+    return F.interpolate(input, size, scale_factor, "nearest")
+
+
+@upsample_nearest.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 4), [6, 8])
+
+
+@composite("aten::upsample_bilinear(Tensor input, int[1]? size=None, float[1]? scale_factor=None) -> Tensor",
+           namespaces=_FUNCTIONAL)  # fmt: skip
+def upsample_bilinear(F: Any, input: Any, size: Any, scale_factor: Any) -> Any:
+    """`interpolate` linearly, corners meeting corners."""
+    return F.interpolate(input, size, scale_factor, "bilinear", True)
+
+
+@upsample_bilinear.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 4), [6, 8])
