@@ -189,27 +189,27 @@ class Code:
 def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -> Code:
     """Lower, place and compile a stretch, leaving `gap` bytes behind each temporary; Declined names a refused node."""
     lowering = Lowering(stretch, layouts)
-    kernels = iter(_kernels(lowering.steps))
+    kernels = _kernels(lowering.steps)
+    for number, step in enumerate(lowering.steps):
+        if isinstance(step.work, Nest) and (scratch := getattr(kernels[id(step.work)], "scratch_bytes", 0)):
+            lowering.scratch(number, scratch)
     size = _place_temporaries(lowering, gap)
     words: list[int] = []
     kept: list[Any] = []
-    found: list[Kernel] = []
     for step in lowering.steps:
-        if isinstance(step.work, blas.Product):
+        if isinstance(step.work, Nest):
+            address, where = kernels[id(step.work)].address, ctypes.addressof(kernels[id(step.work)].geometry)
+        else:
             address, geometry, more = blas.product_step(step.work)
             kept += [geometry, more]
             where = geometry.__array_interface__["data"][0]
-        else:
-            kernel = next(kernels)
-            found.append(kernel)
-            address, where = kernel.address, ctypes.addressof(kernel.geometry)
         words += [address, where, len(step.operands)]
         for place in step.operands:
             words += [_base(place.block, stretch), place.block.offset + place.start]
     program = np.array([*words, 0], np.int64)
     operands = max((len(s.operands) for s in lowering.steps), default=0)
     nodes = [step.node for step in lowering.steps]
-    return Code(stretch, list(layouts), lowering, program, operands, size, found, kept, nodes)
+    return Code(stretch, list(layouts), lowering, program, operands, size, list(kernels.values()), kept, nodes)
 
 
 class Declined(CompileError):
@@ -220,11 +220,11 @@ class Declined(CompileError):
         self.node = node
 
 
-def _kernels(steps: Sequence[Step]) -> list[Kernel]:
-    """All in one LLVM module; one by one if one of them is refused, to learn which."""
-    nests = [step.work for step in steps if isinstance(step.work, Nest)]
+def _kernels(steps: Sequence[Step]) -> dict[int, Kernel]:
+    """By the `id` of their nests; in one LLVM module, or one by one if one of them is refused, to learn which."""
+    nests = {id(step.work): step.work for step in steps if isinstance(step.work, Nest)}
     try:
-        return compile_nests(nests) if nests else []
+        return dict(zip(nests, compile_nests(list(nests.values())), strict=True)) if nests else {}
     except CompileError:
         for step in steps:
             try:
@@ -245,26 +245,24 @@ def _base(block: Block, stretch: Stretch) -> int:
 def _place_temporaries(lowering: Lowering, gap: int) -> int:
     """Give every temporary its offset: one that dies where another of its size is made hands its memory on."""
     arena = Arena(gap)
+    starting: dict[int, list[Block]] = {}
     ending: dict[int, list[Block]] = {}
     for block in lowering.blocks:
-        ending.setdefault(block.last, []).append(block)
+        if block.kind == "temporary" and block.first >= 0:
+            starting.setdefault(block.first, []).append(block)
+            ending.setdefault(block.last, []).append(block)
     handed: set[Block] = set()
     for number, step in enumerate(lowering.steps):
-        free = [step.operands[i].block for i in step.reusable]
-        free = [b for b in dict.fromkeys(free) if b.last == number]
-        for place in step.operands[len(step.operands) - step.results :]:
-            block = place.block
-            if block.kind != "temporary" or block.first != number:
-                continue
-            heir = next((b for b in free if b.nbytes == block.nbytes), None)
+        free = [b for i in step.reusable if (b := step.operands[i].block).last == number]
+        for block in starting.get(number, ()):
+            heir = next((b for b in free if b.nbytes == block.nbytes and b not in handed), None)
             if heir is None:
                 block.offset = arena.take(block.nbytes)
             else:
-                free.remove(heir)
                 handed.add(heir)
                 block.offset = heir.offset
         for block in ending.get(number, ()):
-            if block.kind == "temporary" and block not in handed:
+            if block not in handed:
                 arena.give(block.offset)
     return arena.size
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir import Graph, Node, TensorType, Value, find
-from jit.ir.dtypes import COMPLEX, DType, from_numpy
+from jit.ir.dtypes import COMPLEX, DType, from_numpy, uint8
 from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 
@@ -149,6 +149,8 @@ class Lowering:
         self.blocks: list[Block] = []
         self.constants: list[Any] = []
         """Arrays that the steps read."""
+        self._nests: dict[Any, Nest] = {}
+        """By what decides on them: equal layers share a kernel."""
         self._outputs = {value: number for number, value in enumerate(stretch.outputs)}
         for number, (value, layout) in enumerate(zip(stretch.inputs, layouts, strict=True)):
             self.places[value] = _input_place(number, layout)
@@ -203,6 +205,12 @@ class Lowering:
                 place.block.first = len(self.steps)
         self.steps.append(step)
 
+    def scratch(self, number: int, nbytes: int) -> None:
+        """Memory for step `number` alone, as its last operand."""
+        place = Place(Block("temporary", nbytes, 0, number, number), uint8, Geometry.contiguous((nbytes,)))
+        self.blocks.append(place.block)
+        self.steps[number].operands.append(place)
+
     def pointwise(self, node: Node, body: Callable[..., Any], reads: Sequence[Place], write: Place, name: str) -> None:
         """A step that fills `write` with `body` of what it reads."""
         layouts: list[Any] = [place.layout for place in (*reads, write)]
@@ -228,13 +236,37 @@ class Lowering:
 
     def _group(self, node: Node) -> None:
         """A FusionGroup, or a pointwise node as a group of its own."""
-        values = list(node.inputs) if node.kind == "prim::FusionGroup" else list(dict.fromkeys(node.inputs))
-        group = node if node.kind == "prim::FusionGroup" else _alone(node, values)
+        fused = node.kind == "prim::FusionGroup"
+        values = list(node.inputs) if fused else list(dict.fromkeys(node.inputs))
         reads = [self.of(v) for v in values]
-        nest = fusion.FusedGroup(group)._nest([p.layout for p in reads])
+        key = (
+            _signature(node.attributes["body"]) if fused else _entry(node, {v: i for i, v in enumerate(values)}),
+            *(p.layout for p in reads),
+        )
+        group = node if fused else _alone(node, values)
+        if key not in self._nests:
+            self._nests[key] = fusion.FusedGroup(group)._nest([p.layout for p in reads])
         writes = [self.make(v) for v in node.outputs]
         reusable = _reusable(group.attributes["body"], reads, writes[0])
-        self.step(Step(nest, [*reads, *writes], len(writes), node, reusable))
+        self.step(Step(self._nests[key], [*reads, *writes], len(writes), node, reusable))
+
+
+def _signature(body: Graph) -> Any:
+    """What a body computes, whatever its values are called and wherever its lines stand."""
+    numbers = {value: number for number, value in enumerate(body.inputs)}
+    entries = []
+    for node in body.nodes:
+        entries.append(_entry(node, numbers))
+        for value in node.outputs:
+            numbers[value] = len(numbers)
+    return (*entries, tuple(numbers[v] for v in body.outputs))
+
+
+def _entry(node: Node, numbers: dict[Value, int]) -> Any:
+    """What one node computes. Constants are compared as text: 1, 1.0 and True are three things."""
+    operands = tuple(numbers[v] for v in node.inputs)
+    types = tuple(str(v.type) for v in (*node.inputs, *node.outputs))
+    return (node.kind, operands, repr(node.args), repr(node.attributes), types)
 
 
 def _input_place(number: int, layout: Layout) -> Place:
