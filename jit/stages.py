@@ -32,6 +32,7 @@ from . import context, dispatch
 from .aliasing import Aliasing, analyse
 from .autograd.engine import run_backward
 from .autograd.nodes import AccumulateGrad, Edge, Node, edge_of, replay
+from .compiling import engine, unoptimised
 from .folding import fold
 from .generators import Generator
 from .hosting import PythonHost
@@ -156,7 +157,7 @@ class Recording:
                 graph = self.optimise(_numbered(self._folded(chain)))
                 memory = analyse(graph)
                 memory.copied -= {(0, i) for i, spec in enumerate(self.outputs) if spec.kind not in ("fresh", "number")}
-                chain._plan = Plan(Interpreter(graph, PythonHost()), memory)
+                chain._plan = Plan(engine(graph, self.optimise is not unoptimised, PythonHost()), memory)
             return chain._plan
 
     def beginning_with(self, keys: tuple[Key, ...]) -> list[Chain]:
