@@ -26,12 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir.errors import CompileError, DivisionError, Error
+from jit.ir.errors import CompileError, DivisionError, Error, ShapeError
 
 from .division import DIVISION_BY_ZERO
 from .llvm_lower import Function, lower
 from .llvm_math import PREFIX
-from .nest import Buffer, Nest
+from .llvm_memory import OUT_OF_RANGE
+from .nest import Bound, Buffer, Nest
 from .schedule import Loops, schedule
 from .target import Target, binding
 
@@ -66,6 +67,12 @@ class Code:
 class Kernel:
     """A nest compiled: callable with arrays of the layouts that the nest names.
 
+    Native callers use `address`, of `int32 kernel(void **data, int64 *geometry)`. `data` holds the addresses of the
+    nest's inputs, then of its outputs (of index (0, 0, ...), whatever the strides), then that of `scratch_bytes` of
+    scratch memory unless that is 0. `geometry` is the attribute of that name, or a `part` of it. A nest of no points
+    must not be called. 0 is success; `check_status` raises for other results. Calls need no lock; calls that run
+    at once need scratch memory each. What is passed is read-only but for the outputs and the scratch memory.
+
     >>> from jit.runtime.nest import pointwise_nest
     >>> x, out = np.arange(4, dtype=np.float32), np.empty(4, np.float32)
     >>> kernel = compile_nest(pointwise_nest(lambda m, a: a * a + 1, [x], [out]))
@@ -77,8 +84,11 @@ class Kernel:
     def __init__(self, nest: Nest, code: Code, loops: Loops) -> None:
         self.nest = nest
         self.code = code
-        self.geometry = _geometry(nest, loops)
+        self.loops = loops
+        self.geometry = _geometry(nest, loops, code.function)
         """The numbers that the function is called with."""
+        self.scratch_bytes = _kept(nest, loops, code.function)[None]
+        """How much scratch memory a call needs, aligned to 64 bytes; 0 for most kernels."""
         self._call = _SIGNATURE(code.address)
         self._empty = 0 in nest.extents
         self._layouts = [_layout(buffer) for buffer in nest.inputs + nest.outputs]
@@ -103,6 +113,15 @@ class Kernel:
         """The function's address."""
         return self.code.address
 
+    @property
+    def rows(self) -> int:
+        """How many turns the outermost loop has, if they may be shared out among threads; else 1."""
+        return self.loops.extents[0] if self.loops.parallel else 1
+
+    def part(self, start: int, stop: int) -> Any:
+        """`geometry` for the turns `start` to `stop` of `rows`; the results are those of one call, bit for bit."""
+        return _geometry(self.nest, self.loops, self.code.function, start, stop)
+
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Compute `outputs` from `inputs`, without the GIL.
 
@@ -119,6 +138,8 @@ class Kernel:
             if not output.flags.writeable:
                 raise CompileError(f"{self.name}: an output array is read-only")
         if not self._empty:
+            if self.scratch_bytes:
+                arrays.append(_scratch(self.scratch_bytes))
             self.run((ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays)))
 
     def run(self, data: Any) -> None:
@@ -140,8 +161,17 @@ def check_status(status: int) -> None:
     """Raise the error that a kernel has returned, if it has."""
     if status & DIVISION_BY_ZERO:
         raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
+    if status & OUT_OF_RANGE:
+        raise ShapeError("an index is out of range of the dim that it indexes")
     if status:
         raise Error("an integer was raised to a negative power; cast to a floating dtype first")
+
+
+def _scratch(size: int) -> Array:
+    """Aligned memory."""
+    whole = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -whole.ctypes.data % _ALIGNMENT
+    return whole[start : start + size]
 
 
 def compile_nest(nest: Nest, target: Target | None = None) -> Kernel:
@@ -259,11 +289,46 @@ def _layout(buffer: Buffer) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
     return buffer.dtype.numpy, buffer.sizes, tuple(s * buffer.dtype.itemsize for s in buffer.strides)
 
 
-def _geometry(nest: Nest, loops: Loops) -> Any:
-    """Extents of the loops, then offset and strides of each access in bytes, as the function reads them."""
-    numbers = list(loops.extents)
-    sides = ((nest.reads, nest.inputs), (nest.writes, nest.outputs))
-    placed = [(access, buffers[access.buffer]) for accesses, buffers in sides for access in accesses]
-    for (access, buffer), strides in zip(placed, loops.strides):
-        numbers += [n * buffer.dtype.itemsize for n in (access.offset, *strides)]
-    return (ctypes.c_int64 * len(numbers))(*numbers)
+_ALIGNMENT = 64
+
+
+def _geometry(nest: Nest, loops: Loops, function: Function, start: int = 0, stop: int | None = None) -> Any:
+    """The numbers that a function asks for, as it reads them; the outermost loop runs from `start` to `stop`."""
+    accesses = [(a, nest.inputs[a.buffer].dtype.itemsize) for a in nest.reads]
+    accesses += [(a, nest.outputs[a.buffer].dtype.itemsize) for a in nest.writes]
+    maps: list[tuple[Any, int]] = [*accesses, *((point, 1) for point in nest.points)]
+    places = _kept(nest, loops, function)
+
+    def value(kind: Any, *where: Any) -> int:
+        if kind == "extent":
+            whole = loops.extents[where[0]]
+            return whole if where[0] else (whole if stop is None else stop) - start
+        if kind in ("offset", "stride"):
+            map, unit = maps[where[0]]
+            steps = loops.strides[where[0]]
+            return int(steps[where[1]] if kind == "stride" else map.offset + start * steps[0]) * unit
+        if kind == "size":
+            point = nest.points[where[0]]
+            assert isinstance(point, Bound)
+            return point.size
+        if kind == "kept":
+            return places[where[0]]
+        index = nest.indices[where[0]]
+        if kind == "index size":
+            return index.size
+        return index.stride * next(unit for access, unit in accesses if index in access.gather)
+
+    numbers = [value(*key) for key in function.numbers]
+    return (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
+
+
+def _kept(nest: Nest, loops: Loops, function: Function) -> dict[Any, int]:
+    """Where each scratch row starts; the whole size under None."""
+    places, total = {}, 0
+    for kind, *where in function.numbers:
+        if kind == "kept":
+            number, size = where[0], int(str(where[1]))
+            places[number] = total
+            points = nest.row * (1 if loops.along_row else function.lanes) + function.lanes
+            total += -(-points * size // _ALIGNMENT) * _ALIGNMENT
+    return {**places, None: total}

@@ -19,7 +19,7 @@ from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 
 from .codegen import Kernel, compile_nest
-from .nest import Access, Buffer, Nest
+from .nest import Access, Buffer, Nest, one_step
 
 Arrays = Sequence[Any]
 
@@ -82,7 +82,8 @@ class FusedGroup:
         read = [value for value in places if any(not _is_view(use.node) for use in value.uses)]
         reads = tuple(Access(places[v][0], places[v][1].expand(extents).strides, places[v][1].offset) for v in read)
         writes = tuple(Access(i, b.strides) for i, b in enumerate(outputs))
-        return Nest(extents, buffers, outputs, reads, writes, scalar_body(self._body, read), self._name, self._comments)
+        body = scalar_body(self._body, read)
+        return one_step(extents, buffers, outputs, reads, writes, body, self._name, self._comments)
 
 
 def _is_view(node: Node) -> bool:

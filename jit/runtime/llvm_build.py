@@ -13,14 +13,17 @@ Note [Every instruction finds its loop]
         exp             -> section 1               loop2:  %b = load ...
         add             -> section 2                       %s = fadd %e, %b
 
-    So LLVM needs to run neither loop-invariant code motion nor global value numbering.
+    So LLVM needs to run neither loop-invariant code motion nor global value numbering. An inner loop is written to the
+    section around it when it is closed, so what is moved out of it while it is open comes to stand before it; a second
+    inner loop then follows the first.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -47,12 +50,27 @@ class Section:
         """Instruction text -> the register that holds its result already."""
 
 
-class Builder:
-    """One function under construction, with `depth` nested loops and vectors of `width` lanes (1 means scalars)."""
+@dataclass
+class Loop:
+    """An open loop, and what it hands from one turn to the next."""
 
-    def __init__(self, depth: int, width: int) -> None:
+    index: Register
+    carried: list[Register]
+    """What the turn starts with."""
+    following: list[Register] = field(default_factory=list)
+    """What the next turn is to start with; to be filled in before the loop is closed."""
+    results: list[Register] = field(default_factory=list)
+    """What the last turn left, known once the loop is closed."""
+
+
+class Builder:
+    """One function under construction, inside of its open loops, with vectors of `width` lanes (1 means scalars)."""
+
+    def __init__(self, width: int) -> None:
         self.width = width
-        self.sections = [Section("entry"), *(Section(f"loop{d}") for d in range(1, depth + 1))]
+        self.sections = [Section("entry")]
+        """Of the function and of the open loops, outermost first."""
+        self._loops = 0
         self.declarations: dict[str, str] = {}
         """Function name -> its declaration."""
         self.helpers: dict[str, str] = {}
@@ -64,6 +82,18 @@ class Builder:
     def vector(self, element: str) -> str:
         """The type of `width` lanes of `element`."""
         return f"<{self.width} x {element}>" if self.width > 1 else element
+
+    @property
+    def depth(self) -> int:
+        """How many loops are open."""
+        return len(self.sections) - 1
+
+    @contextmanager
+    def lanes_of(self, width: int) -> Iterator[None]:
+        """Vectors of another number of lanes, for a while."""
+        before, self.width = self.width, width
+        yield
+        self.width = before
 
     def splat(self, element: str, literal: str) -> Register:
         """The same literal in every lane."""
@@ -136,8 +166,8 @@ class Builder:
         return result
 
     def broadcast(self, scalar: Register) -> Register:
-        """A scalar in every lane."""
-        if self.width == 1:
+        """A scalar in every lane; a vector stays as it is."""
+        if self.width == 1 or scalar.type.startswith("<"):
             return scalar
         type = self.vector(scalar.type)
         first = self.emit(type, f"insertelement {type} poison, {scalar}, i64 0", scalar)
@@ -150,7 +180,41 @@ class Builder:
             return mask
         return self.call("i1", f"llvm.vector.reduce.or.v{self.width}i1", mask)
 
+    def lanes_from(self, vector: Register, start: int) -> Register:
+        """`width` lanes of a wider vector; a scalar if that is one."""
+        _, _, element = vector.type[1:-1].partition(" x ")
+        if self.width == 1:
+            return self.emit(element, f"extractelement {vector}, i64 {start}", vector)
+        picked = ", ".join(f"i32 {start + lane}" for lane in range(self.width))
+        text = f"shufflevector {vector}, {vector.type} poison, <{self.width} x i32> <{picked}>"
+        return self.emit(self.vector(element), text, vector)
+
     # -- control flow --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def loop(self, start: Register, stop: Register, step: int, initial: Sequence[Register] = ()) -> Iterator[Loop]:
+        """A loop from `start` to below `stop`, at least one turn; what is written while it is open is its body."""
+        self._loops += 1
+        name, depth = self._loops, len(self.sections)
+        carried = [Register(f"%{self.name('c')}", r.type, depth) for r in initial]
+        loop, section = Loop(Register(f"%i{name}", "i64", depth), carried), Section(f"loop{name}")
+        self.sections.append(section)
+        yield loop
+        self.sections.pop()
+        parent = self.sections[-1]
+        phis = zip([loop.index, *carried], [start, *initial], [f"%next{name}", *(r.text for r in loop.following)])
+        parent.lines += [
+            f"br label %loop{name}",
+            f"loop{name}:",
+            *(f"{a.text} = phi {a.type} [ {b.text}, %{parent.label} ], [ {c}, %{section.label} ]" for a, b, c in phis),
+            *section.lines,
+            f"%next{name} = add i64 %i{name}, {step}",
+            f"%more{name} = icmp slt i64 %next{name}, {stop.text}",
+            f"br i1 %more{name}, label %loop{name}, label %exit{name}",
+            f"exit{name}:",
+        ]
+        parent.label = f"exit{name}"
+        loop.results = [Register(r.text, r.type, depth - 1) for r in loop.following]
 
     def write(self, line: str, depth: int) -> None:
         """An instruction without a result, or one that must not be shared: a store, a branch, a phi."""
@@ -161,9 +225,11 @@ class Builder:
         self.sections[depth].label = label
         self.sections[depth].lines.append(f"{label}:")
 
-    def choose(self, condition: Register, then: Callable[[], Register], otherwise: Register) -> Register:
+    def choose(
+        self, condition: Register, then: Callable[[], Register], otherwise: Register, depth: int | None = None
+    ) -> Register:
         """`then()` if the i1 `condition` holds, which is computed in that case alone, else `otherwise`."""
-        depth = max(condition.depth, otherwise.depth)
+        depth = max(condition.depth, otherwise.depth) if depth is None else depth
         before = self.sections[depth].label
         taken: list[tuple[Register, str]] = []
 

@@ -1,49 +1,60 @@
-"""Lowers a nest to LLVM IR: explicit loops, and explicit vectors along the innermost one.
+"""Lowers a nest to LLVM IR: explicit loops, and explicit vectors along one of them.
 
-Comes after `schedule`, before `codegen`. The function is
+Comes after `schedule`, before `codegen`; `llvm_memory` reaches memory, `llvm_reduce` combines. The function is
 
     i32 kernel(ptr data, ptr geometry)
 
-`data` holds the addresses of the buffers, inputs then outputs. `geometry` holds i64 numbers: the extents of the
-loops, then for every access (reads, then writes) its offset and its stride along each loop, in bytes. It returns 0,
-or the errors of `division` that occurred.
+`data` holds the addresses of the buffers, inputs then outputs, then that of a scratch memory if the kernel asks for
+one. `geometry` holds the i64 numbers that `Function.numbers` names. It returns 0, or the errors that occurred or'ed
+together: `division.DIVISION_BY_ZERO`, `division.NEGATIVE_POWER`, `llvm_memory.OUT_OF_RANGE`.
 
 Note [Numbers at run time, motions at compile time]
-    Extents, offsets and strides are passed, so one function serves all sizes; but whether an access stands still,
+    Extents, offsets and strides are passed, so one function serves all sizes; but whether a map stands still,
     moves to the next element, or jumps along a loop is compiled in, because the code differs: a load before the loop,
     a vector load, or a gather. The function's text is therefore a canonical key of the kernel.
 
 Note [One body, two ways to memory]
-    The innermost loop takes `width` points at a time, and the last step may have fewer. Only loads and stores differ
-    in that step (they are masked), so only they are written twice, and the body once:
+    A loop along the lanes takes `width` points at a time, and the last turn may have fewer. Only loads and stores
+    differ in that turn (they are masked), so only they are written twice, and the body once:
 
         loop2:   %i = phi [0, entry], [%next, latch]      br %full, whole, part
         whole:   vector loads                             br join
         part:    masked loads                             br join
         join:    phis; the body                           br %full, store_whole, store_part
+
+Note [The tree of a sum]
+    Along a row, 64 lanes of 4 bytes (32 where the body is dear, fewer where numbers are wider) are summed each by
+    itself, whatever vectors the machine has: LLVM cuts them into registers. The upper half of the lanes is added to the
+    lower until one is left. Across rows, a lane is a row, and adds in the order of the row. Each reduced loop begins
+    anew at zero and is added to the loop around it, and a loop of more than `BLOCK` turns is made two: the error then
+    grows with 128 and n / 128, not with n. So a sum depends on neither the machine nor the number of threads.
+    The terms of a "dot" are added one by one in the order of the row, by fused multiply-adds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from jit.ir.dtypes import DType, bool_
+from jit.ir.dtypes import DType, int64
 from jit.ir.errors import CompileError
 
-from . import halves
-from .llvm_build import Builder, Register, mangled
+from .llvm_build import Builder, Register
 from .llvm_math import ELEMENT, LLVMMath, Value
-from .nest import Nest
-from .schedule import FIXED, UNIT, Loops
+from .llvm_memory import Memory, memory_type
+from .llvm_reduce import MONOIDS, Monoid, across_lanes, neutral_of, running
+from .nest import Access, Keep, Local, Nest, Operand, Reduce, Scan, Step
+from .schedule import BLOCK, FIXED, UNIT, Loops, is_packed
 from .target import Target
 
+__all__ = ["Function", "lower", "memory_type"]
 
-def memory_type(dtype: DType) -> str:
-    """The LLVM type of an element in memory."""
-    if dtype is bool_:
-        return "i8"
-    return "i16" if dtype.is_half else ELEMENT[dtype]
+JAM = 6
+"""Rows of a matrix product's result that are computed together."""
+DEAR = 8
+"""Bodies of more instructions than this take fewer points at a time."""
+SCAN_LANES = 16
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,12 @@ class Function:
     declarations: tuple[str, ...]
     """What it calls: declarations of LLVM's and C's functions, definitions of helpers."""
     definition: str
+    numbers: tuple[tuple[Hashable, ...], ...] = ()
+    """What its argument `geometry` holds, by name: ("extent", loop), ("offset", map) and ("stride", map, loop) in bytes
+    or, for maps that yield numbers, in units, ("size", point), ("index stride", index) in bytes, ("index size", index),
+    ("kept", local, bytes of an element) in bytes from the start of the scratch memory."""
+    lanes: int = 1
+    """How many points of the row a turn takes, or how many rows."""
 
     def text(self, name: str = "kernel", comments: Sequence[str] = ()) -> str:
         """A module with this function alone, under a readable name."""
@@ -69,164 +86,278 @@ def lower(nest: Nest, loops: Loops, target: Target) -> Function:
     for buffer in nest.inputs + nest.outputs:
         if buffer.dtype not in ELEMENT:
             raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
-    return _Lowering(nest, loops, target).function()
+    return _Lowering(nest, loops, lanes(nest, loops, target), target).function()
+
+
+def lanes(nest: Nest, loops: Loops, target: Target) -> int:
+    """How many points a turn of the loop along the lanes takes, see Note [The tree of a sum]."""
+    if target.vector_bytes < 16:
+        return 1
+    widest = max(4, *(b.dtype.itemsize for b in nest.inputs + nest.outputs), *_accumulated(nest))
+    vector = target.vector_bytes // widest
+    if any(isinstance(r, Scan) for step in nest.steps for r in step.results) and loops.along_row:
+        return SCAN_LANES
+    if loops.along_row:
+        return (256 if nest.cost <= DEAR else 128) // widest
+    if not nest.reduced or _gathers(nest, loops):
+        return vector
+    if any(isinstance(r, Reduce) and r.monoid == "dot" for step in nest.steps for r in step.results):
+        return vector * (4 if target.vector_registers >= 32 else 2)
+    many = 8 if nest.cost <= 2 else 4 if nest.cost <= DEAR else 2
+    wanted = vector * (many if target.vector_registers >= 32 else max(many // 2, 1))
+    while wanted > max(vector, loops.extents[loops.lane]):
+        wanted //= 2
+    return wanted
+
+
+def _accumulated(nest: Nest) -> list[int]:
+    """The sizes of what is reduced."""
+    results = [r for step in nest.steps for r in step.results if not isinstance(r, Access)]
+    wide = [8 for r in results if isinstance(r, Reduce) and r.monoid in ("argmax", "argmin")]
+    return [4, *wide, *(r.dtype.itemsize for r in results)]
+
+
+def _gathers(nest: Nest, loops: Loops) -> bool:
+    """Whether some map jumps from lane to lane."""
+    accesses = len(nest.reads) + len(nest.writes)
+    return any(loops.motion(a, loops.lane) not in (FIXED, UNIT) for a in range(accesses))
+
+
+@dataclass
+class _Chain:
+    """An accumulator: of one result of a step, for one of the rows computed together."""
+
+    result: Reduce | Scan
+    copy: int
+    monoid: Monoid
+    neutral: list[Value]
 
 
 class _Lowering:
-    """One function: its builder, and the registers of its loops and accesses."""
+    """One function under construction."""
 
-    def __init__(self, nest: Nest, loops: Loops, target: Target) -> None:
-        self.nest = nest
-        self.depth = len(loops.extents)
-        self.loops = loops
-        widest = max(b.dtype.itemsize for b in nest.inputs + nest.outputs)
-        self.builder = Builder(self.depth, max(target.vector_bytes // max(widest, 4), 1))
+    def __init__(self, nest: Nest, loops: Loops, width: int, target: Target) -> None:
+        self.nest, self.loops, self.width = nest, loops, width
+        self.builder = Builder(width)
         self.math = LLVMMath(self.builder, target)
-        self.extents = [self._geometry(loop) for loop in range(self.depth)]
-        self.indices = [Register(f"%i{loop + 1}", "i64", loop + 1) for loop in range(self.depth)]
-        buffers = [nest.inputs[a.buffer] for a in nest.reads] + [nest.outputs[a.buffer] for a in nest.writes]
-        self.dtypes = [b.dtype for b in buffers]
+        self.memory = Memory(nest, loops, self.builder, self.math)
+        self.copies = JAM if loops.jam is not None and width > 1 else 1
+        self.rows: dict[tuple[int, int], Value] = {}
+        """What has been reduced: (local, which of the rows computed together) -> value."""
+        self.written = 0
+        """How many writes the steps before have."""
 
     def function(self) -> Function:
-        """Write the loads, the body and the stores; then put the loops around them."""
-        self._store_all(self._body(self._load_all()))
+        """Write the parallel loops with the steps inside of them."""
+        self._parallel(0, self._packed())
         lines = [
             "define i32 @kernel(ptr %data, ptr %geometry) {",
             "entry:",
             "%status = alloca i32",
             "store i32 0, ptr %status",
-            *self._assembled(),
+            *self.builder.sections[0].lines,
             "%result = load i32, ptr %status",
             "ret i32 %result",
             "}\n",
         ]
-        return Function((*self.builder.declarations.values(), *self.builder.helpers.values()), "\n".join(lines))
+        declarations = (*self.builder.declarations.values(), *self.builder.helpers.values())
+        numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
+        return Function(declarations, "\n".join(lines), numbers, self.width)
 
-    # -- addresses -----------------------------------------------------------------------------------------------
+    # -- loops ---------------------------------------------------------------------------------------------------
 
-    def _geometry(self, index: int) -> Register:
-        """A number that the caller passes."""
-        address = self.builder.emit("ptr", f"getelementptr i64, ptr %geometry, i64 {index}")
-        return self.builder.emit("i64", f"load i64, {address}", address)
+    @contextmanager
+    def _loop(self, loop: int) -> Iterator[None]:
+        """One of the parallel loops."""
+        step = self.width if loop == self.loops.lane else self.copies if loop == self.loops.jam else 1
+        stop = self.memory.number("extent", loop)
+        with self.builder.loop(_ZERO, stop, step) as opened:
+            self._enter(loop, opened.index, stop)
+            yield
 
-    def _number(self, access: int, loop: int | None) -> Register:
-        """The offset (None) or a stride of an access, in bytes."""
-        first = self.depth + access * (self.depth + 1)
-        return self._geometry(first if loop is None else first + 1 + loop)
+    def _enter(self, loop: int, index: Register, stop: Register) -> None:
+        self.memory.indices[loop] = index
+        if loop == self.loops.lane and self.width > 1:
+            self.memory.left = self.builder.binary("sub", stop, index)
 
-    def _base(self, access: int) -> Register:
-        """The address of the buffer's first element, moved by the access's offset."""
-        reads = len(self.nest.reads)
-        if access < reads:
-            buffer = self.nest.reads[access].buffer
+    def _parallel(self, loop: int, packed: dict[Operand, int]) -> None:
+        """Open the parallel loops from `loop` on; the contraction's panels are packed before the loop `jam` opens."""
+        if loop == self.loops.parallel:
+            for step in self.nest.steps:
+                self._step(replace(step, reads=tuple(self._replaced(o, packed) for o in step.reads)))
+            return
+        if loop == self.loops.jam:
+            copies, self.copies = self.copies, 1
+            for operand, local in packed.items():
+                dtype = self.nest.inputs[operand.buffer].dtype  # type: ignore[union-attr]
+                self._run(Step((operand,), (Keep(local, dtype),), lambda m, x: x))
+            self.copies = copies
+        with self._loop(loop):
+            self._parallel(loop + 1, packed)
+
+    def _packed(self) -> dict[Operand, int]:
+        """What is packed, and the number of the local that stands for it."""
+        if self.copies == 1:
+            return {}
+        operands = dict.fromkeys(o for step in self.nest.steps for o in step.reads)
+        return {o: -1 - i for i, o in enumerate(operands) if is_packed(self.nest, self.loops, o)}
+
+    def _replaced(self, operand: Operand, packed: dict[Operand, int]) -> Operand:
+        return Local(packed[operand]) if operand in packed else operand
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        if step.inner:
+            self._run(step)
         else:
-            buffer = len(self.nest.inputs) + self.nest.writes[access - reads].buffer
-        slot = self.builder.emit("ptr", f"getelementptr ptr, ptr %data, i64 {buffer}")
-        base = self.builder.emit("ptr", f"load ptr, {slot}", slot)
-        return self._moved(base, self._number(access, None))
+            with self.builder.lanes_of(1 if self.loops.along_row else self.width):
+                left, self.memory.left = self.memory.left, None if self.loops.along_row else self.memory.left
+                self._points(step, [])
+                self.memory.left = left
+        self.written += len(step.writes)
 
-    def _moved(self, address: Register, count: Register) -> Register:
-        """An address, or a vector of addresses, `count` bytes on."""
-        type = "ptr" if count.type == "i64" else self.builder.vector("ptr")
-        return self.builder.emit(type, f"getelementptr i8, {address}, {count}", address, count)
-
-    def _row(self, access: int) -> Register:
-        """The address at the first point of the innermost loop."""
-        address = self._base(access)
-        for loop in range(self.depth - 1):
-            if self.loops.motion(access, loop) != FIXED:
-                step = self.builder.binary("mul", self.indices[loop], self._number(access, loop))
-                address = self._moved(address, step)
-        return address
-
-    def _address(self, access: int) -> Register:
-        """The address of the current vector if it is contiguous, else the addresses of its lanes."""
-        row, index = self._row(access), self.indices[-1]
-        if self.loops.motion(access, self.depth - 1) == UNIT:
-            size = Register(str(self.dtypes[access].itemsize), "i64")
-            return self._moved(row, self.builder.binary("mul", index, size))
-        stride = self._number(access, self.depth - 1)
-        start = self._moved(row, self.builder.binary("mul", index, stride))
-        if self.builder.width == 1:
-            return start
-        return self._moved(start, self.builder.binary("mul", self.builder.lanes("i64"), self.builder.broadcast(stride)))
-
-    # -- loads ---------------------------------------------------------------------------------------------------
-
-    def _load_all(self) -> list[Value]:
-        """One value per read; what moves along the innermost loop is loaded in its two ways."""
-        moving = [a for a in range(len(self.nest.reads)) if self.loops.motion(a, self.depth - 1) != FIXED]
-        loaded = {a: self._load_fixed(a) for a in range(len(self.nest.reads)) if a not in moving}
-        loaded.update(zip(moving, self._load_moving(moving)))
-        return [self._decoded(self.dtypes[a], loaded[a]) for a in range(len(self.nest.reads))]
-
-    def _load_fixed(self, access: int) -> Register:
-        row, type = self._row(access), memory_type(self.dtypes[access])
-        return self.builder.broadcast(self.builder.emit(type, f"load {type}, {row}, align 1", row))
-
-    def _load_moving(self, accesses: Sequence[int]) -> list[Register]:
-        """Load the vectors of `accesses` and learn which lanes are active."""
-        addresses = [self._address(a) for a in accesses]
-        if self.builder.width == 1:
-            return [self._load(a, address, None) for a, address in zip(accesses, addresses)]
-        left = self.builder.binary("sub", self.extents[-1], self.indices[-1])
-        self.full = self.builder.compare("icmp sge", left, Register(str(self.builder.width), "i64"))
-        every = self.builder.splat("i1", "true")
-
-        def loads(mask: Register | None) -> list[Register]:
-            return [mask or every, *(self._load(a, p, mask) for a, p in zip(accesses, addresses))]
-
-        def part() -> list[Register]:
-            lanes = self.builder.lanes("i64")
-            return loads(self.builder.compare("icmp slt", lanes, self.builder.broadcast(left)))
-
-        self.math.active, *vectors = self._both_ways(lambda: loads(None), part)
-        return vectors
-
-    def _both_ways(self, whole: Callable[[], list[Register]], part: Callable[[], list[Register]]) -> list[Register]:
-        """Run `whole` if the vector is full and `part` if it is not, and join what they return."""
-        depth, builder = self.depth, self.builder
-        names = [builder.name(stem) for stem in ("whole", "part", "join")]
-        builder.write(f"br {self.full}, label %{names[0]}, label %{names[1]}", depth)
-        ways = []
-        for name, way in zip(names, (whole, part)):
-            with builder.branch(name, names[2], depth):
-                ways.append(way())
-        builder.block(names[2], depth)
-        return [builder.phi(depth, (a, names[0]), (b, names[1])) for a, b in zip(*ways)]
-
-    def _load(self, access: int, address: Register, mask: Register | None) -> Register:
-        """A vector from memory, of active lanes only if there is a mask."""
-        element = memory_type(self.dtypes[access])
-        type, result = self.builder.vector(element), f"%{self.builder.name()}"
-        unit = self.loops.motion(access, self.depth - 1) == UNIT
-        if self.builder.width == 1 or (unit and mask is None):
-            self.builder.write(f"{result} = load {type}, {address}, align 1", self.depth)
+    def _run(self, step: Step) -> None:
+        """An inner step: loops over the row around it, then what has been reduced becomes known."""
+        chains = self._chains(step)
+        initial = [v.register for chain in chains for v in self._start(chain)]
+        left = self.memory.left
+        if self.loops.reduced:
+            reduced = self._level(self.loops.parallel, step, chains, initial)
         else:
-            name = f"llvm.masked.{'load' if unit else 'gather'}.{mangled(type)}.{mangled(address.type)}"
-            lanes = mask or self.builder.splat("i1", "true")
-            self.builder.declarations[name] = f"declare {type} @{name}({address.type}, {lanes.type}, {type})"
-            where = f"{address.type} align 1 {address.text}"
-            self.builder.write(f"{result} = call {type} @{name}({where}, {lanes}, {type} zeroinitializer)", self.depth)
-        return Register(result, type, self.depth)
+            reduced = self._points(step, self._values(chains, initial))
+        self.memory.left = left
+        values = self._values(chains, reduced)
+        for chain, accumulator in zip(chains, values, strict=True):
+            if isinstance(chain.result, Reduce):
+                alone = across_lanes(self.math, chain.monoid, accumulator) if self.loops.along_row else accumulator
+                for local, value in zip(chain.result.locals, alone, strict=True):
+                    self.rows[local, chain.copy] = value
 
-    def _decoded(self, dtype: DType, register: Register) -> Value:
-        if dtype is bool_:
-            register = self.builder.compare("icmp ne", register, self.builder.splat("i8", "0"))
-        elif dtype.is_half:
-            register = halves.decoded(self.math, dtype, register)
-        return Value(self.math, dtype, register)
+    def _chains(self, step: Step) -> list[_Chain]:
+        chains = []
+        for copy in range(self.copies):
+            for result in step.results:
+                if isinstance(result, (Reduce, Scan)):
+                    monoid = MONOIDS[result.monoid]
+                    chains.append(_Chain(result, copy, monoid, monoid.neutral(self.math, result.dtype)))
+        return chains
 
-    # -- the body and stores -------------------------------------------------------------------------------------
+    def _start(self, chain: _Chain) -> list[Value]:
+        """What an accumulator starts from; that of a scan along the lanes is a scalar."""
+        if isinstance(chain.result, Scan) and self.loops.along_row:
+            with self.builder.lanes_of(1):
+                return chain.monoid.neutral(self.math, chain.result.dtype)
+        return chain.neutral
 
-    def _body(self, values: list[Value]) -> list[Value]:
-        """Run the body and check what it returns against the buffers."""
-        returned = self.nest.body(self.math, *values)
+    def _values(self, chains: Sequence[_Chain], registers: Sequence[Register]) -> list[list[Value]]:
+        """Registers as the accumulators of the chains."""
+        found, rest = [], list(registers)
+        for chain in chains:
+            dtypes = [chain.result.dtype, int64][: chain.monoid.width]
+            found.append([Value(self.math, dtype, rest.pop(0)) for dtype in dtypes])
+        return found
+
+    # -- the loops over the row ----------------------------------------------------------------------------------
+
+    def _level(self, loop: int, step: Step, chains: list[_Chain], initial: Sequence[Register]) -> list[Register]:
+        """One loop over the row, in blocks if it is long; the accumulators that it ends with."""
+        stop = self.memory.number("extent", loop)
+        turn = self.width if loop == self.loops.lane else 1
+        last = loop == len(self.loops.extents) - 1
+        if not last or not self._is_blocked(chains, self.loops.extents[loop], turn):
+            return self._turns(loop, step, chains, initial, _ZERO, stop)
+        with self.builder.loop(_ZERO, stop, BLOCK * turn, initial) as blocks:
+            end = self.builder.binary("add", blocks.index, Register(str(BLOCK * turn), "i64"))
+            bounded = self.builder.call("i64", "llvm.smin.i64", end, stop)
+            anew = [v.register for chain in chains for v in chain.neutral]
+            within = self._turns(loop, step, chains, anew, blocks.index, bounded)
+            blocks.following = self._joined(chains, blocks.carried, within)
+        return blocks.results
+
+    def _is_blocked(self, chains: Sequence[_Chain], extent: int, turn: int) -> bool:
+        """Whether rounding errors would grow along a loop."""
+        sums = [c for c in chains if isinstance(c.result, Reduce) and c.result.monoid == "sum"]
+        return bool(sums) and len(sums) == len(chains) and extent > BLOCK * turn
+
+    def _turns(
+        self, loop: int, step: Step, chains: list[_Chain], initial: Sequence[Register], start: Register, stop: Register
+    ) -> list[Register]:
+        turn = self.width if loop == self.loops.lane else 1
+        with self.builder.loop(start, stop, turn, initial) as opened:
+            self._enter(loop, opened.index, self.memory.number("extent", loop))
+            if loop == len(self.loops.extents) - 1:
+                opened.following = self._points(step, self._values(chains, opened.carried))
+            else:
+                opened.following = self._inside(loop + 1, step, chains, opened.carried)
+        return opened.results
+
+    def _inside(self, loop: int, step: Step, chains: list[_Chain], carried: Sequence[Register]) -> list[Register]:
+        """An inner loop that begins anew, or goes on where the monoid says so."""
+        if all(chain.monoid.chained for chain in chains):
+            return self._level(loop, step, chains, carried)
+        within = self._level(loop, step, chains, [v.register for chain in chains for v in chain.neutral])
+        return self._joined(chains, carried, within)
+
+    def _joined(self, chains: Sequence[_Chain], a: Sequence[Register], b: Sequence[Register]) -> list[Register]:
+        pairs = zip(chains, self._values(chains, a), self._values(chains, b), strict=True)
+        return [v.register for chain, x, y in pairs for v in chain.monoid.join(self.math, x, y)]
+
+    # -- points --------------------------------------------------------------------------------------------------
+
+    def _points(self, step: Step, accumulators: list[list[Value]]) -> list[Register]:
+        """The body, for each of the rows computed together; what the accumulators become."""
+        following: list[Register] = []
+        share = len(accumulators) // self.copies
+        jam = self.loops.jam
+        first = self.memory.indices.get(jam) if jam is not None else None
+        for copy in range(self.copies):
+            self.memory.locals.update({n: v for (n, c), v in self.rows.items() if c == copy})
+            guard = self._choose_row(first, copy) if first is not None and self.copies > 1 else None
+            following += self._point(step, accumulators[copy * share : (copy + 1) * share], guard)
+        if first is not None:
+            self.memory.indices[jam] = first  # type: ignore[index]
+        return following
+
+    def _choose_row(self, first: Register, copy: int) -> Register:
+        """Make a row of the result the current one. Where there are no more, the last is done again, but not stored."""
+        builder, extent = self.builder, self.memory.number("extent", self.loops.jam)
+        index = builder.binary("add", first, Register(str(copy), "i64")) if copy else first
+        last = builder.binary("sub", extent, Register("1", "i64"))
+        self.memory.indices[self.loops.jam] = builder.call("i64", "llvm.smin.i64", index, last)  # type: ignore[index]
+        return builder.compare("icmp slt", index, extent)
+
+    def _point(self, step: Step, accumulators: list[list[Value]], guard: Register | None) -> list[Register]:
+        """The body once."""
+        results = self._results(step, self.memory.load(step.reads))
+        stores: list[tuple[int, Value]] = []
+        folds: list[tuple[Reduce, list[Value], list[Value]]] = []
+        carries: list[list[Register]] = []
+        for result in step.results:
+            taken, results = results[: result.arity], results[result.arity :]
+            if isinstance(result, Keep):
+                self.memory.keep(result.local, taken[0])
+            elif isinstance(result, Reduce):
+                folds.append((result, accumulators[len(carries)], taken))
+                carries.append([])
+            else:
+                if isinstance(result, Scan):
+                    taken[0], carry = self._scanned(result, accumulators[len(carries)][0], taken[0])
+                    carries.append([carry])
+                stores.append((self.written + len(stores), taken[0]))
+        joined = self._fold_and_store(folds, stores, guard)
+        return [register for carry in carries for register in carry or joined.pop(0)]
+
+    def _results(self, step: Step, operands: list[Value]) -> list[Value]:
+        """Run the body and check what it returns."""
+        returned = step.body(self.math, *operands)
         results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        wanted = self.dtypes[len(values) :]
+        wanted = [dtype for result in step.results for dtype in self._wanted(result)]
         if len(results) != len(wanted):
-            raise CompileError(f"{self.nest.name}: the body returns {len(results)} results for {len(wanted)} writes")
-        for index, (result, dtype) in enumerate(zip(results, wanted)):
+            raise CompileError(
+                f"{self.nest.name}: the body returns {len(results)} results for {len(wanted)} writes and reductions"
+            )
+        for index, (result, dtype) in enumerate(zip(results, wanted, strict=True)):
             if not isinstance(result, Value):
                 results[index] = self.math.constant(result, dtype)
             elif result.dtype is not dtype:
@@ -235,55 +366,58 @@ class _Lowering:
                 )
         return results
 
-    def _store_all(self, results: list[Value]) -> None:
-        """Store the vectors in the two ways."""
-        first = len(self.nest.reads)
-        jobs = [(first + i, self._encoded(result), self._address(first + i)) for i, result in enumerate(results)]
+    def _wanted(self, result: Access | Reduce | Scan | Keep) -> list[DType]:
+        if isinstance(result, Access):
+            return [self.nest.outputs[result.buffer].dtype]
+        if isinstance(result, Reduce) and result.arity == 2:
+            return [result.dtype, result.dtype if result.monoid == "dot" else int64]
+        return [result.dtype]
 
-        def stores(mask: Register | None) -> list[Register]:
-            for access, register, address in jobs:
-                self._store(access, register, address, mask)
-            return []
+    def _scanned(self, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
+        """(what is written, what the next turn starts from)."""
+        monoid = MONOIDS[scan.monoid]
+        if not self.loops.along_row or self.builder.width == 1:
+            value = monoid.join(self.math, [carried], [value])[0]
+            return value, value.register
+        neutral = monoid.neutral(self.math, scan.dtype)[0]
+        within = running(self.math, monoid, neutral, value)
+        before = Value(self.math, scan.dtype, self.builder.broadcast(carried.register))
+        value = monoid.join(self.math, [before], [within])[0]
+        last = self.builder.width - 1
+        with self.builder.lanes_of(1):
+            return value, self.builder.lanes_from(value.register, last)
 
-        if self.builder.width == 1:
-            stores(None)
-        else:
-            self._both_ways(lambda: stores(None), lambda: stores(self.math.active))
+    def _fold_and_store(
+        self,
+        folds: Sequence[tuple[Reduce, list[Value], list[Value]]],
+        stores: Sequence[tuple[int, Value]],
+        guard: Register | None,
+    ) -> list[list[Register]]:
+        """Let the values join their accumulators and store the others; lanes without a point do neither."""
+        jobs = self.memory.store_jobs(stores)
 
-    def _store(self, access: int, register: Register, address: Register, mask: Register | None) -> None:
-        """A vector to memory, active lanes only if there is a mask."""
-        unit = self.loops.motion(access, self.depth - 1) == UNIT
-        if self.builder.width == 1 or (unit and mask is None):
-            self.builder.write(f"store {register}, {address}, align 1", self.depth)
-            return
-        name = f"llvm.masked.{'store' if unit else 'scatter'}.{mangled(register.type)}.{mangled(address.type)}"
-        lanes = mask or self.builder.splat("i1", "true")
-        self.builder.declarations[name] = f"declare void @{name}({register.type}, {address.type}, {lanes.type})"
-        where = f"{address.type} align 1 {address.text}"
-        self.builder.write(f"call void @{name}({register}, {where}, {lanes})", self.depth)
+        def write(mask: Register | None) -> list[Register]:
+            for job in jobs:
+                self.memory.store(*job, mask)
+            return [r for fold in folds for r in self._fold(*fold, mask)] if self.loops.along_row else []
 
-    def _encoded(self, value: Value) -> Register:
-        if value.dtype is bool_:
-            return self.builder.convert("zext", value.register, "i8")
-        return halves.encoded(self.math, value.dtype, value.register) if value.dtype.is_half else value.register
+        registers = [] if self.loops.along_row else [r for fold in folds for r in self._fold(*fold, None)]
+        if jobs and guard is not None:
+            self.builder.when(guard, lambda: self._only(write), self.builder.depth)
+        elif jobs or (folds and self.loops.along_row):
+            registers += self.memory.both_ways(lambda: write(None), write)
+        return [[registers.pop(0) for _ in values] for _, values, _ in folds]
 
-    # -- loops ---------------------------------------------------------------------------------------------------
+    def _only(self, write: Callable[[Register | None], list[Register]]) -> None:
+        self.memory.both_ways(lambda: write(None), write)
 
-    def _assembled(self) -> list[str]:
-        """The sections, each at the top of its loop. Every loop runs at least once: the caller skips empty nests."""
-        sections = self.builder.sections
-        lines = list(sections[0].lines)
-        for depth in range(1, self.depth + 1):
-            latch = sections[depth].label if depth == self.depth else f"exit{depth + 1}"
-            start, back = f"[ 0, %{sections[depth - 1].label} ]", f"[ %next{depth}, %{latch} ]"
-            lines += [f"br label %loop{depth}", f"loop{depth}:", f"%i{depth} = phi i64 {start}, {back}"]
-            lines += sections[depth].lines
-        for depth in range(self.depth, 0, -1):
-            step = self.builder.width if depth == self.depth else 1
-            lines += [
-                f"%next{depth} = add i64 %i{depth}, {step}",
-                f"%more{depth} = icmp slt i64 %next{depth}, {self.extents[depth - 1].text}",
-                f"br i1 %more{depth}, label %loop{depth}, label %exit{depth}",
-                f"exit{depth}:",
-            ]
-        return lines
+    def _fold(self, result: Reduce, carried: list[Value], values: list[Value], mask: Register | None) -> list[Register]:
+        monoid = MONOIDS[result.monoid]
+        if mask is not None:
+            neutral = neutral_of(self.math, monoid, result.dtype, result.arity)
+            pairs = zip(values, neutral, strict=True)
+            values = [Value(self.math, v.dtype, self.builder.select(mask, v.register, n.register)) for v, n in pairs]
+        return [v.register for v in monoid.fold(self.math, carried, values)]
+
+
+_ZERO = Register("0", "i64")

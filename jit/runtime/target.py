@@ -52,6 +52,11 @@ class Target:
         return 32 if "avx" in self.features else 16
 
     @property
+    def vector_registers(self) -> int:
+        """How many of them there are."""
+        return 32 if self.is_arm or "avx512f" in self.features else 16
+
+    @property
     def has_fma(self) -> bool:
         """True if a fused multiply-add is one instruction."""
         return self.is_arm or "fma" in self.features

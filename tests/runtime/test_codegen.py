@@ -15,7 +15,7 @@ from jit.ir.errors import CompileError
 from jit.runtime import numpy_math
 from jit.runtime.codegen import compile_functions, compile_nest, compile_nests
 from jit.runtime.llvm_lower import Function
-from jit.runtime.nest import Access, Buffer, Nest, pointwise_nest
+from jit.runtime.nest import Access, Buffer, one_step, pointwise_nest
 from jit.runtime.target import Target
 
 from .kernels_under_test import TARGETS, expect, run, same_bits
@@ -127,7 +127,7 @@ class TestNests:
 
         chunks = tuple(Access(0, (4 * hidden, 1), k * hidden) for k in range(4))
         kernel = compile_nest(
-            Nest(
+            one_step(
                 (batch, hidden),
                 (Buffer.like(gates), Buffer.like(cell)),
                 (Buffer.like(new_hidden), Buffer.like(new_cell)),
@@ -147,7 +147,7 @@ class TestNests:
     def test_writes_may_share_a_buffer(self, target, rng):
         """cat((a, b)): each producer writes its slice of the result."""
         a, out = rng.normal(size=9), np.empty(18)
-        nest = Nest(
+        nest = one_step(
             (9,),
             (Buffer.like(a),),
             (Buffer.like(out),),

@@ -5,7 +5,7 @@ import pytest
 
 from jit.ir.dtypes import float32
 from jit.ir.errors import CompileError
-from jit.runtime.nest import Access, Buffer, Nest, pointwise_nest
+from jit.runtime.nest import Access, Buffer, one_step, pointwise_nest
 from jit.runtime.schedule import FIXED, STRIDED, UNIT, schedule
 
 
@@ -15,7 +15,7 @@ def identity(m, a):
 
 def nest(extents, read, write, sizes=(2, 3), strides=(3, 1)):
     buffer = Buffer(float32, sizes, strides)
-    return Nest(extents, (buffer,), (buffer,), (read,), (write,), identity)
+    return one_step(extents, (buffer,), (buffer,), (read,), (write,), identity)
 
 
 class TestAccesses:

@@ -1,0 +1,383 @@
+"""Addresses, loads and stores of a kernel: where a map leads at the current turn of the loops, whole or in part.
+
+Used by `llvm_lower`, which opens the loops. A map moves along the lanes (a vector or a gather), or it does not (a
+scalar, loaded in the outermost loop that it can stand in, then broadcast).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from jit.ir.dtypes import DType, bool_, int64
+
+from . import halves
+from .llvm_build import Builder, Register, mangled
+from .llvm_math import ELEMENT, LLVMMath, Value
+from .nest import Access, Bound, Index, Local, Nest, Operand, Position
+from .schedule import FIXED, UNIT, Loops
+
+OUT_OF_RANGE = 4
+"""What a kernel returns, or'ed to the errors of `division`, if an index was outside of what it indexes."""
+
+
+def memory_type(dtype: DType) -> str:
+    """The LLVM type of an element in memory."""
+    if dtype is bool_:
+        return "i8"
+    return "i16" if dtype.is_half else ELEMENT[dtype]
+
+
+def kept_type(dtype: DType) -> str:
+    """The LLVM type of an element of a scratch row: as in registers, so that nothing is rounded on the way."""
+    return "i8" if dtype is bool_ else ELEMENT[dtype]
+
+
+def kept_bytes(dtype: DType) -> int:
+    """The size of an element of a scratch row."""
+    return max(dtype.itemsize, 4) if dtype.is_floating_point else dtype.itemsize
+
+
+class Memory:
+    """The maps of one nest at the current turn of its loops."""
+
+    def __init__(self, nest: Nest, loops: Loops, builder: Builder, math: LLVMMath) -> None:
+        self.nest, self.loops, self.builder, self.math = nest, loops, builder, math
+        self.indices: dict[int, Register] = {}
+        """The index of each open loop."""
+        self.left: Register | None = None
+        """How many points are left along the lanes, this vector's included."""
+        self.locals: dict[int, Value | DType] = {}
+        """What earlier steps made: a value for each row, or the dtype of a scratch row."""
+        self.numbers: dict[Hashable, int] = {}
+        """What the function is told of the geometry: a name for each number -> its place."""
+        self._reads = {access: number for number, access in enumerate(nest.reads)}
+        self._points = {point: number for number, point in enumerate(nest.points)}
+
+    # -- numbers -------------------------------------------------------------------------------------------------
+
+    def number(self, *key: Hashable) -> Register:
+        """A number that the caller passes, see `Function.numbers`."""
+        place = self.numbers.setdefault(key, len(self.numbers))
+        address = self.builder.emit("ptr", f"getelementptr i64, ptr %geometry, i64 {place}")
+        return self.builder.emit("i64", f"load i64, {address}", address)
+
+    def _affine(self, map: int, loops: Sequence[int], start: Register) -> Register:
+        """`start` and the map's steps along `loops`."""
+        for loop in loops:
+            if self.loops.motion(map, loop) != FIXED:
+                step = self.builder.binary("mul", self.indices[loop], self.number("stride", map, loop))
+                start = self.builder.binary("add", start, step)
+        return start
+
+    def _others(self) -> list[int]:
+        """All loops but the one along the lanes, outermost first."""
+        return [loop for loop in range(len(self.loops.extents)) if loop != self.loops.lane]
+
+    def lanes(self) -> Register:
+        """How far each lane is from the first, as i64."""
+        return self.builder.lanes("i64")
+
+    # -- addresses -----------------------------------------------------------------------------------------------
+
+    def _base(self, map: int) -> Register:
+        """The address of the buffer's first element, moved by the map's offset."""
+        reads = len(self.nest.reads)
+        if map < reads:
+            buffer = self.nest.reads[map].buffer
+        else:
+            buffer = len(self.nest.inputs) + self.nest.writes[map - reads].buffer
+        return self._moved(self._pointer(buffer), self.number("offset", map))
+
+    def _pointer(self, buffer: int) -> Register:
+        slot = self.builder.emit("ptr", f"getelementptr ptr, ptr %data, i64 {buffer}")
+        return self.builder.emit("ptr", f"load ptr, {slot}", slot)
+
+    def _moved(self, address: Register, count: Register) -> Register:
+        """An address, or a vector of addresses, `count` bytes on."""
+        vector = count.type.startswith("<") or address.type.startswith("<")
+        type = self.builder.vector("ptr") if vector else "ptr"
+        return self.builder.emit(type, f"getelementptr i8, {address}, {count}", address, count)
+
+    def _row(self, map: int) -> Register:
+        """The address at the first point along the lanes."""
+        address = self._base(map)
+        for loop in self._others():
+            if self.loops.motion(map, loop) != FIXED:
+                step = self.builder.binary("mul", self.indices[loop], self.number("stride", map, loop))
+                address = self._moved(address, step)
+        return address
+
+    def _address(self, map: int, size: int) -> Register:
+        """The address of the current vector if it is contiguous, else the addresses of its lanes."""
+        row, lane = self._row(map), self.loops.lane
+        motion = self.loops.motion(map, lane)
+        if motion == FIXED:
+            return row
+        if motion == UNIT:
+            return self._moved(row, self.builder.binary("mul", self.indices[lane], Register(str(size), "i64")))
+        stride = self.number("stride", map, lane)
+        start = self._moved(row, self.builder.binary("mul", self.indices[lane], stride))
+        if self.builder.width == 1:
+            return start
+        return self._moved(start, self.builder.binary("mul", self.lanes(), self.builder.broadcast(stride)))
+
+    # -- masks ---------------------------------------------------------------------------------------------------
+
+    def both_ways(
+        self, whole: Callable[[], list[Register]], part: Callable[[Register], list[Register]]
+    ) -> list[Register]:
+        """`whole()` if all lanes hold points, else `part(mask)`; join what they return."""
+        builder, depth = self.builder, self.builder.depth
+        if builder.width == 1 or self.left is None:
+            return whole()
+        full = builder.compare("icmp sge", self.left, Register(str(builder.width), "i64"))
+        names = [builder.name(stem) for stem in ("whole", "part", "join")]
+        builder.write(f"br {full}, label %{names[0]}, label %{names[1]}", depth)
+        ways, ends = [], []
+        for name in names[:2]:
+            with builder.branch(name, names[2], depth):
+                ways.append(whole() if name == names[0] else part(self._mask()))
+                ends.append(builder.sections[depth].label)
+        builder.block(names[2], depth)
+        return [builder.phi(depth, (a, ends[0]), (b, ends[1])) for a, b in zip(*ways)]
+
+    def _mask(self) -> Register:
+        """Which lanes hold points."""
+        assert self.left is not None
+        count = self.builder.emit("i32", f"trunc {self.left} to i32", self.left)
+        return self.builder.compare("icmp slt", self.builder.lanes("i32"), self.builder.broadcast(count))
+
+    # -- operands ------------------------------------------------------------------------------------------------
+
+    def load(self, operands: Sequence[Operand]) -> list[Value]:
+        """The values of a step's operands; what is contiguous along the lanes is loaded in two ways."""
+        plain = [a for a in dict.fromkeys(operands) if isinstance(a, Access) and self._is_moving(a) and not _guarded(a)]
+        addresses = [self._address(self._reads[a], self._dtype(a).itemsize) for a in plain]
+        every = self.builder.splat("i1", "true")
+
+        def loads(mask: Register | None) -> list[Register]:
+            vectors = [self._vector(a, p, mask) for a, p in zip(plain, addresses)]
+            return vectors if self.builder.width == 1 else [mask or every, *vectors]
+
+        self.math.active = None
+        loaded = self.both_ways(lambda: loads(None), loads)
+        if self.builder.width > 1:
+            self.math.active = loaded.pop(0) if self.left is not None else None
+        vectors = dict(zip(plain, loaded, strict=False))
+        return [self._operand(o, vectors) for o in operands]
+
+    def _operand(self, operand: Operand, vectors: dict[Access, Register]) -> Value:
+        if isinstance(operand, Local):
+            return self._local(operand.number)
+        if isinstance(operand, Position):
+            return self._position(operand)
+        if operand in vectors:
+            return self._decoded(self._dtype(operand), vectors[operand])
+        if _guarded(operand):
+            return self._guarded_load(operand)
+        return self._fixed(operand)
+
+    def _dtype(self, access: Access) -> DType:
+        return self.nest.inputs[access.buffer].dtype
+
+    def _is_moving(self, access: Access) -> bool:
+        return self.loops.motion(self._reads[access], self.loops.lane) != FIXED
+
+    def _fixed(self, access: Access) -> Value:
+        row, dtype = self._row(self._reads[access]), self._dtype(access)
+        type = memory_type(dtype)
+        with self.builder.lanes_of(1):
+            value = self._decoded(dtype, self.builder.emit(type, f"load {type}, {row}, align 1", row))
+        return Value(self.math, dtype, self.builder.broadcast(value.register))
+
+    def _vector(self, access: Access, address: Register, mask: Register | None) -> Register:
+        """A vector from memory, of active lanes only if there is a mask."""
+        type = self.builder.vector(memory_type(self._dtype(access)))
+        zero = Register("zeroinitializer", type)
+        return self._load(type, address, self.loops.motion(self._reads[access], self.loops.lane) == UNIT, mask, zero)
+
+    def _load(self, type: str, address: Register, unit: bool, mask: Register | None, fill: Register) -> Register:
+        result = f"%{self.builder.name()}"
+        if self.builder.width == 1 or (unit and mask is None):
+            self.builder.write(f"{result} = load {type}, {address}, align 1", self.builder.depth)
+        else:
+            name = f"llvm.masked.{'load' if unit else 'gather'}.{mangled(type)}.{mangled(address.type)}"
+            lanes = mask or self.builder.splat("i1", "true")
+            self.builder.declarations[name] = f"declare {type} @{name}({address.type}, {lanes.type}, {type})"
+            where = f"{address.type} align 1 {address.text}"
+            self.builder.write(f"{result} = call {type} @{name}({where}, {lanes}, {fill})", self.builder.depth)
+        return Register(result, type, self.builder.depth)
+
+    def _decoded(self, dtype: DType, register: Register) -> Value:
+        if dtype is bool_:
+            register = self.builder.compare("icmp ne", register, self.builder.splat("i8", "0"))
+        elif dtype.is_half:
+            register = halves.decoded(self.math, dtype, register)
+        return Value(self.math, dtype, register)
+
+    # -- positions, gathers and bounds ---------------------------------------------------------------------------
+
+    def _position(self, position: Position) -> Value:
+        return Value(self.math, int64, self._lanewise(self._points[position]))
+
+    def _lanewise(self, point: int) -> Register:
+        """The number that a point map yields, in every lane."""
+        map = len(self.nest.reads) + len(self.nest.writes) + point
+        start = self._affine(map, self._others(), self.number("offset", map))
+        if self.loops.motion(map, self.loops.lane) == FIXED:
+            return self.builder.broadcast(start)
+        stride = self.number("stride", map, self.loops.lane)
+        first = self.builder.binary("mul", self.indices[self.loops.lane], stride)
+        start = self.builder.broadcast(self.builder.binary("add", start, first))
+        if self.builder.width == 1:
+            return start
+        steps = self.builder.binary("mul", self.lanes(), self.builder.broadcast(stride))
+        return self.builder.binary("add", start, steps)
+
+    def _guarded_load(self, access: Access) -> Value:
+        """A load whose address or whose existence depends on numbers: active lanes within the bounds alone."""
+        dtype = self._dtype(access)
+        map, type = self._reads[access], memory_type(dtype)
+        address = self._address(map, dtype.itemsize)
+        if self.loops.motion(map, self.loops.lane) == UNIT and any(self._is_moving(i.access) for i in access.gather):
+            size = self.builder.splat("i64", str(dtype.itemsize))
+            address = self._moved(address, self.builder.binary("mul", self.lanes(), size))
+        for index in access.gather:
+            address = self._moved(address, self._checked(index))
+        mask = self._within(access.within)
+        with self.builder.lanes_of(1 if self._is_uniform(access, address) else self.builder.width):
+            loaded = self._masked(access, address, mask, self.builder.vector(type))
+            value = self._decoded(dtype, loaded)
+            if mask is not None:
+                condition = Value(self.math, bool_, mask)
+                value = self.math.where(condition, value, self.math.constant(access.fill, dtype))
+        return Value(self.math, dtype, self.builder.broadcast(value.register))
+
+    def _is_uniform(self, access: Access, address: Register) -> bool:
+        """Whether one load serves all lanes."""
+        still = self.loops.motion(self._reads[access], self.loops.lane) == FIXED
+        return still and not address.type.startswith("<") and not any(self._moves(b) for b in access.within)
+
+    def _moves(self, bound: Bound) -> bool:
+        map = len(self.nest.reads) + len(self.nest.writes) + self._points[bound]
+        return self.loops.motion(map, self.loops.lane) != FIXED
+
+    def _masked(self, access: Access, address: Register, mask: Register | None, type: str) -> Register:
+        """Load where the mask and the active lanes allow it."""
+        builder = self.builder
+        if builder.width == 1:
+            if mask is None:
+                return self._load(type, address, True, None, address)
+            load, zero = lambda: self._load(type, address, True, None, address), _zero(type)
+            return builder.choose(mask, load, zero, builder.depth)
+        if self.math.active is not None:
+            mask = self.math.active if mask is None else builder.binary("and", mask, self.math.active)
+        unit = not address.type.startswith("<")
+        if unit and self.loops.motion(self._reads[access], self.loops.lane) == FIXED:  # one element, bounds that move
+            address, unit = builder.broadcast(address), False
+        return self._load(type, address, unit, mask, Register("zeroinitializer", type))
+
+    def _checked(self, index: Index) -> Register:
+        """How many bytes an index moves by; one that is out of range is reported and counts as 0."""
+        place = self.nest.indices.index(index)
+        moving = self.loops.motion(self._reads[index.access], self.loops.lane) != FIXED
+        width, active = (self.builder.width if moving else 1), self.math.active
+        with self.builder.lanes_of(width):
+            self.math.active = active if moving else None
+            number = self.math.cast(self._index_value(index.access, moving), int64)
+            size = Value(self.math, int64, self.builder.broadcast(self.number("index size", place)))
+            if index.wraps:
+                number = self.math.where(number < 0, number + size, number)
+            wrong = (number < 0) | (number >= size)
+            self.math.fail_where(wrong, OUT_OF_RANGE)
+            stride = self.builder.broadcast(self.number("index stride", place))
+            moved = self.builder.binary("mul", self.math.where(wrong, 0, number).register, stride)
+        self.math.active = active
+        return moved
+
+    def _index_value(self, access: Access, moving: bool) -> Value:
+        dtype = self._dtype(access)
+        if not moving:
+            return self._fixed(access)
+        address = self._address(self._reads[access], dtype.itemsize)
+        return self._decoded(dtype, self._vector(access, address, self.math.active))
+
+    def _within(self, bounds: Sequence[Bound]) -> Register | None:
+        """Whether all bounds hold, one truth value if none moves along the lanes."""
+        if not bounds:
+            return None
+        moving = any(self._moves(b) for b in bounds)
+        with self.builder.lanes_of(self.builder.width if moving else 1):
+            mask = self.math.constant(True, bool_)
+            for bound in bounds:
+                number = Value(self.math, int64, self._lanewise(self._points[bound]))
+                size = Value(self.math, int64, self.builder.broadcast(self.number("size", self._points[bound])))
+                mask = mask & (number >= 0) & (number < size)
+        return self.builder.broadcast(mask.register)
+
+    # -- what steps hand to one another --------------------------------------------------------------------------
+
+    def _local(self, number: int) -> Value:
+        value = self.locals[number]
+        if isinstance(value, Value):
+            return Value(self.math, value.dtype, self.builder.broadcast(value.register))
+        type, address = self.builder.vector(kept_type(value)), self._scratch(number, value)
+        here = Register("", "", self.builder.depth)  # not further out, where the row has not been written yet
+        register = self.builder.emit(type, f"load {type}, {address}, align 1", address, here)
+        if value is bool_:
+            register = self.builder.compare("icmp ne", register, self.builder.splat("i8", "0"))
+        return Value(self.math, value, register)
+
+    def keep(self, number: int, value: Value) -> None:
+        """Write a vector to the scratch row, all of its lanes."""
+        register = self.builder.convert("zext", value.register, "i8") if value.dtype is bool_ else value.register
+        self.locals[number] = value.dtype
+        self.builder.write(f"store {register}, {self._scratch(number, value.dtype)}, align 1", self.builder.depth)
+
+    def _scratch(self, number: int, dtype: DType) -> Register:
+        """Where the vector of the current point of the row stands in the scratch memory."""
+        start = self._moved(
+            self._pointer(len(self.nest.inputs) + len(self.nest.outputs)),
+            self.number("kept", number, kept_bytes(dtype)),
+        )
+        lanes = 1 if self.loops.along_row else self.builder.width
+        place = Register("0", "i64")
+        for loop in range(self.loops.parallel, len(self.loops.extents)):
+            place = self.builder.binary("mul", place, self.number("extent", loop)) if place.text != "0" else place
+            index = self.indices[loop]
+            place = index if place.text == "0" else self.builder.binary("add", place, index)
+        size = Register(str(lanes * kept_bytes(dtype)), "i64")
+        return self._moved(start, self.builder.binary("mul", place, size))
+
+    # -- stores --------------------------------------------------------------------------------------------------
+
+    def store_jobs(self, writes: Sequence[tuple[int, Value]]) -> list[tuple[int, Register, Register]]:
+        """(write, what its memory will hold, where) for each write and its value."""
+        first = len(self.nest.reads)
+        return [(w, self._encoded(v), self._address(first + w, v.dtype.itemsize)) for w, v in writes]
+
+    def store(self, write: int, register: Register, address: Register, mask: Register | None) -> None:
+        """A vector to memory, active lanes only if there is a mask."""
+        unit = self.loops.motion(len(self.nest.reads) + write, self.loops.lane) == UNIT
+        if self.builder.width == 1 or (unit and mask is None):
+            self.builder.write(f"store {register}, {address}, align 1", self.builder.depth)
+            return
+        address = address if unit else self.builder.broadcast(address)  # a write that stands still is of one element
+        name = f"llvm.masked.{'store' if unit else 'scatter'}.{mangled(register.type)}.{mangled(address.type)}"
+        lanes = mask or self.builder.splat("i1", "true")
+        self.builder.declarations[name] = f"declare void @{name}({register.type}, {address.type}, {lanes.type})"
+        where = f"{address.type} align 1 {address.text}"
+        self.builder.write(f"call void @{name}({register}, {where}, {lanes})", self.builder.depth)
+
+    def _encoded(self, value: Value) -> Register:
+        if value.dtype is bool_:
+            return self.builder.convert("zext", value.register, "i8")
+        return halves.encoded(self.math, value.dtype, value.register) if value.dtype.is_half else value.register
+
+
+def _guarded(access: Access) -> bool:
+    return bool(access.gather or access.within)
+
+
+def _zero(type: str) -> Register:
+    return Register("0" if type.startswith("i") else "0.0", type)

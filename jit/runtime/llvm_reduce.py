@@ -1,0 +1,124 @@
+"""What rows are reduced by: neutral elements, how a value joins an accumulator, and how accumulators are joined.
+
+Written over the math namespace, so the same lines serve vectors of any width, and single lanes on a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jit.ir.dtypes import DType, bool_, int64
+
+if TYPE_CHECKING:
+    from .llvm_build import Builder
+    from .llvm_math import LLVMMath, Value
+
+Values = list["Value"]
+
+
+@dataclass(frozen=True)
+class Monoid:
+    """How values are combined; an accumulator is one value, or (value, position)."""
+
+    neutral: Callable[[LLVMMath, DType], Values]
+    """What may stand for a value that is not there."""
+    fold: Callable[[LLVMMath, Values, Values], Values]
+    """An accumulator and the results of the body at one point -> an accumulator."""
+    join: Callable[[LLVMMath, Values, Values], Values]
+    """Two accumulators, the first of lower positions -> one."""
+    width: int = 1
+    """How many values an accumulator is."""
+    chained: bool = False
+    """Whether inner loops go on with the accumulator of outer ones, instead of starting anew and being joined to it."""
+
+
+def _least(dtype: DType) -> Any:
+    """Below every number of the dtype, or equal to the least."""
+    if dtype is bool_:
+        return False
+    return -math.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).min)
+
+
+def _greatest(dtype: DType) -> Any:
+    if dtype is bool_:
+        return True
+    return math.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).max)
+
+
+def _simple(number: Callable[[DType], Any], combine: Callable[[LLVMMath, Value, Value], Value]) -> Monoid:
+    def both(m: LLVMMath, a: Values, b: Values) -> Values:
+        return [combine(m, a[0], b[0])]
+
+    return Monoid(lambda m, dtype: [m.constant(number(dtype), dtype)], both, both)
+
+
+def _extreme(start: Callable[[DType], Any], better: str) -> Monoid:
+    """(value, position) of the best; NaN is best of all, the lower position the better of equals."""
+
+    def join(m: LLVMMath, a: Values, b: Values) -> Values:
+        takes = getattr(m, better)(b[0], a[0]) | (m.isnan(b[0]) & ~m.isnan(a[0]))
+        same = (a[0] == b[0]) | (m.isnan(a[0]) & m.isnan(b[0]))
+        takes = takes | (same & (b[1] < a[1]))
+        return [m.where(takes, b[0], a[0]), m.where(takes, b[1], a[1])]
+
+    def neutral(m: LLVMMath, dtype: DType) -> Values:
+        return [m.constant(start(dtype), dtype), m.constant(2**63 - 1, int64)]
+
+    return Monoid(neutral, join, join, width=2)
+
+
+_DOT = Monoid(
+    neutral=lambda m, dtype: [m.constant(0, dtype)],
+    fold=lambda m, a, x: [m.fma(x[0], x[1], a[0]) if x[0].dtype.is_floating_point else a[0] + x[0] * x[1]],
+    join=lambda m, a, b: [a[0] + b[0]],
+    chained=True,
+)
+
+MONOIDS = {
+    "sum": _simple(lambda dtype: 0, lambda m, a, b: a + b),
+    "prod": _simple(lambda dtype: 1, lambda m, a, b: a * b),
+    "max": _simple(_least, lambda m, a, b: m.maximum(a, b)),
+    "min": _simple(_greatest, lambda m, a, b: m.minimum(a, b)),
+    "argmax": _extreme(_least, "greater"),
+    "argmin": _extreme(_greatest, "less"),
+    "dot": _DOT,
+}
+
+
+def across_lanes(m: LLVMMath, monoid: Monoid, values: Values) -> Values:
+    """One accumulator from those in the lanes: the upper half joins the lower half until one is left."""
+    builder = m.builder
+    width = builder.width
+    while width > 1:
+        width //= 2
+        with builder.lanes_of(width):
+            low, high = (_part(builder, m, values, start) for start in (0, width))
+            values = monoid.join(m, low, high)
+    return values
+
+
+def _part(builder: Builder, m: LLVMMath, values: Values, start: int) -> Values:
+    return [m.value(v.dtype, builder.lanes_from(v.register, start)) for v in values]
+
+
+def running(m: LLVMMath, monoid: Monoid, neutral: Value, value: Value) -> Value:
+    """The running reduction over the lanes: each takes in the lane 1, 2, 4, ... before it."""
+    builder, shift = m.builder, 1
+    while shift < builder.width:
+        picked = ", ".join(f"i32 {i - shift if i >= shift else builder.width}" for i in range(builder.width))
+        text = f"shufflevector {value.register}, {neutral.register}, <{builder.width} x i32> <{picked}>"
+        moved = builder.emit(value.register.type, text, value.register, neutral.register)
+        value = monoid.join(m, [m.value(value.dtype, moved)], [value])[0]
+        shift *= 2
+    return value
+
+
+def neutral_of(m: LLVMMath, monoid: Monoid, dtype: DType, arity: int) -> Sequence[Value]:
+    """What the body may yield where there is no point: as many values as it yields."""
+    values = monoid.neutral(m, dtype)
+    return values if len(values) == arity else values * arity
