@@ -11,6 +11,7 @@ from .activation import (
     PReLU, RReLU, ReLU, ReLU6, Sigmoid, SiLU, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh,
     Tanhshrink, Threshold,
 )  # fmt: skip
+from .attention import MultiheadAttention
 from .cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .collections import ParameterDict, ParameterList
 from .comparisons import (
@@ -47,6 +48,9 @@ from .shaping import (
     AlphaDropout, ChannelShuffle, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout, Flatten, Fold,
     Identity, PixelShuffle, PixelUnshuffle, Unflatten, Unfold,
 )  # fmt: skip
+from .transformer import (
+    Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
+)  # fmt: skip
 
 __all__ = [
     "Module", "Parameter", "RemovableHandle", "functional", "init", "utils",
@@ -68,6 +72,8 @@ __all__ = [
     "ChannelShuffle", "Flatten", "Fold", "Identity", "PixelShuffle", "PixelUnshuffle", "Unflatten", "Unfold",
     "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d",
     "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase",
+    "MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
     "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss",

@@ -1,0 +1,153 @@
+"""Attention of several heads as a function: projections, masks, softmax, and the way back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from jit.ir import dtypes
+from jit.ir.errors import DTypeError, ShapeError, UsageError
+
+from ..functions import F
+
+__all__ = ["multi_head_attention_forward"]
+
+
+def multi_head_attention_forward(
+    query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any, in_proj_bias: Any,
+    bias_k: Any, bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any, out_proj_bias: Any,
+    training: bool = True, key_padding_mask: Any = None, need_weights: bool = True, attn_mask: Any = None,
+    use_separate_proj_weight: bool = False, q_proj_weight: Any = None, k_proj_weight: Any = None,
+    v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None, average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Attention of several heads (Vaswani et al., 2017).
+
+    Args:
+        query: `[L, N, E]` or `[L, E]`.
+        key: `[S, N, E_k]` or `[S, E_k]`; `value` likewise, with E_v.
+        embed_dim_to_check: E.
+        num_heads: Into how many heads E is cut.
+        in_proj_weight: `[3 * E, E]`, the projections of query, key and value, or None with three separate ones.
+        in_proj_bias: `[3 * E]` or None.
+        bias_k: `[1, 1, E]`, one more key; `bias_v`, its value; or None.
+        add_zero_attn: Whether to add a key and a value of zeros.
+        dropout_p: Which share of the weights is dropped while training.
+        out_proj_weight: `[E, E]`, the projection of the result; `out_proj_bias` its bias or None.
+        key_padding_mask: `[N, S]` or `[S]`: True for keys that are not looked at, or numbers added to their scores.
+        need_weights: Whether to return the weights.
+        attn_mask: `[L, S]` or `[N * num_heads, L, S]`, likewise.
+        static_k: `[N * num_heads, S, E / num_heads]`, keys that are used as they are; `static_v` likewise.
+        average_attn_weights: Whether the weights are averaged over the heads.
+        is_causal: Says that `attn_mask` is the causal one.
+
+    Returns:
+        `[L, N, E]` or `[L, E]`, and the weights `[N, L, S]` (`[N, num_heads, L, S]` if not averaged) or None.
+
+    Raises:
+        ShapeError: The sizes do not fit each other.
+    """
+    is_batched = _check(query, key, value, embed_dim_to_check, num_heads)
+    if is_causal and attn_mask is None:
+        raise UsageError("is_causal says that attn_mask is the causal one; give that mask too")
+    if not is_batched:
+        query, key, value = (F.unsqueeze(x, 1) for x in (query, key, value))
+        key_padding_mask = None if key_padding_mask is None else F.unsqueeze(key_padding_mask, 0)
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, separate)
+    if bias_k is not None and bias_v is not None:
+        k, v = (F.cat([x, F.expand(b, [1, x.shape[1], x.shape[2]])], 0) for x, b in ((k, bias_k), (v, bias_v)))
+    heads = _Heads(query.shape[0], query.shape[1], num_heads, embed_dim_to_check // num_heads)
+    q, k, v = heads.split(q), heads.given(static_k, k), heads.given(static_v, v)
+    if add_zero_attn:
+        k, v = (F.constant_pad_nd(x, [0, 0, 0, 1]) for x in (k, v))
+    causal = is_causal and key_padding_mask is None and not need_weights
+    mask = None if causal else heads.mask(attn_mask, key_padding_mask, k.shape[2], q.dtype)
+    dropped = dropout_p if training else 0.0
+    if need_weights:
+        out, weights = _attended(q, k, v, mask, dropped)
+    else:
+        out, weights = F.scaled_dot_product_attention(q, k, v, mask, dropped, causal), None
+    out = F.linear(heads.join(out), out_proj_weight, out_proj_bias)
+    if weights is not None and average_attn_weights:
+        weights = F.mean(weights, [1])
+    if is_batched:
+        return out, weights
+    return F.squeeze(out, 1), None if weights is None else F.squeeze(weights, 0)
+
+
+class _Heads(NamedTuple):
+    """How sequences `[L, N, E]` are cut into heads `[N, heads, L, size]`."""
+
+    length: Any
+    batch: Any
+    count: int
+    size: int
+
+    def split(self, x: Any) -> Any:
+        return F.permute(F.reshape(x, [x.shape[0], self.batch, self.count, self.size]), [1, 2, 0, 3])
+
+    def join(self, x: Any) -> Any:
+        return F.reshape(F.permute(x, [2, 0, 1, 3]), [self.length, self.batch, self.count * self.size])
+
+    def given(self, static: Any, x: Any) -> Any:
+        """Heads of x, or those that somebody else has cut."""
+        if static is None:
+            return self.split(x)
+        return F.reshape(static, [self.batch, self.count, static.shape[1], self.size])
+
+    def mask(self, attn_mask: Any, key_padding_mask: Any, keys: Any, dtype: Any) -> Any:
+        """Both masks as numbers that are added to scores [N, heads, L, keys]; keys that were added are looked at."""
+        masks = []
+        if attn_mask is not None:
+            wide = _added(attn_mask, keys, dtype)
+            if attn_mask.ndim == 3:
+                wide = F.reshape(wide, [self.batch, self.count, self.length, keys])
+            elif attn_mask.ndim != 2:
+                given = list(attn_mask.shape)
+                raise ShapeError(f"attn_mask is [L, S] or [N * heads, L, S], and one of sizes {given} was given")
+            masks.append(wide)
+        if key_padding_mask is not None:
+            wide = _added(key_padding_mask, keys, dtype)
+            masks.append(F.reshape(wide, [self.batch, 1, 1, keys]))
+        return None if not masks else masks[0] if len(masks) == 1 else masks[0] + masks[1]
+
+
+def _added(mask: Any, keys: Any, dtype: Any) -> Any:
+    """A mask as numbers to add to scores, lengthened by zeros for keys that it does not know."""
+    if mask.dtype is dtypes.bool_:
+        mask = F.masked_fill(F.zeros(mask.shape, dtype=dtype), mask, -math.inf)
+    elif not mask.dtype.is_floating_point:
+        raise DTypeError(f"a mask of attention is bool or floating, not {mask.dtype.name}")
+    missing = keys - mask.shape[-1]
+    return F.constant_pad_nd(mask, [0, missing]) if missing else mask
+
+
+def _check(query: Any, key: Any, value: Any, size: int, heads: int) -> bool:
+    """Whether there is a batch dim; ShapeError if the sizes do not fit."""
+    sizes = ", ".join(str(list(x.shape)) for x in (query, key, value))
+    if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
+        raise ShapeError(f"attention takes query, key and value of 2 or of 3 dims each, got the sizes {sizes}")
+    if query.shape[-1] != size:
+        raise ShapeError(f"attention was made for vectors of size {size}, got the sizes {sizes}")
+    if size % heads:
+        raise ShapeError(f"vectors of size {size} cannot be cut into {heads} heads")
+    if key.shape[:-1] != value.shape[:-1]:
+        raise ShapeError(f"attention needs as many keys as values, got the sizes {sizes}")
+    return bool(query.ndim == 3)
+
+
+def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any, separate: Any) -> list[Any]:
+    if separate is None and query is key and key is value:
+        return F.chunk(F.linear(query, weight, bias), 3, -1)
+    weights = F.chunk(weight, 3, 0) if separate is None else separate
+    biases = (None, None, None) if bias is None else F.chunk(bias, 3, 0)
+    return [F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases)]
+
+
+def _attended(q: Any, k: Any, v: Any, mask: Any, dropout_p: float) -> tuple[Any, Any]:
+    """(the result, the weights that it is a mean with)."""
+    scores = F.matmul(q / math.sqrt(q.shape[-1]), F.transpose(k, -2, -1))
+    weights = F.softmax(scores if mask is None else scores + mask, -1)
+    weights = F.dropout(weights, dropout_p, True) if dropout_p > 0 else weights
+    return F.matmul(weights, v), weights

@@ -1,0 +1,244 @@
+"""Transformers (Vaswani et al., 2017): layers of attention and feed-forward networks, and stacks of them."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from ..functions import F
+from . import functional, init
+from .attention import MultiheadAttention
+from .containers import ModuleList
+from .linear import Linear
+from .modules import Module
+from .normalisation import LayerNorm
+from .shaping import Dropout
+
+
+class _Layer(Module):
+    """What layers of encoders and decoders share: attention to oneself, and a network for each place.
+
+    Args:
+        d_model: Size of the vectors, E.
+        nhead: How many heads the attention has.
+        dim_feedforward: Size of the hidden layer of the feed-forward network.
+        dropout: The probability of dropping, while training.
+        activation: That of the feed-forward network: "relu", "gelu", or a function.
+        layer_norm_eps: Added to the variance in norms.
+        batch_first: Whether sequences are `[N, L, E]` instead of `[L, N, E]`.
+        norm_first: Whether norms come before attention and network, instead of after the sum.
+        bias: Whether linear layers and norms have biases.
+    """
+
+    norms = 2
+    """How many norms, and sums with a dropout, a layer has."""
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = "relu",
+        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        options = {"bias": bias, "batch_first": batch_first, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, **options)
+        if self.norms == 3:
+            self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, **options)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype)
+        self.norm_first = norm_first
+        for number in range(1, self.norms + 1):
+            setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype))
+        for number in range(1, self.norms + 1):
+            setattr(self, f"dropout{number}", Dropout(dropout))
+        self.activation = _activation(activation)
+
+    def _summed(self, number: int, x: Any, part: Callable[[Any], Any]) -> Any:
+        """x and what `part` makes of it, with a norm before or after."""
+        norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
+        if self.norm_first:
+            return x + dropout(part(norm(x)))
+        return norm(x + dropout(part(x)))
+
+    def _look(self, x: Any, mask: Any, padding: Any, is_causal: bool) -> Any:
+        """What x sees in itself."""
+        options = {"attn_mask": mask, "key_padding_mask": padding, "is_causal": is_causal and mask is not None}
+        return self.self_attn(x, x, x, need_weights=False, **options)[0]
+
+    def _feed_forward(self, x: Any) -> Any:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+def _activation(given: Any) -> Callable[[Any], Any]:
+    known = {"relu": functional.relu, "gelu": functional.gelu}
+    if callable(given):
+        return given
+    if given not in known:
+        raise UsageError(f"activation is {given!r}; it must be 'relu', 'gelu' or a function")
+    return known[given]
+
+
+class TransformerEncoderLayer(_Layer):
+    """Attention to oneself, then a network for each place, each with a sum and a norm.
+
+    Args:
+        d_model: Size of the vectors, E.
+        nhead: How many heads the attention has.
+        dim_feedforward: Size of the hidden layer of the feed-forward network.
+        dropout: The probability of dropping, while training.
+        activation: That of the feed-forward network: "relu", "gelu", or a function.
+        layer_norm_eps: Added to the variance in norms.
+        batch_first: Whether sequences are `[N, L, E]` instead of `[L, N, E]`.
+        norm_first: Whether norms come before attention and network, instead of after the sum.
+        bias: Whether linear layers and norms have biases.
+
+    >>> import jit
+    >>> jit.nn.TransformerEncoderLayer(8, 2, 16)(jit.randn(5, 3, 8)).shape
+    jit.Size([5, 3, 8])
+    """
+
+    def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
+        """Args: src `[L, N, E]`; masks as of `MultiheadAttention`. Returns: the same sizes."""
+        x = self._summed(1, src, lambda x: self._look(x, src_mask, src_key_padding_mask, is_causal))
+        return self._summed(2, x, self._feed_forward)
+
+
+class TransformerDecoderLayer(_Layer):
+    """Attention to oneself, attention to an encoder's output, then a network for each place.
+
+    Args: see `TransformerEncoderLayer`.
+
+    >>> import jit
+    >>> jit.nn.TransformerDecoderLayer(8, 2, 16)(jit.randn(4, 3, 8), jit.randn(5, 3, 8)).shape
+    jit.Size([4, 3, 8])
+    """
+
+    norms = 3
+
+    def forward(
+        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None, tgt_is_causal: bool = False, memory_is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        """Args: tgt `[L, N, E]`, memory `[S, N, E]`; masks as of `MultiheadAttention`. Returns: the sizes of tgt."""
+
+        def look_back(x: Any) -> Any:
+            options = {"attn_mask": memory_mask, "key_padding_mask": memory_key_padding_mask}
+            causal = memory_is_causal and memory_mask is not None
+            return self.multihead_attn(x, memory, memory, need_weights=False, is_causal=causal, **options)[0]
+
+        x = self._summed(1, tgt, lambda x: self._look(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+        return self._summed(3, self._summed(2, x, look_back), self._feed_forward)
+
+
+class TransformerEncoder(Module):
+    """A stack of encoder layers.
+
+    Args:
+        encoder_layer: A layer; each of the stack starts as a copy of it.
+        num_layers: How many.
+        norm: A module for the output, or None.
+        enable_nested_tensor: Accepted; makes no difference. So does `mask_check`.
+    """
+
+    def __init__(
+        self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
+    ) -> Any:
+        """Args: src `[L, N, E]`; masks as of `MultiheadAttention`. Returns: the same sizes."""
+        for layer in self.layers:
+            src = layer(src, mask, src_key_padding_mask, is_causal=bool(is_causal))
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """A stack of decoder layers.
+
+    Args:
+        decoder_layer: A layer; each of the stack starts as a copy of it.
+        num_layers: How many.
+        norm: A module for the output, or None.
+    """
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        """Args: as of `TransformerDecoderLayer`. Returns: the sizes of tgt."""
+        masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
+        for layer in self.layers:
+            tgt = layer(tgt, memory, *masks, bool(tgt_is_causal), memory_is_causal)
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """An encoder and a decoder.
+
+    Args:
+        d_model: Size of the vectors, E.
+        nhead: How many heads attention has.
+        num_encoder_layers: How many layers the encoder has; the decoder has `num_decoder_layers`.
+        dim_feedforward, dropout, activation: As of `TransformerEncoderLayer`; so is what follows the custom ones.
+        custom_encoder: A module to be the encoder, or None; likewise `custom_decoder`.
+
+    >>> import jit
+    >>> model = jit.nn.Transformer(8, 2, 1, 1, 16)
+    >>> model(jit.randn(5, 3, 8), jit.randn(4, 3, 8)).shape
+    jit.Size([4, 3, 8])
+    """
+
+    def __init__(
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = "relu", custom_encoder: Any = None,
+        custom_decoder: Any = None, layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False,
+        bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        ends = layer_norm_eps, batch_first, norm_first, bias, device, dtype
+        options = d_model, nhead, dim_feedforward, dropout, activation, *ends
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
+
+        self.encoder = custom_encoder or TransformerEncoder(
+            TransformerEncoderLayer(*options), num_encoder_layers, norm()
+        )
+        self.decoder = custom_decoder or TransformerDecoder(
+            TransformerDecoderLayer(*options), num_decoder_layers, norm()
+        )
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.xavier_uniform_(parameter)
+
+    def forward(
+        self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None,
+        src_key_padding_mask: Any = None, tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
+        src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
+    ) -> Any:  # fmt: skip
+        """Args: src `[S, N, E]`, tgt `[L, N, E]`; masks as of the layers. Returns: the sizes of tgt."""
+        memory = self.encoder(src, src_mask, src_key_padding_mask, is_causal=src_is_causal)
+        masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
+        return self.decoder(tgt, memory, *masks, tgt_is_causal, memory_is_causal)
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+        """The causal mask: -inf above the diagonal, zeros elsewhere."""
+        return F.triu(F.full((sz, sz), -math.inf, dtype=dtype), 1)
