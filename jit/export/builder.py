@@ -4,6 +4,7 @@
     g.constant(2, like=x)              a number, list or array in x's element type
     g.ints([n, -1])                    a 1-D int64 tensor of numbers and traced sizes
     g.cast(x, jit.float32)             nothing to do if x is that already
+    g.pairs(z), g.from_pairs(x)        a complex tensor as real numbers, and back
     g.reduce("ReduceSum", x, dim, keepdim)
     g.out, g.outs                      dtype, shape and ndim of what the operator returned when it was traced
     g.opset                            the opset that is being written
@@ -28,6 +29,8 @@ from jit.ir.dtypes import DType
 from jit.ir.geometry import wrap_dims
 from jit.ir.types import Dim, TensorType
 
+from . import complexes
+from .complexes import Pairs, as_pairs
 from .opsets import OPSETS, TYPE_STRINGS, element_type
 from .proxies import Proxy, Scalar, Unsupported
 from .signatures import Signature, first_opset, signature
@@ -142,6 +145,8 @@ class Builder:
 
         given = {key: item for key, item in attributes.items() if item is not None}
         call = Call(name, self._inputs(name, inputs), given, outputs)
+        if complexes.is_complex(call):
+            return complexes.write(self, call)
         domain, _, bare = name.rpartition("::")
         if domain:
             return self._results(self._foreign(domain, bare, call))
@@ -155,6 +160,8 @@ class Builder:
         if isinstance(value, Proxy):
             return value if dtype is None else self.cast(value, dtype)
         array = _as_array(value, dtype)
+        if array.dtype.kind == "c":
+            return Pairs(self.constant(as_pairs(array)), array)
         key = (array.dtype.name, array.shape, array.tobytes())
         if key not in self.constants:
             self.constants[key] = self._constant(array)
@@ -179,6 +186,14 @@ class Builder:
             with np.errstate(all="ignore"):
                 return self.constant(x.constant.astype(dtype.numpy))
         return self.op("Cast", x, to=dtype)
+
+    def pairs(self, x: Proxy) -> Proxy:
+        """A complex tensor as real numbers: both parts in a last dim of size 2."""
+        return complexes.pairs_of(self, x)
+
+    def from_pairs(self, pairs: Proxy) -> Proxy:
+        """Real numbers whose last dim, of size 2, holds both parts, as a complex tensor."""
+        return Pairs(pairs)
 
     def reduce(self, name: str, x: Proxy, dim: Any, keepdim: bool, **attributes: Any) -> Proxy:
         """`name`, one of the `Reduce...` operators, over `dim` (None or empty: all of them)."""
@@ -321,7 +336,8 @@ class Builder:
     # -- constants -----------------------------------------------------------------------------------------------
 
     def tensor(self, array: np.ndarray[Any, Any], name: str | None = None) -> onnx_ir.Tensor[Any]:
-        """An ONNX tensor of the array's numbers, bit for bit."""
+        """An ONNX tensor of the array's numbers, bit for bit; of complex ones, their pairs."""
+        array = as_pairs(array)
         dtype = self._ir.DataType(element_type(dtypes.from_numpy(array.dtype)))
         return self._ir.Tensor(array, dtype, name=name)
 
@@ -333,7 +349,10 @@ class Builder:
     def stand_in(
         self, value: onnx_ir.Value, dtype: DType | None, dims: tuple[Dim, ...] | None, constant: Any = None
     ) -> Proxy:
-        """The Proxy of a value that no node makes."""
+        """The Proxy of a value that no node makes; of complex numbers, the value holds pairs."""
+        if dtype is not None and dtype.is_complex:
+            dims = None if dims is None else (*dims, 2)
+            return Pairs(self.stand_in(value, dtypes.real_of(dtype), dims), constant)
         self.proxies[value] = Proxy(self, value, dtype, dims, constant)
         return self.proxies[value]
 
@@ -345,6 +364,8 @@ class Builder:
 
     def set_type(self, value: onnx_ir.Value, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
         """Say the element type and sizes of a value."""
+        if dtype is not None and dtype.is_complex:
+            dtype, dims = dtypes.real_of(dtype), None if dims is None else (*dims, 2)
         if dtype is not None:
             value.type = self._ir.TensorType(self._ir.DataType(element_type(dtype)))
         if dims is not None:

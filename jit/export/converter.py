@@ -204,7 +204,7 @@ class Converter:
         """A tensor operand: numbers, arrays and traced numbers become tensors, None stays."""
         if item is None or (isinstance(item, Proxy) and not isinstance(item, Scalar)):
             return item if item is None else self.g.cast(item, dtype)
-        if isinstance(item, (bool, int, float, np.ndarray, np.generic)):
+        if isinstance(item, (bool, int, float, complex, np.ndarray, np.generic)):
             return self.g.constant(item, dtype=dtype)
         return self.g.cast(self.g.stand_in(item.value, item.dtype, ()), dtype) if isinstance(item, Scalar) else item
 

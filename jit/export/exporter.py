@@ -388,8 +388,6 @@ def _check_input_type(value: Value) -> None:
         raise ExportError(f"The input {value.name!r} is a {type}, which ONNX cannot take.")
     if type.dtype is None or type.shape is None:
         raise ExportError(f"The type of the input {value.name!r} is not known: give it an element type and a shape.")
-    if type.dtype.is_complex:
-        raise ExportError(f"The input {value.name!r} is {type.dtype.name}, which ONNX's operators do not compute with.")
 
 
 def _checked_array(value: Value, array: Any) -> np.ndarray[Any, Any]:

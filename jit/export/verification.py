@@ -19,6 +19,7 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import ExportError, UsageError, VerificationError
 
 from . import writer
+from .complexes import as_pairs
 from .opsets import ELEMENT_TYPES
 from .report import Verified
 
@@ -95,6 +96,7 @@ def verify_model(
     table = {**(TOLERANCES if engine.startswith("onnxruntime") else OF_THE_REFERENCE), **(tolerances or {})}
     found = Verification(engine)
     for index, (feed, wanted) in enumerate(zip(feeds, expected)):
+        feed = {name: as_pairs(array) for name, array in feed.items()}
         outputs = run(feed)
         if len(outputs) != len(wanted):
             raise UsageError(f"The model has {len(outputs)} outputs, but {len(wanted)} are expected.")
@@ -123,7 +125,7 @@ class Difference:
 
 def compare(actual: Any, expected: Any, table: Mapping[DType, Tolerance] = TOLERANCES) -> Difference:
     """Compare two arrays in shape, element type and, within the table's tolerance, in value; NaN equals NaN."""
-    got, want = np.asarray(actual), np.asarray(expected)
+    got, want = np.asarray(actual), as_pairs(expected)
     if got.shape != want.shape:
         return Difference(f"its shape is {got.shape} instead of {want.shape}")
     if got.dtype != want.dtype:

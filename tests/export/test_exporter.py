@@ -424,9 +424,10 @@ def test_the_backward_of_a_python_function_is_an_obstacle():
         )
 
 
-def test_complex_numbers_are_refused():
-    with pytest.raises(ExportError, match="'x' is complex64, which ONNX's operators do not compute with"):
-        export("graph(%x : ComplexFloat(2)) { return (%x) }")
+def test_complex_numbers_are_pairs():
+    exported = export("graph(%x : ComplexFloat(2)) { return (%x) }")
+    assert exported.report.inputs == {"x": "float32 (2, 2)"}
+    assert exported.report.outputs == {"output": "float32 (2, 2)"}
 
 
 def test_a_graph_without_results():

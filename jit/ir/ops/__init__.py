@@ -25,6 +25,7 @@ from . import (  # noqa: I001
     resize,
     grids,
     fft,
+    spectrograms,
     gathers,
     patches,
     specials,
@@ -63,5 +64,6 @@ __all__ = [
     "resize",
     "scatters",
     "specials",
+    "spectrograms",
     "views",
 ]

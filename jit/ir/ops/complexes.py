@@ -20,8 +20,6 @@ from ..geometry import Geometry
 from ..op import Refusal, absent, composite, pointwise, view
 from ..samples import make, sample, strided, unary
 
-NO_COMPLEX = absent("ONNX models hold no complex numbers")
-
 
 def complex_samples() -> Any:
     """Complex tensors, and real ones."""
@@ -32,18 +30,32 @@ def complex_samples() -> Any:
     yield sample(make(3, 4), note="of reals")
 
 
+def exported_samples() -> Any:
+    """The same for what ONNX computes on pairs of real numbers."""
+    for each in complex_samples():
+        each.onnx = True
+        yield each
+
+
 # -- each number by itself ---------------------------------------------------------------------------------------
 
 
 @pointwise("aten::_conj_physical(Tensor self) -> Tensor", namespaces=(), holomorphic=False,
-           samples=complex_samples, onnx=lambda g, self: g.op("Identity", self),
+           samples=exported_samples, onnx=lambda g, self: _onnx_conj(g, self),
            grad=dict(self=lambda F, g: F.conj(g)))  # fmt: skip
 def _conj_physical(m: Any, self: Any) -> Any:
     """The complex conjugate as a new tensor."""
     return m.conj(self)
 
 
-@composite("aten::conj_physical(Tensor self) -> Tensor", inplace=True, samples=complex_samples, aliases=("conj",))
+def _onnx_conj(g: Any, self: Any) -> Any:
+    if not self.dtype.is_complex:
+        return g.op("Identity", self)
+    pairs = g.pairs(self)
+    return g.from_pairs(g.op("Mul", pairs, g.constant([1, -1], like=pairs)))
+
+
+@composite("aten::conj_physical(Tensor self) -> Tensor", inplace=True, samples=exported_samples, aliases=("conj",))
 def conj(F: Any, self: Any) -> Any:
     """The complex conjugate; a real tensor itself."""
     return F._conj_physical(self) if self.dtype.is_complex else self
@@ -124,7 +136,7 @@ floats_with_complex = Refusal(_is_no_part, "the parts of complex numbers are flo
 
 @floats_with_complex
 @pointwise("aten::complex(Tensor real, Tensor imag) -> Tensor", result=dtypes.complex_of, holomorphic=False,
-           namespaces=("jit",), onnx=NO_COMPLEX,
+           namespaces=("jit",), onnx=lambda g, real, imag: _onnx_joined(g, real, imag),
            grad=dict(real=lambda F, g: F.real(g), imag=lambda F, g: F.imag(g)))  # fmt: skip
 def make_complex(m: Any, real: Any, imag: Any) -> Any:
     """real + i * imag."""
@@ -140,7 +152,9 @@ def _(m: Any, real: Any, imag: Any) -> Any:
 
 @floats_with_complex
 @pointwise("aten::polar(Tensor abs, Tensor angle) -> Tensor", result=dtypes.complex_of, holomorphic=False,
-           namespaces=("jit",), onnx=NO_COMPLEX,
+           namespaces=("jit",),
+           onnx=lambda g, abs, angle: _onnx_joined(
+               g, g.op("Mul", abs, g.op("Cos", angle)), g.op("Mul", abs, g.op("Sin", angle))),
            grad=dict(abs=lambda F, g, angle: F.real(g * F.conj(F.polar(F.ones_like(angle), angle))),
                      angle=lambda F, g, out: F.real(g * F.conj(out * 1j))))  # fmt: skip
 def polar(m: Any, abs: Any, angle: Any) -> Any:
@@ -148,11 +162,17 @@ def polar(m: Any, abs: Any, angle: Any) -> Any:
     return abs * (m.cos(angle) + 1j * m.sin(angle))
 
 
+def _onnx_joined(g: Any, *parts: Any) -> Any:
+    sizes = g.ints(list(g.out.shape))
+    wide = [g.op("Unsqueeze", g.op("Expand", part, sizes), g.ints([-1])) for part in parts]
+    return g.from_pairs(g.op("Concat", *wide, axis=-1))
+
+
 def _pairs() -> Any:
-    yield sample(make(3, 4), make(3, 4, seed=1), grad=False, onnx=False)
-    yield sample(make(3, 1), make(4, seed=1), note="broadcast", grad=False, onnx=False)
+    yield sample(make(3, 4), make(3, 4, seed=1), grad=False)
+    yield sample(make(3, 1), make(4, seed=1), note="broadcast", grad=False)
     yield sample(make(dtype="float64"), make(dtype="float64", seed=1), note="0-d", grad=False, onnx=False)
-    yield sample(make(0, 2), make(2), note="empty", grad=False, onnx=False)
+    yield sample(make(0, 2), make(2), note="empty", grad=False)
 
 
 make_complex.samples(_pairs)
@@ -169,7 +189,7 @@ def parts_of(dtype: dtypes.DType) -> dtypes.DType:
     return dtypes.real_of(dtype)
 
 
-@view("aten::view_as_real(Tensor(a) self) -> Tensor(a)", result=parts_of, onnx=NO_COMPLEX,
+@view("aten::view_as_real(Tensor(a) self) -> Tensor(a)", result=parts_of, onnx=lambda g, self: g.pairs(self),
       grad=dict(self=lambda F, g: F.view_as_complex(F.contiguous(g))),
       scatter=lambda F, base, source: F.view_as_complex(F.contiguous(source)))  # fmt: skip
 def view_as_real(geometry: Geometry) -> Geometry:
@@ -178,7 +198,7 @@ def view_as_real(geometry: Geometry) -> Geometry:
 
 
 @view("aten::view_as_complex(Tensor(a) self) -> Tensor(a)", result=dtypes.complex_of, holomorphic=False,
-      onnx=NO_COMPLEX,
+      onnx=lambda g, self: g.from_pairs(self),
       grad=dict(self=lambda F, g: F.view_as_real(g)),
       scatter=lambda F, base, source: F.view_as_real(source))  # fmt: skip
 def view_as_complex(geometry: Geometry) -> Geometry:
@@ -193,18 +213,18 @@ def view_as_complex(geometry: Geometry) -> Geometry:
 
 @view_as_real.samples
 def _() -> Any:
-    yield from (each for each in complex_samples() if each.note != "of reals")
+    yield from (each for each in exported_samples() if each.note != "of reals")
 
 
 @view_as_complex.samples
 def _() -> Any:
-    yield sample(make(3, 2), grad=False, onnx=False)
-    yield sample(make(2, dtype="float64"), note="to 0-d", grad=False, onnx=False)
-    yield sample(make(0, 3, 2), note="empty", grad=False, onnx=False)
-    yield sample(make(3, 4, 2)[:, 1:3], note="strided", grad=False, onnx=False)
+    yield sample(make(3, 2), grad=False)
+    yield sample(make(2, dtype="float64"), note="to 0-d", grad=False)
+    yield sample(make(0, 3, 2), note="empty", grad=False)
+    yield sample(make(3, 4, 2)[:, 1:3], note="strided", grad=False)
 
 
-@composite("aten::real(Tensor(a) self) -> Tensor(a)", namespaces=("jit",), samples=complex_samples)
+@composite("aten::real(Tensor(a) self) -> Tensor(a)", namespaces=("jit",), samples=exported_samples)
 def real(F: Any, self: Any) -> Any:
     """The real part, a view; a real tensor itself."""
     return F.select(F.view_as_real(self), -1, 0) if self.dtype.is_complex else self

@@ -191,7 +191,10 @@ def _dft(g: Any, pairs: Any, dims: Sequence[int], normalization: int, forward: b
     count = math.prod(pairs.shape[d] for d in dims)
     x = g.op("Unsqueeze", pairs, g.ints([0]))  # ONNX's first dim is never transformed
     for d in dims:
-        x = g.op("DFT", x, None, g.constant(d + 1, dtype=dtypes.int64), inverse=int(not forward))
+        if g.opset < 20:
+            x = g.op("DFT", x, axis=d + 1, inverse=int(not forward))
+        else:
+            x = g.op("DFT", x, None, g.constant(d + 1, dtype=dtypes.int64), inverse=int(not forward))
     return _onnx_scaled(g, g.op("Squeeze", x, g.ints([0])), count, normalization, forward)
 
 
@@ -451,14 +454,12 @@ def rfftfreq(F: Any, n: Any, d: float, dtype: Any, device: Any) -> Any:
     return F._to_copy(F.arange(n // 2 + 1, device=device), dtype=wanted) * (1.0 / (n * d))
 
 
+@rfftfreq.samples
 @fftfreq.samples
 def _() -> Any:
     yield sample(5)
     yield sample(4, 0.5)
     yield sample(1, dtype=dtypes.float64, note="one")
-
-
-rfftfreq.samples(fftfreq.sampler)
 
 
 def _shifted(F: Any, self: Any, dim: Any, rounding: int) -> Any:
@@ -479,6 +480,7 @@ def ifftshift(F: Any, self: Any, dim: Any) -> Any:
     return _shifted(F, self, dim, 1)
 
 
+@ifftshift.samples
 @fftshift.samples
 def _() -> Any:
     yield sample(make(4, 5))
@@ -486,6 +488,3 @@ def _() -> Any:
     yield sample(make(3, 4, 5), [-1, 0])
     yield sample(strided(_complex(3, 4)), note="strided", grad=False)
     yield sample(make(), note="0-d", onnx=False)
-
-
-ifftshift.samples(fftshift.sampler)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..errors import ShapeError
 from ..geometry import Geometry, wrap_dim
 from ..op import absent, array
@@ -270,7 +272,7 @@ def _() -> Any:
 
 
 @array("aten::unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor",
-       namespaces=(), onnx=absent("a sum over overlapping windows has no ONNX operator"),
+       namespaces=(),
        grad=dict(grad_in=lambda F, g, dim, size, step: F.unfold(g, dim, size, step)))  # fmt: skip
 def unfold_backward(m: Any, grad_in: Any, input_sizes: Any, dim: int, size: int, step: int) -> Any:
     out = m.zeros(tuple(input_sizes), grad_in.dtype)
@@ -287,6 +289,32 @@ def unfold_backward(m: Any, grad_in: Any, input_sizes: Any, dim: int, size: int,
 @unfold_backward.type
 def _(grad_in: TensorType, input_sizes: Any, dim: int, size: int, step: int) -> TensorType:
     return _of_sizes(grad_in, input_sizes)
+
+
+@unfold_backward.onnx
+def _(g: Any, grad_in: Any, input_sizes: Any, dim: int, size: int, step: int) -> Any:
+    """Windows that overlap add up as in a transposed convolution whose weights are 1 where places agree."""
+    if grad_in.dtype.is_complex:
+        rank = grad_in.ndim
+        parts = g.op("Transpose", g.pairs(grad_in), perm=[rank, *range(rank)])
+        summed = _onnx_added_up(g, parts, [2, *input_sizes], dim % len(input_sizes) + 1, size, step)
+        return g.from_pairs(g.op("Transpose", summed, perm=[*range(1, rank), 0]))
+    return _onnx_added_up(g, grad_in, input_sizes, dim, size, step)
+
+
+def _onnx_added_up(g: Any, grad_in: Any, input_sizes: Any, dim: int, size: int, step: int) -> Any:
+    if not grad_in.dtype.is_floating_point or not input_sizes:
+        raise g.unsupported("overlapping windows are added up by a convolution, which is for floating tensors of dims")
+    rank = len(input_sizes)
+    dim, number = dim % rank, grad_in.shape[dim % rank]
+    others = [d for d in range(rank) if d != dim]
+    rows = g.op("Reshape", g.op("Transpose", grad_in, perm=[*others, rank, dim]), g.ints([-1, size, number]))
+    ones = g.constant(np.eye(size)[:, None, :], like=grad_in)
+    summed = g.op("ConvTranspose", rows, ones, strides=[step])
+    rest = input_sizes[dim] - ((number - 1) * step + size)  # what no window reaches
+    summed = g.op("Pad", summed, g.ints([0, 0, 0, 0, 0, rest]))
+    summed = g.op("Reshape", summed, g.ints([*(input_sizes[d] for d in others), input_sizes[dim]]))
+    return g.op("Transpose", summed, perm=[*range(dim), rank - 1, *range(dim, rank - 1)])
 
 
 @unfold_backward.samples
@@ -342,8 +370,6 @@ def _(self: TensorType, self_size: Any, self_stride: Any, size: Any, stride: Any
 
 
 def _onnx_elements(g: Any, self: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
-    import numpy as np
-
     if tuple(self.shape) != tuple(self_size):
         raise g.unsupported("a strided view of a tensor whose sizes vary")
     return g.constant(_elements_shown(np, self_size, self_stride, size, stride, offset), dtype="int64")
