@@ -34,7 +34,7 @@ from .ir.errors import (
 from .tensors import Size, Tensor, Variable
 from . import methods, spellings  # complete Tensor
 from . import autograd, backends, nn, optim
-from .autograd import grad
+from .autograd import checkpoint, checkpoint_sequential, grad
 from .tracing import trace
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ __all__ = [
     "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error", "EscapedTracerError",
     "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size", "Tensor", "TraceError",
     "UsageError", "Variable", "VerificationError", "are_deterministic_algorithms_enabled",
-    "asarray", "autograd", "backends", "bfloat16", "bool", "complex128", "complex64",
+    "asarray", "autograd", "backends", "bfloat16", "bool", "checkpoint",
+    "checkpoint_sequential", "complex128", "complex64",
     "default_generator", "double", "enable_grad", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy",
     "get_rng_state", "grad", "half", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir", "is_grad_enabled",
     "is_tensor", "long", "manual_seed", "methods", "nn", "no_grad", "optim", "scope", "set_grad_enabled",

@@ -67,9 +67,21 @@ def enable_grad() -> GradMode:
     return GradMode(True)
 
 
-def set_grad_enabled(mode: bool) -> GradMode:
-    """`enable_grad()` or `no_grad()`, by a flag."""
-    return GradMode(bool(mode))
+class set_grad_enabled(GradMode):  # noqa: N801 - users call it like a function
+    """`enable_grad()` or `no_grad()` by a flag, from now on; in a `with` block, until its end."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(bool(mode))
+        self._before = GRAD_ENABLED.get()
+        GRAD_ENABLED.set(bool(mode))
+
+    def __enter__(self) -> None:
+        self._previous.append(self._before)
+        GRAD_ENABLED.set(self._enabled)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        GRAD_ENABLED.set(self._before)
+        return super().__call__(function)
 
 
 def is_grad_enabled() -> bool:

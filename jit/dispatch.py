@@ -22,6 +22,7 @@ from jit.runtime.kernels import execute
 
 from . import context
 from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of
+from .effects import note_write
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
 from .tensors import Tensor, Variable
@@ -459,6 +460,7 @@ def write(target: Tensor, result: Tensor, what: str) -> None:
         )
     if dtypes.from_numpy(source.dtype).category > dtypes.from_numpy(array.dtype).category:
         raise _narrowing(what, result, target)
+    note_write(target)
     with np.errstate(all="ignore"):
         np.copyto(array, source, casting="unsafe")
     target._storage.written()

@@ -6,6 +6,8 @@ import threading
 
 from jit.ir import RandomState
 
+from .effects import NOTES, REPLAYED
+
 
 class Generator:
     """A source of random numbers; `jit.manual_seed` seeds the default one.
@@ -19,8 +21,23 @@ class Generator:
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
         self.lock = threading.RLock()
-        self.state = RandomState(seed=0)
+        self._state = RandomState(seed=0)
+
+    @property
+    def state(self) -> RandomState:
         """Key and counter; drawing replaces it."""
+        replayed = REPLAYED.get()
+        return self._state if replayed is None else replayed.get(self, self._state)
+
+    @state.setter
+    def state(self, state: RandomState) -> None:
+        notes, replayed = NOTES.get(), REPLAYED.get()
+        if notes is not None:
+            notes.note_draw(self, self.state)
+        if replayed is not None and self in replayed:
+            replayed[self] = state
+        else:
+            self._state = state
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the sequence of `seed` from its beginning."""

@@ -32,6 +32,7 @@ from . import context, dispatch
 from .aliasing import Aliasing, analyse
 from .autograd.engine import run_backward
 from .autograd.nodes import AccumulateGrad, Edge, Node, edge_of, replay
+from .effects import note_write
 from .compiling import engine, unoptimised
 from .folding import fold
 from .generators import Generator
@@ -263,6 +264,7 @@ class Recording:
             elif node is not None and number in self.differentiable:
                 overwrite(owner, value, node, number)
             else:
+                note_write(owner)
                 np.copyto(owner._array, value, casting="unsafe")
                 owner._storage.written()
 
@@ -419,6 +421,7 @@ def _give_history(tensor: Tensor, node: Node, index: int) -> None:
 
 def overwrite(owner: Tensor, value: Any, node: Node, index: int) -> None:
     """Let `owner` hold `value`, whose history is output `index` of `node`."""
+    note_write(owner)
     np.copyto(owner._array, value, casting="unsafe")
     owner._storage.written()
     adopt(owner, node, index)

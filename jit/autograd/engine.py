@@ -127,10 +127,11 @@ class Task:
         trace = context.TRACE.get()
         if trace is not None and isinstance(node, AccumulateGrad) and node not in self.barrier:
             trace.check_hooks(node)
-        if node.tensor_hooks and node not in self.barrier:  # there they run when somebody goes on
-            _run_tensor_hooks(node, gradients)
-        if node.retained is not None:
-            _retain(node, gradients)
+        if node not in self.barrier:  # there it is done when somebody goes on
+            if node.tensor_hooks:
+                _run_tensor_hooks(node, gradients)
+            if node.retained is not None:
+                _retain(node, gradients)
         for edge in self.asked.get(node, ()):
             self.found[edge] = gradients[edge.index]
         needs = self._needs(node, gradients)

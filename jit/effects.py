@@ -1,0 +1,116 @@
+"""What a function changes besides returning something - memory and random generators - so that it can run once more.
+
+`noting()` takes notes while the function runs; `Effects.undone()` is the world as it was before, for a second run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import weakref
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jit.ir import RandomState
+
+    from .generators import Generator
+    from .tensors import Storage, Tensor
+
+NOTES: ContextVar[Effects | None] = ContextVar("notes", default=None)
+"""Who wants to know of effects; None most of the time."""
+REPLAYED: ContextVar[dict[Generator, RandomState] | None] = ContextVar("replayed", default=None)
+"""The states of generators in a second run: what is drawn there moves no generator on."""
+
+_runs = itertools.count(1)
+
+
+@dataclass(slots=True)
+class Region:
+    """Some memory that was written to."""
+
+    storage: weakref.ref[Storage]
+    array: Any
+    before: Any
+    """A copy of the elements from before the first write."""
+
+
+class Effects:
+    """Notes of what a function has changed."""
+
+    def __init__(self) -> None:
+        self.outer = NOTES.get()
+        self.regions: dict[Any, Region] = {}
+        """In the order of the first writes. Memory that nobody refers to any more is forgotten."""
+        self.drawn: dict[Generator, RandomState] = {}
+        """The states that generators had before."""
+
+    def note_write(self, tensor: Tensor) -> None:
+        """`tensor` will be written to."""
+        array, storage = tensor._array, tensor._storage
+        key = (id(storage), array.__array_interface__["data"][0], array.shape, array.strides)
+        if key not in self.regions:
+            regions = self.regions
+            alive = weakref.ref(storage, lambda _: regions.pop(key, None))
+            self.regions[key] = Region(alive, array, array.copy())
+        if self.outer is not None:
+            self.outer.note_write(tensor)
+
+    def note_draw(self, generator: Generator, state: RandomState) -> None:
+        """`generator`, which stands at `state`, will move on."""
+        self.drawn.setdefault(generator, state)
+        if self.outer is not None:
+            self.outer.note_draw(generator, state)
+
+    def forget(self, storage: Storage) -> None:
+        """`storage` is a result rather than something changed."""
+        for key in [key for key, region in self.regions.items() if region.storage() is storage]:
+            del self.regions[key]
+
+    @contextlib.contextmanager
+    def undone(self, random: bool = True) -> Iterator[None]:
+        """The world before the function ran; at the end of the block it is again as it was at its beginning.
+
+        Meanwhile storages count their versions from a number that never comes again, so what is saved in the block
+        cannot be taken for what they hold afterwards.
+        """
+        regions = list(self.regions.values())
+        storages = {storage: storage.version for region in regions if (storage := region.storage()) is not None}
+        now = [region.array.copy() for region in regions]
+        for storage in storages:
+            storage.version = -next(_runs) << 32
+        for region in reversed(regions):
+            region.array[...] = region.before
+        notes, replayed = NOTES.set(None), REPLAYED.set(self._replayed() if random else REPLAYED.get())
+        try:
+            yield
+        finally:
+            NOTES.reset(notes)
+            REPLAYED.reset(replayed)
+            for region, kept in zip(regions, now, strict=True):
+                region.array[...] = kept
+            for storage, version in storages.items():
+                storage.version = version
+
+    def _replayed(self) -> dict[Generator, RandomState]:
+        return {**(REPLAYED.get() or {}), **self.drawn}
+
+
+@contextlib.contextmanager
+def noting() -> Iterator[Effects]:
+    """Take notes within this block."""
+    effects = Effects()
+    token = NOTES.set(effects)
+    try:
+        yield effects
+    finally:
+        NOTES.reset(token)
+
+
+def note_write(tensor: Tensor) -> None:
+    """To be called before `tensor` is written to."""
+    notes = NOTES.get()
+    if notes is not None:
+        notes.note_write(tensor)
