@@ -81,20 +81,20 @@ class _Heads(NamedTuple):
 
     length: Any
     batch: Any
-    count: int
+    heads: int
     size: int
 
     def split(self, x: Any) -> Any:
-        return F.permute(F.reshape(x, [x.shape[0], self.batch, self.count, self.size]), [1, 2, 0, 3])
+        return F.permute(F.reshape(x, [x.shape[0], self.batch, self.heads, self.size]), [1, 2, 0, 3])
 
     def join(self, x: Any) -> Any:
-        return F.reshape(F.permute(x, [2, 0, 1, 3]), [self.length, self.batch, self.count * self.size])
+        return F.reshape(F.permute(x, [2, 0, 1, 3]), [self.length, self.batch, self.heads * self.size])
 
     def given(self, static: Any, x: Any) -> Any:
         """Heads of x, or those that somebody else has cut."""
         if static is None:
             return self.split(x)
-        return F.reshape(static, [self.batch, self.count, static.shape[1], self.size])
+        return F.reshape(static, [self.batch, self.heads, static.shape[1], self.size])
 
     def mask(self, attn_mask: Any, key_padding_mask: Any, keys: Any, dtype: Any) -> Any:
         """Both masks as numbers that are added to scores [N, heads, L, keys]; keys that were added are looked at."""
@@ -102,7 +102,7 @@ class _Heads(NamedTuple):
         if attn_mask is not None:
             wide = _added(attn_mask, keys, dtype)
             if attn_mask.ndim == 3:
-                wide = F.reshape(wide, [self.batch, self.count, self.length, keys])
+                wide = F.reshape(wide, [self.batch, self.heads, self.length, keys])
             elif attn_mask.ndim != 2:
                 given = list(attn_mask.shape)
                 raise ShapeError(f"attn_mask is [L, S] or [N * heads, L, S], and one of sizes {given} was given")
@@ -125,16 +125,21 @@ def _added(mask: Any, keys: Any, dtype: Any) -> Any:
 
 def _check(query: Any, key: Any, value: Any, size: int, heads: int) -> bool:
     """Whether there is a batch dim; ShapeError if the sizes do not fit."""
-    sizes = ", ".join(str(list(x.shape)) for x in (query, key, value))
     if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
-        raise ShapeError(f"attention takes query, key and value of 2 or of 3 dims each, got the sizes {sizes}")
+        raise ShapeError(
+            f"attention takes query, key and value of 2 or of 3 dims each, got the sizes {_sizes(query, key, value)}"
+        )
     if query.shape[-1] != size:
-        raise ShapeError(f"attention was made for vectors of size {size}, got the sizes {sizes}")
+        raise ShapeError(f"attention was made for vectors of size {size}, got the sizes {_sizes(query, key, value)}")
     if size % heads:
         raise ShapeError(f"vectors of size {size} cannot be cut into {heads} heads")
     if key.shape[:-1] != value.shape[:-1]:
-        raise ShapeError(f"attention needs as many keys as values, got the sizes {sizes}")
+        raise ShapeError(f"attention needs as many keys as values, got the sizes {_sizes(query, key, value)}")
     return bool(query.ndim == 3)
+
+
+def _sizes(*tensors: Any) -> str:
+    return ", ".join(str(list(x.shape)) for x in tensors)
 
 
 def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any, separate: Any) -> list[Any]:

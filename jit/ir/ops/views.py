@@ -65,6 +65,11 @@ def _viewable(self: Any, shape: Any) -> bool:
     return old.reshape(infer_size(tuple(shape), old.numel)) is not None
 
 
+@reshape.onnx
+def _(g: Any, self: Any, shape: Any) -> Any:
+    return onnx_reshape(g, self, shape)
+
+
 @reshape.samples
 def _() -> Any:
     yield sample(make(2, 3, 4), [6, -1])
