@@ -305,7 +305,8 @@ def _parse_default(text: str, type: ArgType) -> object:
 
 
 def _sized(values: tuple[object, ...], text: str, type: ArgType) -> tuple[object, ...]:
-    if type.list_size is not None and len(values) not in (0, type.list_size):
+    """The size 1 says only that a single number may stand for the list: ATen has `int[1] dim=[-2, -1]`."""
+    if type.list_size not in (None, 1) and len(values) not in (0, type.list_size):
         raise _Mistake(f"the default {text!r} has not the length that the type {str(type)!r} asks for")
     return values
 

@@ -391,7 +391,7 @@ def _declare(kind: str) -> tuple[Op, Op, Op]:
     return (
         composite(f"aten::fft_{kind}(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor",
                   samples=lambda: given(1), **facets)(one),
-        composite(f"aten::fft_{kind}2(Tensor self, int[1]? s=None, int[] dim=[-2, -1], str? norm=None) -> Tensor",
+        composite(f"aten::fft_{kind}2(Tensor self, int[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor",
                   samples=lambda: given(2), **facets)(several),
         composite(f"aten::fft_{kind}n(Tensor self, int[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor",
                   samples=lambda: given(3), **facets)(several),
@@ -405,7 +405,7 @@ def _samples(complex: bool, real: bool) -> Callable[[int], Any]:
         numbers = _complex if complex else make
         settings: tuple[Any, ...] = ((), (4,), (7, 1), (None, 0, "ortho"), (None, -1, "forward"))
         if dims > 1:
-            settings = (), ([3, 6],), ([4, -1], [2, 0], "ortho"), (None, [1, 2], "forward")
+            settings = (), ([3, 6],), ([4, -1], [2, 0], "ortho"), (None, [1, 2], "forward"), (None, 0)
         for setting in settings:
             yield sample(numbers(3, 4, 5), *setting, grad=not complex)
         yield sample(strided(numbers(4, 5)), note="strided", grad=not complex)
