@@ -59,3 +59,9 @@ def test_a_program_that_cannot_write_says_so(tmp_path):
     missing = tmp_path / "nowhere" / "digits.onnx"
     done = attempt("-m", "jit.cli", "export-onnx", f"{DIGITS}:model", "-o", missing, cwd=tmp_path)
     assert done.returncode in (1, 2) and "Traceback" not in done.stderr and not missing.exists()
+
+
+def test_a_generator_learns_from_a_critic_with_a_gradient_penalty(tmp_path):
+    printed = run(ROOT / "examples" / "wgan_gp.py", "--rounds", "100", "--traced", cwd=tmp_path)
+    before, after = map(float, re.findall(r"distance to the scans: ([\d.]+) before, ([\d.]+) after", printed)[0])
+    assert after < before / 2 and printed.count("of 100: distance") == 8 and "@@" in printed
