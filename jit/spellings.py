@@ -5,14 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.ir import dtypes
 from jit.ir.errors import DTypeError, UsageError
+from jit.ir.geometry import broadcast_shapes as common_shape
 
+from .differences import gradient
 from .functions import F
-from .tensors import Tensor
+from .tensors import Size, Tensor
 
 __all__ = [
-    "allclose", "equal", "is_complex", "is_floating_point", "is_nonzero", "nonzero", "numel", "tensor_split",
-    "tensordot",
+    "allclose", "broadcast_shapes", "can_cast", "equal", "gradient", "is_complex", "is_conj", "is_floating_point",
+    "is_neg", "is_nonzero", "is_same_size", "is_signed", "nonzero", "numel", "promote_types", "result_type",
+    "tensor_split", "tensordot", "unique", "unique_consecutive",
 ]  # fmt: skip
 
 
@@ -83,6 +87,104 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> list[
     return F.tensor_split(input, indices_or_sections, dim)
 
 
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct elements, or slices along `dim`, in order; with them, if asked for, which of them each element is,
+    and how often each stands.
+
+    >>> import jit
+    >>> [t.tolist() for t in jit.unique(jit.tensor([3, 1, 3]), return_counts=True)]
+    [[1, 3], [1, 2]]
+    """
+    if dim is None:
+        found = F._unique2(input, sorted, return_inverse, return_counts)
+    else:
+        found = F.unique_dim(input, dim, sorted, return_inverse, return_counts)
+    return _asked_for(found, return_inverse, return_counts)
+
+
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The elements, or slices along `dim`, that differ from the one before; with them what `unique` gives.
+
+    >>> import jit
+    >>> jit.unique_consecutive(jit.tensor([1, 1, 2, 1])).tolist()
+    [1, 2, 1]
+    """
+    return _asked_for(F.unique_consecutive(input, return_inverse, return_counts, dim), return_inverse, return_counts)
+
+
+def _asked_for(found: Any, inverse: bool, counts: bool) -> Any:
+    kept = [found[0], *([found[1]] if inverse else []), *([found[2]] if counts else [])]
+    return kept[0] if len(kept) == 1 else tuple(kept)
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The sizes to which all the given ones broadcast.
+
+    >>> import jit
+    >>> jit.broadcast_shapes((2, 1), (3,))
+    jit.Size([2, 3])
+    """
+    return Size(common_shape(*(tuple(s) if isinstance(s, (tuple, list)) else (s,) for s in shapes)))
+
+
+def promote_types(type1: Any, type2: Any) -> dtypes.DType:
+    """The smallest dtype that both go into.
+
+    >>> import jit
+    >>> jit.promote_types(jit.int64, jit.float16)
+    jit.float16
+    """
+    return dtypes.promote(dtypes.as_dtype(type1), dtypes.as_dtype(type2))
+
+
+def result_type(tensor1: Any, tensor2: Any) -> dtypes.DType:
+    """What an operation on two tensors or numbers computes in.
+
+    >>> import jit
+    >>> jit.result_type(jit.tensor([1]), 1.5)
+    jit.float32
+    """
+    return dtypes.result_type([(getattr(v, "dtype", None), getattr(v, "ndim", 0), v) for v in (tensor1, tensor2)])
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether promotion lets values of one dtype be written into another: not to a lower kind of number.
+
+    >>> import jit
+    >>> jit.can_cast(jit.float64, jit.float16), jit.can_cast(jit.float32, jit.int64)
+    (True, False)
+    """
+    return dtypes.as_dtype(from_).category <= dtypes.as_dtype(to).category
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same sizes."""
+    return tuple(input.shape) == tuple(other.shape)
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return input.dtype not in (dtypes.bool_, dtypes.uint8)
+
+
+def is_conj(input: Tensor) -> bool:
+    """False: conjugates are computed at once, so no tensor is marked as one that is still to be conjugated."""
+    return False
+
+
+def is_neg(input: Tensor) -> bool:
+    """False: negatives are computed at once."""
+    return False
+
+
 def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype is a real floating one."""
     return input.is_floating_point()
@@ -124,5 +226,8 @@ def _float_power_(self: Tensor, exponent: Any) -> Tensor:
 METHODS: dict[str, Any] = {"polygamma": _polygamma, "polygamma_": _polygamma_, "float_power_": _float_power_}
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
-for _name in ("allclose", "equal", "is_nonzero", "nonzero", "tensor_split"):
+for _name in (
+    "allclose", "equal", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_signed", "nonzero", "tensor_split",
+    "unique", "unique_consecutive",
+):  # fmt: skip
     setattr(Tensor, _name, globals()[_name])

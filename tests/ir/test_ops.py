@@ -24,13 +24,9 @@ PRIMITIVES = [op for op in REGISTRY.values() if op.kind != "composite"]
 
 
 SIZES_FROM_DATA = {
-    "aten::_pack_padded_sequence",
-    "aten::_pad_packed_sequence",
-    "aten::index.Tensor",
-    "aten::masked_select",
-    "aten::nonzero",
-    "aten::one_hot",
-}
+    "aten::index.Tensor", "aten::masked_select", "aten::nonzero", "aten::one_hot", "aten::bincount", "aten::_unique2",
+    "aten::unique_dim", "aten::unique_consecutive", "aten::_pack_padded_sequence", "aten::_pad_packed_sequence",
+}  # fmt: skip
 """Operators some of whose sizes no type rule can know; all others must know every size."""
 
 

@@ -32,9 +32,12 @@ from . import (  # noqa: I001
     numeric,
     arranging,
     copies,
+    accumulations,
+    statistics,
 )
 
 __all__ = [
+    "accumulations",
     "activations",
     "arranging",
     "assignment",
@@ -65,5 +68,6 @@ __all__ = [
     "scatters",
     "specials",
     "spectrograms",
+    "statistics",
     "views",
 ]
