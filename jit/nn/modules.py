@@ -53,6 +53,8 @@ class Module:
     """State that is not learned: running statistics, masks, tables."""
     _modules: dict[str, Module | None]
     """The modules inside."""
+    _computed: dict[str, Callable[[Module], Any]]
+    """Attributes that are computed whenever they are read, such as a weight of which the parameters are parts."""
 
     def __init__(self) -> None:
         own = self.__dict__
@@ -60,6 +62,7 @@ class Module:
         own["_parameters"] = {}
         own["_buffers"] = {}
         own["_modules"] = {}
+        own["_computed"] = {}
         own["_transient_buffers"] = set()
         own["_forward_pre_hooks"] = HookTable()
         own["_forward_hooks"] = HookTable()
@@ -187,6 +190,9 @@ class Module:
         for table, _ in self._tables():
             if name in table:
                 return table[name]
+        computed = self.__dict__.get("_computed", {})
+        if name in computed:
+            return computed[name](self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:

@@ -21,13 +21,13 @@ class _RunningNorm(Module):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, device: Any = None, dtype: Any = None,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        for name in ("weight", "bias"):
-            self.register_parameter(name, Parameter(F.empty((num_features,), dtype=dtype)) if affine else None)
+        for name, there in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, Parameter(F.empty((num_features,), dtype=dtype)) if there else None)
         tracked = track_running_stats
         self.register_buffer("running_mean", F.zeros((num_features,), dtype=dtype) if tracked else None)
         self.register_buffer("running_var", F.ones((num_features,), dtype=dtype) if tracked else None)
@@ -46,6 +46,7 @@ class _RunningNorm(Module):
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def _check_rank(self, input: Any) -> None:
@@ -84,6 +85,7 @@ class BatchNorm1d(_BatchNorm):
         momentum: The weight of a new batch in the running statistics; None averages over all batches.
         affine: Whether to learn a scale and a shift per feature.
         track_running_stats: Whether to keep running statistics; without, each batch is normalised by its own always.
+        bias: Whether there is a shift, if there is a scale.
 
     >>> import jit
     >>> jit.nn.BatchNorm1d(3)(jit.randn(8, 3)).shape
@@ -115,13 +117,18 @@ class BatchNorm3d(_BatchNorm):
 class _InstanceNorm(_RunningNorm):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
-        track_running_stats: bool = False, device: Any = None, dtype: Any = None,
+        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Any) -> Any:
-        """Args: input `[N, num_features, ...]`. Returns: the same sizes."""
+        """Args: input `[N, num_features, ...]`, or `[num_features, ...]` of one sample. Returns: the same sizes."""
         self._check_rank(input)
+        if input.ndim == self.ranks[0]:
+            return F.squeeze(self._normalised(F.unsqueeze(input, 0)), 0)
+        return self._normalised(input)
+
+    def _normalised(self, input: Any) -> Any:
         return functional.instance_norm(
             input, self.running_mean, self.running_var, self.weight, self.bias,
             self.training or not self.track_running_stats, self.momentum or 0.0, self.eps,
@@ -131,19 +138,19 @@ class _InstanceNorm(_RunningNorm):
 class InstanceNorm1d(_InstanceNorm):
     """Normalises each channel of each sequence over its length."""
 
-    ranks = (3,)
+    ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
     """Normalises each channel of each image over height and width."""
 
-    ranks = (4,)
+    ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
     """Normalises each channel of each volume over its spatial dims."""
 
-    ranks = (5,)
+    ranks = (4, 5)
 
 
 class LayerNorm(Module):
@@ -194,6 +201,7 @@ class GroupNorm(Module):
         num_channels: Size of dim 1 of the input.
         eps: Added to the variance.
         affine: Whether to learn a scale and a shift per channel.
+        bias: Whether there is a shift, if there is a scale.
 
     >>> import jit
     >>> jit.nn.GroupNorm(2, 6)(jit.randn(4, 6, 5)).shape
@@ -202,20 +210,21 @@ class GroupNorm(Module):
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
-        dtype: Any = None,
+        dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         if num_channels % num_groups:
             raise UsageError(f"{num_channels} channels do not divide into {num_groups} groups")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        for name in ("weight", "bias"):
-            self.register_parameter(name, Parameter(F.empty((num_channels,), dtype=dtype)) if affine else None)
+        for name, there in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, Parameter(F.empty((num_channels,), dtype=dtype)) if there else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Scale one, shift zero."""
-        if self.affine:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Any) -> Any:

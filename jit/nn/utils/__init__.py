@@ -1,12 +1,13 @@
-"""Helpers around parameters and sequences: clipping gradients, one vector of all parameters, packing."""
+"""Helpers around parameters and sequences: clipping gradients, vectors of all parameters, normed weights, packing."""
 
 from __future__ import annotations
 
 from . import rnn
 from .gradients import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from .normed import remove_weight_norm, weight_norm
 from .vectors import parameters_to_vector, vector_to_parameters
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "rnn",
-    "vector_to_parameters",
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector",
+    "remove_weight_norm", "rnn", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip

@@ -1,0 +1,70 @@
+"""Weights learned as a direction and a length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from ...functions import F
+from ..parameter import Parameter
+
+
+class WeightNorm:
+    """Puts a weight together whenever it is read."""
+
+    def __init__(self, name: str, dim: int) -> None:
+        self.name, self.dim = name, dim
+
+    def __call__(self, module: Any) -> Any:
+        direction, length = getattr(module, f"{self.name}_v"), getattr(module, f"{self.name}_g")
+        return F._weight_norm(direction, length, self.dim)
+
+
+def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+    """Learn a weight of `module` as a direction, `<name>_v`, and lengths, `<name>_g`, in its place.
+
+    Args:
+        module: The module; its weight is put together anew whenever it is read.
+        name: The parameter.
+        dim: The dim along which each entry has a length of its own; None gives the whole weight one length.
+
+    Returns:
+        The module.
+
+    Raises:
+        UsageError: There is no such parameter, or it is a normed weight already.
+
+    >>> import jit
+    >>> layer = jit.nn.utils.weight_norm(jit.nn.Linear(3, 4))
+    >>> [(name, tuple(p.shape)) for name, p in layer.named_parameters()]
+    [('bias', (4,)), ('weight_g', (4, 1)), ('weight_v', (4, 3))]
+    """
+    if name in module._computed:
+        raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already")
+    weight = module._parameters.get(name)
+    if weight is None:
+        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be normed")
+    norm = WeightNorm(name, -1 if dim is None else dim)
+    direction = weight.detach()
+    del module._parameters[name]
+    module.register_parameter(f"{name}_g", Parameter(F.norm_except_dim(direction, 2, norm.dim)))
+    module.register_parameter(f"{name}_v", Parameter(direction))
+    module._computed[name] = norm
+    return module
+
+
+def remove_weight_norm(module: Any, name: str = "weight") -> Any:
+    """Make a normed weight a parameter again.
+
+    >>> import jit
+    >>> layer = jit.nn.utils.remove_weight_norm(jit.nn.utils.weight_norm(jit.nn.Linear(3, 4)))
+    >>> sorted(name for name, _ in layer.named_parameters())
+    ['bias', 'weight']
+    """
+    if not isinstance(module._computed.get(name), WeightNorm):
+        raise UsageError(f"{name!r} of this {type(module).__name__} is no normed weight")
+    weight = module._computed.pop(name)(module).detach()
+    del module._parameters[f"{name}_g"], module._parameters[f"{name}_v"]
+    module.register_parameter(name, Parameter(weight))
+    return module
