@@ -31,6 +31,7 @@ from .ir.errors import (
     AutogradError, CompileError, DimError, DivisionError, DTypeError, Error, EscapedTracerError, ExportError,
     GraphError, ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
 )  # fmt: skip
+from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
 from .tensors import Size, Tensor, Variable
 from . import methods, spellings  # complete Tensor
 from . import autograd, backends, nn, optim
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .spellings import *  # noqa: F403
     from .verifying import verify as verify
 
+memory_format = MemoryFormat
 float = float32
 double = float64
 half = float16
@@ -60,12 +62,12 @@ __all__ = [
     "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error", "EscapedTracerError",
     "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size", "Tensor", "TraceError",
     "UsageError", "Variable", "VerificationError", "are_deterministic_algorithms_enabled",
-    "asarray", "autograd", "backends", "bfloat16", "bool", "checkpoint",
-    "checkpoint_sequential", "complex128", "complex64",
+    "asarray", "autograd", "backends", "bfloat16", "bool", "channels_last", "channels_last_3d", "checkpoint",
+    "checkpoint_sequential", "complex128", "complex64", "contiguous_format",
     "default_generator", "double", "enable_grad", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy",
     "get_rng_state", "grad", "half", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir", "is_grad_enabled",
-    "is_tensor", "long", "manual_seed", "methods", "nn", "no_grad", "optim", "scope", "set_grad_enabled",
-    "set_rng_state", "short", "tensor", "trace", "uint8", "use_deterministic_algorithms",
+    "is_tensor", "long", "manual_seed", "memory_format", "methods", "nn", "no_grad", "optim", "preserve_format",
+    "scope", "set_grad_enabled", "set_rng_state", "short", "tensor", "trace", "uint8", "use_deterministic_algorithms",
 ]  # fmt: skip
 """What is written by hand; the operators come from the registry, see `jit.functions.public`."""
 

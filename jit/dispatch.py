@@ -16,6 +16,7 @@ import numpy as np
 from jit.ir import Op, dtypes
 from jit.ir.errors import AutogradError, DTypeError, Error, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
+from jit.ir.memory_formats import as_memory_format
 from jit.ir.refusals import FOREIGN, refusal
 from jit.ir.schema import Argument
 from jit.runtime.kernels import execute
@@ -54,7 +55,7 @@ def _coercer(op: Op, position: int, argument: Argument) -> Callable[[Any], Any]:
     else:
         coercers: dict[str, Callable[[Any], Any]] = {
             "int": _int, "float": _float, "bool": _bool, "Scalar": _scalar, "str": _str, "ScalarType": _dtype,
-            "Device": str, "Generator": _same,
+            "Device": str, "Generator": _same, "MemoryFormat": as_memory_format,
         }  # fmt: skip
         base = coercers.get(kind.base, _same)
     if kind.is_list:

@@ -11,6 +11,7 @@ from typing import Any
 
 import jit.ir.ops  # noqa: F401  (fills the registry)
 from jit.ir import OVERLOADS, Op
+from jit.ir.memory_formats import as_memory_format
 
 from .context import no_grad
 from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
@@ -70,17 +71,21 @@ def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str
     options = dict(kwargs)
     out = options.pop("out", None)
     wants_grad = options.pop("requires_grad", False)
-    for dead in ("layout", "pin_memory", "memory_format", "non_blocking"):
+    for dead in ("layout", "pin_memory", "non_blocking"):
         options.pop(dead, None)
+    laid_out = options.pop("memory_format", None)
     for op in ops:
+        own = {} if laid_out is None or "memory_format" not in op.schema.argument_names else {"memory_format": laid_out}
         for positional in (args, _packed(op, args)):
             try:
-                values = op.bind(*positional, **_renamed(op, options))
+                values = op.bind(*positional, **_renamed(op, options), **own)
                 result = call_out(op, values, out) if out is not None else invoke(op, values)
             except (Mismatch, TypeError) as error:
                 if isinstance(error, TypeError) and not _from_binder(error):
                     raise
                 continue
+            if laid_out is not None and not own and as_memory_format(laid_out) in ("channels_last", "channels_last_3d"):
+                result = F.contiguous(result, memory_format=laid_out)
             return result.requires_grad_() if wants_grad else result
     raise no_declaration(name, ops, args, kwargs)
 

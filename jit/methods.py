@@ -11,6 +11,7 @@ from typing import Any
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
+from jit.ir.memory_formats import as_memory_format, suggested_format
 
 from . import context
 from .functions import F
@@ -57,8 +58,12 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
     return iter(F.unbind(self, 0)) if len(self) else iter(())
 
 
-def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **_: Any) -> Tensor:
-    """`t.to(dtype)`, `t.to(device)`, `t.to(device, dtype)`, `t.to(other)`: self if nothing changes and not copy."""
+def _to(
+    self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, memory_format: Any = None,
+    **_: Any,
+) -> Tensor:  # fmt: skip
+    """`t.to(dtype)`, `t.to(device)`, `t.to(device, dtype)`, `t.to(other)`, `t.to(memory_format=...)`: self if nothing
+    changes and not copy."""
     flags = [value for value in args if isinstance(value, bool)]
     copy = copy or (len(flags) > 1 and flags[1])
     for value in args:
@@ -71,14 +76,19 @@ def _to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: b
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if device not in (None, "cpu"):
         raise UsageError(f"there is no device {device!r} here; tensors live on 'cpu'")
-    if not copy and dtype in (None, self.dtype):
+    wanted = None if memory_format is None else as_memory_format(memory_format)
+    if not copy and dtype in (None, self.dtype) and _lies_in(self, wanted):
         return self
-    return F._to_copy(self, dtype=dtype)
+    return F._to_copy(self, dtype=dtype, memory_format=wanted)
+
+
+def _lies_in(self: Tensor, format: str | None) -> bool:
+    return format in (None, "preserve_format", suggested_format(self.shape, self.stride()))
 
 
 def _cast(dtype: DType) -> Callable[[Tensor], Tensor]:
     def method(self: Tensor, memory_format: Any = None) -> Tensor:
-        return _to(self, dtype)
+        return _to(self, dtype, memory_format=memory_format)
 
     method.__doc__ = f"This tensor as {dtype.name}."
     return method

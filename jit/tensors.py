@@ -15,6 +15,7 @@ import numpy as np
 from jit.ir import Op, Source, dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, DTypeError, UsageError
+from jit.ir.memory_formats import as_memory_format, is_in_format
 from jit.ir.types import is_contiguous
 
 from . import context
@@ -175,10 +176,13 @@ class Tensor(Methods):
 
         return offset_of(self._defined())
 
-    def is_contiguous(self) -> bool:
-        """True if the elements lie in row-major order."""
+    def is_contiguous(self, memory_format: Any = "contiguous_format") -> bool:
+        """True if the elements lie in row-major order, or in that of another memory format, without gaps."""
         array = self._defined()
-        return is_contiguous(array.shape, tuple(s // array.itemsize for s in array.strides))
+        strides = tuple(s // array.itemsize for s in array.strides)
+        if memory_format == "contiguous_format":
+            return is_contiguous(array.shape, strides)
+        return is_in_format(as_memory_format(memory_format), array.shape, strides)
 
     def is_floating_point(self) -> bool:
         """True for the real floating dtypes."""
@@ -279,6 +283,9 @@ class Tensor(Methods):
     def __repr__(self) -> str:
         from .showing import show_tensor
 
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.note_text()
         return show_tensor(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -217,7 +217,7 @@ def arange(start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
     return np.array([start + i * step for i in range(count)], np.float64)
 
 
-def cast(self: Any, dtype: DType | None, device: Any) -> Any:
+def cast(self: Any, dtype: DType | None, device: Any, memory_format: Any) -> Any:
     return self if dtype is None else self.astype(dtype.numpy)
 
 

@@ -119,6 +119,9 @@ class Op:
         self.holomorphic = True
         """Whether the derivative of a complex result is written as for real numbers, g * f'(x), and conjugated by the
         caller; False where the formula itself follows the convention for complex numbers (`abs`, `angle`, `real`)."""
+        self.lays_out = False
+        """Whether the body lays its result out as a memory format asks; all other results are made row-major, see
+        Note [Results are row-major]."""
         self.namespaces: tuple[str, ...] = ("jit", "Tensor")
         """Where users find it: "jit", "Tensor", "nn.functional", "linalg", "special"."""
         self.aliases: tuple[str, ...] = ()

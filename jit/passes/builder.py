@@ -14,6 +14,7 @@ from typing import Any
 
 from jit.ir import OVERLOADS, Graph, Op, TensorType, Value
 from jit.ir.errors import SchemaError
+from jit.ir.memory_formats import is_in_format
 from jit.ir.schema import Argument
 from jit.ir.types import GENERATOR, ScalarType
 
@@ -61,9 +62,11 @@ class Proxy:
         """Where it lies."""
         return self.type.device
 
-    def is_contiguous(self) -> bool:
-        """Whether the type is row-major."""
-        return self.type.strides is None
+    def is_contiguous(self, memory_format: str = "contiguous_format") -> bool:
+        """Whether the elements lie in a memory format, as the type says."""
+        if memory_format == "contiguous_format" or self.type.sizes is None:
+            return memory_format == "contiguous_format" and self.type.strides is None
+        return is_in_format(memory_format, self.type.sizes, self.stride())
 
     def stride(self) -> Any:
         """The strides in elements."""

@@ -98,7 +98,7 @@ def _run_array(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     args, half = _widened(op, values)
     with np.errstate(all="ignore"):
         result = (op.numpy_body or op.body)(numpy_math, *args)
-    return _results(result, half)
+    return _results(result, half, op.lays_out)
 
 
 def _run_random(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
@@ -136,18 +136,19 @@ def _map(value: Any, function: Callable[[Any], Any]) -> Any:
     return function(value)
 
 
-def _results(result: Any, half: Any) -> list[Any]:
+def _results(result: Any, half: Any, laid_out: bool = False) -> list[Any]:
     many = result if isinstance(result, (tuple, list)) else [result]
-    return [_as_array(r, half if half is not None and np.asarray(r).dtype == _SINGLE else None) for r in many]
+    return [_as_array(r, half if half is not None and np.asarray(r).dtype == _SINGLE else None, laid_out) for r in many]
 
 
-def _as_array(result: Any, dtype: Any) -> Any:
+def _as_array(result: Any, dtype: Any, laid_out: bool = False) -> Any:
+    """An array of `dtype`, if that is given; row-major, as type rules say, unless the op has `laid_out` its result."""
     if result is None:  # an undefined result, such as a gradient that was masked out
         return None
     array = result if isinstance(result, np.ndarray) else np.asarray(result)
     if dtype is not None and array.dtype != dtype:
-        return array.astype(dtype, order="C")
-    return array if array.flags.c_contiguous else array.copy()  # results are row-major, as type rules say
+        return array.astype(dtype, order="K" if laid_out else "C")
+    return array if laid_out or array.flags.c_contiguous else array.copy()
 
 
 _RUNNERS: dict[str, Callable[[Op, Sequence[Any], Any], list[Any]]] = {

@@ -124,7 +124,11 @@ def is_native(node: Node) -> bool:
     if op.kind == "pointwise":
         return len(node.outputs) == 1 and bool(node.inputs) and fusion.supports(node)
     able = _ABLE.get(op.name)
-    return able is not None and able(node)
+    return able is not None and able(node) and all(_is_row_major(value) for value in node.outputs)
+
+
+def _is_row_major(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.strides is None
 
 
 def _is_known(value: Value) -> bool:

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..memory_formats import laid_out, laid_out_type
 from ..op import array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
 
 
-@array("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Device? device=None) -> Tensor", namespaces=(),
+@array("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) "
+       "-> Tensor", namespaces=(), lays_out=True,
        grad=dict(self=lambda F, g, self_meta:
                       F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
-def _to_copy(m: Any, self: Any, dtype: Any, device: Any) -> Any:
-    """A copy in another dtype or on another device: floats to integers toward zero."""
+def _to_copy(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+    """A copy in another dtype, on another device or in another layout: floats to integers toward zero."""
     if dtype is not None and not dtype.is_complex and self.dtype.kind == "c":
         self = self.real
-    return self.astype(dtype.numpy if dtype else self.dtype, order="C")
+    return laid_out(m, self, memory_format, dtype.numpy if dtype else self.dtype)
 
 
 @_to_copy.type
-def _(self: TensorType, dtype: Any, device: Any) -> TensorType:
-    return TensorType(dtype or self.dtype, self.shape, None, device or self.device)
+def _(self: TensorType, dtype: Any, device: Any, memory_format: Any) -> TensorType:
+    return laid_out_type(self, memory_format, dtype or self.dtype, device or self.device)
 
 
 @_to_copy.onnx
-def _(g: Any, self: Any, dtype: Any, device: Any) -> Any:
+def _(g: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     return g.op("Identity", self) if self.dtype is g.out.dtype else g.cast(self, g.out.dtype)
 
 
@@ -43,17 +45,19 @@ def _() -> Any:
     yield sample(make(5), dtype=d.float16, note="half", grad=False)
     yield sample(make(5, dtype="float16"), dtype=d.float32, note="from half", grad=False)
     yield sample(make(5), dtype=d.bfloat16, note="bfloat16", grad=False, onnx=False)
+    yield sample(make(1, 2, 3, 2), dtype=d.float64, memory_format="channels_last", note="channels last")
 
 
-@array("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", grad=dict(self=lambda F, g: g))
+@array("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", grad=dict(self=lambda F, g: g),
+       lays_out=True)  # fmt: skip
 def clone(m: Any, self: Any, memory_format: Any) -> Any:
-    """A contiguous copy."""
-    return m.array(self, order="C")
+    """A dense copy, row-major unless a memory format asks for another order."""
+    return laid_out(m, self, memory_format, self.dtype)
 
 
 @clone.type
 def _(self: TensorType, memory_format: Any) -> TensorType:
-    return TensorType(self.dtype, self.shape, None, self.device)
+    return laid_out_type(self, memory_format, self.dtype, self.device)
 
 
 @clone.onnx
@@ -69,6 +73,9 @@ def _() -> Any:
     yield sample(strided(make(3, 5)), note="strided")
     yield sample(make(5, dtype="float16"), note="half", grad=False)
     yield sample(make(5, dtype="bool"), note="bool", grad=False)
+    yield sample(make(2, 3, 2, 2), memory_format="channels_last", note="channels last")
+    yield sample(make(1, 3, 2, 2, 2), memory_format="channels_last_3d", note="channels last in 3-d")
+    yield sample(make(2, 3, 4).transpose(2, 0, 1), memory_format="preserve_format", note="layout kept")
 
 
 @composite("aten::type_as(Tensor self, Tensor other) -> Tensor", namespaces=("Tensor",))

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..dtypes import DType
 from ..errors import ShapeError, UsageError
+from ..memory_formats import filled_like, laid_out_type
 from ..op import absent, array, composite
 from ..samples import make, sample
 from ..types import TensorType
@@ -56,7 +57,7 @@ def _new_type(size: Any, dtype: Any, device: Any) -> TensorType:
 
 
 def _like_type(self: TensorType, dtype: Any, device: Any, memory_format: Any) -> TensorType:
-    return TensorType(dtype or self.dtype, self.shape, None, device or self.device)
+    return laid_out_type(self, memory_format, dtype or self.dtype, device or self.device)
 
 
 def _size_samples() -> Any:
@@ -76,6 +77,7 @@ def _like_samples() -> Any:
     yield sample(make(3, dtype="float16"), note="half")
     yield sample(make(3, dtype="bool"), note="bool")
     yield sample(make(3), dtype=dtypes.int32, note="another dtype")
+    yield sample(make(2, 3, 2, 2), memory_format="channels_last", note="channels last")
 
 
 # -- one value ---------------------------------------------------------------------------------------------------
@@ -130,36 +132,37 @@ def _() -> Any:
 
 
 @array(f"aten::zeros_like(Tensor self, {LIKE}",
-       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
+       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def zeros_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     """Zeros of self's sizes."""
-    return m.zeros(self.shape, dtype.numpy if dtype else self.dtype)
+    return filled_like(m, self, memory_format, 0, dtype.numpy if dtype else self.dtype)
 
 
 @array(f"aten::ones_like(Tensor self, {LIKE}",
-       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
+       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 1))  # fmt: skip
 def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     """Ones of self's sizes."""
-    return m.ones(self.shape, dtype.numpy if dtype else self.dtype)
+    return filled_like(m, self, memory_format, 1, dtype.numpy if dtype else self.dtype)
 
 
 @array(f"aten::empty_like(Tensor self, {LIKE}",
-       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT,
+       namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     """`empty` of self's sizes."""
-    return m.zeros(self.shape, dtype.numpy if dtype else self.dtype)
+    return filled_like(m, self, memory_format, 0, dtype.numpy if dtype else self.dtype)
 
 
 @array(f"aten::full_like(Tensor self, Scalar fill_value, {LIKE}",
-       namespaces=("jit",), grad=FLAT,
+       namespaces=("jit",), grad=FLAT, lays_out=True,
        onnx=lambda g, self, fill_value, dtype, device, memory_format:
             onnx_filled_like(g, self, fill_value))  # fmt: skip
 def full_like(m: Any, self: Any, fill_value: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     """One value in self's sizes and dtype."""
-    return m.full(self.shape, m.asarray(fill_value).astype(dtype.numpy if dtype else self.dtype))
+    chosen = dtype.numpy if dtype else self.dtype
+    return filled_like(m, self, memory_format, m.asarray(fill_value).astype(chosen), chosen)
 
 
 @full_like.type

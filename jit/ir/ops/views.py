@@ -145,13 +145,17 @@ def _() -> Any:
 @composite("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
            namespaces=("Tensor",))  # fmt: skip
 def contiguous(F: Any, self: Any, memory_format: Any) -> Any:
-    return self if self.is_contiguous() else F.clone(self, memory_format=memory_format)
+    """self if its elements lie in the memory format already, else a copy in which they do."""
+    if memory_format == "preserve_format":
+        raise UsageError("contiguous: preserve_format names no order; ask for contiguous_format or channels_last")
+    return self if self.is_contiguous(memory_format) else F.clone(self, memory_format=memory_format)
 
 
 @contiguous.samples
 def _() -> Any:
     yield sample(make(2, 3))
     yield sample(strided(make(2, 3)), note="strided")
+    yield sample(make(2, 3, 2, 2), memory_format="channels_last", note="channels last")
 
 
 # -- dims in another order ---------------------------------------------------------------------------------------
