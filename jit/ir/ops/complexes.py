@@ -17,7 +17,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import DTypeError, ShapeError
 from ..geometry import Geometry
-from ..op import Refusal, absent, composite, pointwise, view
+from ..op import Refusal, composite, pointwise, view
 from ..samples import make, sample, strided, unary
 
 
