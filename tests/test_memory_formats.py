@@ -112,6 +112,15 @@ def test_gradients_pass_through() -> None:
     assert x.grad.dtype is jit.float32
 
 
+def test_modules_lay_out_their_images() -> None:
+    model = jit.nn.Sequential(jit.nn.Conv2d(3, 4, 2), jit.nn.Flatten(), jit.nn.Linear(48, 2))
+    x = images()
+    before = model(x)
+    model.to(memory_format=jit.channels_last)
+    assert model[0].weight.is_contiguous(memory_format=jit.channels_last) and not model[0].weight.is_contiguous()
+    assert_close(model(x.to(memory_format=jit.channels_last)), before, rtol=1e-5, atol=1e-6)
+
+
 def test_recordings_know_the_layout() -> None:
     """Types, views and kernels of what follows go by the strides that were asked for."""
 

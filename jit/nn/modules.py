@@ -374,8 +374,11 @@ class Module:
         for parameter in self.parameters():
             forget_gradient(parameter, set_to_none)
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:
-        """Convert floating point parameters and buffers in place; takes a dtype, a device, both, or a tensor."""
+    def to(
+        self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+    ) -> Self:
+        """Convert floating point parameters and buffers in place; takes a dtype, a device, both, or a tensor. Those of
+        4 and 5 dims can be laid out in a memory format."""
         for value in args:
             if isinstance(value, Tensor):
                 dtype, device = value.dtype, value.device
@@ -386,7 +389,12 @@ class Module:
         wanted = None if dtype is None else dtypes.as_dtype(dtype)
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
             raise UsageError(f"a module computes in floating point; it cannot be converted to {wanted}")
-        return self._apply(lambda t: t.to(device=device, dtype=wanted if t.is_floating_point() else None))
+
+        def moved(t: Tensor) -> Tensor:
+            layout = memory_format if t.ndim in (4, 5) else None
+            return t.to(device=device, dtype=wanted if t.is_floating_point() else None, memory_format=layout)
+
+        return self._apply(moved)
 
     def _apply(self, convert: Callable[[Any], Any]) -> Self:
         """Replace what every parameter, gradient and buffer holds by its conversion; the objects stay."""
