@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from . import lr_scheduler
 from .adam import Adam, AdamW
+from .descents import ASGD, Rprop
+from .lbfgs import LBFGS
+from .moments import Adamax, NAdam, RAdam
 from .optimizer import Optimizer
 from .sgd import SGD
+from .squares import Adadelta, Adagrad, RMSprop
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+__all__ = [
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop",
+    "Rprop", "lr_scheduler",
+]  # fmt: skip

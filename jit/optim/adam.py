@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jit.ir.errors import UsageError
-
 from ..functions import F
-from .optimizer import Optimizer, check_not_negative
+from .optimizer import Optimizer, check_betas, check_ignored, check_not_negative
 
 
 class Adam(Optimizer):
@@ -37,12 +35,11 @@ class Adam(Optimizer):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False,
+        weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
+        check_ignored(ignored)
         check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
-        if not all(0 <= beta < 1 for beta in betas):
-            raise UsageError(f"betas lie between 0 and 1, and {betas} were given")
-        options = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
+        options = {"lr": lr, "betas": check_betas(betas), "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**options, "amsgrad": amsgrad, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -79,6 +76,6 @@ class AdamW(Adam):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+        weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **ignored)

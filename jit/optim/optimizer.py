@@ -123,3 +123,33 @@ def check_not_negative(**options: float) -> None:
     for name, value in options.items():
         if not value >= 0:
             raise UsageError(f"{name} must not be negative, and {value} was given")
+
+
+_IGNORED = ("foreach", "fused", "capturable", "differentiable")
+"""Options of PyTorch's optimizers that choose between implementations of the same step."""
+
+
+def check_ignored(options: Mapping[str, Any]) -> None:
+    """Refuse options that are none of those which make no difference here."""
+    for name in options:
+        if name not in _IGNORED:
+            raise TypeError(f"there is no option {name!r}")
+
+
+def check_betas(betas: Iterable[float]) -> tuple[float, ...]:
+    """The weights of the past in running averages, as a tuple; each lies between 0 and 1."""
+    listed = tuple(betas)
+    if not all(0 <= beta < 1 for beta in listed):
+        raise UsageError(f"betas lie between 0 and 1, and {listed} were given")
+    return listed
+
+
+def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
+    """The gradient with the pull to zero, or the gradient itself where the pull acts on the parameter at once."""
+    decay = group["weight_decay"]
+    if not decay:
+        return gradient
+    if group.get("decoupled_weight_decay"):
+        parameter.mul_(1 - group["lr"] * decay)
+        return gradient
+    return gradient + parameter * decay

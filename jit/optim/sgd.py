@@ -7,7 +7,7 @@ from typing import Any
 
 from jit.ir.errors import UsageError
 
-from .optimizer import Optimizer, check_not_negative
+from .optimizer import Optimizer, check_ignored, check_not_negative
 
 
 class SGD(Optimizer):
@@ -33,8 +33,9 @@ class SGD(Optimizer):
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
-        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
+        weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
+        check_ignored(ignored)
         check_not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise UsageError("nesterov needs a momentum, and no dampening")

@@ -246,7 +246,9 @@ def test_a_schedule_continues_from_its_state():
     schedule = lr_scheduler.StepLR(optimizer, 2, 0.5)
     for _ in range(3):
         schedule.step()
-    other = lr_scheduler.StepLR(SGD([jit.zeros(1, requires_grad=True)], lr=1.0), 2, 0.5)
+    again = SGD([jit.zeros(1, requires_grad=True)], lr=1.0)
+    other = lr_scheduler.StepLR(again, 2, 0.5)
+    again.load_state_dict(optimizer.state_dict())
     other.load_state_dict(schedule.state_dict())
     other.step()
     assert other.get_last_lr() == [0.25]

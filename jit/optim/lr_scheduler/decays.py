@@ -1,0 +1,169 @@
+"""Schedules by a formula of the epoch: in steps, exponential, linear, polynomial, along a cosine, or any function."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from ..optimizer import Optimizer
+from .base import LRScheduler, per_group
+
+
+class LambdaLR(LRScheduler):
+    """The first rate times a function of the epoch, one for all groups or one for each.
+
+    >>> import jit
+    >>> optimizer = jit.optim.SGD([jit.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = jit.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (epoch + 1))
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        self.lr_lambdas = per_group(lr_lambda, optimizer, "lr_lambda")
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+
+
+class _Factor(LRScheduler):
+    """Schedules that multiply the rates in force by a factor."""
+
+    def factor(self, epoch: int) -> float:
+        """What to multiply by at the start of `epoch`."""
+        raise NotImplementedError(type(self).__name__)
+
+    def get_lr(self) -> list[float]:
+        factor = self.factor(self.last_epoch)
+        return [rate * factor for rate in self.rates]
+
+
+class MultiplicativeLR(LRScheduler):
+    """The last rate times a function of the epoch, one for all groups or one for each."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        self.lr_lambdas = per_group(lr_lambda, optimizer, "lr_lambda")
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        if self.last_epoch == 0:
+            return self.rates
+        return [rate * f(self.last_epoch) for rate, f in zip(self.rates, self.lr_lambdas, strict=True)]
+
+
+class StepLR(_Factor):
+    """Times `gamma` every `step_size` epochs.
+
+    >>> import jit
+    >>> optimizer = jit.optim.SGD([jit.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = jit.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> rates = []
+    >>> for epoch in range(4):
+    ...     rates += schedule.get_last_lr()
+    ...     schedule.step()
+    >>> rates
+    [1.0, 1.0, 0.5, 0.5]
+    """
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.gamma if epoch and epoch % self.step_size == 0 else 1.0
+
+
+class MultiStepLR(_Factor):
+    """Times `gamma` at each of the milestones."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.milestones, self.gamma = Counter(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.gamma ** self.milestones[epoch]
+
+
+class ConstantLR(_Factor):
+    """Times `factor` for the first `total_iters` epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
+        if not 0 <= factor <= 1:
+            raise UsageError(f"factor lies between 0 and 1, and {factor} was given")
+        self.first_factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return {0: self.first_factor, self.total_iters: 1 / self.first_factor}.get(epoch, 1.0)
+
+
+class LinearLR(_Factor):
+    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+            raise UsageError(f"factors lie between 0 and 1, and {start_factor} and {end_factor} were given")
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        if epoch == 0 or epoch > self.total_iters:
+            return self.start_factor if epoch == 0 else 1.0
+        return self._whole(epoch) / self._whole(epoch - 1)
+
+    def _whole(self, epoch: int) -> float:
+        return self.start_factor + (self.end_factor - self.start_factor) * epoch / self.total_iters
+
+
+class ExponentialLR(_Factor):
+    """Times `gamma` every epoch."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.gamma if epoch else 1.0
+
+
+class PolynomialLR(_Factor):
+    """Times ``(1 - epoch / total_iters) ** power``; zero from then on."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        if epoch == 0 or epoch > self.total_iters:
+            return 1.0
+        return ((self.total_iters - epoch) / (self.total_iters - epoch + 1)) ** self.power
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Down to `eta_min` along half a cosine that takes `T_max` epochs, up again along the other half, and so on."""
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        if self.last_epoch == 0:
+            return self.rates
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # up again from the very bottom
+            rise = (1 - math.cos(math.pi / self.T_max)) / 2
+            return [rate + (base - self.eta_min) * rise for base, rate in zip(self.base_lrs, self.rates, strict=True)]
+        now, before = (1 + math.cos(math.pi * epoch / self.T_max) for epoch in (self.last_epoch, self.last_epoch - 1))
+        return [now / before * (rate - self.eta_min) + self.eta_min for rate in self.rates]

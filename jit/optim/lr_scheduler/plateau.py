@@ -1,0 +1,80 @@
+"""A schedule that waits until nothing gets better any more."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from ..optimizer import Optimizer
+from .base import LRScheduler, per_group
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times `factor` when what `step(metrics)` is given has not become better for `patience` epochs.
+
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        mode: Whether "min" or "max" is better.
+        factor: What rates are multiplied by.
+        patience: How many epochs without anything better are allowed.
+        threshold: By how much something must be better to count.
+        threshold_mode: Whether that is a share of the best ("rel") or a difference ("abs").
+        cooldown: How many epochs after a change are not counted.
+        min_lr: The least rate, one for all groups or one for each.
+        eps: Changes smaller than this are not made.
+
+    >>> import jit
+    >>> optimizer = jit.optim.SGD([jit.zeros(1, requires_grad=True)], lr=1.0)
+    >>> schedule = jit.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
+    >>> for loss in (3.0, 2.0, 2.0, 2.0):
+    ...     schedule.step(loss)
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0.0, eps: float = 1e-8,
+    ) -> None:  # fmt: skip
+        if factor >= 1:
+            raise UsageError(f"factor is below 1, and {factor} was given")
+        if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+            raise UsageError(f"mode is 'min' or 'max', threshold_mode 'rel' or 'abs'; got {mode!r}, {threshold_mode!r}")
+        self.optimizer = optimizer
+        self.mode, self.factor, self.patience, self.cooldown, self.eps = mode, factor, patience, cooldown, eps
+        self.threshold, self.threshold_mode = threshold, threshold_mode
+        self.min_lrs = per_group(min_lr, optimizer, "min_lr")
+        self.best = math.inf if mode == "min" else -math.inf
+        self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
+        self._last_lr = self.rates
+
+    def step(self, metrics: Any = None) -> None:
+        """Look at what an epoch has given, a number or a tensor of one."""
+        if metrics is None:
+            raise UsageError("ReduceLROnPlateau waits for something to become better: give step() that number")
+        current = float(metrics)
+        self.last_epoch += 1
+        if self.is_better(current, self.best):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce()
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self.rates
+
+    def is_better(self, a: float, best: float) -> bool:
+        """Whether `a` is better than the best by more than the threshold."""
+        sign = 1 if self.mode == "max" else -1
+        if self.threshold_mode == "abs":
+            return a * sign > best * sign + self.threshold
+        return a * sign > best * (1 + sign * self.threshold) * sign
+
+    def _reduce(self) -> None:
+        lowered = [max(rate * self.factor, least) for rate, least in zip(self.rates, self.min_lrs, strict=True)]
+        self._set([new if old - new > self.eps else old for old, new in zip(self.rates, lowered, strict=True)])
