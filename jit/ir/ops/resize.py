@@ -252,9 +252,10 @@ def _resized(self: TensorType, sizes: Sequence[int]) -> TensorType:
 
 
 def _onnx(g: Any, self: Any, mode: str, options: dict[str, Any]) -> Any:
-    if any(options.get(s) for s in options if s.startswith("scales")):
-        raise g.unsupported("an explicit scale factor that differs from the ratio of the sizes")
     align = options.get("align_corners", False)
+    factors = [options[s] for s in sorted(options) if s.startswith("scales")]  # scales_d, scales_h, scales_w
+    if not align and not all(map(_is_ratio, factors, self.shape[2:], options["output_size"])):
+        raise g.unsupported("an explicit scale factor that differs from the ratio of the sizes")
     if mode.endswith("_aa"):
         return _onnx_matrices(g, self, mode, options["output_size"], align)
     attributes: dict[str, Any] = {"mode": mode}
@@ -267,6 +268,15 @@ def _onnx(g: Any, self: Any, mode: str, options: dict[str, Any]) -> Any:
         attributes["cubic_coeff_a"] = -0.75
     sizes = g.ints([*self.shape[:2], *options["output_size"]])
     return g.op("Resize", self, None, None, sizes, **attributes)
+
+
+def _is_ratio(factor: float | None, size: Any, out: Any) -> bool:
+    """Whether a factor says no more than the sizes; of sizes that vary, whole factors do: nothing was rounded."""
+    if not factor:
+        return True
+    if isinstance(size, int) and isinstance(out, int):
+        return bool(out == size * factor)
+    return float(factor).is_integer()
 
 
 def _onnx_matrices(g: Any, self: Any, mode: str, output_size: Sequence[int], align: bool) -> Any:
