@@ -257,7 +257,7 @@ def requires_grad(value: Any) -> bool:
     """Whether gradients flow into a tensor, or into one of a list."""
     if isinstance(value, tuple):
         return any(map(requires_grad, value))
-    return isinstance(value, Variable) and value.requires_grad
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None = None) -> OpNode | None:
@@ -415,14 +415,19 @@ def _finish_history(op: Op, target: Tensor, inner: tuple[OpNode, Tensor], values
     rebase(target, node)
 
 
-def rebase(target: Tensor, node: Node, self_index: int = 0) -> None:
-    """Let `node`, whose edge `self_index` leads to the old target, be the target's new history."""
+def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> None:
+    """Let `output` of `node`, whose edge `self_index` leads to the old target, be the target's new history."""
     target._promote()
     base = target._base
     if base is None:
         target._requires_grad = False
-        target.set_history(node, 0)  # type: ignore[attr-defined]
+        target.set_history(node, output)  # type: ignore[attr-defined]
         return
+    if node.outputs > 1:
+        raise AutogradError(
+            f"{node.name} (called at {node.source}) has written to a view, so it must have that one output alone; "
+            "clone() its argument, or write to whole tensors"
+        )
     base._promote()
     slices = CopySlices(base, target._path, node, self_index)
     base.set_history(slices, 0)  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ def _operators() -> dict[str, Callable[..., Any]]:
     table = {f"__{name}__": _binary(function) for name, function in plain.items()}
     table |= {f"__r{name}__": _binary(lambda a, b, f=function: f(b, a)) for name, function in plain.items()}
     compare = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
-    table |= {f"__{name}__": _binary(function) for name, function in compare.items()}
+    table |= {f"__{name}__": _binary(function, name in ("eq", "ne")) for name, function in compare.items()}
     table["__rsub__"] = _binary(lambda a, b: F.rsub(a, b))
     table["__rtruediv__"] = _binary(lambda a, b: F.reciprocal(a) * b)
     inplace = {
@@ -40,12 +40,14 @@ def _operators() -> dict[str, Callable[..., Any]]:
     return table
 
 
-def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
+def _binary(function: Callable[..., Any], defers: bool = False) -> Callable[..., Any]:
+    """A dunder method; `defers`: whatever is no tensor may have its say, as in `t == None`."""
+
     def method(self: Any, other: Any) -> Any:
         try:
             return function(self, other)
         except SchemaError:
-            if isinstance(other, Tensor) or not hasattr(type(other), "__radd__"):
+            if isinstance(other, Tensor) or not (defers or hasattr(type(other), "__radd__")):
                 raise
             return NotImplemented
 

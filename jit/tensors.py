@@ -307,7 +307,7 @@ class Tensor(Methods):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow into this tensor."""
-        return False
+        return self._follows_base() and self.requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -316,7 +316,14 @@ class Tensor(Methods):
     @property
     def grad_fn(self) -> Node | None:
         """The node that computes this tensor's gradient; None for leaves."""
-        return None
+        return self.grad_fn if self._follows_base() else None
+
+    def _follows_base(self) -> bool:
+        """A view of a tensor that has become a Variable since becomes one too."""
+        if self._base is None or type(self._base) is Tensor:
+            return False
+        self._promote()
+        return True
 
     @property
     def grad(self) -> Any:  # Tensor | None, but type checkers would ask about None at every use

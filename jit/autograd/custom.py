@@ -9,7 +9,7 @@ from typing import Any
 from jit.ir.errors import AutogradError, UsageError
 
 from .. import context
-from ..tensors import Tensor, Variable
+from ..tensors import Tensor
 from .nodes import Node, SavedTensor, conform, edge_of, meta_of
 
 
@@ -145,8 +145,9 @@ class Function:
     @classmethod
     def _run(cls, args: Sequence[Any]) -> tuple[Any, FunctionNode | None]:
         ctx = Context()
-        tracked = context.GRAD_ENABLED.get() and any(isinstance(a, Variable) and a.requires_grad for a in args)
-        ctx.needs_input_grad = tuple(tracked and isinstance(a, Variable) and a.requires_grad for a in args)
+        needs = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+        tracked = context.GRAD_ENABLED.get() and any(needs)
+        ctx.needs_input_grad = needs if tracked else (False,) * len(args)
         with context.no_grad():
             result = cls.forward(ctx, *args)
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -159,12 +160,21 @@ class Function:
             _fresh(o) if any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o for o in outputs
         ]
         node = _attach(cls, ctx, args, outputs) if tracked else None
+        ctx._to_save = ctx._dirty = ctx._constant = ()  # holding outputs would make a cycle
         return (type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]), node
 
 
 def _fresh(tensor: Tensor) -> Tensor:
     """A view of an argument that was returned as it came, so that it can carry the function's history."""
     return Tensor(tensor._array, tensor._storage)
+
+
+def _check_dirty(function: type[Function], tensor: Tensor) -> None:
+    root = tensor if tensor._base is None else tensor._base
+    if root.is_leaf and root.requires_grad:
+        raise AutogradError(
+            f"{function.__name__} has written to a leaf that requires grad, or to a view of one; clone it first"
+        )
 
 
 def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs: Sequence[Tensor]) -> FunctionNode:
@@ -176,7 +186,8 @@ def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs
         if any(output is c for c in ctx._constant) or not (output.dtype.is_floating_point or output.dtype.is_complex):
             continue
         if any(output is d for d in ctx._dirty):
-            rebase(output, node, next(i for i, a in enumerate(args) if a is output))
+            _check_dirty(function, output)
+            rebase(output, node, next(i for i, a in enumerate(args) if a is output), index)
         else:
             output._promote()
             output.set_history(node, index)  # type: ignore[attr-defined]

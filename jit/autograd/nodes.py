@@ -499,7 +499,7 @@ def view_history(view: Variable) -> None:
 
 def edge_of(tensor: Any) -> Edge | None:
     """Where the gradient of `tensor` goes; None if it wants none."""
-    if not isinstance(tensor, Variable):
+    if not isinstance(tensor, Tensor):
         return None
     node = tensor.grad_fn
     if node is not None:

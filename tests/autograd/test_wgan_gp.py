@@ -2,6 +2,7 @@
 norm, against finite differences, and traced against eager."""
 
 import importlib.util
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_a_traced_step_equals_an_eager_one(example, optimize):
     critic.load_state_dict(saved)
     expected = [step(loss, critic, inputs(np.float32, seed)) for seed in range(3)]
     assert (traced.misses, traced.hits) == (1, 2)
-    for a, b in zip(sum(found, []), sum(expected, []), strict=True):
+    for a, b in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
         assert_close(a, b, rtol=1e-4, atol=1e-5)  # sums of gradients of gradients, in another order
 
 
