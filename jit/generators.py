@@ -6,6 +6,7 @@ import threading
 
 from jit.ir import RandomState
 
+from . import context
 from .effects import NOTES, REPLAYED
 
 
@@ -41,23 +42,33 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the sequence of `seed` from its beginning."""
+        self._note_in_trace(sets=True)
         with self.lock:
             self.state = RandomState(seed=int(seed))
         return self
 
     def initial_seed(self) -> int:
         """The seed."""
+        self._note_in_trace(sets=False)
         return self.state.seed
 
     def get_state(self) -> RandomState:
         """The state, to be given back to `set_state`."""
+        self._note_in_trace(sets=False)
         return self.state
 
     def set_state(self, state: RandomState) -> Generator:
         """Continue from `state`."""
+        self._note_in_trace(sets=True)
         with self.lock:
             self.state = state
         return self
+
+    def _note_in_trace(self, sets: bool) -> None:
+        """A recording draws; it neither looks at states nor sets them."""
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.note_state(self, sets)
 
 
 _default = Generator()
@@ -80,7 +91,7 @@ def initial_seed() -> int:
 
 def get_rng_state() -> RandomState:
     """The default generator's state."""
-    return _default.state
+    return _default.get_state()
 
 
 def set_rng_state(state: RandomState) -> None:

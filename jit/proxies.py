@@ -8,6 +8,7 @@ CPython reads those without asking.
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 class TracedScalar:
     """A number with a Value behind it. `_number` is what it was while tracing."""
 
-    __slots__ = ("_make", "_measured", "_number", "_trace", "_value")
-    __array_ufunc__ = None
+    __slots__ = ("__weakref__", "_make", "_measured", "_number", "_trace", "_value")
 
     def __init__(
         self,
@@ -41,6 +41,7 @@ class TracedScalar:
         self._number = number
         self._value = value
         self._make = make
+        trace.numbers.append(weakref.ref(self))
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -92,8 +93,13 @@ class TracedScalar:
         return format(self._shown(), spec)
 
     def _shown(self) -> Any:
-        """Text made of a size could steer the program, so it is guarded; text of a measured float only informs."""
-        return self._number if type(self._number) is float else self._decide()
+        """Text could steer the program, so its number is guarded; a float would hardly ever be the same again."""
+        if not self._live or self._trace.printing:
+            return self._number
+        if not self._measured or type(self._number) is not float:
+            return self._decide()
+        self._trace.note_text()
+        return self._number
 
     def __reduce__(self) -> Any:
         return (type(self._number), (self._decide(),))
@@ -125,6 +131,12 @@ class TracedScalar:
 
     def __ge__(self, other: Any) -> Any:
         return self._compare("ge", other)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self._decide(), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return getattr(ufunc, method)(*map(_decided, inputs), **options)
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 

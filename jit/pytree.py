@@ -50,6 +50,8 @@ def _static_key(value: Any) -> Any:
         return ("float", value.hex())
     if isinstance(value, complex):
         return ("complex", value.real.hex(), value.imag.hex())
+    if isinstance(value, frozenset):
+        return ("frozenset", tuple(map(_static_key, value)))  # loops over it take its order
     if isinstance(value, np.ndarray):
         return ("ndarray", value.dtype.str, value.shape, value.tobytes())
     try:

@@ -32,11 +32,12 @@ from . import context, dispatch
 from .aliasing import Aliasing, analyse
 from .autograd.engine import run_backward
 from .autograd.nodes import AccumulateGrad, Edge, Node, edge_of, replay
-from .effects import note_write
 from .compiling import engine, unoptimised
+from .effects import note_write
 from .folding import fold
 from .generators import Generator
 from .hosting import PythonHost
+from .surroundings import attributes_of
 from .tensors import Tensor, Variable, ViewStep, alias
 from .tracer import Trace, extent_of, has_hooks, kind_of
 
@@ -454,8 +455,9 @@ def stand_in(tensor: Tensor) -> Tensor:
 
     So a trace knows where its arguments end, and what escapes from the function is connected all the same.
     """
-    inner = alias(tensor, Variable if isinstance(tensor, Variable) else Tensor)
+    inner = alias(tensor, type(tensor))
     inner.name = tensor.name
+    vars(inner).update(attributes_of(tensor))
     if not dispatch.requires_grad(tensor):
         return inner
     if tensor.is_leaf:
@@ -469,7 +471,8 @@ def stand_in(tensor: Tensor) -> Tensor:
 
 def twin(inner: Tensor, tensor: Tensor) -> Tensor:
     """A stand-in for another object that is the same tensor as the one that `inner` stands for."""
-    copy = alias(tensor, type(inner))
+    copy = alias(tensor, type(tensor))
+    vars(copy).update(attributes_of(tensor))
     copy.name, copy._requires_grad, copy._accumulator = tensor.name, inner._requires_grad, inner._accumulator
     if inner.grad_fn is not None:
         copy.set_history(inner.grad_fn, inner.output_nr)  # type: ignore[attr-defined]

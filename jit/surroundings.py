@@ -16,13 +16,17 @@ Note [Watching]
 from __future__ import annotations
 
 import collections
+import contextvars
+import dis
 import enum
 import functools
+import gc
 import io
 import os
 import random
 import sys
 import sysconfig
+import threading
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +38,7 @@ from jit.ir.dtypes import DType
 
 from .autograd.custom import Function
 from .generators import Generator
-from .tensors import Tensor
+from .tensors import Tensor, Variable
 
 Fetch = Callable[[], Any]
 
@@ -46,6 +50,8 @@ _FOREIGN = tuple(
 )
 _UNWATCHED = ("asyncio", "concurrent", "logging", "multiprocessing", "re", "threading", "types", "warnings", "weakref")
 """Packages whose objects have state of their own that says nothing about a function's results."""
+_OURS = ("gradient_hooks", "post_accumulate_hooks")
+"""Attributes of tensors that are not the user's."""
 _TABLES = ("_parameters", "_buffers", "_modules")
 """Where network modules keep what is in their state dict."""
 _LIMIT = 20_000
@@ -89,6 +95,8 @@ class View:
         self._slots: list[tuple[str, Fetch, Any]] = []
         self._sizes: list[tuple[str, Any, int]] = []
         self._contents: list[tuple[str, Any, Any]] = []
+        self._facts: list[tuple[str, Fetch, Any]] = []
+        """Things to ask again, and what was answered."""
         self._types: list[tuple[Any, Any]] = []
         self.fingerprint = tuple(self._walk(list(roots)))
         """A hashable summary of every plain value in reach."""
@@ -110,11 +118,14 @@ class View:
         for name, container, size in self._sizes:
             if len(container) != size:
                 return name
+        for name, ask, answer in self._facts:
+            if ask() != answer:
+                return name
         return next((name for name, value, copy in self._contents if not _same_contents(value, copy)), None)
 
     def iterator(self) -> str | None:
         """The name of an iterator in reach, from which the function may take in a way that nobody can see."""
-        return next((n for n, _, v in self._slots if isinstance(v, Iterator) and not isinstance(v, io.IOBase)), None)
+        return next((name for name, _, value in self._slots if isinstance(value, Iterator) and _can_give(value)), None)
 
     def has_changed(self) -> bool:
         """Whether anything is no longer as it was seen, the types of tensors included."""
@@ -152,16 +163,37 @@ class View:
             self._contents.append((name, value, _random_state(value)))
             return (name, Same(value), _random_state(value))
         if isinstance(value, (set, frozenset)):
-            self._contents.append((name, value, set(value)))
-            return (name, "set", frozenset(map(_element, value)))
-        if isinstance(value, (list, tuple, dict, collections.deque)):
+            self._note_order(name, value)
+            return (name, "set", tuple(map(_element, value)))
+        if isinstance(value, dict):
+            self._note_order(name, value)
+            return (name, type(value).__name__, len(value))
+        if isinstance(value, (list, tuple, collections.deque)):
             self._sizes.append((name, value, len(value)))
             return (name, type(value).__name__, len(value))
+        if isinstance(value, threading.local):
+            return (name, "thread-local", self._note_fact(name, functools.partial(_names_in, value)))
+        if isinstance(value, functools._lru_cache_wrapper):
+            self._note_fact(name, functools.partial(_cache_state, value))
+            return (name, Same(value))
+        if isinstance(value, type(os.environ)):
+            return (name, self._note_fact(name, _environment))
         if isinstance(space := getattr(value, "__dict__", None), dict) and _has_state(value):
-            inner = [space, *(space[t] for t in _TABLES if isinstance(space.get(t), dict))]
-            self._sizes += [(name, table, len(table)) for table in inner]
-            return (name, Same(type(value)), tuple(map(len, inner)))
+            tables = [space[t] for t in _TABLES if isinstance(space.get(t), dict)]
+            for table in tables:
+                self._note_order(name, table)
+            self._sizes.append((name, space, len(space)))
+            return (name, Same(type(value)), tuple(map(len, (space, *tables))))
         return (name, type(value).__name__, value.tobytes()) if isinstance(value, np.generic) else (name, Same(value))
+
+    def _note_fact(self, name: str, ask: Fetch) -> Any:
+        answer = ask()
+        self._facts.append((name, ask, answer))
+        return answer
+
+    def _note_order(self, name: str, container: Any) -> None:
+        """Which keys or elements there are, in which order: by identity, since they may be tensors."""
+        self._facts.append((name, functools.partial(_identities, container), _identities(container)))
 
     def _note_tensor(self, name: str, owner: Any) -> Any:
         """Which tensor stands here: the first of its kind is listed, further ones refer to it."""
@@ -175,6 +207,7 @@ class View:
             return (name, "generator", index)
         kind = _type_of(owner)
         self._types.append((owner, kind))
+        self._note_fact(name, functools.partial(_names_in, owner))
         return (name, "tensor", index, kind)
 
 
@@ -228,17 +261,50 @@ class World:
         self._random = _random_states()
 
     def effect(self) -> str | None:
-        """The name of something that Python has changed since, or None."""
+        """What the call has done to Python, in words that fit behind "the call"; None if nothing can be seen."""
         if self._random is not None and self._random != _random_states():
-            return "the state of a random generator of Python or numpy"
-        names = (name for view in self._views for name in (view.effect(), view.iterator()) if name is not None)
-        return next(names, None)
+            return "draws from the random numbers of Python or numpy"
+        for view in self._views:
+            if (name := view.effect()) is not None:
+                return f"changed {name or 'its module'}"
+            if (name := view.iterator()) is not None:
+                return f"may take from the iterator {name}"
+        return None
 
 
 def view_of_objects(objects: Sequence[tuple[str, Any]]) -> View | None:
     """A view of argument values that are neither tensors nor plain; None if there are none."""
     odd = [(name, value) for name, value in objects if not isinstance(value, (*_PLAIN, DType, np.generic, np.ndarray))]
     return View([(name, functools.partial(_itself, value)) for name, value in odd]) if odd else None
+
+
+def attributes_of(tensor: Any) -> dict[str, Any]:
+    """What the user has attached to a tensor."""
+    return {name: value for name, value in vars(tensor).items() if name not in _OURS}
+
+
+def _names_in(value: Any) -> tuple[str, ...]:
+    """The names of the attributes that an object has here and now; hooks on gradients are none."""
+    return tuple(name for name in vars(value) if name not in _OURS)
+
+
+def _identities(container: Any) -> tuple[int, ...]:
+    return tuple(map(id, container))
+
+
+def _cache_state(cached: Any) -> Any:
+    """How often a cached function has run, and how many results are kept."""
+    info = cached.cache_info()
+    return info.misses, info.currsize
+
+
+def _environment() -> Any:
+    return tuple(os.environ.items())
+
+
+def _can_give(iterator: Any) -> bool:
+    """Whether something can be taken from an iterator; files that can only be written to are iterators, too."""
+    return not isinstance(iterator, io.IOBase) or (not iterator.closed and iterator.readable())
 
 
 def _itself(value: Any) -> Any:
@@ -254,7 +320,13 @@ def _type_of(tensor: Tensor) -> tuple[Any, ...]:
     array = tensor._array
     if array is None:
         return ("undefined",)
-    return (array.dtype.str, array.dtype.name, array.shape, array.strides, tensor.requires_grad, array.flags.writeable)
+    flags = (tensor.requires_grad, array.flags.writeable)
+    return (array.dtype.str, array.dtype.name, array.shape, array.strides, *flags, class_of(tensor))
+
+
+def class_of(tensor: Any) -> Any:
+    """The class of a tensor, as far as it matters: a Tensor becomes a Variable unasked."""
+    return Tensor if type(tensor) is Variable else type(tensor)
 
 
 def _random_state(generator: Any) -> str:
@@ -296,16 +368,40 @@ def _named_by(function: types.FunctionType) -> Iterator[tuple[str, Fetch]]:
     space = function.__globals__
     names = list(dict.fromkeys(_global_names(function.__code__)))
     for name in names:
-        if isinstance(space.get(name), types.ModuleType):
-            yield from _module_children(name, space[name], names, {id(space[name])})
+        found = space.get(name)
+        if isinstance(found, types.ModuleType):
+            yield from _module_children(name, found, names, {id(found)})
         elif name in space:
             yield name, functools.partial(space.get, name)
+        elif name in ("globals", "eval", "exec", "vars"):
+            yield from _plain_globals(space)
+    for name in _imported_names(function.__code__):
+        yield f"sys.modules.{name}", functools.partial(sys.modules.get, name)
+        if name in sys.modules:
+            yield from _module_children(name, sys.modules[name], names, {id(sys.modules[name])})
+    if not {"environ", "getenv"}.isdisjoint(names):
+        yield "os.environ", functools.partial(_itself, os.environ)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name, functools.partial(_contents, cell)
     for index in range(len(function.__defaults__ or ())):
         yield f"default{index}", functools.partial(_default, function, index)
     for name in function.__kwdefaults__ or ():
         yield f"default.{name}", functools.partial(function.__kwdefaults__.get, name)  # type: ignore[union-attr]
+
+
+def _plain_globals(space: dict[str, Any]) -> Iterator[tuple[str, Fetch]]:
+    """For code that may read globals by names made at run time: all numbers, strings, tensors and containers."""
+    for name, value in list(space.items()):
+        if isinstance(value, (*_PLAIN, Tensor, list, tuple, dict, np.ndarray)) and not name.startswith("__"):
+            yield name, functools.partial(space.get, name)
+
+
+@functools.cache
+def _imported_names(code: types.CodeType) -> tuple[str, ...]:
+    """The modules that code imports while it runs, as far as they are the user's or not there yet."""
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    names = [i.argval for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME" and i.argval]
+    return tuple(dict.fromkeys([*names, *(name for c in inner for name in _imported_names(c))]))
 
 
 def _module_children(prefix: str, module: Any, names: Sequence[str], seen: set[int]) -> Iterator[tuple[str, Fetch]]:
@@ -327,11 +423,17 @@ def _is_foreign_module(module: Any) -> bool:
     path = getattr(module, "__file__", None)
     if path is None:
         return module.__name__.partition(".")[0] in sys.stdlib_module_names
-    return os.path.realpath(path).startswith(_FOREIGN)
+    return is_foreign(path)
 
 
 def _is_foreign_code(function: types.FunctionType) -> bool:
-    return os.path.realpath(function.__code__.co_filename).startswith(_FOREIGN)
+    return is_foreign(function.__code__.co_filename)
+
+
+@functools.cache
+def is_foreign(path: str) -> bool:
+    """Whether a file belongs to Python or to this package, and not to the user."""
+    return path.startswith("<frozen") or os.path.realpath(path).startswith(_FOREIGN)
 
 
 def _is_foreign_class(kind: type) -> bool:
@@ -366,7 +468,21 @@ def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
     elif isinstance(value, dict):
         for number, key in enumerate(list(value)):
             yield f"{prefix}{number if isinstance(key, Tensor) else key}", functools.partial(value.get, key)
-    elif isinstance(value, (Tensor, Generator, DType, types.ModuleType, np.ndarray, np.generic, set, frozenset)):
+    elif isinstance(value, Tensor):
+        for key in attributes_of(value):
+            yield f"{prefix}{key}", functools.partial(vars(value).get, key)
+    elif isinstance(value, threading.local):
+        for key in _names_in(value):
+            yield f"{prefix}{key}", functools.partial(_attribute_of, functools.partial(_itself, value), key)
+    elif isinstance(value, weakref.ref):
+        yield f"{prefix}target", value
+    elif isinstance(value, contextvars.ContextVar):
+        yield f"{prefix}value", functools.partial(value.get, None)
+    elif isinstance(value, functools._lru_cache_wrapper):
+        yield f"{prefix}wrapped", lambda: value.__wrapped__
+        for number, kept in enumerate(_kept_results(value)):
+            yield f"{prefix}{number}", functools.partial(_itself, kept)
+    elif isinstance(value, (Generator, DType, types.ModuleType, np.ndarray, np.generic, set, frozenset)):
         return
     elif isinstance(value, Watched):
         yield from (
@@ -388,6 +504,14 @@ def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
     else:
         yield from _wrapped(prefix, value)
         yield from _attributes(prefix, value)
+
+
+def _kept_results(cached: Any) -> list[Any]:
+    """What a cached function keeps, with the keys, as far as the garbage collector knows it."""
+    tables = [table for table in gc.get_referents(cached) if type(table) is dict]
+    held = [thing for table in tables if table is not vars(cached) for thing in table.values()]
+    links = [part for thing in held if type(thing).__name__ == "_lru_list_elem" for part in gc.get_referents(thing)]
+    return [thing for thing in (*held, *links) if isinstance(thing, (Tensor, tuple, list, dict))]
 
 
 def _item(items: Any, index: int) -> Any:

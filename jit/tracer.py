@@ -26,7 +26,9 @@ from jit.passes.builder import Builder
 from . import context, dispatch
 from .autograd.nodes import edge_of, is_plain, next_serial, scatter, strided_step
 from .generators import Generator, default_generator
+from .impurity import pause, resume
 from .proxies import TracedScalar, concrete
+from .surroundings import class_of
 from .tensors import Size, Storage, Tensor, ViewStep
 
 _BINDING = threading.Lock()
@@ -49,6 +51,8 @@ class Cell:
     """The root tensor, if it is an input; dropped when the recording is complete."""
     foreign: bool = False
     """Whether somebody outside owns the memory of a constant, and would miss what is written to it."""
+    version: int = 0
+    """The version of the storage after the last write that was recorded."""
 
 
 @dataclass(eq=False)
@@ -151,6 +155,12 @@ class Trace:
     histories: dict[Value, Value] = field(default_factory=dict)
     """What was written over tensors without recording derivatives -> what they held before, whose history stays."""
 
+    impure: str | None = None
+    """What the function has done that no recording can repeat; see jit.impurity."""
+    printing: int = 0
+    """How many calls of `print` are under way."""
+    numbers: list[weakref.ref[TracedScalar]] = field(default_factory=list)
+    """The traced numbers that the function has got."""
     slots: dict[Tensor, GradientSlot] = field(default_factory=dict)
     """By their holders."""
     outer: dict[Tensor, Tensor] = field(default_factory=dict)
@@ -210,6 +220,7 @@ class Trace:
     def bind_root(self, tensor: Tensor, value: Value, source: Value | None = None) -> None:
         """Let `value` be the root of `tensor`'s storage."""
         cell = Cell(value, _place(tensor), extent_of(tensor._array), 0, source, tensor if source is not None else None)
+        cell.version = tensor._storage.version
         self._cells.setdefault(tensor._storage, []).append(cell)
         if source is not None:
             self._inputs.append(cell)
@@ -218,6 +229,11 @@ class Trace:
     def value_of(self, tensor: Tensor) -> Value:
         """The Value that `tensor` holds now; tensors from outside become hidden inputs."""
         binding = self.binding(tensor) or self._recognise(tensor)
+        if binding.cell.version != tensor._storage.version:
+            raise TraceError(
+                f"{_at()}a tensor was written to at {tensor._storage.writer} behind the back of the traced function, "
+                "by another thread perhaps; write to it in the function itself, or clone it"
+            )
         if binding.epoch != binding.cell.epoch:
             binding.value = self._derive(binding)
             binding.epoch = binding.cell.epoch
@@ -335,6 +351,13 @@ class Trace:
 
     def record(self, op: Op, values: Sequence[Any]) -> Any:
         """Run `op` and record it."""
+        hook = pause()
+        try:
+            return self._record(op, values)
+        finally:
+            resume(hook)
+
+    def _record(self, op: Op, values: Sequence[Any]) -> Any:
         if op.kind == "composite":
             return self._record_composite(op, values)
         if op.kind == "view":  # the way to a view is replayed, by numbers that are known
@@ -398,11 +421,15 @@ class Trace:
     def record_inplace(self, op: Op, values: Sequence[Any]) -> Tensor:
         """Run `op` in place; recorded as the functional op, whose result the tensor then holds."""
         target = values[0]
-        operands, attributes, generator = self._prepare(op, values)
-        self.keep_original(target)
-        dispatch.run_inplace(op, values)
-        value = self._functional(op, operands, attributes, generator, target)
-        self.assign(target, value)
+        hook = pause()
+        try:
+            operands, attributes, generator = self._prepare(op, values)
+            self.keep_original(target)
+            dispatch.run_inplace(op, values)
+            value = self._functional(op, operands, attributes, generator, target)
+            self.assign(target, value)
+        finally:
+            resume(hook)
         return target
 
     def _functional(
@@ -422,7 +449,6 @@ class Trace:
 
     def assign(self, tensor: Tensor, value: Value) -> None:
         """`tensor`'s memory now holds `value`: a new root for its cell, an epoch further."""
-        self.value_of(tensor)
         binding = self.binding(tensor)
         assert binding is not None
         cell = binding.cell
@@ -436,9 +462,14 @@ class Trace:
         if not context.GRAD_ENABLED.get():
             self.histories |= {new: old for old, new in ((binding.value, value), (root_before, cell.root))}
         cell.epoch += 1
+        self._take_note_of_writes(tensor)
         binding.value, binding.epoch = value, cell.epoch
         if cell.source is not None:
             self._dirty[cell] = None
+
+    def _take_note_of_writes(self, tensor: Tensor) -> None:
+        for cell in self._cells.get(tensor._storage, ()):
+            cell.version = tensor._storage.version
 
     def keep_original(self, tensor: Tensor) -> None:
         """Before `tensor` is written to: TraceError where a recording could not repeat that, and a copy of an input."""
@@ -516,6 +547,13 @@ class Trace:
 
     def record_function(self, function: Any, args: Sequence[Any]) -> Any:
         """Run an autograd.Function and record it as a PythonOp: opaque, with a Handle if it has a backward to run."""
+        hook = pause()  # it may do as it likes: it runs in every call
+        try:
+            return self._record_function(function, args)
+        finally:
+            resume(hook)
+
+    def _record_function(self, function: Any, args: Sequence[Any]) -> Any:
         args = [a._decide() if type(a) is TracedScalar else a for a in args]
         _check_opaque(function, args)
         tensors = [a for a in args if isinstance(a, Tensor)]
@@ -548,6 +586,7 @@ class Trace:
         """A PythonOp has written to its argument."""
         after = tensor._array.copy()
         np.copyto(tensor._array, before)
+        self._take_note_of_writes(tensor)
         self.keep_original(tensor)
         np.copyto(tensor._array, after)
         self.assign(tensor, value)
@@ -619,6 +658,23 @@ class Trace:
         node = self._add("prim::Guard", (value,), {"expected": outcome}, [])
         self.guards.append(GuardRecord(node, outcome, node.source))
 
+    def note_impure(self, what: str) -> None:
+        """The function does `what`: its recording serves this call alone."""
+        if self.impure is None:
+            source = context.user_source()
+            self.impure = what if source is None else f"{what} at {source}"
+
+    def note_state(self, generator: Generator, sets: bool) -> None:
+        """The function itself reads or sets the state of a generator."""
+        self.note_impure(f"{'sets' if sets else 'reads'} the state of a random generator")
+        if sets:
+            self._generators.pop(generator, None)  # what it draws from now on starts elsewhere
+
+    def note_text(self) -> None:
+        """Elements of a tensor become text: fine for people to read, but nobody knows what else becomes of it."""
+        if not self.printing:
+            self.note_impure("makes text of the elements of a tensor")
+
     def refuse_escape(self, tensor: Tensor, what: str) -> None:
         """`numpy()` and its like would bake what a traced tensor holds."""
         raise TraceError(
@@ -629,6 +685,8 @@ class Trace:
     def is_inside(self, tensor: Tensor) -> bool:
         """Whether the traced function made this tensor."""
         binding = self.binding(tensor)
+        if binding is None and tensor._storage in self._cells:
+            binding = self._recognise(tensor)
         return binding is not None and binding.cell.source is None
 
     def refuse_change(self, tensor: Tensor, what: str) -> None:
@@ -932,7 +990,8 @@ def kind_of(tensor: Any) -> tuple[Any, ...]:
         return ("undefined",)
     strides = tuple(s // array.itemsize for s in array.strides)
     layout = None if is_contiguous(array.shape, strides) else strides
-    return (array.dtype, array.shape, layout, tensor.requires_grad, tensor.is_leaf, array.flags.writeable)
+    flags = (tensor.requires_grad, tensor.is_leaf, array.flags.writeable)
+    return (array.dtype, array.shape, layout, *flags, class_of(tensor))
 
 
 def _scatter(F: Builder, path: Sequence[ViewStep], base: Any, source: Any) -> Any:

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import enum
 import functools
+import gc
 import inspect
 import os
 import threading
@@ -17,6 +18,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import CellType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +32,11 @@ from . import context
 from .autograd.nodes import OpNode, edge_of
 from .compiling import optimise, unoptimised
 from .generators import Generator, default_generator
+from .impurity import watching
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
 from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
-from .surroundings import Surroundings, Watched, World, view_of_objects
+from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
 from .tensors import Tensor, Variable
 from .tracer import Constant, GradientSlot, Trace, kind_of
 
@@ -136,7 +139,10 @@ class TracedFunction(Watched):
     def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         names, values = self._bind(args, kwargs)
         leaves, structures = _flatten_arguments(values)
-        objects = view_of_objects([(n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)])
+        attached = [(tensor.name or "argument", made) for tensor in leaves if (made := attributes_of(tensor))]
+        objects = view_of_objects(
+            [*((n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)), *attached]
+        )
         world = World(self._surroundings.look(), objects)
         sharing = sharing_of(leaves)
         key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
@@ -200,7 +206,7 @@ class TracedFunction(Watched):
                 else f"it has taken {BRANCHES} different paths"
             )
             if self._effects >= BRANCHES:
-                why = "it changes a Python value outside of it in every call"
+                why = "it does what a recording cannot repeat in every call"
             warnings.warn(
                 f"{self.__name__} runs untraced from now on where it has no recording yet, because {why}; "
                 f"{self._explanation}. Pass what varies as a tensor, or call clear_cache()",
@@ -236,21 +242,28 @@ class TracedFunction(Watched):
         draft = _Draft(Trace(call.world.locate, strict=self._strict), call, self.where)
         call.world.watch_random()
         with context.tracing(draft.trace):
-            result = self._call_with(call.names, draft.values)
+            with watching(draft.trace, is_foreign):
+                result = self._call_with(call.names, draft.values)
             recording, live = draft.close(result, self._optimise)
         recording.examples = examples
         with self._counting:
             self.misses += 1
         self._last = recording
-        effect = call.world.effect()
+        effect = draft.effect()
         if effect is None:
             entry.recordings.append(recording)
         else:
-            self._effects += 1
-            self._explanation = (
-                f"it was not kept, because the call changed {effect or 'its module'}, which a recording cannot repeat"
-            )
+            self._note_effect(effect)
+            draft.give_back()
         return draft.finish(recording, live)
+
+    def _note_effect(self, effect: str) -> None:
+        """The call has done something that a recording cannot repeat."""
+        if self._strict:
+            raise TraceError(f"{self.where()}: the call {effect}, which a recording cannot repeat; do it outside")
+        with self._counting:
+            self._effects += 1
+        self._explanation = f"it was not kept, because the call {effect}, which a recording cannot repeat"
 
     def _call_with(self, names: list[str], values: list[Any]) -> Any:
         if self._signature is None:
@@ -495,11 +508,33 @@ class _Draft:
                     f"{self.where()}: the function changes its argument {name!r} itself, which a recording cannot "
                     "repeat; return the new value"
                 )
+        for inner, outer in self.trace.outer.items():
+            if not _same_items(attributes_of(inner), attributes_of(outer)):
+                raise TraceError(
+                    f"{self.where()}: the function sets an attribute of a tensor among its arguments, which a "
+                    "recording cannot repeat; return the value"
+                )
         if any(a is not b for a, b in zip(leaves, self.inners, strict=True)):
             raise TraceError(
                 f"{self.where()}: the function replaces a tensor in an argument, which a recording cannot repeat; "
                 "return the new value"
             )
+
+    def effect(self) -> str | None:
+        """What the function has done besides computing, in words that fit behind "the call"."""
+        hidden = (c.name for c in self.trace.captures if c.place is None and c.gradient_of is None and not _is_ours(c))
+        name = next(hidden, None)
+        where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
+        return self.trace.impure or self.call.world.effect() or where
+
+    def give_back(self) -> None:
+        """Replace what stood for arguments and numbers by these themselves, where the function has kept it."""
+        stand_ins: list[tuple[Any, Any]] = list(self.trace.outer.items())
+        numbers = [number for reference in self.trace.numbers if (number := reference()) is not None]
+        for known, true in [*stand_ins, *((number, number._number) for number in numbers)]:
+            for holder in gc.get_referrers(known):
+                if holder is not self.trace.outer and holder is not numbers:
+                    _put_in(holder, known, true)
 
     def finish(self, recording: Recording, live: Live) -> Any:
         """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
@@ -527,10 +562,29 @@ class _Draft:
         return [*(edge_of(o) for o in owners[:count]), *(capture.edge for capture in self.trace.captures)]
 
 
+def _is_ours(capture: Any) -> bool:
+    return capture.owner is default_generator()
+
+
+def _put_in(holder: Any, known: Any, true: Any) -> None:
+    """Let a dict, a list or a closure hold `true` in the place of `known`."""
+    if isinstance(holder, dict):
+        for key in [key for key, value in holder.items() if value is known]:
+            holder[key] = true
+    elif isinstance(holder, list):
+        holder[:] = [true if item is known else item for item in holder]
+    elif isinstance(holder, CellType) and holder.cell_contents is known:
+        holder.cell_contents = true
+
+
 def _distinct(leaves: Sequence[Any]) -> list[int]:
     """The positions of the tensors that are inputs of their own: identical ones are one input."""
     repeated = {index for index, _, _, same in sharing_of(leaves) if same}
     return [i for i in range(len(leaves)) if i not in repeated]
+
+
+def _same_items(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return a.keys() == b.keys() and all(a[key] is b[key] for key in a)
 
 
 _REBUILT = (

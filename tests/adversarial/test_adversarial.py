@@ -9,10 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.adversarial import cases_autograd, cases_memory, cases_numbers, cases_python, cases_training, trial
+from tests.adversarial import (
+    cases_autograd,
+    cases_memory,
+    cases_numbers,
+    cases_python,
+    cases_surroundings,
+    cases_training,
+    trial,
+)  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = (cases_python, cases_memory, cases_numbers, cases_autograd, cases_training)
+MODULES = (cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings)
 SECONDS = 120
 
 

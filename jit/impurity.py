@@ -1,0 +1,240 @@
+"""Notices what a function does that no recording can repeat: it reads a clock, a file, a queue, it starts a thread.
+
+Note [Seeing calls]
+    Python values that a function reads are watched where they stand (Note [Watching]), but a clock stands nowhere. So
+    while a function is recorded, calls of functions that are written in C are looked at as they happen, by the hook
+    that profilers use: `sys.setprofile` up to Python 3.11, `sys.monitoring` from 3.12 on. Operators switch the hook off
+    while they run. If a profiler has taken the hook already, clocks and files go unseen.
+
+    Clocks count where the user's own code reads them: that a library stamps its log says nothing about results.
+"""
+
+from __future__ import annotations
+
+import _thread
+import builtins
+import contextlib
+import datetime
+import io
+import os
+import queue
+import random
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+Note = Callable[[str], None]
+
+
+class Listener(Protocol):
+    """Who wants to know: a Trace."""
+
+    printing: int
+    """How many calls of `print` are under way; what they are given becomes text for people alone."""
+
+    def note_impure(self, what: str) -> None:
+        """The function does `what`, in words that fit behind "the call"."""
+
+
+_CLOCKS = {
+    getattr(time, name): "reads the clock"
+    for name in (
+        "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
+        "process_time_ns", "thread_time", "thread_time_ns", "localtime", "gmtime", "ctime", "strftime",
+    )
+}  # fmt: skip
+_DATES = {(datetime.datetime, "now"), (datetime.datetime, "utcnow"), (datetime.datetime, "today"),
+          (datetime.date, "today")}  # fmt: skip
+_ANYWHERE = {
+    io.open: "opens a file", os.open: "opens a file", os.urandom: "draws random bytes",
+    os.listdir: "looks at a folder", os.scandir: "looks at a folder", os.getcwd: "looks at a folder",
+    builtins.input: "reads what somebody types", _thread.start_new_thread: "starts a thread",
+    getattr(_thread, "start_joinable_thread", None): "starts a thread",
+}  # fmt: skip
+_OF_OBJECTS: dict[type, tuple[frozenset[str], str]] = {
+    random.Random: (frozenset({"random", "getrandbits", "seed", "setstate"}), "draws from Python's random numbers"),
+    random.SystemRandom: (frozenset({"random", "getrandbits"}), "draws from the system's random numbers"),
+    queue.SimpleQueue: (frozenset({"get", "get_nowait", "put", "put_nowait"}), "uses a queue"),
+    io.TextIOWrapper: (frozenset({"read", "readline", "readlines"}), "reads a file"),
+    io.BufferedReader: (frozenset({"read", "read1", "readline", "readlines", "readinto", "peek"}), "reads a file"),
+    io.BufferedRandom: (frozenset({"read", "read1", "readline", "readlines", "readinto", "peek"}), "reads a file"),
+    io.FileIO: (frozenset({"read", "readall", "readinto"}), "reads a file"),
+    socket.socket: (frozenset({"recv", "recv_into", "recvfrom", "send", "sendall"}), "uses a network"),
+}
+_NO_READERS = ("<frozen importlib", "linecache.py", "tokenize.py", "traceback.py", "warnings.py", "inspect.py")
+"""Files whose code opens files for reasons of its own."""
+
+
+@contextlib.contextmanager
+def watching(listener: Listener, is_foreign: Callable[[str], bool]) -> Iterator[None]:
+    """Tell `listener` within this block what calls no recording can repeat.
+
+    Args:
+        listener: Is told in words.
+        is_foreign: Says of a file name whether the code in it is not the user's.
+    """
+    start, stop = (_profile, _end_profile) if sys.version_info < (3, 12) else (_monitor, _end_monitor)
+    started = start(_Eye(listener, is_foreign))
+    try:
+        yield
+    finally:
+        if started:
+            stop()
+
+
+class _Eye:
+    """Judges calls."""
+
+    def __init__(self, listener: Listener, is_foreign: Callable[[str], bool]) -> None:
+        self.listener = listener
+        self.is_foreign = is_foreign
+        self.closed = False
+        """Whether an operator runs."""
+
+    def judge(self, file: str, function: Any, owner: Any) -> None:
+        """A call of `function`, bound to `owner`, from code in `file`."""
+        try:
+            what = _ANYWHERE.get(function) or _CLOCKS.get(function)
+        except TypeError:  # unhashable
+            return
+        if what is None and owner is not None:
+            what = _of_object(owner, getattr(function, "__name__", ""))
+        if what is None or (what == "reads the clock" and self.is_foreign(file)):
+            return
+        if what != "opens a file" or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
+            self.listener.note_impure(what)
+
+
+def _of_object(owner: Any, name: str) -> str | None:
+    if isinstance(owner, type):
+        return "reads the clock" if any(issubclass(owner, kind) and name == n for kind, n in _DATES) else None
+    for kind, (names, what) in _OF_OBJECTS.items():
+        if name in names and isinstance(owner, kind):
+            return what
+    return None
+
+
+# -- Python 3.11 -------------------------------------------------------------------------------------------------
+
+
+def _profile(eye: _Eye) -> bool:
+    if sys.getprofile() is not None:
+        return False
+    listener = eye.listener
+
+    def hook(frame: Any, event: str, arg: Any) -> None:
+        if event == "c_call":
+            if arg is print:
+                listener.printing += 1
+            else:
+                eye.judge(frame.f_code.co_filename, arg, getattr(arg, "__self__", None))
+        elif arg is print and event in ("c_return", "c_exception"):
+            listener.printing -= 1
+
+    sys.setprofile(hook)
+    return True
+
+
+def _end_profile() -> None:
+    sys.setprofile(None)
+
+
+def pause() -> Any:
+    """Look away; returns what `resume` wants. For operators, which do nothing of the kind and call a lot."""
+    if sys.version_info >= (3, 12):
+        here = _eyes.get(_thread.get_ident())
+        if not here or here[-1].closed:
+            return None
+        here[-1].closed = True
+        return here[-1]
+    hook = sys.getprofile()
+    if hook is not None:
+        sys.setprofile(None)
+    return hook
+
+
+def resume(hook: Any) -> None:
+    """Look again."""
+    if isinstance(hook, _Eye):
+        hook.closed = False
+    elif hook is not None:
+        sys.setprofile(hook)
+
+
+# -- Python 3.12 and later ---------------------------------------------------------------------------------------
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_eyes: dict[int, list[_Eye]] = {}
+"""By threads; the innermost is the last."""
+
+
+def _monitor(eye: _Eye) -> bool:
+    tool = _tool()
+    if tool is None:
+        return False
+    _eyes.setdefault(_thread.get_ident(), []).append(eye)
+    _switch(tool)
+    return True
+
+
+def _end_monitor() -> None:
+    here = _eyes[_thread.get_ident()]
+    here.pop()
+    if not here:
+        del _eyes[_thread.get_ident()]
+    tool = _tool()
+    if tool is not None:
+        _switch(tool)
+
+
+def _tool() -> int | None:
+    """A number that `sys.monitoring` gives us; None if all are taken."""
+    monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+    for number in (3, 4, 1):
+        if monitoring.get_tool(number) == "jit":
+            return number
+    for number in (3, 4, 1):
+        if monitoring.get_tool(number) is None:
+            monitoring.use_tool_id(number, "jit")
+            events = monitoring.events
+            monitoring.register_callback(number, events.CALL, _called)
+            monitoring.register_callback(number, events.C_RETURN, _returned)
+            monitoring.register_callback(number, events.C_RAISE, _returned)
+            return number
+    return None
+
+
+def _switch(tool: int) -> None:
+    monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+    monitoring.set_events(tool, monitoring.events.CALL if _eyes else 0)
+    if _eyes:
+        monitoring.restart_events()
+
+
+def _called(code: Any, offset: int, function: Any, first: Any) -> Any:
+    if code.co_filename.startswith(_HERE):
+        return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
+    here = _eyes.get(_thread.get_ident())
+    if not here or here[-1].closed:
+        return None
+    eye = here[-1]
+    if function is print:
+        eye.listener.printing += 1
+        return None
+    monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+    owner = getattr(function, "__self__", None)
+    if owner is None and first is not monitoring.MISSING and not hasattr(function, "__code__"):
+        owner = first
+    eye.judge(code.co_filename, function, owner)
+    return None
+
+
+def _returned(code: Any, offset: int, function: Any, first: Any) -> Any:
+    here = _eyes.get(_thread.get_ident())
+    if here and function is print:
+        here[-1].listener.printing -= 1
+
+
+__all__ = ["Listener", "pause", "resume", "watching"]
