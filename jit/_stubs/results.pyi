@@ -35,6 +35,11 @@ class ConvolutionBackward(NamedTuple):
     output_1: Tensor
     output_2: Tensor
 
+class ConvolutionDoubleBackward(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
 class MaxPool2dWithIndices(NamedTuple):
     output_0: Tensor
     output_1: Tensor
@@ -105,12 +110,37 @@ class NativeBatchNormBackward(NamedTuple):
     output_1: Tensor
     output_2: Tensor
 
+class NativeBatchNormLegit(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
+class NativeBatchNormLegitNoStats(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
+class NativeBatchNormLegitNoTraining(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
 class NativeLayerNorm(NamedTuple):
     output_0: Tensor
     output_1: Tensor
     output_2: Tensor
 
 class NativeLayerNormBackward(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
+class NativeGroupNorm(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
+class NativeGroupNormBackward(NamedTuple):
     output_0: Tensor
     output_1: Tensor
     output_2: Tensor
@@ -123,6 +153,14 @@ class NativeDropout(NamedTuple):
     output_0: Tensor
     output_1: Tensor
 
+class PackPaddedSequence(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+
+class PadPackedSequence(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+
 class LstmCell(NamedTuple):
     output_0: Tensor
     output_1: Tensor
@@ -132,7 +170,16 @@ class LstmInput(NamedTuple):
     output_1: Tensor
     output_2: Tensor
 
+class LstmData(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
 class GruInput(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+
+class GruData(NamedTuple):
     output_0: Tensor
     output_1: Tensor
 
@@ -140,7 +187,15 @@ class RnnTanhInput(NamedTuple):
     output_0: Tensor
     output_1: Tensor
 
+class RnnTanhData(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+
 class RnnReluInput(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+
+class RnnReluData(NamedTuple):
     output_0: Tensor
     output_1: Tensor
 
@@ -155,3 +210,54 @@ class EmbeddingBag(NamedTuple):
     offset2bag: Tensor
     bag_size: Tensor
     max_indices: Tensor
+
+class FrexpTensor(NamedTuple):
+    mantissa: Tensor
+    exponent: Tensor
+
+class Cummax(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class Cummin(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class Kthvalue(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class MedianDim(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class NanmedianDim(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class Mode(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+class HistogramBinCt(NamedTuple):
+    hist: Tensor
+    bin_edges: Tensor
+
+class HistogramBinsTensor(NamedTuple):
+    hist: Tensor
+    bin_edges: Tensor
+
+class Unique2(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
+class UniqueDim(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
+
+class UniqueConsecutive(NamedTuple):
+    output_0: Tensor
+    output_1: Tensor
+    output_2: Tensor
