@@ -16,6 +16,7 @@ Note [Whose memory]
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +38,8 @@ from .effects import note_write
 from .folding import fold
 from .generators import Generator
 from .hosting import PythonHost
-from .surroundings import attributes_of
+from .impurity import watching
+from .surroundings import attributes_of, is_foreign, view_of_objects
 from .tensors import Tensor, Variable, ViewStep, alias
 from .tracer import Trace, extent_of, has_hooks, kind_of
 
@@ -615,13 +617,15 @@ def record_stage(
     trace = chain.trace
     before = trace.updates(), trace.drawn()
     guards = len(trace.guards)
+    hooks = view_of_objects([("a hook", hook) for hooks in trace.hooks.values() for hook in hooks])
+    impure, trace.impure = trace.impure, None
     trace.graph.add_stage()
     stage = len(trace.graph.stages) - 1
     try:
         roots, weights = _roots(trace, live, gradients, create)
         chosen = [want and edge is not None for edge, want in zip(live.edges, wanted, strict=True)]
         edges = [edge for edge, want in zip(live.edges, chosen, strict=True) if want]
-        with context.tracing(trace):
+        with context.tracing(trace), watching(trace, is_foreign):
             found = iter(run_backward(roots, weights, edges, True, create, within=True))
             results = [next(found) if want else None for want in chosen]
             trace.graph.set_return([None if r is None else trace.value_of(r) for r in results])
@@ -629,16 +633,29 @@ def record_stage(
             raise TraceError(
                 "the backward of a traced function changes a buffer or draws random numbers; run it outside the trace"
             )
+        what = trace.impure or (hooks and hooks.effect() and f"changes {hooks.effect()}")
+        if what and impure is None:
+            raise _unrepeatable(trace, what)
     except BaseException:
         trace.drop_stage(stage, guards)
         raise
     finally:
         chain.graph = chain._plan = None
+        trace.impure = impure
     outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards[guards:])
     chain.keys = (*chain.keys, (key, outcomes))
     carrying = tuple(i for i, r in enumerate(results) if r is not None and r.requires_grad)
     chain.differentiable = (*chain.differentiable, carrying)
     return results, Live(results, [*live.edges, *map(edge_of, weights)], trace)
+
+
+def _unrepeatable(trace: Trace, what: str) -> TraceError:
+    functions = (getattr(hook, "__code__", None) for hooks in trace.hooks.values() for hook in hooks)
+    lines = [f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" for code in functions if code is not None]
+    where = f"at {', '.join(lines)}: " if lines else ""
+    return TraceError(
+        f"{where}a hook inside a traced function {what}, which a recording cannot repeat; register it outside"
+    )
 
 
 def _roots(trace: Trace, live: Live, gradients: Sequence[Any], create: bool) -> tuple[list[Any], list[Any]]:

@@ -507,11 +507,10 @@ def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
 
 
 def _kept_results(cached: Any) -> list[Any]:
-    """What a cached function keeps, with the keys, as far as the garbage collector knows it."""
-    tables = [table for table in gc.get_referents(cached) if type(table) is dict]
-    held = [thing for table in tables if table is not vars(cached) for thing in table.values()]
-    links = [part for thing in held if type(thing).__name__ == "_lru_list_elem" for part in gc.get_referents(thing)]
-    return [thing for thing in (*held, *links) if isinstance(thing, (Tensor, tuple, list, dict))]
+    """The results that an unbounded cache keeps; nobody can look into a bounded one."""
+    tables = [table for table in gc.get_referents(cached) if type(table) is dict and table is not vars(cached)]
+    held = (thing for table in tables for thing in table.values())
+    return [thing for thing in held if isinstance(thing, (Tensor, tuple, list, dict))]
 
 
 def _item(items: Any, index: int) -> Any:

@@ -254,6 +254,7 @@ class TracedFunction(Watched):
             entry.recordings.append(recording)
         else:
             self._note_effect(effect)
+            draft.trace.note_impure(effect)
             draft.give_back()
         return draft.finish(recording, live)
 

@@ -243,9 +243,20 @@ def class_of_an_argument_decides(t: Trial) -> None:
     t.call(g, vector(1.0))
 
 
+@case(must_hit=False)
+def helper_with_a_small_cache(t: Trial) -> None:
+    @functools.lru_cache(maxsize=1)
+    def table(n):
+        return jit.arange(n).float()
+
+    f = t.trace(lambda x: x * table(x.shape[0]))
+    for n in (2, 2, 3, 2, 3, 3):
+        t.call(f, jit.ones(n, requires_grad=True))
+
+
 @case()
 def cached_helper(t: Trial) -> None:
-    @functools.lru_cache(maxsize=8)
+    @functools.cache
     def table(n):
         return jit.arange(n).float()
 
@@ -834,3 +845,49 @@ def default_dtype_inside(t: Trial) -> None:
     f = t.trace(lambda x: x.to(jit.float64) * 2.5 + jit.tensor([0.1]) + x.new_tensor([1.0]))
     for kind in (jit.float32, jit.float32, jit.float16, jit.float64):
         t.call(f, jit.ones(2, dtype=kind))
+
+
+# -- hooks inside ------------------------------------------------------------------------------------------------
+
+
+@case(jit.TraceError)
+def hook_inside_keeps_what_it_sees(t: Trial) -> None:
+    seen: list[Any] = []
+
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda g: seen.append(g.sum()))
+        return y * x
+
+    f = t.trace(f)
+    for a in (1.0, 2.0, 3.0):
+        t.call(f, vector(a))
+        t.see("seen", [float(v) for v in seen])
+
+
+@case(jit.TraceError)
+def hook_inside_reads_the_clock(t: Trial) -> None:
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda g: g * (time.time() > 0))
+        return y * x
+
+    f = t.trace(f)
+    for a in (1.0, 2.0, 3.0):
+        t.call(f, vector(a))
+
+
+@case(must_hit=False)
+def hook_inside_a_function_that_is_not_kept(t: Trial) -> None:
+    seen: list[Any] = []
+
+    def f(x):
+        seen.append(0.0)
+        y = x * 2
+        y.register_hook(lambda g: seen.append(g.sum()))
+        return y * x
+
+    f = t.trace(f)
+    for a in (1.0, 2.0, 3.0):
+        t.call(f, vector(a))
+        t.see("seen", [float(v) for v in seen])
