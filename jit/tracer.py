@@ -872,14 +872,16 @@ def _view_types(op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> 
         ) from error
 
 
+def _always(*_: Any) -> bool:
+    return True
+
+
 _MEASURING: dict[str, Callable[..., bool]] = {
-    "nonzero": lambda *_: True,
-    "masked_select": lambda *_: True,
     "index": lambda self, indices: any(t is not None and t.dtype is dtypes.bool_ for t in indices),
     "one_hot": lambda self, num_classes: concrete(num_classes) == -1,
-    "_pack_padded_sequence": lambda *_: True,
-    "_pad_packed_sequence": lambda *_: True,
-}
+    "nonzero": _always, "masked_select": _always, "bincount": _always, "_unique2": _always, "unique_dim": _always,
+    "unique_consecutive": _always, "_pack_padded_sequence": _always, "_pad_packed_sequence": _always,
+}  # fmt: skip
 """Operators whose results have sizes that depend on elements, and for which arguments."""
 
 

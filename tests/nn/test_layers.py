@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from jit.nn import functional as F
 from tests.tolerances import assert_close
 
 
-def draw(rng, *sizes, dtype=np.float64):
+def draw(rng: Any, *sizes: int, dtype: Any = np.float64) -> Any:
     return rng.standard_normal(sizes).astype(dtype)
 
 
@@ -42,7 +43,12 @@ def test_rrelu_draws_slopes_while_training(rng):
 
 # -- padding -----------------------------------------------------------------------------------------------------------
 
-MODES = {"ReflectionPad": "reflect", "ReplicationPad": "edge", "CircularPad": "wrap", "ZeroPad": "constant"}
+MODES: dict[str, Any] = {
+    "ReflectionPad": "reflect",
+    "ReplicationPad": "edge",
+    "CircularPad": "wrap",
+    "ZeroPad": "constant",
+}
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
