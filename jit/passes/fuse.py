@@ -1,4 +1,4 @@
-"""Gathers pointwise nodes into FusionGroups: nodes whose body is one loop over their common extents.
+"""Gathers nodes into FusionGroups: what one pass over an iteration space can compute, reductions along rows included.
 
 Given
 
@@ -14,23 +14,28 @@ Result
     where @0 holds all four nodes: a view of an input is an access map in the loop, and costs nothing.
 
 Note [What joins a group]
-    A group stands where its last node stood, so whatever joins it moves down. A node may join if
-    1. it is pointwise, its type is fully known, and the code generator has a kernel for it (`supported`);
-    2. its shape broadcasts to the extents of the group's last node, in the same stage and on the same device;
-    3. every use of it is inside the group or after it; a use after it makes it an output of the group,
-       and outputs must have the group's full extents.
-    Views join where they read an input of the group. Nodes are visited from last to first, each once.
+    A group stands where its last node stood, so whatever joins it moves down. Nodes are asked from the last to the
+    first, so that all consumers of a node have been decided upon before it. A node may join if
+    1. its types are known, in the same stage, and the code generator has a kernel for it (`supported`);
+    2. it fits the group's space, see Note [Axes from the end] in `spaces`: it is pointwise, a reduction of the group's
+       rows, a norm or softmax along them, rows of an embedding, or a view between such;
+    3. every use of it is inside the group or after it; a use after it makes it an output of the group, and outputs
+       must run along all axes, or along all that are not reduced.
+    Views of the group's inputs come along. A `cat` of equal parts may be the last node: each part is written in place.
+    `declined` says which were not, and why.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import COMPLEX
-from jit.ir.errors import ShapeError
-from jit.ir.geometry import broadcast_shapes
+from jit.ir.types import is_contiguous
+
+from .spaces import NORMS, REDUCTIONS, Declined, Space, is_cast, is_view, sizes_of
 
 Supported = Callable[[Node], bool]
 
@@ -38,32 +43,69 @@ Supported = Callable[[Node], bool]
 @dataclass
 class _Group:
     last: Node
-    extents: tuple[int, ...]
+    space: Space
     members: dict[Node, None] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> int:
+        """How many nodes it saves a pass over memory for; a reduction is worth a kernel of its own."""
+        return sum(0 if is_view(node) else 2 if _is_special(node) else 1 for node in self.members)
 
 
 def fuse(graph: Graph, supported: Supported = lambda node: True, minimum: int = 2) -> bool:
-    """Form FusionGroups of at least `minimum` pointwise nodes; says whether there were any."""
+    """Form FusionGroups of at least `minimum` nodes, or of one reduction; says whether there were any."""
     order = {node: index for index, node in enumerate(graph.nodes)}
-    taken: set[Node] = set()
-    groups = []
-    for node in graph.reversed_nodes:
-        if node not in taken and _is_fusable(node, supported):
-            group = _grow(node, order, taken, supported)
-            if len(group.members) >= minimum:
-                taken.update(group.members)
-                groups.append(group)
+    groups = _groups(graph, order, supported, minimum, {})
     for group in groups:
         _replace(graph, group, order)
     return bool(groups)
 
 
+def declined(graph: Graph, supported: Supported = lambda node: True) -> dict[tuple[Node, Node], str]:
+    """Why pairs of a producer and the last node of the group it might have joined are not one kernel.
+
+    Looks at a graph as it was before `fuse`, and leaves it as it is.
+    """
+    reasons: dict[tuple[Node, Node], str] = {}
+    _groups(graph, {node: index for index, node in enumerate(graph.nodes)}, supported, 2, reasons)
+    return reasons
+
+
+def _groups(
+    graph: Graph, order: dict[Node, int], supported: Supported, minimum: int, reasons: dict[tuple[Node, Node], str]
+) -> list[_Group]:
+    taken: set[Node] = set()
+    groups = []
+    for node in graph.reversed_nodes:
+        if node not in taken and _may_end(node, supported):
+            group = _grow(node, order, taken, supported, reasons)
+            if group is not None and group.weight >= minimum:
+                taken.update(group.members)
+                groups.append(group)
+    return groups
+
+
+# -- which nodes -------------------------------------------------------------------------------------------------
+
+
 def _is_fusable(node: Node, supported: Supported) -> bool:
     op = find(node.kind)
-    if op is None or op.kind != "pointwise" or len(node.outputs) != 1:
+    if op is None or not node.inputs:
         return False
-    types = [v.type for v in (*node.inputs, *node.outputs)]
-    return all(_is_known(t) for t in types) and supported(node)
+    special = _is_special(node) or node.kind == "aten::cat"
+    if not special and not is_cast(node) and (op.kind != "pointwise" or len(node.outputs) != 1):
+        return False
+    used = [v for v in node.outputs if v.uses] or node.outputs[:1]
+    if not all(_is_known(v.type) for v in (*node.inputs, *used)) or not all(_is_row_major(v.type) for v in used):
+        return False
+    if special and (not sizes_of(node.inputs[0]) or any(0 in sizes_of(v) for v in node.inputs)):
+        return False
+    return supported(node)
+
+
+def _is_special(node: Node) -> bool:
+    """True for what is not pointwise and is worth a kernel even alone."""
+    return node.kind in REDUCTIONS | NORMS or node.kind == "aten::embedding"
 
 
 def _is_known(type: object) -> bool:
@@ -75,75 +117,113 @@ def _is_known(type: object) -> bool:
     )
 
 
-def _extents(value: Value) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType) and value.type.sizes is not None
-    return value.type.sizes
+def _is_row_major(type: object) -> bool:
+    assert isinstance(type, TensorType) and type.sizes is not None
+    return type.strides is None or is_contiguous(type.sizes, type.strides)
 
 
-def _grow(last: Node, order: dict[Node, int], taken: set[Node], supported: Supported) -> _Group:
-    """Pull producers in for as long as one may join."""
-    group = _Group(last, _extents(last.output), {last: None})
-    work = [value.node for value in last.inputs]
+def _may_end(node: Node, supported: Supported) -> bool:
+    return _is_fusable(node, supported) and node.kind != "aten::embedding"
+
+
+# -- growing -----------------------------------------------------------------------------------------------------
+
+
+def _grow(
+    last: Node, order: dict[Node, int], taken: set[Node], supported: Supported, reasons: dict[tuple[Node, Node], str]
+) -> _Group | None:
+    """Pull producers in for as long as one may join, latest first."""
+    group = _Group(last, Space(last))
+    try:
+        group.space.admit(last)
+    except Declined as reason:
+        reasons[last, last] = str(reason)
+        return None
+    group.members[last] = None
+    work: list[tuple[int, Node]] = []
+    seen = {last}
+    _push(last, work, seen, order)
     while work:
-        node = work.pop()
-        if node in group.members or node in taken or not _may_join(node, group, order, supported):
-            continue
-        group.members[node] = None
-        work.extend(value.node for value in node.inputs)
-    _expel(group, order)
+        node = heapq.heappop(work)[1]
+        refusal = _refusal(node, group, order, taken, supported)
+        if refusal is None:
+            group.members[node] = None
+            _push(node, work, seen, order)
+        else:
+            reasons[node, last] = refusal
+    _drop_leading_views(group)
     return group
 
 
-def _may_join(node: Node, group: _Group, order: dict[Node, int], supported: Supported) -> bool:
-    if node.stage != group.last.stage or not _is_fusable(node, supported):
-        return False
-    shape = _extents(node.output)
-    return _broadcasts(shape, group.extents) and (
-        _is_private(node, group) or (shape == group.extents and _is_late(node, group, order))
-    )
+def _push(node: Node, work: list[tuple[int, Node]], seen: set[Node], order: dict[Node, int]) -> None:
+    for value in node.inputs:
+        if value.node in order and value.node not in seen:
+            seen.add(value.node)
+            heapq.heappush(work, (-order[value.node], value.node))
 
 
-def _broadcasts(shape: tuple[int, ...], extents: tuple[int, ...]) -> bool:
+def _refusal(node: Node, group: _Group, order: dict[Node, int], taken: set[Node], supported: Supported) -> str | None:
+    """Why a node may not join; None if it has joined."""
+    if node in taken:
+        return "it is part of another kernel"
+    if node.stage != group.last.stage:
+        return "it is of another stage"
+    if not (_is_known_view(node) or _is_fusable(node, supported)):
+        return "there is no kernel for it, or its shape is not known"
+    leaving = [v for v in node.outputs if any(use.node not in group.members for use in v.uses)]
+    if leaving and (is_view(node) or not all(_is_late(v, group, order) for v in leaving)):
+        return "its result is needed before the group has run"
     try:
-        return broadcast_shapes(shape, extents) == extents
-    except ShapeError:
-        return False
+        group.space.admit(node, leaving)
+    except Declined as reason:
+        return str(reason)
+    return None
 
 
-def _is_private(node: Node, group: _Group) -> bool:
-    return all(use.node in group.members for use in node.output.uses)
+def _is_known_view(node: Node) -> bool:
+    return is_view(node) and all(_is_known(v.type) for v in (*node.inputs, *node.outputs))
 
 
-def _is_late(node: Node, group: _Group, order: dict[Node, int]) -> bool:
+def _is_late(value: Value, group: _Group, order: dict[Node, int]) -> bool:
     """True if every use outside comes after the group's place; returns have no place and come last."""
     place = order[group.last]
-    return all(use.node in group.members or order.get(use.node, place + 1) > place for use in node.output.uses)
+    return all(use.node in group.members or order.get(use.node, place + 1) > place for use in value.uses)
 
 
-def _expel(group: _Group, order: dict[Node, int]) -> None:
-    """Members were accepted one by one; drop those that a later refusal has left without a right to stay."""
-    for node in sorted(group.members, key=order.__getitem__, reverse=True):
-        private = _is_private(node, group)
-        if (
-            node is not group.last
-            and not private
-            and not (_extents(node.output) == group.extents and _is_late(node, group, order))
-        ):
+def _drop_leading_views(group: _Group) -> None:
+    """Views of what the group does not compute are views of its inputs, and are brought in as such."""
+    for node in list(reversed(group.members)):
+        if is_view(node) and node.inputs[0].node not in group.members:
             del group.members[node]
+
+
+# -- replacing ---------------------------------------------------------------------------------------------------
 
 
 def _replace(graph: Graph, group: _Group, order: dict[Node, int]) -> None:
     """Move the members into a body, and put a FusionGroup in the place of the last one."""
     members = sorted(group.members, key=order.__getitem__)
-    outputs = [node.output for node in members if any(use.node not in group.members for use in node.output.uses)]
+    outputs = [v for node in members for v in node.outputs if any(use.node not in group.members for use in v.uses)]
     body, sources = _body(members, outputs)
     with graph.inserting_before(group.last):
         fused = graph.insert(graph.create("prim::FusionGroup", sources, {"body": body}))
     fused.source, fused.scope = group.last.source, group.last.scope
     for value in outputs:
         value.replace_all_uses_with(fused.add_output(value.type))
+    feeding = [value.node for node in members for value in node.inputs if value.node not in group.members]
     for node in reversed(members):
         node.erase()
+    _erase_unused_views(feeding)
+
+
+def _erase_unused_views(nodes: list[Node]) -> None:
+    """The views that led to a group are in its body now."""
+    work = list(nodes)
+    while work:
+        node = work.pop()
+        if node.graph is not None and _is_known_view(node) and not any(value.uses for value in node.outputs):
+            work.append(node.inputs[0].node)
+            node.erase()
 
 
 def _body(members: list[Node], outputs: list[Value]) -> tuple[Graph, list[Value]]:
@@ -164,10 +244,10 @@ def _body(members: list[Node], outputs: list[Value]) -> tuple[Graph, list[Value]
 def _bring_in(body: Graph, value: Value, mapping: dict[Value, Value], sources: list[Value]) -> None:
     """Make an outside value known in the body: through the views that lead to it, or as an input."""
     chain = [value]
-    while _is_view(chain[-1].node) and chain[-1].node.inputs[0] not in mapping:
+    while _is_known_view(chain[-1].node) and chain[-1].node.inputs[0] not in mapping:
         chain.append(chain[-1].node.inputs[0])
     base = chain[-1]
-    if _is_view(base.node):  # the chain ended at a value that is known already
+    if _is_known_view(base.node):  # the chain ended at a value that is known already
         chain.append(base.node.inputs[0])
     elif base not in mapping:
         sources.append(base)
@@ -175,10 +255,3 @@ def _bring_in(body: Graph, value: Value, mapping: dict[Value, Value], sources: l
     for viewed in reversed(chain[:-1] if chain[-1] in mapping else chain):
         if viewed not in mapping:
             body.copy_node(viewed.node, mapping).stage = 0
-
-
-def _is_view(node: Node) -> bool:
-    op = find(node.kind)
-    if op is None or op.kind != "view" or op.result is not None:  # a view in another dtype is a cast of memory
-        return False
-    return len(node.inputs) == 1 and all(_is_known(v.type) for v in node.outputs)

@@ -1,27 +1,42 @@
-"""From a FusionGroup to a compiled kernel: the body's `compute` lines become the body of one loop nest.
+"""From a FusionGroup to a compiled kernel: the body's `compute` lines become the steps of one loop nest.
 
 The nest is made for the layouts that arrive: views inside the group turn into offsets and strides of the buffers that
 they look at, broadcasts into strides of zero. Kernels are kept per group and layout. A body that code generation
 refuses runs node by node instead.
+
+Note [From terms to steps]
+    The group's space (`jit.passes.spaces`) says along which axes each operand runs; the body becomes `terms`, each at a
+    stage: how many reductions, one after the other, it takes to know it. Step s runs over the row and computes what is
+    known at stage s: values to reduce, results to store. Before it, a step that runs once for each row computes what
+    stands still along the row. A softmax has stages 0 (maximum), 1 (exp and its sum) and 2 (the quotient).
+    What a later step needs again is computed again if that is cheap or the row is long; else it is kept in scratch
+    memory. Loads are always done again: a row that was read a moment ago is in the cache.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jit.ir import Graph, Node, TensorType, Value, find
-from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
+from jit.ir.types import contiguous_strides
+from jit.passes.spaces import Axes, Declined, Space, arguments, is_cast, is_view, sizes_of
 
 from .codegen import Kernel, compile_nest
-from .nest import Access, Buffer, Nest, one_step
+from .nest import Access, Buffer, Index, Keep, Local, Nest, Position, Reduce, Result, Step
+from .terms import DEAR, EXPANSIONS, Apply, Read, Reduced, Term, Terms, dtype_of, wide
 
 Arrays = Sequence[Any]
+
+KEPT_COST = 4
+"""What takes more instructions than this is kept for later steps instead of computed again."""
+KEPT_BYTES = 1 << 18
+"""Unless the row is longer than this: it would not stay in the cache."""
 
 
 class FusedGroup:
@@ -32,13 +47,11 @@ class FusedGroup:
         self._kernels: dict[Any, Kernel | None] = {}
         self._lock = threading.Lock()
         self._types = [value.type for value in self._body.outputs]
-        self._comments = tuple(dict.fromkeys(str(n.source) for n in self._body.nodes if n.source is not None))
-        self._name = "_".join(dict.fromkeys(n.kind.split("::")[1].split(".")[0] for n in self._body.nodes))[:60]
 
     def __call__(self, inputs: Arrays) -> list[Any]:
         """Run the group."""
-        if self._types[0].numel == 0:
-            return self._empty()
+        if any(t.numel == 0 for t in self._types):
+            return self._interpret(inputs)
         key = tuple((a.shape, a.strides) for a in inputs)
         if key not in self._kernels:
             with self._lock:
@@ -46,12 +59,9 @@ class FusedGroup:
         kernel = self._kernels[key]
         if kernel is None:
             return self._interpret(inputs)
-        outputs = self._empty()
+        outputs = [np.empty(t.sizes, t.dtype.numpy) for t in self._types]
         kernel(inputs, outputs)
         return outputs
-
-    def _empty(self) -> list[Any]:
-        return [np.empty(t.sizes, t.dtype.numpy) for t in self._types]
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -70,74 +80,307 @@ class FusedGroup:
         return Interpreter(self._body).run(0, inputs)[0]
 
     def _nest(self, inputs: Arrays) -> Nest:
-        buffers = tuple(map(Buffer.like, inputs))
-        extents = self._types[0].sizes
-        outputs = tuple(Buffer(t.dtype, extents, Geometry.contiguous(extents).strides) for t in self._types)
-        places = {
-            value: (i, Geometry(b.sizes, b.strides))
-            for i, (value, b) in enumerate(zip(self._body.inputs, buffers, strict=True))
-        }
-        for node in self._body.nodes:
-            _place_views(node, places)
-        read = [value for value in places if any(not _is_view(use.node) for use in value.uses)]
-        reads = tuple(Access(places[v][0], places[v][1].expand(extents).strides, places[v][1].offset) for v in read)
-        writes = tuple(Access(i, b.strides) for i, b in enumerate(outputs))
-        body = scalar_body(self._body, read)
-        return one_step(extents, buffers, outputs, reads, writes, body, self._name, self._comments)
+        return group_nest(self._body, [Buffer.like(a) for a in inputs])
 
 
-def _is_view(node: Node) -> bool:
-    op = find(node.kind)
-    return op is not None and op.kind == "view"
+def group_nest(body: Graph, inputs: Sequence[Buffer]) -> Nest:
+    """The nest of a group whose inputs lie as `inputs` say and whose outputs are row-major; CompileError if none can.
+
+    A nest reads the group's inputs in order and writes its outputs in order.
+    """
+    return _Lowering(body, inputs).nest()
 
 
-def _place_views(node: Node, places: dict[Value, tuple[int, Geometry]]) -> None:
-    """Where the outputs of a view node lie in the buffer that it looks at."""
-    op = find(node.kind)
-    if op is None or op.kind != "view":
-        return
-    index, geometry = places[node.inputs[0]]
-    arguments = op.join(node.operands, {k: node.resolve(v) for k, v in node.attributes.items()})[1:]
-    found = op.body(geometry, *arguments)
-    for value, placed in zip(node.outputs, found if isinstance(found, list) else [found], strict=True):
-        places[value] = (index, placed)
+class _Lowering:
+    """One group: its space, its terms and where its inputs lie."""
+
+    def __init__(self, body: Graph, inputs: Sequence[Buffer]) -> None:
+        self.body, self.inputs = body, tuple(inputs)
+        self.places = {v: (i, Geometry(b.sizes, b.strides)) for i, (v, b) in enumerate(zip(body.inputs, self.inputs))}
+        for node in body.nodes:
+            self._place_views(node)
+        self.space = self._admitted()
+        self.row = self.space.reduced or ()
+        self.terms = Terms(self.row, self._position())
+        self.known: dict[Value, Term] = {}
+        self._reads: dict[Access, Term] = {}
+
+    # -- the space -----------------------------------------------------------------------------------------------
+
+    def _place_views(self, node: Node) -> None:
+        """Where the outputs of a view of an input lie in the buffer that it looks at."""
+        if not is_view(node) or node.inputs[0] not in self.places:
+            return
+        index, geometry = self.places[node.inputs[0]]
+        op, values = arguments(node)
+        found = op.body(geometry, *values[1:])
+        for value, placed in zip(node.outputs, found if isinstance(found, list) else [found], strict=True):
+            self.places[value] = (index, placed)
+
+    def _admitted(self) -> Space:
+        """The space, with every node that computes something."""
+        nodes = [node for node in self.body.nodes if node.outputs[0] not in self.places]
+        space = Space(nodes[-1])
+        leaving = set(self.body.outputs)
+        try:
+            for node in reversed(nodes):
+                space.admit(node, [v for v in node.outputs if v in leaving])
+        except Declined as reason:
+            raise CompileError(f"{nodes[-1].kind} does not end a group: {reason}") from reason
+        return space
+
+    @property
+    def _order(self) -> list[int]:
+        """The axes in the order of the nest's extents: those of the row last."""
+        return [*self.space.parallel, *self.row]
+
+    def _spread(self, axes: Axes, strides: Sequence[int]) -> tuple[int, ...]:
+        """The strides of a value's dims as strides along the nest's extents."""
+        along = dict.fromkeys(self._order, 0)
+        for axis, stride in zip(axes, strides, strict=True):
+            if axis is not None:
+                along[axis] += stride
+        return tuple(along.values())
+
+    def _position(self) -> Position | None:
+        if not self.row:
+            return None
+        strides = contiguous_strides(tuple(self.space.extents[a] for a in self.row))
+        return Position(self._spread(self.row, strides))
+
+    # -- terms ---------------------------------------------------------------------------------------------------
+
+    def _make_terms(self) -> None:
+        for node in self.body.nodes:
+            if node.outputs[0] in self.places or node.kind == "aten::cat":
+                continue
+            if node.kind == "aten::embedding":
+                self.known[node.outputs[0]] = self._gathered(node)
+            elif is_view(node):
+                self.known[node.outputs[0]] = self.known[node.inputs[0]]
+            elif is_cast(node):
+                self.known[node.output] = self.terms.cast(self._operand(node, node.inputs[0]), dtype_of(node.output))
+            elif node.kind in EXPANSIONS:
+                operands = [self._operand(node, value) for value in node.inputs]
+                self.known.update(zip(node.outputs, EXPANSIONS[node.kind](self.terms, node, operands)))
+            else:
+                self._pointwise(node)
+
+    def _operand(self, node: Node, value: Value) -> Term:
+        """What a node reads."""
+        return self.known[value] if value in self.known else self._read(value, self.space.demands[node, value])
+
+    def _read(self, value: Value, axes: Axes, gather: tuple[Index, ...] = ()) -> Term:
+        index, geometry = self.places[value]
+        access = Access(index, self._spread(axes, geometry.strides), geometry.offset, gather)
+        if access not in self._reads:
+            moving = {a for a in axes if a is not None}.union(*(self._moving(i.access) for i in gather))
+            self._reads[access] = self.terms.read(access, dtype_of(value), frozenset(moving))
+        return self._reads[access]
+
+    def _moving(self, access: Access) -> set[int]:
+        """The axes along which an index may differ: by its strides."""
+        return {axis for axis, stride in zip(self._order, access.strides) if stride}
+
+    def _gathered(self, node: Node) -> Term:
+        weight, indices = node.inputs
+        place, geometry = self.places[indices]
+        strides = self._spread(self.space.demands[node, indices], geometry.strides)
+        row = self.places[weight][1].strides[0]
+        index = Index(Access(place, strides, geometry.offset), row, sizes_of(weight)[0])
+        return self._read(weight, self.space.demands[node, weight], (index,))
+
+    def _pointwise(self, node: Node) -> None:
+        values = list(dict.fromkeys(node.inputs))
+        operands = [self._operand(node, value) for value in values]
+
+        def function(m: Any, *numbers: Any) -> Any:
+            return _compute(m, node, dict(zip(values, numbers, strict=True)))
+
+        name = node.kind.removeprefix("aten::").partition(".")[0].rstrip("_")
+        self.known[node.output] = self.terms.apply(
+            function, *operands, dtype=dtype_of(node.output), cost=DEAR.get(name, 1)
+        )
+
+    # -- the nest ------------------------------------------------------------------------------------------------
+
+    def nest(self) -> Nest:
+        """The nest."""
+        self._make_terms()
+        extents = tuple(self.space.extents[a] for a in self._order)
+        types = [value.type for value in self.body.outputs]
+        buffers = tuple(Buffer(t.dtype, t.sizes, contiguous_strides(t.sizes)) for t in types)
+        steps = _Steps(self.terms, self._stored(), self._keeps()).steps()
+        cost = max(sum(t.cost for t in self.terms.all if isinstance(t, Apply) and self.terms.is_inner(t)), 1)
+        comments = tuple(dict.fromkeys(str(n.source) for n in self.body.nodes if n.source is not None))
+        kinds = (n.kind.split("::")[1].split(".")[0] for n in self.body.nodes if n.outputs[0] not in self.places)
+        name = "_".join(dict.fromkeys(kinds))[:60].strip("_") or "copy"
+        return Nest(extents, self.inputs, buffers, tuple(steps), len(self.row), name, comments, cost)
+
+    def _keeps(self) -> bool:
+        """Whether a row is short enough to be kept."""
+        points = 1
+        for axis in self.row:
+            points *= self.space.extents[axis]
+        return bool(self.row) and points * 4 <= KEPT_BYTES
+
+    def _stored(self) -> list[tuple[Term, Access]]:
+        """What is stored, and where."""
+        stored = []
+        for number, value in enumerate(self.body.outputs):
+            strides = contiguous_strides(sizes_of(value))
+            if value.node is not None and value.node.kind == "aten::cat":
+                stored += self._parts(number, value.node, strides)
+            else:
+                access = Access(number, self._spread(self.space.axes[value], strides))
+                stored.append((self.known[value], access))
+        return stored
+
+    def _parts(self, number: int, node: Node, strides: tuple[int, ...]) -> list[tuple[Term, Access]]:
+        """The operands of a `cat`, each stored in its slice of the result."""
+        parts, dim = arguments(node)[1]
+        dim %= len(strides)
+        found, start = [], 0
+        for part in parts:
+            axes = self.space.demands[node, part]
+            access = Access(number, self._spread(axes, strides), start * strides[dim])
+            found.append((self._operand(node, part), access))
+            start += sizes_of(part)[dim]
+        return found
 
 
-def scalar_body(graph: Graph, read: Sequence[Value]) -> Callable[..., Any]:
-    """The body as a function of a math namespace and one operand per value of `read`."""
+# -- steps -------------------------------------------------------------------------------------------------------
 
-    def body(m: Any, *operands: Any) -> Any:
-        known = dict(zip(read, operands, strict=True))
-        for node in graph.nodes:
-            if not _is_view(node):
-                known[node.output] = _compute(m, node, known)
-        return tuple(known[value] for value in graph.outputs)
+
+class _Steps:
+    """Distributes terms over steps, see Note [From terms to steps]."""
+
+    def __init__(self, terms: Terms, stored: Sequence[tuple[Term, Access]], keeps: bool) -> None:
+        self.terms, self.stored, self.keeps = terms, stored, keeps
+        self.place = {term: number for number, term in enumerate(terms.all)}
+        self.last = max((t.stage for t in terms.all), default=0)
+        self.locals: dict[Term, int] = {}
+        self.kept: dict[int, list[Term]] = {}
+        """By the stage that keeps them."""
+        self.repeated = _repeated_costs(terms)
+
+    def steps(self) -> list[Step]:
+        """The steps in their order."""
+        found: list[Step] = []
+        inner = {stage: self._inner(stage) for stage in range(self.last, -1, -1)}  # later ones say what is kept
+        for stage in range(self.last + 1):
+            outer = self._outer(stage)
+            if outer is not None:
+                found.append(outer)
+            roots, results = inner[stage]
+            for term in self.kept.get(stage, ()):
+                roots.append(term)
+                results.append(Keep(self._local(term), term.dtype))
+            if roots:
+                found.append(self._step(roots, results, stage, inner=True))
+        return found
+
+    def _local(self, term: Term) -> int:
+        return self.locals.setdefault(term, len(self.locals))
+
+    def _inner(self, stage: int) -> tuple[list[Term], list[Result]]:
+        """What the step over the row computes at a stage; what it needs from earlier ones is noted to be kept."""
+        roots: list[Term] = []
+        results: list[Result] = []
+        for term in self.terms.all:
+            if isinstance(term, Reduced) and term.stage == stage + 1 and term.which == 0:
+                pair = [t for t in self.terms.all if isinstance(t, Reduced) and t.twin is term]
+                roots += term.arguments
+                locals = (self._local(term), *(self._local(t) for t in pair))
+                results.append(Reduce(term.monoid, locals, term.dtype))
+        for term, access in self.stored:
+            if self.terms.is_inner(term) and self._storing(term) == stage:
+                roots.append(term)
+                results.append(access)
+        for term in self._needed(roots, stage, inner=True):
+            if self._is_kept(term, stage) and term not in self.kept.setdefault(term.stage, []):
+                self.kept[term.stage].append(term)
+        return roots, results
+
+    def _storing(self, term: Term) -> int:
+        """The stage that stores an output: the one that knows it."""
+        return term.stage
+
+    def _outer(self, stage: int) -> Step | None:
+        """What stands still along the row and becomes known at a stage."""
+        if not self.terms.row:
+            return None
+        fresh = [
+            t for t in self.terms.all if isinstance(t, Apply) and t.stage == stage and not self.terms.is_inner(t)
+        ]  # fmt: skip
+        read_later = {a for t in self.terms.all if t not in fresh for a in t.arguments}
+        held = [t for t in fresh if t in read_later]
+        written = [(t, a) for t, a in self.stored if not self.terms.is_inner(t) and t.stage == stage]
+        roots = [*held, *(t for t, _ in written)]
+        results: list[Result] = [Keep(self._local(t), t.dtype) for t in held]
+        return self._step(roots, [*results, *(a for _, a in written)], stage, inner=False) if roots else None
+
+    def _is_kept(self, term: Term, stage: int) -> bool:
+        """Whether a value at a point is taken from an earlier step instead of being computed once more."""
+        early = isinstance(term, Apply) and term.stage < stage and self.terms.is_inner(term)
+        return early and self.keeps and self.repeated[term] > KEPT_COST
+
+    def _is_given(self, term: Term, stage: int, inner: bool) -> bool:
+        """Whether a term is an operand of a step, not computed in it."""
+        if not isinstance(term, Apply):
+            return True
+        if self.terms.is_inner(term):
+            return self._is_kept(term, stage)
+        return inner or term.stage < stage
+
+    def _needed(self, roots: Iterable[Term], stage: int, inner: bool) -> list[Term]:
+        """All that a step computes or reads, in topological order."""
+        seen: set[Term] = set()
+        work = list(roots)
+        while work:
+            term = work.pop()
+            if term not in seen:
+                seen.add(term)
+                work.extend(() if self._is_given(term, stage, inner) else term.arguments)
+        return sorted(seen, key=self.place.__getitem__)
+
+    def _step(self, roots: Sequence[Term], results: Sequence[Result], stage: int, inner: bool) -> Step:
+        needed = self._needed(roots, stage, inner)
+        given = [t for t in needed if self._is_given(t, stage, inner)]
+        computed = [t for t in needed if isinstance(t, Apply) and t not in set(given)]
+        operands = tuple(t.operand if isinstance(t, Read) else Local(self._local(t)) for t in given)
+        return Step(operands, tuple(results), _body(given, computed, roots), inner)  # type: ignore[arg-type]
+
+
+def _body(given: Sequence[Term], computed: Sequence[Apply], roots: Sequence[Term]) -> Callable[..., Any]:
+    def body(m: Any, *values: Any) -> Any:
+        known = dict(zip(given, values, strict=True))
+        for term in computed:
+            known[term] = term.function(m, *(known[a] for a in term.arguments))
+        return tuple(known[root] for root in roots)
 
     return body
 
 
+def _repeated_costs(terms: Terms) -> dict[Term, int]:
+    """What it takes to compute a value at a point from what is loaded and what stands still, at most."""
+    costs: dict[Term, int] = {}
+    for term in terms.all:
+        inner = isinstance(term, Apply) and terms.is_inner(term)
+        costs[term] = min(term.cost + sum(costs[a] for a in term.arguments), 1 << 20) if inner else 0
+    return costs
+
+
 def _compute(m: Any, node: Node, known: dict[Value, Any]) -> Any:
     """One op at one point, with the casts that the registry prescribes."""
-    op = find(node.kind)
-    assert op is not None
-    values = op.join(node.operands, {k: node.resolve(v) for k, v in node.attributes.items()})
+    op, values = arguments(node)
     typed = [v.type if isinstance(v, Value) else v for v in values]
-    dtype = op.compute_dtype(typed)
-    wide = _wide(dtype)
+    dtype = wide(op.compute_dtype(typed))
     for index in op.tensors:
         if values[index] is not None:
             value = values[index]
-            values[index] = m.cast(known[value], wide) if isinstance(value, Value) else m.constant(value, wide)
-    result = op.body(m, *values)
-    declared = node.output.type
-    assert isinstance(declared, TensorType) and declared.dtype is not None
-    return m.cast(result, declared.dtype)
-
-
-def _wide(dtype: DType) -> DType:
-    from jit.ir.dtypes import float32
-
-    return float32 if dtype.is_half else dtype
+            values[index] = m.cast(known[value], dtype) if isinstance(value, Value) else m.constant(value, dtype)
+    return m.cast(op.body(m, *values), dtype_of(node.output))
 
 
 def compile_group(node: Node) -> FusedGroup:
@@ -145,19 +388,22 @@ def compile_group(node: Node) -> FusedGroup:
     return FusedGroup(node)
 
 
+# -- what code generation supports -------------------------------------------------------------------------------
+
 _supported: dict[Any, bool] = {}
 
 
 def supports(node: Node) -> bool:
     """Whether code generation has a kernel for this node: asked of the generator itself, once per op and dtypes."""
-    key = (
-        node.kind,
-        tuple(getattr(v.type, "dtype", None) for v in node.inputs),
-        repr(node.args),
-        repr(node.attributes),
-    )
+    if node.kind == "aten::cat":
+        return True
+    pointwise = (op := find(node.kind)) is not None and op.kind == "pointwise"
+    if not pointwise and node.kind not in EXPANSIONS and node.kind != "aten::embedding" and not is_cast(node):
+        return False
+    types = tuple(getattr(v.type, "dtype", None) if pointwise else str(v.type) for v in node.inputs)
+    key = (node.kind, types, repr(node.args), repr(node.attributes))
     if key not in _supported:
-        _supported[key] = _try(node)
+        _supported[key] = _try(node, pointwise)
     return _supported[key]
 
 
@@ -165,22 +411,25 @@ def _small(type_: Any) -> TensorType:
     return TensorType(type_.dtype, (4,) if type_.ndim else ())
 
 
-def _try(node: Node) -> bool:
+def _try(node: Node, pointwise: bool) -> bool:
     from .llvm_lower import lower
     from .schedule import schedule
     from .target import Target
 
     graph = Graph()
-    mapping = {v: graph.add_input(_small(v.type)) for v in dict.fromkeys(node.inputs)}
+    mapping = {v: graph.add_input(_small(v.type) if pointwise else v.type) for v in dict.fromkeys(node.inputs)}
     copy = graph.copy_node(node, mapping)
     copy.stage = 0
-    copy.output.type = TensorType(node.output.type.dtype, (4,))  # type: ignore[attr-defined]
-    graph.set_return([copy.output])
-    alone = Graph().create("prim::FusionGroup", (), {"body": graph})
+    if pointwise:
+        copy.output.type = TensorType(node.output.type.dtype, (4,))  # type: ignore[attr-defined]
+    graph.set_return(copy.outputs[:1])
     try:
-        arrays = [np.zeros(v.type.sizes, v.type.dtype.numpy) for v in graph.inputs]  # type: ignore[attr-defined]
-        nest = FusedGroup(alone)._nest(arrays)
+        nest = group_nest(graph, [_contiguous(v.type) for v in graph.inputs])
         lower(nest, schedule(nest), Target.host())
     except (CompileError, AttributeError, TypeError):
         return False
     return True
+
+
+def _contiguous(type_: Any) -> Buffer:
+    return Buffer(type_.dtype, type_.sizes, contiguous_strides(type_.sizes))

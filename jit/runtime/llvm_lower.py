@@ -314,7 +314,7 @@ class _Lowering:
         for copy in range(self.copies):
             self.memory.locals.update({n: v for (n, c), v in self.rows.items() if c == copy})
             guard = self._choose_row(first, copy) if first is not None and self.copies > 1 else None
-            following += self._point(step, accumulators[copy * share : (copy + 1) * share], guard)
+            following += self._point(step, copy, accumulators[copy * share : (copy + 1) * share], guard)
         if first is not None:
             self.memory.indices[jam] = first  # type: ignore[index]
         return following
@@ -327,7 +327,7 @@ class _Lowering:
         self.memory.indices[self.loops.jam] = builder.call("i64", "llvm.smin.i64", index, last)  # type: ignore[index]
         return builder.compare("icmp slt", index, extent)
 
-    def _point(self, step: Step, accumulators: list[list[Value]], guard: Register | None) -> list[Register]:
+    def _point(self, step: Step, copy: int, accumulators: list[list[Value]], guard: Register | None) -> list[Register]:
         """The body once."""
         results = self._results(step, self.memory.load(step.reads))
         stores: list[tuple[int, Value]] = []
@@ -335,8 +335,10 @@ class _Lowering:
         carries: list[list[Register]] = []
         for result in step.results:
             taken, results = results[: result.arity], results[result.arity :]
-            if isinstance(result, Keep):
+            if isinstance(result, Keep) and step.inner:
                 self.memory.keep(result.local, taken[0])
+            elif isinstance(result, Keep):
+                self.rows[result.local, copy] = taken[0]
             elif isinstance(result, Reduce):
                 folds.append((result, accumulators[len(carries)], taken))
                 carries.append([])

@@ -158,7 +158,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Keep:
-    """Hand the value at every point to later steps."""
+    """Hand the value at every point to later steps; of a step that runs once for each row, that one value."""
 
     local: int
     dtype: DType
@@ -304,7 +304,7 @@ class Nest:
 
     def _check_results(self, step: Step) -> None:
         for result in step.results:
-            if isinstance(result, Access):
+            if isinstance(result, Access) or (isinstance(result, Keep) and not step.inner):
                 continue
             monoid = "sum" if isinstance(result, Keep) else result.monoid
             scans = isinstance(result, Scan)

@@ -1,0 +1,307 @@
+"""The iteration space of a fusion group: which axis each dim of each value runs along, and which axes are reduced.
+
+The pass `fuse` asks it which nodes may join a group; the runtime asks it again how the group's body becomes a nest.
+Both admit nodes from the last to the first, so both get the same answers.
+
+Note [Axes from the end]
+    A group's last node spans the space: the dims of its result are the axes 0, 1, ... From there on every consumer
+    says along which axes it reads an operand, and a producer joins only if all of its consumers agree. For
+
+        %1 : Float(8, 1) = aten::mean[dim=[1], keepdim=True](%x)       # x: Float(8, 32)
+        %2 : Float(8, 32) = aten::sub(%x, %1)
+
+    `sub` spans the axes (0, 1) and reads %1 along (0, -); `mean` reduces a dim of 32 that it is asked to read at the
+    place of axis 1: axis 1 is the row, and %x is read along (0, 1) by both. For %2 = neg(%1) with %1 = sum(%x) over
+    dim 1 of (8, 32), `neg` spans axis 0, and `sum` adds axis 1. All reductions of a group reduce the same axes, and
+    none is computed more than once: what it leaves must run along all other axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jit.ir import Node, Op, TensorType, Value, find
+from jit.ir.errors import Error
+from jit.ir.geometry import Geometry, wrap_dims
+
+Axes = tuple[int | None, ...]
+"""Per dim of a value the axis that it runs along; None for dims of size 1 and for what is repeated along a dim."""
+
+REDUCTIONS = frozenset(
+    f"aten::{name}" for name in (
+        "sum", "mean", "prod", "prod.dim_int", "amax", "amin", "max", "min", "max.dim", "min.dim", "argmax", "argmin",
+        "var.correction", "std.correction", "logsumexp",
+    )
+)  # fmt: skip
+"""Operators that reduce dims of their first operand."""
+NORMS = frozenset(
+    f"aten::{name}" for name in (
+        "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm",
+        "native_batch_norm",
+    )
+)  # fmt: skip
+"""Operators whose result has the shape of their first operand, and that reduce dims of it on the way."""
+FEW_ROWS, LONG_ROW = 4, 1 << 16
+
+
+class Declined(Exception):
+    """Why a node does not join."""
+
+
+def arguments(node: Node) -> tuple[Op, list[Any]]:
+    """The op of a node and its schema-ordered arguments, with Values for tensors."""
+    op = find(node.kind)
+    assert op is not None
+    return op, op.join(node.operands, {k: node.resolve(v) for k, v in node.attributes.items()})
+
+
+def argument(node: Node, name: str, default: Any = None) -> Any:
+    """One argument of a node by name."""
+    op, values = arguments(node)
+    return values[op.schema.argument_names.index(name)] if name in op.schema.argument_names else default
+
+
+def sizes_of(value: Value) -> tuple[int, ...]:
+    """The sizes of a value whose type is known."""
+    assert isinstance(value.type, TensorType) and value.type.sizes is not None
+    return value.type.sizes
+
+
+def is_cast(node: Node) -> bool:
+    """True for a copy in another dtype that changes nothing else."""
+    plain = node.kind == "aten::_to_copy" and len(node.inputs) == 1
+    return plain and argument(node, "device") is None and argument(node, "memory_format") is None
+
+
+def is_view(node: Node) -> bool:
+    """True for views whose elements are those of one input, in its dtype."""
+    op = find(node.kind)
+    return op is not None and op.kind == "view" and op.result is None and len(node.inputs) == 1
+
+
+def reduced_dims(node: Node) -> tuple[int, ...]:
+    """The dims of its first operand that a reduction or norm reduces."""
+    ndim = len(sizes_of(node.inputs[0]))
+    if node.kind == "aten::native_batch_norm":
+        return tuple(d for d in range(ndim) if d != 1)
+    if node.kind == "aten::native_layer_norm":
+        return tuple(range(ndim - len(argument(node, "normalized_shape")), ndim))
+    dim = argument(node, "dim")
+    return tuple(sorted(wrap_dims(dim, ndim)))
+
+
+class Space:
+    """The axes of a group that `last` ends."""
+
+    def __init__(self, last: Node) -> None:
+        self.last = last
+        frame = sizes_of(last.inputs[0] if last.kind == "aten::cat" else last.outputs[0])
+        self.frame = frame
+        """The sizes that the last node spans."""
+        self.extents = list(frame)
+        self.reduced: tuple[int, ...] | None = None
+        """The axes of a row, those of size 1 left out; None if nothing is reduced."""
+        self.axes: dict[Value, Axes] = {}
+        """Of values that members make."""
+        self.demands: dict[tuple[Node, Value], Axes] = {}
+        """Along which axes a member reads an operand."""
+        self.members: set[Node] = set()
+        self.in_memory: set[Value] = set()
+        """Operands that must be in memory when the group runs."""
+
+    @property
+    def parallel(self) -> list[int]:
+        """The axes that are not reduced."""
+        return [a for a in range(len(self.extents)) if a not in (self.reduced or ())]
+
+    # -- admission -----------------------------------------------------------------------------------------------
+
+    def admit(self, node: Node, leaving: Sequence[Value] = ()) -> None:
+        """Let `node` be a member, of whose results `leaving` are stored; Declined says why it cannot be."""
+        state = list(self.extents), self.reduced, set(self.in_memory)
+        try:
+            asked = self._asked(node)
+            demands = self._demands(node, asked)
+            self._check(demands)
+            joined = node.kind == "aten::cat"
+            if not joined and not all(value in self.axes and self.covers(value) for value in leaving):
+                raise Declined("its result is needed elsewhere, and the group does not run over all of it alike")
+        except Declined:
+            self.extents, self.reduced, self.in_memory = state
+            raise
+        self.members.add(node)
+        self.demands.update(((node, value), axes) for value, axes in demands.items())
+
+    def covers(self, value: Value) -> bool:
+        """Whether a value can be stored: it runs along all axes, or along all that are not reduced."""
+        axes = {a for a in self.axes[value] if a is not None}
+        wide = {a for a, extent in enumerate(self.extents) if extent != 1}
+        row = set(self.reduced or ())
+        return sizes_match(self, value) and (axes == wide or axes == wide - row)
+
+    def _asked(self, node: Node) -> Axes:
+        """Along which axes the result of `node` is wanted; its other results follow."""
+        if any(value in self.in_memory for value in node.outputs):
+            raise Declined("its result is read through indices")
+        if node is self.last:
+            asked: Axes = tuple(a if size != 1 else None for a, size in enumerate(self.frame))
+            if node.kind != "aten::cat":
+                self.axes[node.outputs[0]] = asked
+            return asked
+        wanted = [
+            {self.demands[use.node, value] for use in value.uses if use.node in self.members}
+            for value in node.outputs
+        ]  # fmt: skip
+        if any(len(axes) > 1 for axes in wanted):
+            raise Declined("it is read along different axes")
+        if not wanted[0] and node.kind not in REDUCTIONS:
+            raise Declined("its first result is not read here")
+        asked = next(iter(next(axes for axes in wanted if axes)))
+        for value, axes in zip(node.outputs, wanted, strict=True):
+            if axes:
+                self.axes[value] = next(iter(axes))
+        return asked
+
+    def _check(self, demands: dict[Value, Axes]) -> None:
+        for value, axes in demands.items():
+            for size, axis in zip(sizes_of(value), axes, strict=True):
+                if axis is not None and self.extents[axis] != size:
+                    raise Declined("sizes do not fit")
+
+    def _demands(self, node: Node, asked: Axes) -> dict[Value, Axes]:
+        """Along which axes `node` reads its operands."""
+        if node.kind in REDUCTIONS:
+            return self._of_reduction(node, asked)
+        if node.kind == "aten::native_batch_norm":
+            return self._of_batch_norm(node, asked)
+        if node.kind in NORMS:
+            return self._of_norm(node, asked)
+        if node.kind == "aten::embedding":
+            return self._of_embedding(node, asked)
+        if node.kind == "aten::cat":
+            return self._of_cat(node, asked)
+        if is_view(node):
+            return {node.inputs[0]: _through_view(node, asked)}
+        return {value: _broadcast(sizes_of(value), asked) for value in node.inputs}
+
+    # -- kinds of nodes ------------------------------------------------------------------------------------------
+
+    def _of_reduction(self, node: Node, asked: Axes) -> dict[Value, Axes]:
+        value, dims = node.inputs[0], reduced_dims(node)
+        sizes = sizes_of(value)
+        kept = list(asked)
+        if argument(node, "keepdim", False) and len(asked) == len(sizes):
+            kept = [a for d, a in enumerate(asked) if d not in dims]
+        row = self._row(sizes, dims, kept)
+        axes = [row.pop(0) if d in dims else kept.pop(0) for d in range(len(sizes))]
+        self._also(node.outputs, asked)
+        return {value: tuple(axes)}
+
+    def _row(self, sizes: tuple[int, ...], dims: Sequence[int], kept: Sequence[int | None]) -> list[int | None]:
+        """The axes that the reduced dims run along."""
+        wide = [d for d in dims if sizes[d] != 1]
+        if self.reduced is None:
+            self._cover(kept, wide, sizes)
+        assert self.reduced is not None
+        if [self.extents[a] for a in self.reduced] != [sizes[d] for d in wide]:
+            raise Declined("it reduces other dims than the rest of the group")
+        row = set(self.reduced)
+        if {a for a in kept if a is not None} != {a for a, e in enumerate(self.extents) if e != 1 and a not in row}:
+            raise Declined("it would be computed again for every element that reads it")
+        places = iter(self.reduced)
+        return [next(places) if sizes[d] != 1 else None for d in dims]
+
+    def _cover(self, kept: Sequence[int | None], wide: Sequence[int], sizes: tuple[int, ...]) -> None:
+        """Choose the row: the axes at the places of the reduced dims, or new ones."""
+        in_frame = len(sizes) == len(self.frame) and all(self.extents[d] == sizes[d] and d not in kept for d in wide)
+        if in_frame:
+            self._set_row(tuple(wide))
+        else:
+            self.reduced = tuple(range(len(self.extents), len(self.extents) + len(wide)))
+            self.extents += [sizes[d] for d in wide]
+
+    def _set_row(self, row: tuple[int, ...]) -> None:
+        if self.reduced is not None and self.reduced != row:
+            raise Declined("it reduces other dims than the rest of the group")
+        rows = math.prod(e for a, e in enumerate(self.extents) if a not in row)
+        if rows < FEW_ROWS and math.prod(self.extents[a] for a in row) >= LONG_ROW:
+            raise Declined("few long rows: what follows is better shared out among threads")
+        self.reduced = row
+
+    def _of_norm(self, node: Node, asked: Axes) -> dict[Value, Axes]:
+        dims = reduced_dims(node)
+        if None not in asked and len(set(asked)) != len(asked):
+            raise Declined("it is read along a diagonal")
+        if {a for a in asked if a is not None} != {a for a, e in enumerate(self.extents) if e != 1}:
+            raise Declined("it would be computed again for every element that reads it")
+        self._set_row(tuple(a for d in dims if (a := asked[d]) is not None))
+        if node.kind != "aten::native_batch_norm":
+            self._also(node.outputs[1:], tuple(None if d in dims else a for d, a in enumerate(asked)))
+        return {value: _broadcast(sizes_of(value), asked) for value in node.inputs}
+
+    def _also(self, outputs: Sequence[Value], axes: Axes) -> None:
+        for value in outputs:
+            if self.axes.setdefault(value, axes) != axes:
+                raise Declined("its results are read along different axes")
+
+    def _of_embedding(self, node: Node, asked: Axes) -> dict[Value, Axes]:
+        weight, indices = node.inputs
+        self.in_memory.update((weight, indices))
+        return {indices: asked[:-1], weight: (None, asked[-1])}
+
+    def _of_batch_norm(self, node: Node, asked: Axes) -> dict[Value, Axes]:
+        first, *vectors = dict.fromkeys(node.inputs)
+        demands = {first: asked, **{vector: (asked[1],) for vector in vectors}}
+        if argument(node, "training"):
+            self._of_norm(node, asked)
+            for value in node.outputs[1:]:
+                self.axes[value] = (asked[1],)
+        elif any(value.uses for value in node.outputs[1:]):
+            raise Declined("its statistics are empty")
+        return demands
+
+    def _of_cat(self, node: Node, asked: Axes) -> dict[Value, Axes]:
+        if node is not self.last:
+            raise Declined("what is joined is read again")
+        if len({(sizes_of(v), v.type.dtype) for v in (*node.inputs,)}) != 1:
+            raise Declined("parts of different sizes or dtypes")
+        return dict.fromkeys(node.inputs, asked)
+
+
+def sizes_match(space: Space, value: Value) -> bool:
+    """Whether no dim of a value is a repetition: each is an axis or has one element."""
+    return all(axis is not None or size == 1 for axis, size in zip(space.axes[value], sizes_of(value), strict=True))
+
+
+def _broadcast(sizes: tuple[int, ...], asked: Axes) -> Axes:
+    """How an operand of a broadcast result is read."""
+    if len(sizes) > len(asked):
+        raise Declined("it has more dims than its result")
+    return tuple(None if size == 1 else a for size, a in zip(sizes, asked[len(asked) - len(sizes) :]))
+
+
+def _through_view(node: Node, asked: Axes) -> Axes:
+    """How the input of a view is read if its result is read along `asked`; dims are told apart by their strides."""
+    sizes = sizes_of(node.inputs[0])
+    labels = tuple(1 << (40 * (d + 1)) for d in range(len(sizes)))
+    op, values = arguments(node)
+    try:
+        viewed = op.body(Geometry(sizes, labels), *values[1:])
+    except Error as error:
+        raise Declined("it copies") from error
+    if isinstance(viewed, list) or viewed.offset:
+        raise Declined("it is a part of what was computed")
+    axes: list[int | None] = [None] * len(sizes)
+    seen = set()
+    for size, stride, axis in zip(viewed.sizes, viewed.strides, asked, strict=True):
+        if size == 1 or stride == 0:
+            continue
+        if stride not in labels or sizes[labels.index(stride)] != size or stride in seen:
+            raise Declined("it takes dims apart")
+        seen.add(stride)
+        axes[labels.index(stride)] = axis
+    if len(seen) != sum(size != 1 for size in sizes):
+        raise Declined("it is a part of what was computed")
+    return tuple(axes)
