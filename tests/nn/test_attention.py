@@ -26,17 +26,17 @@ def softmax(x):
     return powers / powers.sum(-1, keepdims=True)
 
 
-def attention(module: Any, query: Any, key: Any, value: Any, mask: Any = 0.0) -> Any:
+def attention(module: Any, inputs: Any, mask: Any = 0.0) -> Any:
     """One sample [L, E], head by head; (result, weights of each head)."""
     w = weights_of(module)
     matrices = np.split(w["in_proj_weight"], 3) if "in_proj_weight" in w else [w[f"{c}_proj_weight"] for c in "qkv"]
-    q, k, v = (x @ m.T + b for x, m, b in zip((query, key, value), matrices, np.split(w["in_proj_bias"], 3)))
+    q, k, v = (x @ m.T + b for x, m, b in zip(inputs, matrices, np.split(w["in_proj_bias"], 3)))
     if "bias_k" in w:
         k, v = np.concatenate([k, w["bias_k"][0]]), np.concatenate([v, w["bias_v"][0]])
     if module.add_zero_attn:
         k, v = (np.concatenate([x, np.zeros((1, E))]) for x in (k, v))
-    mask = np.broadcast_to(mask, (HEADS, len(q), len(key)))
-    mask = np.pad(mask, [(0, 0), (0, 0), (0, len(k) - len(key))])
+    mask = np.broadcast_to(mask, (HEADS, len(q), len(inputs[1])))
+    mask = np.pad(mask, [(0, 0), (0, 0), (0, len(k) - len(inputs[1]))])
     heads = [slice(h * SIZE, (h + 1) * SIZE) for h in range(HEADS)]
     weights = np.stack([softmax(q[:, h] @ k[:, h].T / np.sqrt(SIZE) + mask[i]) for i, h in enumerate(heads)])
     joined = np.concatenate([weights[i] @ v[:, h] for i, h in enumerate(heads)], -1)
@@ -68,7 +68,7 @@ def test_attention_goes_head_by_head(options, need_weights, rng):
     module, arrays = made(rng, **options)
     out, weights = called(module, arrays, need_weights=need_weights, average_attn_weights=False)
     for n in range(N):
-        want, looked = attention(module, *(a[n] for a in arrays))
+        want, looked = attention(module, [a[n] for a in arrays])
         assert_close(out[n], want, rtol=1e-11, atol=1e-12)
         if need_weights:
             assert_close(weights[n], looked, rtol=1e-11, atol=1e-12)
@@ -89,7 +89,7 @@ def test_masks_keep_from_looking(options, need_weights, rng):
         tensors = {name: jit.tensor(given) for name, given in masks.items()}
         out, weights = called(module, arrays, need_weights=need_weights, **tensors)
         for n in range(N):
-            want, looked = attention(module, *(a[n] for a in arrays), mask=mask[n])
+            want, looked = attention(module, [a[n] for a in arrays], mask=mask[n])
             assert_close(out[n], want, rtol=1e-11, atol=1e-12)
             if need_weights:
                 assert_close(weights[n], looked.mean(0), rtol=1e-11, atol=1e-12)
@@ -98,7 +98,7 @@ def test_masks_keep_from_looking(options, need_weights, rng):
 def test_a_sequence_without_a_batch(rng):
     module, arrays = made(rng)
     out, weights = module(*(jit.tensor(a[0]) for a in arrays), key_padding_mask=jit.tensor([False] * 3 + [True]))
-    want, looked = attention(module, *(a[0] for a in arrays), mask=np.array([0, 0, 0, -np.inf]))
+    want, looked = attention(module, [a[0] for a in arrays], mask=np.array([0, 0, 0, -np.inf]))
     assert_close(out, want, rtol=1e-11, atol=1e-12)
     assert_close(weights, looked.mean(0), rtol=1e-11, atol=1e-12)
 
@@ -149,13 +149,13 @@ def test_layers_add_and_norm(norm_first, rng):
         return x + part(normed(x, norm)) if norm_first else normed(x + part(x), norm)
 
     def looking(layer):
-        return lambda x: attention(layer, x, x, x)[0]
+        return lambda x: attention(layer, [x, x, x])[0]
 
     want = summed(x, encoder.norm1, looking(encoder.self_attn))
     want = summed(want, encoder.norm2, lambda x: fed(x, encoder))
     assert_close(encoder(jit.tensor(x[None]))[0], want, rtol=1e-11, atol=1e-12)
     want = summed(x, decoder.norm1, looking(decoder.self_attn))
-    want = summed(want, decoder.norm2, lambda x: attention(decoder.multihead_attn, x, memory, memory)[0])
+    want = summed(want, decoder.norm2, lambda x: attention(decoder.multihead_attn, [x, memory, memory])[0])
     want = summed(want, decoder.norm3, lambda x: fed(x, decoder))
     assert_close(decoder(jit.tensor(x[None]), jit.tensor(memory[None]))[0], want, rtol=1e-11, atol=1e-12)
 
