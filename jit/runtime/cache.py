@@ -1,0 +1,188 @@
+"""Machine code on disk: what one process has compiled, the next one loads.
+
+An entry is named by a digest of everything that the code depends on, and carries a message authentication code under
+a secret of the user's own. What does not match - a flipped bit, a torn write, an entry of somebody else - is deleted
+and compiled again; it never reaches the linker. Nothing here raises: a cache that cannot be used is no cache.
+
+    JIT_CACHE=off | FOLDER      no cache | where it is; by default the platform's folder for caches
+    JIT_CACHE_MB=512            its size; the entries that were not used for longest go first
+
+Note [Whom the cache trusts]
+    Whoever can write into the folder could have their code run. So the folder and the secret must belong to this user
+    and be closed to all others, or the cache stays shut. The secret guards against accidents and against files that
+    were brought in from elsewhere, not against the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+_FORMAT = b"jit-cache-1\n"
+_MAC_BYTES = 32
+_KEPT_SHARE = 0.8
+"""What is left after the cache has outgrown its size, so that not every entry from then on causes a sweep."""
+
+
+def digest(parts: Sequence[str]) -> str:
+    """The name of an entry: a digest of texts, in which no two different lists collide."""
+    hashed = hashlib.sha256(_FORMAT)
+    for part in parts:
+        data = part.encode()
+        hashed.update(len(data).to_bytes(8, "little"))
+        hashed.update(data)
+    return hashed.hexdigest()
+
+
+class Cache:
+    """A folder of authenticated entries; safe among processes, and harmless when the folder is unusable.
+
+    Args:
+        folder: Where the entries lie; it is made if need be.
+        limit: In bytes.
+    """
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder = folder
+        self.limit = limit
+        self._secret = _secret(folder)
+
+    @property
+    def usable(self) -> bool:
+        """Whether entries are kept at all."""
+        return self._secret is not None
+
+    def load(self, name: str) -> bytes | None:
+        """The data that was stored under this name, or None."""
+        if self._secret is None:
+            return None
+        path = self.folder / name
+        try:
+            whole = path.read_bytes()
+        except OSError:
+            return None
+        data = self._opened(name, whole)
+        with contextlib.suppress(OSError):
+            if data is None:
+                path.unlink()
+            else:
+                os.utime(path)
+        return data
+
+    def store(self, name: str, data: bytes) -> None:
+        """Keep data under this name, in one step: other processes see all of it or nothing."""
+        if self._secret is None or len(data) > self.limit:
+            return
+        with contextlib.suppress(OSError):
+            handle, temporary = tempfile.mkstemp(prefix=".", dir=self.folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_FORMAT + self._mac(name, data) + data)
+                os.replace(temporary, self.folder / name)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
+            self._sweep()
+
+    def _mac(self, name: str, data: bytes) -> bytes:
+        assert self._secret is not None
+        return hmac.digest(self._secret, name.encode() + b"\n" + data, "sha256")
+
+    def _opened(self, name: str, whole: bytes) -> bytes | None:
+        start = len(_FORMAT) + _MAC_BYTES
+        data = whole[start:]
+        expected = _FORMAT + self._mac(name, data)
+        return data if hmac.compare_digest(expected, whole[:start]) else None
+
+    def _sweep(self) -> None:
+        """Drop what was not used for longest, once the whole has outgrown its limit."""
+        found = []
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    about = entry.stat(follow_symlinks=False)
+                    if entry.name != _SECRET:
+                        found.append((about.st_mtime_ns, about.st_size, entry.path))
+        total = sum(size for _, size, _ in found)
+        if total <= self.limit:
+            return
+        for _, size, path in sorted(found):
+            if total <= self.limit * _KEPT_SHARE:
+                break
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+                total -= size
+
+
+@cache
+def shared() -> Cache | None:
+    """The cache of this process, as the environment asks for it; None if it is switched off or unusable."""
+    wanted = os.environ.get("JIT_CACHE", "")
+    if wanted.lower() in ("off", "0", "none"):
+        return None
+    found = Cache(Path(wanted) if wanted else default_folder(), _limit())
+    return found if found.usable else None
+
+
+def default_folder() -> Path:
+    """Where the platform keeps caches."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "jit-tracer"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "jit-tracer"
+
+
+def _limit() -> int:
+    try:
+        return int(float(os.environ.get("JIT_CACHE_MB", "512")) * 1e6)
+    except (ValueError, OverflowError):
+        return 512_000_000
+
+
+# -- the secret --------------------------------------------------------------------------------------------------
+
+_SECRET = "secret"
+_SECRET_BYTES = 32
+
+
+def _secret(folder: Path) -> bytes | None:
+    """The secret of a folder that is this user's alone, made if need be; None if the folder cannot be trusted."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_private(folder, stat.S_ISDIR):
+            return None
+        path = folder / _SECRET
+        if not path.exists():
+            _make_secret(path)
+        if not _is_private(path, stat.S_ISREG):
+            return None
+        secret = path.read_bytes()
+    except (OSError, RuntimeError):  # no home folder is a RuntimeError
+        return None
+    return secret if len(secret) == _SECRET_BYTES else None
+
+
+def _is_private(path: Path, is_kind: Callable[[int], bool]) -> bool:
+    about = path.lstat()
+    return is_kind(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o022
+
+
+def _make_secret(path: Path) -> None:
+    """Written aside and linked into place: of several processes one wins, and no one reads half of it."""
+    handle, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.urandom(_SECRET_BYTES))
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        os.unlink(temporary)

@@ -1,0 +1,139 @@
+"""The cache on disk: what is stored comes back, what was tampered with does not, and nothing is ever raised."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jit.runtime import cache as caching
+from jit.runtime.cache import Cache, digest
+
+
+def test_what_is_stored_comes_back_in_another_process(tmp_path):
+    Cache(tmp_path / "c", 1000).store("name", b"data")
+    program = "import sys, pathlib; from jit.runtime.cache import Cache; "
+    program += "print(Cache(pathlib.Path(sys.argv[1]), 1000).load('name'))"
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "c")], capture_output=True, text=True)
+    assert done.stdout.strip() == "b'data'", done.stderr
+    assert Cache(tmp_path / "c", 1000).load("other") is None
+
+
+def test_every_flipped_bit_is_noticed_and_the_entry_dropped(tmp_path):
+    kept = Cache(tmp_path, 1000)
+    kept.store("name", b"code")
+    whole = (tmp_path / "name").read_bytes()
+    for place in range(len(whole) * 8):
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << place % 8
+        (tmp_path / "name").write_bytes(bytes(flipped))
+        assert kept.load("name") is None
+        assert not (tmp_path / "name").exists()
+
+
+@pytest.mark.parametrize("size", [0, 5, 43, 44, 45])
+def test_torn_entries_are_noticed(tmp_path, size):
+    kept = Cache(tmp_path, 1000)
+    kept.store("name", b"code")
+    whole = (tmp_path / "name").read_bytes()
+    (tmp_path / "name").write_bytes(whole[:size])
+    assert kept.load("name") is None
+
+
+def test_entries_under_another_name_or_secret_are_foreign(tmp_path):
+    ours, theirs = Cache(tmp_path / "ours", 1000), Cache(tmp_path / "theirs", 1000)
+    ours.store("name", b"code")
+    whole = (tmp_path / "ours" / "name").read_bytes()
+    (tmp_path / "ours" / "other").write_bytes(whole)
+    (tmp_path / "theirs" / "name").write_bytes(whole)
+    assert ours.load("other") is None
+    assert theirs.load("name") is None
+    assert ours.load("name") == b"code"
+
+
+def test_the_least_recently_used_go_first(tmp_path):
+    kept = Cache(tmp_path, 2000)
+    for index in range(4):
+        kept.store(f"n{index}", bytes(400))
+        os.utime(tmp_path / f"n{index}", ns=(index, index))
+    assert kept.load("n0") is not None  # used just now
+    kept.store("n4", bytes(400))
+    assert kept.load("n0") is not None
+    assert kept.load("n1") is None
+    assert kept.load("n4") is not None
+    assert sum(p.stat().st_size for p in tmp_path.iterdir()) <= 2100
+
+
+def test_what_is_larger_than_the_cache_is_not_kept(tmp_path):
+    kept = Cache(tmp_path, 100)
+    kept.store("name", bytes(200))
+    assert kept.load("name") is None
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_folder_open_to_others_is_not_used(tmp_path, mode):
+    folder = tmp_path / "c"
+    folder.mkdir()
+    folder.chmod(mode)
+    kept = Cache(folder, 1000)
+    kept.store("name", b"data")
+    assert not kept.usable
+    assert kept.load("name") is None
+
+
+def test_a_secret_that_others_may_write_is_not_used(tmp_path):
+    assert Cache(tmp_path, 1000).usable
+    (tmp_path / "secret").chmod(0o666)
+    assert not Cache(tmp_path, 1000).usable
+
+
+def test_an_impossible_folder_is_no_cache(tmp_path):
+    (tmp_path / "file").write_text("")
+    kept = Cache(tmp_path / "file" / "folder", 1000)
+    kept.store("name", b"data")
+    assert kept.load("name") is None
+
+
+def test_a_folder_that_vanishes_does_no_harm(tmp_path):
+    kept = Cache(tmp_path / "c", 1000)
+    (tmp_path / "c" / "secret").unlink()
+    (tmp_path / "c").rmdir()
+    kept.store("name", b"data")
+    assert kept.load("name") is None
+
+
+def test_many_writers_at_once_agree_on_one_secret(tmp_path):
+    def write(index: int) -> bytes | None:
+        kept = Cache(tmp_path / "c", 10_000_000)
+        kept.store(f"n{index % 4}", bytes([index % 4]) * 1000)
+        return kept.load(f"n{index % 4}")
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(write, range(64)))
+    assert found == [bytes([index % 4]) * 1000 for index in range(64)]
+    assert not [p for p in (tmp_path / "c").iterdir() if p.name.startswith(".")]
+
+
+def test_different_parts_have_different_names():
+    assert digest(["ab", "c"]) != digest(["a", "bc"])
+    assert digest(["a"]) == digest(["a"])
+
+
+@pytest.mark.parametrize("value", ["off", "0", "None"])
+def test_the_environment_switches_it_off(monkeypatch, value):
+    monkeypatch.setenv("JIT_CACHE", value)
+    caching.shared.cache_clear()
+    assert caching.shared() is None
+    caching.shared.cache_clear()
+
+
+def test_the_environment_says_where_and_how_large(monkeypatch, tmp_path):
+    monkeypatch.setenv("JIT_CACHE", str(tmp_path / "here"))
+    monkeypatch.setenv("JIT_CACHE_MB", "3")
+    caching.shared.cache_clear()
+    found = caching.shared()
+    assert found is not None
+    assert (found.folder, found.limit) == (Path(tmp_path / "here"), 3_000_000)
+    caching.shared.cache_clear()
