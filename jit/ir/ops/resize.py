@@ -209,7 +209,7 @@ def _declare_vec(public: str, rank: int, index: bool, samples: Callable[[], Any]
 
 def _checked_count(name: str, rank: int, values: Any) -> Any:
     if len(values) != rank:
-        raise UsageError(f"{name} takes {rank} numbers, one for each spatial dim, not {list(values)}")
+        raise UsageError(f"{name} takes one number for each of the {rank} spatial dims, not {list(values)}")
     return values
 
 
