@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["Builder", "Origin", "Recorded"]
 
 
+WRITTEN_OUT = {"STFT": ("onesided",)}
+"""Attributes that are written even if they say the default: onnx's shape inference takes this one for 0 without."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """What of the traced program a node comes from."""
@@ -307,7 +311,8 @@ class Builder:
         for key in [key for key in plain if key not in known.attributes]:
             if not _is_later_default(call.name, key, plain.pop(key)):
                 raise Unsupported(f"{call.name} has no attribute {key} at opset {self.opset}")
-        return {key: item for key, item in plain.items() if known.attributes[key].default != item}
+        written = WRITTEN_OUT.get(call.name, ())
+        return {key: x for key, x in plain.items() if key in written or known.attributes[key].default != x}
 
     def _check_inputs(self, call: Call, known: Signature) -> None:
         letters: dict[str, DType] = {}

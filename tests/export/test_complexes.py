@@ -88,6 +88,16 @@ def test_spectrograms_there_and_back(tmp_path: Any) -> None:
     exported(lambda x: jit.stft(x, 8, window=window, return_complex=True).abs(), SIGNAL[0], tmp_path)
 
 
+def test_a_spectrogram_of_any_length(tmp_path: Any) -> None:
+    window = jit.hann_window(6)
+
+    def spectrogram(x: Any) -> Any:
+        return jit.stft(x, 8, 2, 6, window, normalized=True, return_complex=True).abs()
+
+    report = exported(spectrogram, SIGNAL, tmp_path, dynamic_axes={"x": {0: "batch", 1: "length"}})
+    assert list(report.inputs.values()) == ["float32 (batch, length)"]
+
+
 def test_what_has_no_form_is_refused_with_its_name(tmp_path: Any) -> None:
     with pytest.raises(ExportError, match="Exp of complex numbers is nothing that ONNX computes"):
         exported(lambda z: jit.exp(z), Z.astype(np.complex64), tmp_path)

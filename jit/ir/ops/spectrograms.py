@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import dtypes
 from ..errors import DTypeError, ShapeError, UsageError
 from ..op import array, composite
 from ..samples import make, sample, strided
@@ -86,6 +87,33 @@ def stft(
     out = F.transpose(out, 1, 2)
     out = F.squeeze(out, 0) if self.ndim == 1 else out
     return out if return_complex or return_complex is None else F.view_as_real(out)
+
+
+_PADS = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@stft.onnx
+def _(
+    g: Any, self: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any, center: bool, pad_mode: str,
+    normalized: bool, onesided: Any, return_complex: Any,
+) -> Any:  # fmt: skip
+    """The operator of its own takes signals of any length; complex ones go by the parts."""
+    if self.dtype.is_complex or (window is not None and window.dtype.is_complex):
+        raise g.unsupported("STFT is for real signals and windows")
+    hop, length = _lengths("stft", n_fft, hop_length, win_length, window)
+    x, half, left = self, n_fft // 2, (n_fft - length) // 2
+    x = g.op("Unsqueeze", x, g.ints([0])) if self.ndim == 1 else x
+    if center:
+        x = g.op("Pad", x, g.ints([0, half, 0, half]), mode=_PADS[pad_mode])
+    if window is None:
+        window = g.constant([1.0] * length, like=self)
+    window = window if length == n_fft else g.op("Pad", window, g.ints([left, n_fft - length - left]))
+    step, whole = (g.constant(number, dtype=dtypes.int64) for number in (hop, n_fft))
+    spectra = g.op("STFT", g.op("Unsqueeze", x, g.ints([-1])), step, window, whole, onesided=int(onesided is not False))
+    out = g.op("Transpose", spectra, perm=[0, 2, 1, 3])
+    out = g.op("Mul", out, g.constant(n_fft**-0.5, like=self)) if normalized else out
+    out = g.op("Squeeze", out, g.ints([0])) if self.ndim == 1 else out
+    return g.from_pairs(out) if return_complex else out
 
 
 def _tall(length: int, dtype: Any = "float32") -> Any:
