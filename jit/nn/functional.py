@@ -493,6 +493,40 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive("avg"
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_adaptive("max", dims) for dims in (1, 2, 3))
 
 
+def _with_indices(name: str) -> Callable[..., Any]:
+    """The function `name` that returns the places of the largest elements, too."""
+    plain = globals()[name]
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return plain(*args, **{**kwargs, "return_indices": True})
+
+    function.__name__ = function.__qualname__ = f"{name}_with_indices"
+    function.__doc__ = f"`{name}` that returns the places of the largest elements, too."
+    return function
+
+
+max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = (
+    _with_indices(f"max_pool{dims}d") for dims in (1, 2, 3)
+)
+adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices = (
+    _with_indices(f"adaptive_max_pool{dims}d") for dims in (1, 2, 3)
+)
+
+
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """The p-norm distances of all pairs of rows of `[N, M]`: ``N * (N - 1) / 2`` numbers.
+
+    >>> import jit
+    >>> jit.nn.functional.pdist(jit.tensor([[0.0], [1.0], [3.0]])).tolist()
+    [1.0, 3.0, 2.0]
+    """
+    if input.ndim != 2:
+        raise ShapeError(f"pdist takes rows, and this input has sizes {list(input.shape)}")
+    pairs = F.triu_indices(input.shape[0], input.shape[0], 1)
+    first, second = (F.index_select(input, 0, index) for index in F.unbind(pairs, 0))
+    return F.linalg_vector_norm(first - second, p, [1])
+
+
 # -- losses --------------------------------------------------------------------------------------------------------
 
 

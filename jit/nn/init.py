@@ -160,3 +160,18 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
             if index % outputs < tensor.shape[1]:
                 tensor[(index, index % outputs, *middle)] = 1.0
     return tensor
+
+
+def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
+    """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010)."""
+    from ..functions import F
+
+    if tensor.ndim != 2:
+        raise UsageError(f"sparse_ fills a matrix, not a tensor of {tensor.ndim} dims")
+    rows, columns = tensor.shape
+    with context.no_grad():
+        normal_(tensor, 0.0, std, generator)
+        for column in range(columns):
+            zeros = F.randperm(rows, generator=generator)[: math.ceil(sparsity * rows)]
+            tensor[zeros, column] = 0.0
+    return tensor

@@ -66,6 +66,8 @@ class Module:
         own["_transient_buffers"] = set()
         own["_forward_pre_hooks"] = HookTable()
         own["_forward_hooks"] = HookTable()
+        own["_backward_pre_hooks"] = HookTable()
+        own["_backward_hooks"] = HookTable()
 
     # -- calling -------------------------------------------------------------------------------------------------
 
@@ -77,7 +79,7 @@ class Module:
         """Run the forward hooks and `forward`; a trace that records sees a scope named after the module."""
         if context.TRACE.get() is not None:
             return self._call_in_scope(args, kwargs)
-        if self._forward_pre_hooks or self._forward_hooks:
+        if self._forward_pre_hooks or self._forward_hooks or self._backward_pre_hooks or self._backward_hooks:
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -92,11 +94,20 @@ class Module:
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for hook, with_kwargs in tuple(self._forward_pre_hooks.values()):
             args, kwargs = _replaced_arguments(hook, with_kwargs, self, args, kwargs)
-        result = self.forward(*args, **kwargs)
+        watch = self._watch()
+        result = self.forward(*(args if watch is None else watch.enter(args)), **kwargs)
         for hook, with_kwargs in tuple(self._forward_hooks.values()):
             replaced = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             result = result if replaced is None else replaced
-        return result
+        return result if watch is None else watch.leave(result)
+
+    def _watch(self) -> Any:
+        """What shows gradients to the backward hooks, if there are any."""
+        if not (self._backward_pre_hooks or self._backward_hooks) or not context.GRAD_ENABLED.get():
+            return None
+        from .watching import Watch
+
+        return Watch(self)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args)` before each `forward`; what it returns replaces the arguments.
@@ -111,6 +122,20 @@ class Module:
         With `with_kwargs` it is called as `hook(module, args, kwargs, output)`.
         """
         return self._forward_hooks.register((hook, with_kwargs))
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the arguments are known.
+
+        Both are tuples, with None for what has no gradient; what the hook returns replaces `grad_input`.
+        """
+        return self._backward_hooks.register(hook)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when the gradients of the results are known, before those of the module.
+
+        What the hook returns replaces `grad_output`.
+        """
+        return self._backward_pre_hooks.register(hook)
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
@@ -274,6 +299,13 @@ class Module:
                 raise UsageError(f"{type(self).__name__} holds no module {target!r}; there are {known}")
         return module
 
+    def set_submodule(self, target: str, module: Module) -> None:
+        """Put a module in the place of the one at a dotted name."""
+        path, _, name = target.rpartition(".")
+        if not name:
+            raise UsageError("a module cannot be put in its own place; give the dotted name of one inside")
+        setattr(self.get_submodule(path), name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted name."""
         return self._member(target, "_parameters", self.named_parameters(remove_duplicate=False))
@@ -423,6 +455,10 @@ class Module:
     def bfloat16(self) -> Self:
         """To bfloat16."""
         return self.to(dtypes.bfloat16)
+
+    def type(self, dst_type: Any) -> Self:
+        """To any floating dtype."""
+        return self.to(dtypes.as_dtype(dst_type))
 
     def cpu(self) -> Self:
         """To the CPU."""

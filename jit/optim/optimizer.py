@@ -10,6 +10,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ..context import enable_grad, no_grad
+from ..hooks import HookTable, RemovableHandle
 from ..nn.utils.gradients import forget_gradient
 from ..tensors import Tensor
 
@@ -28,6 +29,7 @@ class Optimizer:
         """What is kept for each parameter between steps."""
         self.param_groups: list[dict[str, Any]] = []
         """Dictionaries with "params" and options such as "lr", which may be changed between steps."""
+        self._pre_hooks, self._post_hooks = HookTable(), HookTable()
         given: list[Any] = [params] if isinstance(params, (Tensor, dict)) else list(params)
         if not given:
             raise UsageError("the optimizer was given no parameters; is the model's parameters() used up, or empty?")
@@ -73,13 +75,27 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        self._call(self._pre_hooks)
         with no_grad():
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
                         gradient = -parameter.grad if group.get("maximize") else parameter.grad
                         self.update(parameter, gradient, self.state[parameter], group)
+        self._call(self._post_hooks)
         return loss
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step's updates; both are empty."""
+        return self._pre_hooks.register(hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step; both are empty."""
+        return self._post_hooks.register(hook)
+
+    def _call(self, hooks: HookTable) -> None:
+        for hook in tuple(hooks.values()):
+            hook(self, (), {})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """Change one parameter in place; `gradient` must be left as it is."""
