@@ -39,6 +39,7 @@ from .folding import fold
 from .generators import Generator
 from .hosting import PythonHost
 from .impurity import watching
+from .promoting import KINDS
 from .surroundings import attributes_of, is_foreign, view_of_objects
 from .tensors import Tensor, Variable, ViewStep, alias
 from .tracer import Trace, extent_of, has_hooks, kind_of
@@ -128,6 +129,8 @@ class Recording:
     """Pairs (input, other input): what the `.grad` of an input has to be at first; None: there must be none."""
     hookless: list[int] = field(default_factory=list)
     """Inputs at which a backward inside the function ends: leaves without hooks."""
+    read: list[Any] = field(default_factory=list)
+    """The Python values in its key that it has baked in: lines of the constants ledger."""
     spent: bool = False
     """Whether the function has itself gone backward through all that it returns."""
     sharing: tuple[Any, ...] = ()
@@ -174,17 +177,22 @@ class Recording:
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    def inputs(self, arguments: Sequence[Tensor], tensors: Sequence[Any] | None = None) -> list[Any]:
+    def inputs(
+        self, arguments: Sequence[Tensor], tensors: Sequence[Any] | None = None, numbers: Sequence[Any] = ()
+    ) -> list[Any]:
         """The tensors and generators behind the inputs of stage 0: arguments, then captures as they are now.
 
         Args:
             arguments: The tensors among the arguments of a call.
             tensors: What the World of the call has in reach; without it captures are what they were when recorded.
+            numbers: The promoted numbers of the call.
         """
         chosen: list[Any] = [arguments[i] for i in self.positions]
         for capture in self.trace.captures:
             if tensors is not None and capture.place is not None:
                 chosen.append(tensors[capture.place])
+            elif tensors is not None and capture.number is not None:
+                chosen.append(numbers[capture.number])
             elif tensors is not None and capture.gradient_of is not None:
                 chosen.append(chosen[capture.gradient_of]._grad)
             else:
@@ -413,6 +421,8 @@ class Kept:
 
 
 def _value(owner: Any) -> Any:
+    if type(owner) in KINDS:
+        return owner
     return owner.state if isinstance(owner, Generator) else owner._array
 
 

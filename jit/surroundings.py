@@ -29,7 +29,7 @@ import sysconfig
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from jit.ir.dtypes import DType
 
 from .autograd.custom import Function
 from .generators import Generator
+from .promoting import KINDS, Number
 from .tensors import Tensor, Variable
 
 Fetch = Callable[[], Any]
@@ -87,7 +88,10 @@ class Watched:
 class View:
     """What one walk has seen."""
 
-    def __init__(self, roots: Iterable[tuple[str, Fetch]]) -> None:
+    def __init__(self, roots: Iterable[tuple[str, Fetch]], promoted: Collection[str] = ()) -> None:
+        self._promoted = promoted
+        self.numbers: list[tuple[str, Fetch]] = []
+        """The places of promoted numbers."""
         self.tensors: list[Any] = []
         """Tensors and generators in the order in which they were met, each once."""
         self._index: dict[int, int] = {}
@@ -131,6 +135,15 @@ class View:
         """Whether anything is no longer as it was seen, the types of tensors included."""
         return self.effect() is not None or any(_type_of(tensor) != kind for tensor, kind in self._types)
 
+    def plain(self) -> Iterator[tuple[str, Any]]:
+        """The numbers, strings and arrays that were met, by name."""
+        return ((name, value) for name, _, value in self._slots if isinstance(value, (*_PLAIN, np.ndarray, np.generic)))
+
+    def places(self) -> Iterator[tuple[str, Fetch]]:
+        """Every place that was looked at, promoted numbers included."""
+        yield from ((name, fetch) for name, fetch, _ in self._slots)
+        yield from self.numbers
+
     def objects(self) -> Iterator[Any]:
         """Everything that was looked at."""
         return (value for _, _, value in self._slots)
@@ -141,6 +154,11 @@ class View:
         while stack:
             name, fetch = stack.pop()
             value = fetch()
+            if name in self._promoted and type(value) in KINDS:
+                self.numbers.append((name, fetch))
+                self._note_fact(name, functools.partial(_type_at, fetch))
+                yield (name, "promoted", type(value))
+                continue
             if not isinstance(fetch, weakref.ref):  # an object that is not to be kept alive stays the one that it is
                 self._slots.append((name, fetch, value))
             yield self._look(name, value)
@@ -219,12 +237,19 @@ class Surroundings:
         if reference is not None:  # a method, of an instance that this must not keep alive
             self._roots.append(("self", reference))
         self._view: View | None = None
+        self.promoted: set[str] = set()
+        """Names of numbers that are not part of the key."""
+
+    def promote(self, name: str) -> None:
+        """Leave the number called `name` out of the key."""
+        self.promoted.add(name)
+        self._view = None
 
     def look(self) -> View:
         """What is there now: the last view as long as nothing has changed."""
         view = self._view
         if view is None or view.has_changed():
-            view = self._view = View(self._roots)
+            view = self._view = View(self._roots, self.promoted)
         return view
 
     def modules(self) -> list[Any]:
@@ -244,6 +269,8 @@ class World:
         """A hashable summary."""
         self.tensors = [tensor for view in self._views for tensor in view.tensors]
         """What captures are, by their places."""
+        self.numbers = [Number(name, fetch, fetch()) for view in self._views for name, fetch in view.numbers]
+        """Promoted numbers, as they are now."""
         self._random: Any = None
 
     def locate(self, owner: Any) -> tuple[str | None, int | None]:
@@ -256,6 +283,10 @@ class World:
             start += len(view.tensors)
         return None, None
 
+    def plain(self) -> Iterator[tuple[str, Any]]:
+        """The numbers, strings and arrays in reach, by name."""
+        return (pair for view in self._views for pair in view.plain())
+
     def watch_random(self) -> None:
         """From now on, drawing from the random generators of Python and numpy counts as an effect."""
         self._random = _random_states()
@@ -264,6 +295,9 @@ class World:
         """What the call has done to Python, in words that fit behind "the call"; None if nothing can be seen."""
         if self._random is not None and self._random != _random_states():
             return "draws from the random numbers of Python or numpy"
+        for number in self.numbers:
+            if number.fetch() is not number.value:
+                return f"changed {number.name}"
         for view in self._views:
             if (name := view.effect()) is not None:
                 return f"changed {name or 'its module'}"
@@ -286,6 +320,10 @@ def attributes_of(tensor: Any) -> dict[str, Any]:
 def _names_in(value: Any) -> tuple[str, ...]:
     """The names of the attributes that an object has here and now; hooks on gradients are none."""
     return tuple(name for name in vars(value) if name not in _OURS)
+
+
+def _type_at(fetch: Fetch) -> type:
+    return type(fetch())
 
 
 def _identities(container: Any) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ from . import context, dispatch
 from .autograd.nodes import edge_of, is_plain, next_serial, scatter, strided_step
 from .generators import Generator, default_generator
 from .impurity import pause, resume
+from .promoting import KINDS
 from .proxies import TracedScalar, concrete
 from .surroundings import class_of
 from .tensors import Size, Storage, Tensor, ViewStep
@@ -87,6 +88,8 @@ class Capture:
     """Where to find what it is now, among the tensors of a World; None: it is the owner for ever."""
     gradient_of: int | None = None
     """It is the `.grad` of this input."""
+    number: int | None = None
+    """It is a promoted number: this one of them."""
     edge: Any = None
     """Where its gradient went before the function ran."""
     kind: Any = None
@@ -100,7 +103,10 @@ class Constant:
     name: str
     nbytes: int
     source: Source | None
+    """The user's line."""
     reason: str
+    value: Any = None
+    """What it is; None for arrays, which stand in the graph."""
 
 
 @dataclass(eq=False, slots=True)
@@ -286,7 +292,7 @@ class Trace:
             name, holder = f"{gradient_of.name}.grad", self.graph.inputs.index(gradient_of)
         name = name or tensor.name or "captured"
         value = self.graph.add_input(type_of(tensor), name, 0)
-        self.captures.append(Capture(value, tensor, name, place, holder, edge_of(tensor), kind_of(tensor)))
+        self.captures.append(Capture(value, tensor, name, place, holder, edge=edge_of(tensor), kind=kind_of(tensor)))
         self.bind_root(tensor, value, value)
         return self.binding(tensor)  # type: ignore[return-value]
 
@@ -306,6 +312,13 @@ class Trace:
         value = self.graph.add_input(type_of(tensor), name, stage)
         self.bind_root(tensor, value, value)
         return value
+
+    def add_number(self, number: Any, name: str) -> TracedScalar:
+        """A promoted number: a hidden input, and what stands in its place."""
+        value = self.graph.add_input(ScalarType(type(number).__name__), name, 0)
+        count = sum(capture.number is not None for capture in self.captures)
+        self.captures.append(Capture(value, number, name, number=count))
+        return TracedScalar(self, number, value)
 
     def constant(self, tensor: Tensor, reason: str, foreign: bool = False) -> Value:
         """A tensor made from Python data inside the trace: a constant, listed in the ledger."""
@@ -780,6 +793,8 @@ class Trace:
         """What an input held before the function ran: an array or a RandomState."""
         if value in self.originals:
             return self.originals[value]
+        if type(owner) in KINDS:
+            return owner
         return owner.state if isinstance(owner, Generator) else owner._array
 
     def drop_stage(self, stage: int, guards: int) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 from jit.ir import Graph, Value
 from jit.ir.dtypes import DType
 from jit.ir.errors import TraceError, UsageError
+from jit.ir.graph import leaves as leaves_of
 from jit.runtime.interpreter import GuardFailed
 
 from . import context
@@ -33,6 +34,7 @@ from .autograd.nodes import OpNode, edge_of
 from .compiling import optimise, unoptimised
 from .generators import Generator, default_generator
 from .impurity import watching
+from .promoting import KINDS, replaced, setter
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
 from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
@@ -82,6 +84,13 @@ class Call:
     structures: tuple[Structure, ...]
     world: World
     key: Key
+    promoted: dict[str, Any]
+    """The promoted numbers among the arguments."""
+
+    @property
+    def numbers(self) -> list[Any]:
+        """All promoted numbers: arguments, then what stands around the function."""
+        return [*self.promoted.values(), *(number.value for number in self.world.numbers)]
 
     def knows(self, tensor: Any) -> bool:
         """Whether a tensor is an argument, or something that the function can name."""
@@ -138,6 +147,11 @@ class TracedFunction(Watched):
 
     def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         names, values = self._bind(args, kwargs)
+        chosen = self._surroundings.promoted
+        promoted = (
+            {n: v for n, v in zip(names, values, strict=True) if n in chosen and type(v) in KINDS} if chosen else {}
+        )
+        values = [_Promoted(type(v)) if n in promoted else v for n, v in zip(names, values, strict=True)]
         leaves, structures = _flatten_arguments(values)
         attached = [(tensor.name or "argument", made) for tensor in leaves if (made := attributes_of(tensor))]
         objects = view_of_objects(
@@ -146,7 +160,7 @@ class TracedFunction(Watched):
         world = World(self._surroundings.look(), objects)
         sharing = sharing_of(leaves)
         key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
-        return Call(args, kwargs, names, leaves, structures, world, key)
+        return Call(args, kwargs, names, leaves, structures, world, key, promoted)
 
     def where(self) -> str:
         """The line at which the function is defined, for errors that are about all of it."""
@@ -180,7 +194,7 @@ class TracedFunction(Watched):
         for recording in reversed(entry.recordings):
             if recording.outcomes[: len(prefix)] != prefix:
                 continue
-            owners = recording.inputs(call.leaves, call.world.tensors)
+            owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
             why_not = recording.misfit(owners, call.knows)
             if why_not is not None:
                 self._explanation = f"it was recorded anew because {why_not}"
@@ -242,12 +256,13 @@ class TracedFunction(Watched):
         draft = _Draft(Trace(call.world.locate, strict=self._strict), call, self.where)
         call.world.watch_random()
         with context.tracing(draft.trace):
-            with watching(draft.trace, is_foreign):
+            with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign):
                 result = self._call_with(call.names, draft.values)
             recording, live = draft.close(result, self._optimise)
         recording.examples = examples
         with self._counting:
             self.misses += 1
+        recording.read = ledger(recording, call.world, call.structures, call.names)
         self._last = recording
         effect = draft.effect()
         if effect is None:
@@ -304,8 +319,36 @@ class TracedFunction(Watched):
         return titled_graphs(self.graph)
 
     def constants(self) -> list[Constant]:
-        """Every value that the last recording has baked in, with the user's line and the reason."""
-        return [] if self._last is None else list(self._last.trace.constants)
+        """The ledger of what the last recording has baked in: arrays, and Python values that the function read.
+
+        Each line has the name, the bytes, the user's line where it is known, the reason, and the value of numbers.
+        `promote(name)` makes an input of a number.
+        """
+        return [] if self._last is None else [*self._last.trace.constants, *self._last.read]
+
+    def promote(self, name: str) -> None:
+        """Take a number as an input from now on, instead of baking it in and recording anew when it changes.
+
+        Args:
+            name: An argument's name, or the number's name in `constants()`, such as "scale" or "optimizer.lr".
+
+        Raises:
+            UsageError: The function reads no int or float of that name, or it stands where nobody can replace it.
+
+        >>> import jit
+        >>> f = jit.trace(lambda x, scale: x * scale)
+        >>> f.promote("scale")
+        >>> [f(jit.ones(1), n).item() for n in (2.0, 3.0)], f.misses
+        ([2.0, 3.0], 1)
+        """
+        places = dict(self._surroundings.look().places())
+        named = {} if self._signature is None else self._signature.parameters
+        numbers = sorted(n for n, fetch in places.items() if type(fetch()) in KINDS and setter(fetch) is not None)
+        if name not in numbers and name not in named:
+            raise UsageError(
+                f"{self.__name__} has no number {name!r} to promote; it reads {', '.join([*named, *numbers]) or 'none'}"
+            )
+        self._surroundings.promote(name)
 
     def clear_cache(self) -> None:
         """Forget all recordings."""
@@ -377,8 +420,33 @@ def _signature_of(function: Any) -> inspect.Signature | None:
         return None
 
 
+class _Promoted(NamedTuple):
+    """Stands for a promoted number in the key."""
+
+    kind: type
+
+
 class CallError(UsageError, TypeError):
     """Arguments that a function does not take; a TypeError too, as in Python."""
+
+
+def ledger(recording: Recording, world: World, structures: Sequence[Structure], names: Sequence[str]) -> list[Constant]:
+    """The Python values in the key of a recording: near ones, and all that its nodes use, with the first one's line."""
+    lines: dict[Any, Any] = {}
+    for node in recording.trace.graph.nodes:
+        for leaf in leaves_of((node.args, *node.attributes.values())):
+            if isinstance(leaf, (int, float, complex, str)) and not isinstance(leaf, bool):
+                lines.setdefault((type(leaf), leaf), node.source)
+    arguments = [(name, value) for name, s in zip(names, structures, strict=True) for value in statics(s)]
+    found = [(n, v, "an argument") for n, v in arguments] + [(n, v, "read by the function") for n, v in world.plain()]
+    made = []
+    for name, value, reason in found:
+        if isinstance(value, np.ndarray):
+            made.append(Constant(name, value.nbytes, None, f"a numpy array, {reason}; other contents record anew"))
+        elif type(value) in (int, float, complex, str) and ((type(value), value) in lines or name.count(".") < 2):
+            line, size = lines.get((type(value), value)), len(value) if isinstance(value, str) else 8
+            made.append(Constant(name, size, line, f"{reason}; another value records anew", value))
+    return made
 
 
 def _flatten_arguments(values: Sequence[Any]) -> tuple[list[Any], tuple[Structure, ...]]:
@@ -449,6 +517,10 @@ class _Draft:
                 inners[tensor] = self._twin(tensor, inners)
         self.inners = [inners[tensor] for tensor in call.leaves]
         self.values = _unflatten_arguments(call.structures, self.inners)
+        for name, number in call.promoted.items():
+            self.values[call.names.index(name)] = trace.add_number(number, name)
+        self.numbers = [trace.add_number(number.value, number.name) for number in call.world.numbers]
+        """What stands in the places of promoted numbers around the function."""
 
     def _twin(self, tensor: Tensor, inners: dict[Tensor, Tensor]) -> Tensor:
         """What the function gets for another object that is the same tensor as one before."""
@@ -502,9 +574,11 @@ class _Draft:
 
     def _check_arguments(self) -> None:
         """TraceError if the function has changed a list or dict among its arguments: the caller would not see it."""
-        leaves, structures = _flatten_arguments(self.values)
+        promoted = self.call.promoted
+        values = [None if n in promoted else v for n, v in zip(self.call.names, self.values, strict=True)]
+        leaves, structures = _flatten_arguments(values)
         for name, before, after in zip(self.call.names, self.call.structures, structures, strict=True):
-            if before != after:
+            if before != after and name not in promoted:
                 raise TraceError(
                     f"{self.where()}: the function changes its argument {name!r} itself, which a recording cannot "
                     "repeat; return the new value"
@@ -523,7 +597,7 @@ class _Draft:
 
     def effect(self) -> str | None:
         """What the function has done besides computing, in words that fit behind "the call"."""
-        hidden = (c.name for c in self.trace.captures if c.place is None and c.gradient_of is None and not _is_ours(c))
+        hidden = (capture.name for capture in self.trace.captures if _is_hidden(capture))
         name = next(hidden, None)
         where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
         return self.trace.impure or self.call.world.effect() or where
@@ -563,8 +637,10 @@ class _Draft:
         return [*(edge_of(o) for o in owners[:count]), *(capture.edge for capture in self.trace.captures)]
 
 
-def _is_ours(capture: Any) -> bool:
-    return capture.owner is default_generator()
+def _is_hidden(capture: Any) -> bool:
+    """Whether later calls cannot know where to find what was captured."""
+    known = capture.place is not None or capture.gradient_of is not None or capture.number is not None
+    return not known and capture.owner is not default_generator()
 
 
 def _put_in(holder: Any, known: Any, true: Any) -> None:

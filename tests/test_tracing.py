@@ -7,6 +7,7 @@ import warnings
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 from expecttest import assert_expected_inline
 
@@ -115,6 +116,84 @@ def test_constants_are_listed_with_their_lines():
     f(jit.ones(2))
     (constant,) = f.constants()
     assert constant.nbytes == 8 and constant.source.file == "test_tracing.py" and "jit.tensor" in constant.reason
+
+
+scale, shift = 2.0, np.ones(2, np.float32)
+
+
+def scaled(x, power=3):
+    return x**power * (scale + 1) + jit.tensor(shift)
+
+
+def test_the_ledger_lists_what_was_read():
+    f = jit.trace(scaled)
+    f(jit.ones(2))
+    lines = {c.name: c for c in f.constants() if c.name in ("power", "scale", "shift")}
+    assert {n: (c.value, c.nbytes) for n, c in lines.items()} == {
+        "power": (3, 8), "scale": (2.0, 8), "shift": (None, 8)
+    }  # fmt: skip
+    assert lines["power"].source.function == "scaled" and "an argument" in lines["power"].reason
+    assert sum("jit.tensor" in c.reason for c in f.constants()) == 1
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_a_promoted_number_is_an_input(optimize):
+    global scale
+    f = jit.trace(scaled, optimize=optimize)
+    f.promote("scale")
+    f.promote("power")
+    try:
+        for scale, power in ((2.0, 3), (5.0, 3), (5.0, 2), (0.5, 1)):  # noqa: B007
+            x, y = leaf(1.0, 2.0), leaf(1.0, 2.0)
+            f(x, power).sum().backward()
+            scaled(y, power).sum().backward()
+            assert_close(x.grad, y.grad)
+            assert_close(f(x, power), scaled(x, power))
+        assert (f.hits, f.misses) == (7, 1)
+        assert [str(v.type) for v in f.graph.inputs] == ["Float(2)", "int", "float"]
+        assert not {"scale", "power"} & {c.name for c in f.constants()}
+        scale = 3
+        assert_close(f(x, 1), scaled(x, 1))
+        assert f.misses == 2, "an int is another kind of number"
+    finally:
+        scale = 2.0
+
+
+def test_decisions_on_promoted_numbers_are_guarded():
+    f = jit.trace(lambda x, n: x * 2 if n > 3 else x + n)
+    f.promote("n")
+    for n in (1, 2, 5, 7, 3):
+        assert f(jit.ones(1), n).item() == (2 if n > 3 else 1 + n)
+    assert (f.hits, f.misses) == (3, 2)
+
+
+def test_what_cannot_be_promoted_is_an_error():
+    sizes = (1, 2)
+    f = jit.trace(lambda x: x * sizes[0] * scale)
+    with pytest.raises(jit.UsageError, match=r"no number 'rate' to promote; it reads x, scale"):
+        f.promote("rate")
+    with pytest.raises(jit.UsageError, match=r"no number 'sizes\.0'"):
+        f.promote("sizes.0")
+
+
+def test_a_learning_rate_is_promoted():
+    net = nn.Linear(2, 1)
+    optimizer = jit.optim.SGD(net.parameters(), lr=0.5)
+    schedule = jit.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+    @jit.trace
+    def step(x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    step.promote("optimizer.param_groups.0.lr")
+    for _ in range(5):
+        before = net.bias.item()
+        step(jit.ones(1, 2))
+        assert abs(before - net.bias.item() - optimizer.param_groups[0]["lr"]) < 1e-6
+        schedule.step()
+    assert step.hits >= 3
 
 
 def test_captured_tensors_are_read_afresh():
