@@ -298,8 +298,10 @@ def _through_view(node: Node, asked: Axes) -> Axes:
     for size, stride, axis in zip(viewed.sizes, viewed.strides, asked, strict=True):
         if size == 1 or stride == 0:
             continue
-        if stride not in labels or sizes[labels.index(stride)] != size or stride in seen:
+        if stride not in labels or stride in seen:
             raise Declined("it takes dims apart")
+        if sizes[labels.index(stride)] != size:
+            raise Declined("it is a part of what was computed")
         seen.add(stride)
         axes[labels.index(stride)] = axis
     if len(seen) != sum(size != 1 for size in sizes):
