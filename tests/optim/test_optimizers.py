@@ -236,3 +236,33 @@ def test_lbfgs_keeps_to_its_budget():
 def test_lbfgs_stays_at_a_minimum():
     x, _, optimizer = minimized(lambda x: ((x - 1) ** 2).sum(), [1.0, 1.0], 1)
     assert x.tolist() == [1.0, 1.0] and next(iter(optimizer.state.values()))["n_iter"] == 0
+
+
+# -- traced ------------------------------------------------------------------------------------------------------------
+
+TRACED = [optim.SGD, optim.Adam, optim.Adagrad, optim.RMSprop, optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam,
+          optim.Rprop, optim.ASGD]  # fmt: skip
+
+
+def losses_of(kind, is_traced):
+    """The losses of six steps of training, as one function with its backward and its update."""
+    jit.manual_seed(0)
+    layer = jit.nn.Linear(3, 2)
+    optimizer = kind(layer.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (layer(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    function = jit.trace(step) if is_traced else step
+    return [function(jit.ones(4, 3) * (i + 1)).item() for i in range(6)], function
+
+
+@pytest.mark.parametrize("kind", TRACED, ids=lambda kind: kind.__name__)
+def test_a_traced_step_of_training_is_the_eager_one(kind):
+    eager, _ = losses_of(kind, False)
+    traced, function = losses_of(kind, True)
+    assert traced == eager and function.hits >= 3
