@@ -22,7 +22,7 @@ from jit.ir.schema import Argument
 from jit.runtime.kernels import execute
 
 from . import context
-from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of
+from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of, requires_grad
 from .effects import note_write
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
@@ -174,7 +174,7 @@ def run(op: Op, values: Sequence[Any]) -> Any:
 
 def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
     """The results of a primitive op as tensors without history; views share storage with their base."""
-    arrays = [_array(value) for value in values]
+    arrays = [value._array if isinstance(value, Tensor) else _array(value) for value in values]
     if op.kind == "random":
         return _draw(op, values, arrays)
     results = execute(op, arrays)
@@ -184,10 +184,8 @@ def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
 
 
 def _array(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value._array
     if isinstance(value, tuple):
-        return tuple(_array(item) for item in value)
+        return tuple(item._array if isinstance(item, Tensor) else _array(item) for item in value)
     return concrete(value) if isinstance(value, TracedScalar) else value
 
 
@@ -253,55 +251,52 @@ def _run_parts(op: Op, values: Sequence[Any]) -> Any:
 # -- derivatives -------------------------------------------------------------------------------------------------
 
 
-def requires_grad(value: Any) -> bool:
-    """Whether gradients flow into a tensor, or into one of a list."""
-    if isinstance(value, tuple):
-        return any(map(requires_grad, value))
-    return isinstance(value, Tensor) and value.requires_grad
-
-
 def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None = None) -> OpNode | None:
     """Give `outputs` the history `op(values)` if any argument wants a gradient; `original` stands in for an
     argument that the op overwrote."""
     tensors = [values[i] for i in op.tensors]
-    if not any(map(requires_grad, tensors)):
+    if not any([requires_grad(t) for t in tensors]):
         return None
-    carrying = [
-        i for i in _carrying(op, outputs) if outputs[i].defined and outputs[i].dtype.category >= dtypes.FLOATING
-    ]
+    carrying = _carrying(op, outputs)
     if not carrying:
         return None
-    flat = [t for value in tensors for t in (value if isinstance(value, tuple) else (value,))]
+    groups = [len(t) if type(t) is tuple else None for t in tensors]
+    flat = tensors
+    if groups.count(None) < len(groups):
+        flat = [t for value in tensors for t in (value if type(value) is tuple else (value,))]
     edges = [edge_of(t) for t in flat]
-    node = OpNode(op, edges, [len(t) if isinstance(t, tuple) else None for t in tensors], len(outputs))
-    node.metas = tuple(None if edge is None else meta_of(t) for edge, t in zip(edges, flat, strict=True))
+    node = OpNode(op, edges, groups, len(outputs))
+    node.metas = tuple([None if edge is None else meta_of(t) for edge, t in zip(edges, flat)])
     node.source = context.user_source()
     node.conjugated = op.holomorphic and outputs[carrying[0]].dtype.category == dtypes.COMPLEX
     for index in carrying:
         output = outputs[index]
         output._promote()
         output.set_history(node, index)  # type: ignore[attr-defined]
-    node.saved = _save(op, node, values, outputs, original)
+    needs = () if op.backward is not None else node._grouped([edge is not None for edge in edges])
+    if original is not None:
+        values = [original, *values[1:]]
+    node.saved = {name: save(values, outputs) for name, save in _savers(op, needs)}
     return node
 
 
-def _carrying(op: Op, outputs: Sequence[Tensor]) -> Sequence[int]:
-    return range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable
+def _carrying(op: Op, outputs: Sequence[Tensor]) -> list[int]:
+    """Which outputs can have gradients."""
+    numbers = range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable
+    return [
+        i
+        for i in numbers
+        if (array := outputs[i]._array) is not None and dtypes.from_numpy(array.dtype).category >= dtypes.FLOATING
+    ]
 
 
-def _save(
-    op: Op, node: OpNode, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None
-) -> dict[str, Any]:
-    by_name = dict(zip(op.schema.argument_names, values, strict=True))
-    if original is not None:
-        by_name[op.arguments[0].name] = original
-    needs = () if op.backward is not None else node._grouped([edge is not None for edge in node.edges])
-    return {name: _saved(op, name, by_name, outputs) for name in _wanted_names(op, needs)}
+Saver = Callable[[Sequence[Any], Sequence[Tensor]], Any]
+"""Keeps something of the arguments or the outputs of a call."""
 
 
 @cache
-def _wanted_names(op: Op, needs: tuple[Any, ...]) -> Sequence[str]:
-    """What the derivative formulas of the arguments marked in `needs` ask for."""
+def _savers(op: Op, needs: tuple[Any, ...]) -> list[tuple[str, Saver]]:
+    """What the derivative formulas of the arguments marked in `needs` ask for, and how to keep it."""
     if op.backward is not None:
         rules = [op.backward]
     else:
@@ -311,31 +306,50 @@ def _wanted_names(op: Op, needs: tuple[Any, ...]) -> Sequence[str]:
             if (any(n) if isinstance(n, tuple) else n)
         ]
         rules = [op.derivatives[name] for name in wanted if name in op.derivatives]
-    return [name for name in dict.fromkeys(n for r in rules for n in r.names) if name not in ("F", "g", "needs")]
+    names = dict.fromkeys(n for r in rules for n in r.names)
+    return [(name, _saver(op, name)) for name in names if name not in ("F", "g", "needs")]
 
 
-def _saved(op: Op, name: str, by_name: dict[str, Any], outputs: Sequence[Tensor]) -> Any:
+def _saver(op: Op, name: str) -> Saver:
+    arguments = op.schema.argument_names
     if name == "out":
-        saved = [SavedTensor(out, f"output {i}", is_output=isinstance(out, Variable)) for i, out in enumerate(outputs)]
-        for index, item in enumerate(saved):
-            item.keep_output(index)
-        single = len(outputs) == 1 and not op.schema.returns[0].type.is_list
-        return saved[0] if single else tuple(saved)
-    if name.endswith("_meta") and name not in by_name:
-        value = by_name[name[: -len("_meta")]]
-        if op.kind == "view":
-            return meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
         return (
-            tuple(meta_of(v) for v in value)
-            if isinstance(value, tuple)
-            else meta_of(value)
-            if isinstance(value, Tensor)
-            else None
+            _save_one_output if len(op.schema.returns) == 1 and not op.schema.returns[0].type.is_list else _save_outputs
         )
-    value = by_name[name]
+    if name in arguments:
+        position = arguments.index(name)
+        return lambda values, outputs: _saved(name, values[position])
+    position = arguments.index(name.removesuffix("_meta"))
+    if op.kind == "view":
+        return lambda values, outputs: _geometry_of(values[position])
+    return lambda values, outputs: _metas_of(values[position])
+
+
+def _save_outputs(values: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
+    return tuple(SavedTensor(t, f"output {i}", i if isinstance(t, Variable) else None) for i, t in enumerate(outputs))
+
+
+def _save_one_output(values: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
+    (output,) = outputs
+    return SavedTensor(output, "output 0", 0 if isinstance(output, Variable) else None)
+
+
+def _saved(name: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return SavedTensor(value, name)
     if isinstance(value, tuple):
         return tuple(SavedTensor(v, f"{name}[{i}]") if isinstance(v, Tensor) else v for i, v in enumerate(value))
-    return SavedTensor(value, name) if isinstance(value, Tensor) else value
+    return value
+
+
+def _metas_of(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(meta_of(v) for v in value)
+    return meta_of(value) if isinstance(value, Tensor) else None
+
+
+def _geometry_of(value: Tensor) -> Any:
+    return meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
 
 
 # -- in place ----------------------------------------------------------------------------------------------------
@@ -411,7 +425,7 @@ def _inplace_node(
 def _finish_history(op: Op, target: Tensor, inner: tuple[OpNode, Tensor], values: Sequence[Any]) -> None:
     node, _ = inner
     if node.saved is not None and "out" in node.saved:  # the output is the target, at its new version
-        node.saved["out"] = SavedTensor(target, "the result", is_output=True)
+        node.saved["out"] = SavedTensor(target, "the result", 0)
     rebase(target, node)
 
 
@@ -503,4 +517,7 @@ def no_declaration(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: di
     return SchemaError(f"no ATen declaration found for {describe_call(name, args, kwargs)}; available are\n{listed}")
 
 
-__all__ = ["Edge", "Mismatch", "attach", "call", "call_inplace", "call_out", "compute", "pack", "run", "unpack"]
+__all__ = [
+    "Edge", "Mismatch", "attach", "call", "call_inplace", "call_out", "compute", "pack", "requires_grad", "run",
+    "unpack",
+]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 from jit.ir.errors import AutogradError, UsageError
 
 from .. import context
-from ..tensors import Tensor
+from ..tensors import Tensor, Variable
 from .nodes import Node, SavedTensor, conform, edge_of, meta_of
 
 
@@ -197,9 +197,7 @@ def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs
         if not isinstance(tensor, Tensor):
             saved.append(tensor)
             continue
-        item = SavedTensor(tensor, "a saved tensor", is_output=which is not None)
-        if which is not None:
-            item.keep_output(which)
-        saved.append(item)
+        differentiable = isinstance(tensor, Variable) and which is not None
+        saved.append(SavedTensor(tensor, "a saved tensor", which if differentiable else None))
     ctx._saved = saved
     return node

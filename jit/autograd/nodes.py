@@ -30,7 +30,7 @@ from jit.runtime.arrays import address_of, geometry_of
 
 from .. import context
 from ..hooks import HookTable, RemovableHandle
-from ..tensors import Storage, Tensor, Variable, ViewStep, alias
+from ..tensors import Storage, Tensor, Variable, ViewStep
 
 _serial = itertools.count()
 
@@ -76,39 +76,35 @@ def meta_of(tensor: Tensor) -> Meta:
 class SavedTensor:
     """A tensor kept for backward, with the version that it must still have then."""
 
-    __slots__ = ("_edge", "_is_output", "_tensor", "_version", "what")
+    __slots__ = ("_array", "_bindings", "_edge", "_index", "storage", "version", "what")
 
-    def __init__(self, tensor: Tensor, what: str, is_output: bool = False) -> None:
-        self._tensor = alias(tensor, Variable if isinstance(tensor, Variable) else Tensor)
-        self._tensor._bindings = tensor._bindings
-        self._tensor._requires_grad = tensor._requires_grad
-        self._is_output = is_output
-        self._edge = None if is_output else edge_of(tensor)
-        self._version = tensor._storage.version
+    def __init__(self, tensor: Tensor, what: str, output: int | None = None) -> None:
+        self._array = tensor._array
+        self._bindings = tensor._bindings
+        self.storage = tensor._storage
+        self.version = tensor._storage.version
+        self._index = output
+        """Which output of the node this is; None for an input."""
+        self._edge = edge_of(tensor) if output is None else None  # an output's would make a cycle
         self.what = what
 
     def unpack(self, node: Node) -> Tensor:
         """The tensor as it was saved; AutogradError if an in-place operation has changed it since."""
-        tensor = self._tensor
-        storage = tensor._storage
-        if storage.version != self._version:
-            raise _changed(node, self.what, self._version, storage)
-        if self._edge is None and not self._is_output:
-            return tensor
-        edge = Edge(node, tensor._output_nr) if self._is_output else self._edge
-        assert edge is not None
-        fresh = alias(tensor, Variable)
-        fresh._bindings = tensor._bindings
+        if self.storage.version != self.version:
+            raise _changed(node, self.what, self.version, self.storage)
+        edge = self._edge if self._index is None else Edge(node, self._index)
+        if edge is None:
+            plain = Tensor(self._array, self.storage)
+            plain._bindings = self._bindings
+            return plain
+        fresh = Variable(self._array, self.storage)
+        fresh._bindings = self._bindings
         if isinstance(edge.node, AccumulateGrad):
             fresh._requires_grad = True
             fresh._accumulator = weakref.ref(edge.node)
         else:
-            fresh.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
+            fresh.set_history(edge.node, edge.index)
         return fresh
-
-    def keep_output(self, index: int) -> None:
-        """Remember which output this is."""
-        self._tensor._output_nr = index
 
 
 def _changed(node: Node, what: str, version: int, storage: Storage) -> AutogradError:
@@ -140,7 +136,8 @@ class Node:
     """Whether nothing else may run beside it."""
 
     def __init__(self, name: str, edges: Sequence[Edge | None], outputs: int = 1) -> None:
-        self.name = name
+        if name:
+            self.name = name
         self.edges: tuple[Edge | None, ...] = tuple(edges)
         """Where each input's gradient goes; None where none is wanted."""
         self.outputs = outputs
@@ -264,16 +261,21 @@ class OpNode(Node):
     """The derivative of one registry op."""
 
     def __init__(self, op: Op, edges: Sequence[Edge | None], groups: Sequence[int | None], outputs: int) -> None:
-        super().__init__(f"{op.schema.name.capitalize()}Backward", edges, outputs)
+        super().__init__("", edges, outputs)
         self.op = op
         self.groups = groups
         """Per tensor argument: None for a tensor, the length for a list of tensors."""
-        self.saved: dict[str, Any] | None = {}
+        self.saved: dict[str, Any] | None = None
         """What the formulas name: SavedTensors, Metas and plain values."""
         self.metas: tuple[Meta | None, ...] = ()
         """One per edge, for reducing a broadcast gradient."""
         self.conjugated = False
         """Whether gradients are conjugated before and after the formulas: see Note [Gradients of complex numbers]."""
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """PyTorch's name for it, made when somebody asks."""
+        return f"{self.op.schema.name.capitalize()}Backward"
 
     def release(self) -> None:
         self.saved = None
@@ -322,6 +324,8 @@ class OpNode(Node):
         return list(_flatten(results, self.groups))
 
     def _grouped(self, needs: Sequence[bool]) -> tuple[Any, ...]:
+        if self.groups.count(None) == len(self.groups):
+            return tuple(needs)
         flat = iter(needs)
         return tuple(next(flat) if n is None else tuple(itertools.islice(flat, n)) for n in self.groups)
 
@@ -497,9 +501,18 @@ def view_history(view: Variable) -> None:
     view._grad_version = view._storage.version
 
 
+def requires_grad(value: Any) -> bool:
+    """Whether gradients flow into a tensor, or into one of a list."""
+    if type(value) is Tensor:
+        return value._base is not None and value.requires_grad
+    if type(value) is tuple:
+        return any(map(requires_grad, value))
+    return isinstance(value, Variable) and value.requires_grad
+
+
 def edge_of(tensor: Any) -> Edge | None:
     """Where the gradient of `tensor` goes; None if it wants none."""
-    if not isinstance(tensor, Tensor):
+    if not isinstance(tensor, Variable) and not requires_grad(tensor):
         return None
     node = tensor.grad_fn
     if node is not None:

@@ -62,13 +62,13 @@ def checkpoint(
     first = next_serial()
     with noting() as effects:
         result = function(*args, **kwargs)
-    outside = {id(item._tensor._storage) for item in own}
+    outside = {id(item.storage) for item in own}
     tensors = list_tensors(result)
     places = _places(tensors, first, outside)
     if not places:
         return result
     for item in own:  # the function itself may have written to it, and will again
-        item._version = item._tensor._storage.version
+        item.version = item.storage.version
     roots = [_root(tensors[place]) for place in places]
     node = CheckpointNode(function, saved, effects, _edges_out_of(roots, first), places, roots)
     node.random = preserve_rng_state

@@ -321,7 +321,8 @@ def test_post_accumulate_grad_hooks():
     assert len(seen) == 2
     handle.remove()
     (x * 2).sum().backward()
-    assert len(seen) == 2 and x.grad.tolist() == [2] * 3
+    assert len(seen) == 2
+    same(x.grad, np.full(3, 2.0))
     others: list[Any] = [x * 2, jit.ones(2)]
     for wrong in others:
         with pytest.raises(jit.AutogradError, match="leaves that require grad alone"):
