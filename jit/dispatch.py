@@ -109,7 +109,7 @@ def _int(value: Any) -> Any:
     if type(value) is int or isinstance(value, TracedScalar):
         return value
     if isinstance(value, (int, np.integer)) or (
-        isinstance(value, Tensor) and value.ndim == 0 and value.dtype.is_integral
+        isinstance(value, Tensor) and value.ndim == 0 and value.dtype.category == dtypes.INTEGRAL
     ):
         return int(value)
     raise Mismatch
@@ -386,6 +386,10 @@ def run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     tracked = context.GRAD_ENABLED.get() and any(requires_grad(values[i]) for i in op.tensors)
     check_writable(target, tracked)
     (result,) = compute(op, values)
+    if target.dtype.category == dtypes.COMPLEX and op.result is dtypes.real_of:
+        raise DTypeError(
+            f"{op.schema.name}_ would write real numbers into a {target.dtype} tensor; use {op.schema.name}"
+        )
     original = None
     if tracked and _needs_original(op):
         original = Tensor(target._array.copy())
@@ -501,12 +505,21 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
 
     results = unpack(call(op, values))
     for target, result in zip(targets, results, strict=True):
-        if result.dtype.category > target.dtype.category:
+        if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):
             raise _narrowing(f"{op.schema.name}(out=...)", result, target)
+        if target.numel() == 0 and result.numel():
+            target._restride(result._array.shape)
         if target._array.shape != result._array.shape:
             raise ShapeError(f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}")
         F.copy_(target, result)
     return out
+
+
+def _fixes_dtype(op: Op) -> bool:
+    """Whether `out=` must have the dtype of the result: not where elements are computed one by one, or are joined, nor
+    where a dtype can be asked for."""
+    free = op.kind in ("pointwise", "random") or "dtype" in op.schema.argument_names
+    return not free and (op.kind == "array" or len(op.schema.returns) > 1) and op.schema.name != "cat"
 
 
 def no_declaration(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str, Any]) -> SchemaError:

@@ -176,7 +176,7 @@ def _hermitian(self: Tensor) -> Tensor:
 def _sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed down to sizes that broadcast to this tensor's; itself if it has them. Integers sum to int64."""
     sizes = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-    if tuple(self.shape) == sizes:
+    if tuple(self.shape) == sizes and sizes:
         return self
     wide = _to(self, dtypes.int64) if self.dtype.is_integral else self
     return F.sum_to_size(wide, sizes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from jit.ir import dtypes
-from jit.ir.errors import DTypeError, UsageError
+from jit.ir.errors import AutogradError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes as common_shape
 
 from .differences import gradient
@@ -15,8 +15,8 @@ from .tensors import Size, Tensor
 
 __all__ = [
     "allclose", "broadcast_shapes", "can_cast", "equal", "gradient", "is_complex", "is_conj", "is_floating_point",
-    "is_neg", "is_nonzero", "is_same_size", "is_signed", "nonzero", "numel", "promote_types", "result_type",
-    "tensor_split", "tensordot", "unique", "unique_consecutive",
+    "is_neg", "is_nonzero", "is_same_size", "is_signed", "nonzero", "numel", "promote_types", "resize_as_",
+    "result_type", "tensor_split", "tensordot", "unique", "unique_consecutive",
 ]  # fmt: skip
 
 
@@ -165,6 +165,11 @@ def can_cast(from_: Any, to: Any) -> bool:
     return dtypes.as_dtype(from_).category <= dtypes.as_dtype(to).category
 
 
+def resize_as_(input: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
+    """`input` with the sizes of another tensor, in place."""
+    return _resize_as_(input, the_template)
+
+
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same sizes."""
     return tuple(input.shape) == tuple(other.shape)
@@ -223,7 +228,38 @@ def _float_power_(self: Tensor, exponent: Any) -> Tensor:
     return F.copy_(self, result)
 
 
-METHODS: dict[str, Any] = {"polygamma": _polygamma, "polygamma_": _polygamma_, "float_power_": _float_power_}
+def _resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Take other sizes in place; elements beyond the memory that there was are zeros. Views keep the old memory."""
+    if self.requires_grad:
+        raise AutogradError("a tensor that requires grad cannot be resized; use reshape, or detach() it first")
+    wanted = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    if min(wanted, default=0) < 0:
+        raise ShapeError(f"a tensor cannot have the negative size in {list(wanted)}")
+    if tuple(self.shape) != wanted:
+        self._restride(wanted)
+    return self
+
+
+def _resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """Take the sizes of another tensor in place."""
+    return _resize_(self, tuple(other.shape))
+
+
+def _fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write a number to the main diagonal; with `wrap`, to the diagonals of all the squares of a tall matrix."""
+    if self.ndim < 2 or (self.ndim > 2 and len(set(self.shape)) > 1):
+        raise ShapeError(f"fill_diagonal_: expects a matrix, or dims of equal sizes, got {list(self.shape)}")
+    step, size = sum(self.stride()), min(self.shape)
+    F.as_strided(self, [size], [step], self.storage_offset()).fill_(fill_value)
+    if wrap and self.ndim == 2 and self.shape[0] > self.shape[1] + 1:
+        _fill_diagonal_(F.narrow(self, 0, self.shape[1] + 1, self.shape[0] - self.shape[1] - 1), fill_value, True)
+    return self
+
+
+METHODS: dict[str, Any] = {
+    "polygamma": _polygamma, "polygamma_": _polygamma_, "float_power_": _float_power_, "resize_": _resize_,
+    "resize_as_": _resize_as_, "fill_diagonal_": _fill_diagonal_,
+}  # fmt: skip
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
 for _name in (

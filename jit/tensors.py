@@ -370,6 +370,13 @@ class Tensor(Methods):
         if trace is not None:
             trace.refuse_change(self, what)
 
+    def _restride(self, sizes: tuple[int, ...]) -> None:
+        """Take these sizes in place: over the same memory where it suffices, else over a longer copy of it."""
+        from jit.runtime.arrays import restrided
+
+        self._refuse_outside("resize_() of")
+        self._array = restrided(self._defined(), sizes)
+
     def _promote(self) -> None:
         if type(self) is Tensor:
             self.__class__ = Variable

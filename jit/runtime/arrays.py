@@ -66,6 +66,17 @@ def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
     return view if view.dtype == dtype else view.view(dtype)
 
 
+def restrided(array: Any, sizes: tuple[int, ...]) -> Any:
+    """`array`'s memory seen with other, contiguous sizes; a longer copy of it, zeros behind, where it is too short."""
+    owner, geometry = owner_of(array), Geometry.contiguous(sizes)
+    start = offset_of(array)
+    if start + geometry.numel <= owner.size:
+        return window(array, geometry)
+    longer = np.zeros(start + geometry.numel, array.dtype)
+    longer[: owner.size] = owner.ravel(order="K")
+    return longer[start:].reshape(sizes)
+
+
 def check_inside(array: Any, geometry: Geometry) -> None:
     """ShapeError if `geometry` (offset from `array`'s first element) leaves the memory that `array` belongs to."""
     if 0 in geometry.sizes:

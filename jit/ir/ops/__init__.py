@@ -34,6 +34,7 @@ from . import (  # noqa: I001
     copies,
     accumulations,
     statistics,
+    products,
 )
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "patches",
     "pointwise",
     "pooling",
+    "products",
     "randoms",
     "recurrent",
     "reductions",

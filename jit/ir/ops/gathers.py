@@ -117,9 +117,15 @@ def _by_extreme(F: Any, g: Any, out: Any, self: Any, dim: int, index: Any, src: 
 
 
 def _by_product(F: Any, g: Any, out: Any, self: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
-    """The product of all the others: without zeros a quotient, with one zero the rest, with more nothing.
+    """The product of all the others: without zeros a quotient; what is 0 is written so that its derivative is right.
 
-    At a place with a zero, second derivatives by that zero and another number are left out; elsewhere they are exact.
+    Note [Products with zeros]
+        At a place with zeros a, b and other factors of product r, the product of the others is
+            r / x        of x, if there is no zero
+            r            of a, if it is the only zero;      (r / x) * a  of x: nothing, but for its derivative by a
+            r * b        of a, if there are two zeros: nothing, but for its derivative by b; nothing of x
+        With s the sum of the zeros, which is a, or a + b, these are r / x * s and r * (s - a). Beyond two zeros, the
+        derivatives vanish too.
     """
     my_zero, its_zero = F.eq(self, 0), F.eq(src, 0)
     zeros = F.scatter_add(
@@ -128,13 +134,18 @@ def _by_product(F: Any, g: Any, out: Any, self: Any, dim: int, index: Any, src: 
     )  # fmt: skip
     my_factor, its_factor = F.where(my_zero, 1, self), F.where(its_zero, 1, src)
     rest = F.scatter_reduce(my_factor, dim, index, its_factor, "prod", include_self=include_self)
+    mine = F.where(my_zero, self, 0) if include_self else F.zeros_like(self)
+    sums = F.scatter_add(mine, dim, index, F.where(its_zero, src, 0))
 
-    def others(zero: Any, factor: Any, count: Any, product: Any) -> Any:
-        return F.where(F.eq(count, F._to_copy(zero, dtype=g.dtype)), product / factor, 0)
+    def others(x: Any, zero: Any, factor: Any, count: Any, product: Any, total: Any) -> Any:
+        of_zero = F.where(F.eq(count, 1), product, F.where(F.eq(count, 2), product * (total - x), 0))
+        of_number = product / factor * F.where(F.eq(count, 0), 1, F.where(F.eq(count, 1), total, 0))
+        return F.where(zero, of_zero, of_number)
 
-    pick = (F.gather(x, dim, index) for x in (zeros, rest, g))
-    its_count, its_rest, its_g = pick
-    return g * others(my_zero, my_factor, zeros, rest), its_g * others(its_zero, its_factor, its_count, its_rest)
+    its_count, its_rest, its_sums, its_g = (F.gather(x, dim, index) for x in (zeros, rest, sums, g))
+    by_self = others(self, my_zero, my_factor, zeros, rest, sums)
+    by_src = others(src, its_zero, its_factor, its_count, its_rest, its_sums)
+    return g * by_self, its_g * by_src
 
 
 @scatter_reduce.onnx
@@ -174,7 +185,10 @@ def _() -> Any:
         yield sample(make(3, 4), 0, rows, make(2, 4, seed=1), word, include_self=False)
         yield sample(make(3, 4), -1, _index([3, 3], [1, 2]), make(3, 3, seed=1), word, note="partly used")
     zero = np.array([2.0, 0.0, 3.0, 0.0], np.float32)
-    yield sample(make(2), 0, _index(0, 0, 1, 1), zero, "prod", note="one zero each", grad=False)
+    yield sample(make(2), 0, _index(0, 0, 1, 1), zero, "prod", note="one zero each")
+    twice = np.array([0.0, 0.0, 3.0, 2.0], np.float32)
+    yield sample(make(2), 0, _index(0, 0, 0, 1), twice, "prod", note="two zeros")
+    yield sample(np.zeros(2, np.float32), 0, _index(0, 0, 1, 1), zero, "prod", note="zeros in both")
     yield sample(make(), 0, _index(0).reshape(()), make(seed=1), "amax", note="0-d", onnx=False)
     yield sample(make(3), 0, _index(), make(0), "mean", note="empty", onnx=False)
     yield sample(make(4, low=-9, high=9, dtype="int64"), 0, _index(0, 1, 1), make(3, low=-9, high=9, dtype="int64"),
@@ -207,12 +221,15 @@ def embedding_bag_padded(
         out, largest = _largest_rows(F, weight, indices, bag, bags, counted, sizes)
         return out, bag, sizes, largest
     rows = F.embedding(weight, indices, padding, scale_grad_by_freq)
+    wide = dtypes.float32 if weight.dtype.is_half else weight.dtype  # what is rounded only once
+    rows = rows if rows.dtype is wide else F._to_copy(rows, dtype=wide)
     if per_sample_weights is not None:
         rows = rows * F.unsqueeze(per_sample_weights, 1)
     rows = F.where(F.unsqueeze(counted, 1), rows, 0)
-    out = F.index_add(F.zeros([bags, weight.shape[1]], dtype=weight.dtype), 0, bag, rows)
+    out = F.index_add(F.zeros([bags, weight.shape[1]], dtype=wide), 0, bag, rows)
     if mode == MEAN:
-        out = out / F._to_copy(F.unsqueeze(F.clamp(sizes, min=1), 1), dtype=out.dtype)
+        out = out / F._to_copy(F.unsqueeze(F.clamp(sizes, min=1), 1), dtype=wide)
+    out = out if wide is weight.dtype else F._to_copy(out, dtype=weight.dtype)
     return out, bag, sizes, F.zeros_like(sizes)
 
 

@@ -254,8 +254,14 @@ def _() -> Any:
 @composite("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
 def addbmm(F: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
-    product = _scaled_in_dtype(F, F.sum(F.bmm(batch1, batch2), 0), alpha)
-    return product if beta == 0 else product + _scaled_in_dtype(F, self, beta)
+    """All products summed with self: one product of the batches side by side, so that 16-bit floats round once."""
+    if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[0] != batch2.shape[0]:
+        raise ShapeError(f"addbmm: expects two batches of matrices, got {list(batch1.shape)} and {list(batch2.shape)}")
+    if batch1.shape[2] != batch2.shape[1]:
+        raise ShapeError(f"addbmm: the sizes {list(batch1.shape)} and {list(batch2.shape)} do not fit")
+    side_by_side = F.reshape(F.permute(batch1, [1, 0, 2]), [batch1.shape[1], -1 if batch1.numel() else 0])
+    below_another = F.reshape(batch2, [batch2.shape[0] * batch2.shape[1], batch2.shape[2]])
+    return F.addmm(self, side_by_side, below_another, beta=beta, alpha=alpha)
 
 
 @addbmm.samples

@@ -909,6 +909,8 @@ def _() -> Any:
 def local_response_norm(F: Any, input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
     if input.ndim < 3:
         raise ShapeError(f"local_response_norm: expects at least 3 dims, got the sizes {list(input.shape)}")
+    if input.numel() == 0:
+        return input
     squares = F.unsqueeze(F.flatten(input * input, 2), 1)
     padded = F.constant_pad_nd(squares, [0, 0, size // 2, (size - 1) // 2])
     means = F.squeeze(F.avg_pool2d(padded, [size, 1], [1, 1]), 1)

@@ -249,7 +249,11 @@ def div_mode(F: Any, self: Any, other: Any, rounding_mode: Any) -> Any:
         return F.div(self, other)
     if rounding_mode not in ("floor", "trunc"):
         raise UsageError(f"div: rounding_mode is None, 'floor' or 'trunc', got {rounding_mode!r}")
-    return F.floor_divide(self, other) if rounding_mode == "floor" else F._div_trunc(self, other)
+    if rounding_mode == "floor":
+        return F.floor_divide(self, other)
+    if any(getattr(getattr(x, "dtype", None), "is_half", False) for x in (self, other)):
+        return F.trunc(F.div(self, other))  # the quotient is rounded to 16 bits first, as ATen does
+    return F._div_trunc(self, other)
 
 
 @div_mode.samples

@@ -29,7 +29,13 @@ def _like(self: TensorType, dtype: Any, device: Any, generator: Any) -> TensorTy
 
 
 def _drawn(m: Any, kind: str, state: Any, shape: Any, element: Any) -> tuple[Any, int]:
-    """(numbers of that `kind`, blocks spent)."""
+    """(numbers of that `kind`, blocks spent). Of complex numbers both parts are drawn, normal ones for a variance of 1
+    together."""
+    if m.dtype(element).kind == "c":
+        part = dtypes.real_of(dtypes.from_numpy(m.dtype(element))).numpy
+        pairs, blocks = _drawn(m, kind, state, (*shape, 2), part)
+        pairs = pairs * part.type(math.sqrt(0.5)) if kind == "normal" else pairs
+        return pairs.view(element)[..., 0], blocks
     numbers = getattr(m.philox, kind)(state, tuple(shape), element)
     return numbers, m.philox.blocks_used(kind, math.prod(shape), element)
 
@@ -412,7 +418,11 @@ def uniform(m: Any, state: Any, self: Any, from_: float, to: float) -> Any:
     if from_ > to:
         raise UsageError(f"uniform_: expects from <= to, got {from_} and {to}")
     numbers, blocks = _drawn(m, "uniform", state, self.shape, self.dtype)
-    return (numbers * (to - from_) + from_).astype(self.dtype), blocks
+    return (numbers * (to - from_) + _in_both_parts(self, from_)).astype(self.dtype), blocks
+
+
+def _in_both_parts(self: Any, number: float) -> Any:
+    return number * (1 + 1j) if self.dtype.kind == "c" else number
 
 
 @uniform.onnx
@@ -444,6 +454,130 @@ def _(g: Any, self: Any, lambd: float, generator: Any) -> Any:
 @exponential.samples
 def _() -> Any:
     yield sample(make(2, 3), 2.0)
+
+
+@random("aten::cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def cauchy(m: Any, state: Any, self: Any, median: float, sigma: float) -> Any:
+    """What `cauchy_` writes."""
+    if sigma <= 0:
+        raise UsageError(f"cauchy_: sigma must be positive, got {sigma}")
+    numbers, blocks = _drawn(m, "uniform", state, self.shape, _wide_float(m, "cauchy_", self))
+    return (median + sigma * m.tan(math.pi * (numbers - 0.5))).astype(self.dtype), blocks
+
+
+def _wide_float(m: Any, name: str, self: Any) -> Any:
+    if not dtypes.from_numpy(self.dtype).is_floating_point:
+        raise DTypeError(f"{name} writes floating numbers, which do not go into {self.dtype}")
+    return m.float64 if self.dtype == m.float64 else m.float32
+
+
+@cauchy.onnx
+def _(g: Any, self: Any, median: float, sigma: float, generator: Any) -> Any:
+    uniform = g.op("RandomUniformLike", self, low=-math.pi / 2, high=math.pi / 2)
+    spread = g.op("Mul", g.op("Tan", uniform), g.constant(sigma, like=self))
+    return g.op("Add", spread, g.constant(median, like=self))
+
+
+@random("aten::log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def log_normal(m: Any, state: Any, self: Any, mean: float, std: float) -> Any:
+    """What `log_normal_` writes: exp of a normal number."""
+    if std <= 0:
+        raise UsageError(f"log_normal_: std must be positive, got {std}")
+    numbers, blocks = _drawn(m, "normal", state, self.shape, _wide_float(m, "log_normal_", self))
+    return m.exp(numbers * std + mean).astype(self.dtype), blocks
+
+
+@log_normal.onnx
+def _(g: Any, self: Any, mean: float, std: float, generator: Any) -> Any:
+    return g.op("Exp", g.op("RandomNormalLike", self, mean=float(mean), scale=float(std)))
+
+
+@random("aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def geometric(m: Any, state: Any, self: Any, p: float) -> Any:
+    """What `geometric_` writes: how many trials of success p it takes to succeed."""
+    if not 0 < p < 1:
+        raise UsageError(f"geometric_: p lies between 0 and 1, got {p}")
+    numbers, blocks = _drawn(m, "exponential", state, self.shape, m.float64)
+    return m.maximum(m.ceil(numbers / -math.log1p(-p)), 1).astype(self.dtype), blocks
+
+
+@geometric.onnx
+def _(g: Any, self: Any, p: float, generator: Any) -> Any:
+    one, uniform = (g.constant(1, dtype=dtypes.float32), g.op("RandomUniformLike", self, dtype=dtypes.float32))
+    trials = g.op("Div", g.op("Log", g.op("Sub", one, uniform)), g.constant(math.log1p(-p), dtype=dtypes.float32))
+    return g.cast(g.op("Max", g.op("Ceil", trials), one), self.dtype)
+
+
+@cauchy.samples
+@log_normal.samples
+def _() -> Any:
+    yield sample(make(2, 3), 0.5, 0.25)
+    yield sample(make(3, dtype="float16"), note="half", onnx=False)
+
+
+@geometric.samples
+def _() -> Any:
+    yield sample(make(2, 3), 0.5)
+    yield sample(make(3, low=-3, high=3, dtype="int64"), 0.25, note="integer")
+
+
+@random("aten::random.from(Tensor self, int from_, int? to, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def random_from(m: Any, state: Any, self: Any, from_: int, to: int | None) -> Any:
+    """What `random_` writes: whole numbers from from_ up to, but not including, to."""
+    end = _end_of(m, self.dtype) if to is None else to
+    numbers, blocks = _integers(m, state, from_, end, self.shape, None)
+    return numbers.astype(self.dtype), blocks
+
+
+def _end_of(m: Any, dtype: Any) -> int:
+    """One more than the largest whole number up to which a dtype holds them all."""
+    kind = dtypes.from_numpy(dtype)
+    if kind is dtypes.bool_:
+        return 2
+    if kind.is_floating_point:
+        return 2 ** {2: 11, 4: 24, 8: 53}[dtype.itemsize] + 1 if kind is not dtypes.bfloat16 else 2**8 + 1
+    return int(m.iinfo(dtype).max) if dtype.itemsize == 8 else int(m.iinfo(dtype).max) + 1
+
+
+@random_from.onnx
+def _(g: Any, self: Any, from_: int, to: int | None, generator: Any) -> Any:
+    if to is None:
+        raise g.unsupported("RandomUniform is not exact over the whole range of a dtype")
+    span = dict(low=float(from_), high=float(to))
+    return g.cast(g.op("Floor", g.op("RandomUniformLike", self, dtype=dtypes.float32, **span)), self.dtype)
+
+
+@composite("aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor", inplace=True,
+           namespaces=())  # fmt: skip
+def random_to(F: Any, self: Any, to: int, generator: Any) -> Any:
+    """Whole numbers from 0 up to, but not including, to."""
+    return F.random(self, 0, to, generator=generator)
+
+
+@composite("aten::random(Tensor self, *, Generator? generator=None) -> Tensor", inplace=True, namespaces=())
+def random_any(F: Any, self: Any, generator: Any) -> Any:
+    """Whole numbers from 0 to the largest that the dtype holds together with all below."""
+    return F.random(self, 0, None, generator=generator)
+
+
+@random_from.samples
+def _() -> Any:
+    yield sample(make(2, 3), -2, 5)
+    yield sample(make(3, low=-3, high=3, dtype="int64"), 1, 9, note="integer")
+
+
+@random_to.samples
+def _() -> Any:
+    yield sample(make(2, 3), 5, grad=False)
+
+
+@random_any.samples
+def _() -> Any:
+    yield sample(make(3, dtype="bool"), grad=False, onnx=False)
 
 
 def _check_std(std: float) -> None:
@@ -505,7 +639,7 @@ def normal(m: Any, state: Any, self: Any, mean: float, std: float) -> Any:
     """What `normal_` writes."""
     _check_std(std)
     numbers, blocks = _drawn(m, "normal", state, self.shape, self.dtype)
-    return (numbers * std + mean).astype(self.dtype), blocks
+    return (numbers * std + _in_both_parts(self, mean)).astype(self.dtype), blocks
 
 
 @normal.onnx

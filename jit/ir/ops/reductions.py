@@ -987,15 +987,28 @@ def _() -> Any:
 @array("aten::logcumsumexp(Tensor self, int dim) -> Tensor")
 def logcumsumexp(m: Any, self: Any, dim: int) -> Any:
     """The running logsumexp along dim."""
-    _require_real_fraction("logcumsumexp", dtype_of(self))
+    require_fraction("logcumsumexp", dtype_of(self))
     dim = wrap_dim(dim, self.ndim)
+    if self.ndim and self.dtype.kind == "c":
+        return _running_complex_lse(m, self, dim)
     return m.logaddexp.accumulate(self, axis=dim) if self.ndim else self.copy()
+
+
+def _running_complex_lse(m: Any, self: Any, dim: int) -> Any:
+    """One after the other, the larger real part taken out of each pair; logarithms have the angle from -pi to pi."""
+    rows, out = m.moveaxis(self, dim, 0), m.array(m.moveaxis(self, dim, 0))
+    for place in range(1, len(rows)):
+        a, b = out[place - 1], rows[place]
+        first = a.real >= b.real
+        high, low = m.where(first, a, b), m.where(first, b, a)
+        out[place] = m.where(high.real == -m.inf, high, high + m.log(1 + m.exp(low - high)))
+    return m.array(m.moveaxis(out, 0, dim), order="C")
 
 
 @logcumsumexp.type
 def _(self: TensorType, dim: int) -> TensorType:
     assert self.dtype is not None and self.sizes is not None
-    _require_real_fraction("logcumsumexp", self.dtype)
+    require_fraction("logcumsumexp", self.dtype)
     wrap_dim(dim, len(self.sizes))
     return TensorType(self.dtype, self.sizes, None, self.device)
 
@@ -1005,6 +1018,8 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: int) -> Any:
     """The sum over later places j of g[j] * exp(self - out[j]): in logarithms, for positive and negative g apart."""
     if not self.ndim:
         return (g,)
+    if self.dtype.is_complex:
+        return (_complex_shares(F, *(F.transpose(x, dim, -1) for x in (g, self, out)), dim),)
 
     def part(positive: Any, size: Any) -> Any:
         logs = F.where(positive, F.log(F.where(positive, size, 1)) - out, -math.inf)
@@ -1012,6 +1027,15 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: int) -> Any:
         return F.exp(F.where(F.eq(later, -math.inf), -math.inf, self + later))
 
     return (part(F.gt(g, 0), g) - part(F.lt(g, 0), -g),)
+
+
+def _complex_shares(F: Any, g: Any, self: Any, out: Any, dim: int) -> Any:
+    """The same of complex numbers, each pair of places by itself: no exponent is positive, so nothing overflows."""
+    size = self.shape[-1]
+    later = F.triu(F.ones([size, size], dtype=dtypes.bool_))
+    counted = F.logical_and(later, F.unsqueeze(F.isfinite(F.real(out)), -2))
+    logs = F.where(counted, F.unsqueeze(self, -1) - F.unsqueeze(out, -2), -math.inf)
+    return F.transpose(F.sum(F.exp(logs) * F.unsqueeze(g, -2), -1), dim, -1)
 
 
 @logcumsumexp.onnx
