@@ -11,6 +11,7 @@ from jit.ir import HANDLE, Node, TensorType, dtypes
 from jit.ir.errors import TraceError
 
 from . import context, dispatch
+from .recalling import run_once
 from .tensors import Tensor, Variable, alias
 
 
@@ -29,7 +30,8 @@ class PythonHost:
         has_handle = bool(node.outputs) and node.outputs[-1].type is HANDLE
         with context.tracing(None), context.set_grad_enabled(has_handle):
             tensors = _operands(node, arrays, has_handle)
-            result, history = function._run(arguments_of(node, tensors))
+            tracked = any(t.requires_grad for t in tensors)
+            result, history = run_once(function, arguments_of(node, tensors), tensors, has_handle and tracked)
         outputs = [_owned(t._array, arrays) for t in dispatch.unpack(result)]
         _check_results(node, outputs)
         outputs = [_laid_out(a, v.type) for a, v in zip(outputs, node.outputs, strict=False)]

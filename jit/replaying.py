@@ -19,6 +19,7 @@ from .autograd.nodes import AccumulateGrad, Edge, edge_of
 from .generators import Generator
 from .hosting import PythonHost
 from .proxies import TracedScalar, concrete
+from .recalling import run_once
 from .stages import Live
 from .tensors import Tensor, Variable, alias
 from .tracer import Trace
@@ -138,7 +139,8 @@ def _run_python(trace: Trace, node: Node, tensors: list[Any]) -> list[Any]:
     function = node.attributes.get("function")
     if function is None:
         raise TraceError(f"{node.kind} cannot be differentiated: the graph does not hold the function itself")
-    result, history = function._run(arguments_of(node, tensors))
+    tracked = context.GRAD_ENABLED.get() and any(t.requires_grad for t in tensors)
+    result, history = run_once(function, arguments_of(node, tensors), tensors, tracked)
     outputs = dispatch.unpack(result)
     if len(outputs) < len(node.outputs):
         if history is not None:

@@ -40,6 +40,7 @@ from .generators import Generator
 from .hosting import PythonHost
 from .impurity import watching
 from .promoting import KINDS
+from .recalling import Recollection, recalling, recollection
 from .surroundings import attributes_of, is_foreign, view_of_objects
 from .tensors import Tensor, Variable, ViewStep, alias
 from .tracer import Trace, extent_of, has_hooks, kind_of
@@ -131,6 +132,8 @@ class Recording:
     """Inputs at which a backward inside the function ends: leaves without hooks."""
     read: list[Any] = field(default_factory=list)
     """The Python values in its key that it has baked in: lines of the constants ledger."""
+    calls_python: bool = False
+    """Whether it calls autograd.Functions, whose results are remembered during a call."""
     spent: bool = False
     """Whether the function has itself gone backward through all that it returns."""
     sharing: tuple[Any, ...] = ()
@@ -253,7 +256,7 @@ class Recording:
         marks = [
             _mark(o) if isinstance(o, Tensor) and used[i] and i not in written else None for i, o in enumerate(owners)
         ]
-        node.kept = Kept([arrays], [marks], [dispatch.requires_grad(o) for o in owners])
+        node.kept = Kept([arrays], [marks], [dispatch.requires_grad(o) for o in owners], calls=recollection())
         return node
 
     def used(self, items: Sequence[Any]) -> list[Any]:
@@ -402,6 +405,12 @@ class Kept:
     """Per edge of the node."""
     made: list[dict[int, Mark]] = field(default_factory=list)
     """Per stage, what was returned, by number."""
+    calls: Recollection | None = None
+    """What Python functions have returned in stage 0."""
+
+    def recalled(self) -> Any:
+        """Within this block none of these functions runs again."""
+        return recalling(None if self.calls is None else self.calls.again())
 
     def check(self, node: StageNode, needed: set[tuple[int, int]] | None = None) -> None:
         """AutogradError if an input (that is needed) has been changed in place since."""
@@ -555,8 +564,9 @@ class StageNode(Node):
             return self.state
         self.kept.check(self)
         state = None
-        for stage, values in enumerate(self.kept.inputs):
-            _, _, state = plan.run(stage, values, state)
+        with self.kept.recalled():
+            for stage, values in enumerate(self.kept.inputs):
+                _, _, state = plan.run(stage, values, state)
         return state
 
     # -- a stage that nobody has seen ----------------------------------------------------------------------------
@@ -597,7 +607,8 @@ class StageNode(Node):
             chain = Chain(fork(origin.trace, len(self.keys) + 1), self.keys, origin.differentiable[: len(self.keys)])
             if keep:
                 self.recording.chains.append(chain)
-        return chain, replay_stages(chain.trace, self.kept.inputs, self.kept.requires_grad)
+        with self.kept.recalled():
+            return chain, replay_stages(chain.trace, self.kept.inputs, self.kept.requires_grad)
 
     def _attach(self, chain: Chain, gradients: Sequence[Any], results: Sequence[Any], arrays: list[Any]) -> StageNode:
         """Make the results of a differentiable stage differentiable: by the stage after it."""
@@ -609,7 +620,7 @@ class StageNode(Node):
         node.kept = Kept(
             [*self.kept.inputs, arrays], [*self.kept.marks, [_mark(g) for g in given]],
             [*self.kept.requires_grad, *map(dispatch.requires_grad, given)],
-            [*self.kept.made, {i: _mark(r) for i, r in enumerate(results) if r is not None}],
+            [*self.kept.made, {i: _mark(r) for i, r in enumerate(results) if r is not None}], self.kept.calls,
         )  # fmt: skip
         for index in chain.differentiable[stage]:
             _give_history(results[index], node, index)

@@ -29,6 +29,7 @@ from .generators import Generator, default_generator
 from .impurity import pause, resume
 from .promoting import KINDS
 from .proxies import TracedScalar, concrete
+from .recalling import run_once
 from .surroundings import class_of
 from .tensors import Size, Storage, Tensor, ViewStep
 
@@ -575,7 +576,7 @@ class Trace:
         needs = tuple(map(dispatch.requires_grad, tensors))
         before = [(t._array.copy(), t._storage.version) for t in tensors]
         with context.tracing(None):
-            result, node = function._run(args)
+            result, node = run_once(function, args, tensors, context.GRAD_ENABLED.get() and any(needs))
         outputs = dispatch.unpack(result)
         types: list[Type] = [type_of(t) for t in outputs]
         written = tuple(any(t is o for o in outputs) for t in tensors)

@@ -37,6 +37,7 @@ from .impurity import watching
 from .promoting import KINDS, replaced, setter
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
+from .recalling import Recollection, recalling, recollection
 from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
 from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
 from .tensors import Tensor, Variable
@@ -142,8 +143,12 @@ class TracedFunction(Watched):
         entry = self._entry(call)
         if entry is None:
             return self._eagerly(call)
-        found, result = self._run(entry, call)
-        return result if found else self._record(entry, call)
+        if not any(recording.calls_python for recording in entry.recordings):
+            found, result = self._run(entry, call)
+            return result if found else self._record(entry, call)
+        with recalling(Recollection()):
+            found, result = self._run(entry, call)
+            return result if found else self._record(entry, call)
 
     def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         names, values = self._bind(args, kwargs)
@@ -199,6 +204,8 @@ class TracedFunction(Watched):
             if why_not is not None:
                 self._explanation = f"it was recorded anew because {why_not}"
                 continue
+            if (calls := recollection()) is not None:
+                calls.at = 0
             try:
                 result = recording.run(owners)
             except GuardFailed as failed:
@@ -226,7 +233,8 @@ class TracedFunction(Watched):
                 f"{self._explanation}. Pass what varies as a tensor, or call clear_cache()",
                 stacklevel=3,
             )
-        return self._function(*call.args, **call.kwargs)
+        with recalling(None):
+            return self._function(*call.args, **call.kwargs)
 
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[str], list[Any]]:
         if self._signature is None:
@@ -248,7 +256,9 @@ class TracedFunction(Watched):
                 if found:
                     return result
             if len(entry.recordings) < BRANCHES:
-                return self._record_alone(entry, call)
+                calls = recollection() or Recollection()
+                with recalling(calls.again()):
+                    return self._record_alone(entry, call)
         return self._eagerly(call)
 
     def _record_alone(self, entry: Entry, call: Call) -> Any:
@@ -262,6 +272,7 @@ class TracedFunction(Watched):
         recording.examples = examples
         with self._counting:
             self.misses += 1
+        recording.calls_python = any(node.kind.startswith("^") for node in draft.trace.graph.nodes)
         recording.read = ledger(recording, call.world, call.structures, call.names)
         self._last = recording
         effect = draft.effect()

@@ -468,6 +468,63 @@ def test_a_function_that_counts_runs_untraced_and_says_so():
     )
 
 
+class Counted(jit.autograd.Function):
+    """Counts how often it is called, forward and backward."""
+
+    calls: list[str] = []
+
+    @staticmethod
+    def forward(ctx, x, power):
+        Counted.calls.append("forward")
+        out = x**power
+        ctx.save_for_backward(x, out)
+        ctx.power = power
+        return out, x.detach() * 1
+
+    @staticmethod
+    def backward(ctx, g, _):
+        Counted.calls.append("backward")
+        x, out = ctx.saved_tensors
+        return g * out / x * ctx.power, None
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_a_function_of_the_users_runs_once_though_a_guard_fails_after_it(optimize):
+    def f(x):
+        y, z = Counted.apply(x * 2, 3)
+        if y.sum() > 0:
+            return (Counted.apply(y, 2)[0] if z.sum() > 10 else y) * x
+        return y - z
+
+    traced = jit.trace(f, optimize=optimize)
+    for a in (1.0, 1.0, -1.0, 6.0, -2.0, 1.0, 7.0):
+        observed = []
+        for function in (f, traced):
+            Counted.calls.clear()
+            x = leaf(a)
+            y = function(x)
+            (g,) = jit.grad(y.sum(), x, create_graph=True)
+            g.sum().backward()
+            observed.append((y.item(), g.item(), x.grad.item(), Counted.calls.count("forward")))
+        assert observed[0][3] == observed[1][3]
+        assert_close(np.array(observed[1][:3]), np.array(observed[0][:3]), rtol=1e-5)
+    assert traced.misses == 3
+
+
+def test_a_function_of_the_users_does_not_run_again_for_a_late_backward():
+    traced = jit.trace(lambda x: Counted.apply(x, 2)[0].sin())
+    traced(leaf(1.0))
+    Counted.calls.clear()
+    x, z = leaf(2.0), leaf(2.0)
+    y = traced(x)
+    w = y + 1
+    y.zero_()
+    w.backward()
+    assert Counted.calls == ["forward", "backward"]
+    (z**2).sin().backward()
+    assert_close(x.grad, z.grad, rtol=1e-5)
+
+
 # -- exceptions and threads --------------------------------------------------------------------------------------
 
 

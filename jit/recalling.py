@@ -1,0 +1,133 @@
+"""What Python functions have returned during one call, so that none of them runs twice when the call starts again.
+
+Note [Once]
+    A recording runs up to a guard that fails; then another one runs from the start, or the function itself does. An
+    `autograd.Function` may count, print or send something, so what it has returned already is given back the second
+    time: up to the guard both programs are the same, hence they call the same functions in the same order, with equal
+    arguments. Random draws need no such care, since a generator advances after the last guard. The same goes for a
+    backward that nobody has seen: it replays the forward, but not its functions. A function that writes to its
+    arguments is called again, and so is the backward of one after a failed guard in a backward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import weakref
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .autograd.custom import FunctionNode
+from .autograd.nodes import SavedTensor
+from .tensors import Tensor
+
+
+@dataclass(slots=True)
+class Returned:
+    """One call of a function."""
+
+    function: Any
+    inputs: list[Any]
+    """The arrays among its arguments."""
+    outputs: list[Any]
+    """The arrays that it returned."""
+    kind: Any
+    """The class of what it returned: a tuple, a list, or a tensor."""
+    history: Any
+    """Its autograd node, or None."""
+    carrying: list[bool]
+    """Which outputs have that history."""
+
+
+class Recollection:
+    """The calls of Python functions in one call of a traced one, and how far a second run has got."""
+
+    def __init__(self, made: Sequence[Returned] = ()) -> None:
+        self.made = list(made)
+        self.at = 0
+
+    def recall(self, function: Any, tracked: bool) -> Returned | None:
+        """What `function` returned, if it is the next that was called and its history is (not) wanted as then."""
+        if self.at < len(self.made):
+            known = self.made[self.at]
+            if known.function is function and (known.history is not None) == tracked:
+                self.at += 1
+                return known
+            del self.made[self.at :]
+        return None
+
+    def note(self, function: Any, tensors: Sequence[Any], result: Any, history: Any) -> None:
+        """`function` was called; an output that is an argument is not worth remembering: it will be written again."""
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        if any(o is t for o in outputs for t in tensors):
+            function = None
+        carrying = [history is not None and o.grad_fn is history for o in outputs]
+        arrays = [o._array for o in outputs]
+        self.made.append(Returned(function, [t._array for t in tensors], arrays, type(result), history, carrying))
+        self.at = len(self.made)
+
+    def again(self) -> Recollection:
+        """The same from the start."""
+        return Recollection(self.made)
+
+
+_RECOLLECTION: ContextVar[Recollection | None] = ContextVar("recollection", default=None)
+
+
+def recollection() -> Recollection | None:
+    """That of the call under way, if it has one."""
+    return _RECOLLECTION.get()
+
+
+@contextlib.contextmanager
+def recalling(calls: Recollection | None) -> Iterator[None]:
+    """Within this block functions that have been called already are recalled instead."""
+    token = _RECOLLECTION.set(calls)
+    try:
+        yield
+    finally:
+        _RECOLLECTION.reset(token)
+
+
+def run_once(function: Any, args: Sequence[Any], tensors: Sequence[Any], tracked: bool) -> tuple[Any, Any]:
+    """`function._run(args)`, or what it gave when it ran before: the result and its history."""
+    calls = recollection()
+    known = None if calls is None else calls.recall(function, tracked)
+    if known is not None:
+        return _made_again(known, args, tensors)
+    with recalling(None):
+        result, history = function._run(args)
+    if calls is not None:
+        calls.note(function, tensors, result, history)
+    return result, history
+
+
+def _made_again(known: Returned, args: Sequence[Any], tensors: Sequence[Any]) -> tuple[Any, Any]:
+    """The result of an earlier call as new tensors, with a history that leads to the arguments of this one."""
+    outputs = [Tensor(np.array(array, order="K")) for array in known.outputs]
+    history = None
+    if known.history is not None:
+        context = copy.copy(known.history.ctx)
+        history = FunctionNode(known.function, context, args, outputs)
+        context._node = weakref.ref(history)
+        for index, output in enumerate(outputs):
+            if known.carrying[index]:
+                output._promote()
+                output.set_history(history, index)  # type: ignore[attr-defined]
+        if context._saved is not None:
+            context._saved = [_saved_again(item, known, tensors, outputs) for item in context._saved]
+    many = known.kind in (tuple, list)
+    return (known.kind(outputs) if many else outputs[0]), history
+
+
+def _saved_again(item: Any, known: Returned, tensors: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
+    if not isinstance(item, SavedTensor):
+        return item
+    for array, tensor in zip((*known.inputs, *known.outputs), (*tensors, *outputs), strict=True):
+        if item._array is array:
+            return SavedTensor(tensor, item.what, item._index)
+    return item
