@@ -31,13 +31,16 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir import UNDEFINED, Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import COMPLEX
 from jit.ir.types import is_contiguous
 
-from .spaces import NORMS, REDUCTIONS, Declined, Space, is_cast, is_view, sizes_of
+from .spaces import NORMS, REDUCTIONS, Declined, Space, argument, is_cast, is_view, main_output, sizes_of
 
 Supported = Callable[[Node], bool]
+
+LARGEST = 1000
+"""Nodes in a group: LLVM's time grows faster than its functions do."""
 
 
 @dataclass
@@ -54,6 +57,7 @@ class _Group:
 
 def fuse(graph: Graph, supported: Supported = lambda node: True, minimum: int = 2) -> bool:
     """Form FusionGroups of at least `minimum` nodes, or of one reduction; says whether there were any."""
+    _separate_gradients(graph)
     order = {node: index for index, node in enumerate(graph.nodes)}
     groups = _groups(graph, order, supported, minimum, {})
     for group in groups:
@@ -95,7 +99,7 @@ def _is_fusable(node: Node, supported: Supported) -> bool:
     special = _is_special(node) or node.kind == "aten::cat"
     if not special and not is_cast(node) and (op.kind != "pointwise" or len(node.outputs) != 1):
         return False
-    used = [v for v in node.outputs if v.uses] or node.outputs[:1]
+    used = [v for v in node.outputs if v.uses] or [main_output(node)]
     if not all(_is_known(v.type) for v in (*node.inputs, *used)) or not all(_is_row_major(v.type) for v in used):
         return False
     if special and (not sizes_of(node.inputs[0]) or any(0 in sizes_of(v) for v in node.inputs)):
@@ -126,6 +130,31 @@ def _may_end(node: Node, supported: Supported) -> bool:
     return _is_fusable(node, supported) and node.kind != "aten::embedding"
 
 
+def _separate_gradients(graph: Graph) -> None:
+    """A layer norm's backward reduces rows for the input and columns for the weight and bias: two nodes.
+
+        %1, %2, %3 = aten::native_layer_norm_backward[output_mask=[True, True, True]](...)
+    becomes
+        %1, %4, %5 = aten::native_layer_norm_backward[output_mask=[True, False, False]](...)
+        %6, %2, %3 = aten::native_layer_norm_backward[output_mask=[False, True, True]](...)
+    """
+    for node in list(graph.nodes):
+        if node.kind != "aten::native_layer_norm_backward" or not argument(node, "output_mask")[0]:
+            continue
+        rest = [False, *(bool(there) for there in argument(node, "output_mask")[1:])]
+        if any(rest):
+            with graph.inserting_before(node):
+                for mask in ([True, False, False], rest):
+                    types = [v.type if there else UNDEFINED for v, there in zip(node.outputs, mask)]
+                    attributes = {**node.attributes, "output_mask": mask}
+                    part = graph.add(node.kind, node.operands, attributes, types)
+                    part.source, part.scope = node.source, node.scope
+                    for old, new, there in zip(node.outputs, part.outputs, mask):
+                        if there:
+                            old.replace_all_uses_with(new)
+            node.erase()
+
+
 # -- growing -----------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +172,7 @@ def _grow(
     work: list[tuple[int, Node]] = []
     seen = {last}
     _push(last, work, seen, order)
-    while work:
+    while work and len(group.members) < LARGEST:
         node = heapq.heappop(work)[1]
         refusal = _refusal(node, group, order, taken, supported)
         if refusal is None:

@@ -39,10 +39,13 @@ REDUCTIONS = frozenset(
 NORMS = frozenset(
     f"aten::{name}" for name in (
         "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm",
-        "native_batch_norm",
+        "native_batch_norm", "native_batch_norm_backward", "native_layer_norm_backward",
     )
 )  # fmt: skip
 """Operators whose result has the shape of their first operand, and that reduce dims of it on the way."""
+BATCH_NORMS = ("aten::native_batch_norm", "aten::native_batch_norm_backward")
+LAYER_NORMS = ("aten::native_layer_norm", "aten::native_layer_norm_backward")
+
 FEW_ROWS, LONG_ROW = 4, 1 << 16
 
 
@@ -81,13 +84,25 @@ def is_view(node: Node) -> bool:
     return op is not None and op.kind == "view" and op.result is None and len(node.inputs) == 1
 
 
+def main_output(node: Node) -> Value:
+    """The result that says how a node is read: the first one that there is."""
+    mask = argument(node, "output_mask")
+    return node.outputs[0] if mask is None else next(v for v, there in zip(node.outputs, mask) if there)
+
+
+def sums_gradients(node: Node) -> bool:
+    """True for a layer norm's backward that gives gradients of the weight and bias alone: sums over the lead dims."""
+    return node.kind == "aten::native_layer_norm_backward" and not argument(node, "output_mask")[0]
+
+
 def reduced_dims(node: Node) -> tuple[int, ...]:
     """The dims of its first operand that a reduction or norm reduces."""
     ndim = len(sizes_of(node.inputs[0]))
-    if node.kind == "aten::native_batch_norm":
+    if node.kind in BATCH_NORMS:
         return tuple(d for d in range(ndim) if d != 1)
-    if node.kind == "aten::native_layer_norm":
-        return tuple(range(ndim - len(argument(node, "normalized_shape")), ndim))
+    if node.kind in LAYER_NORMS:
+        lead = ndim - len(argument(node, "normalized_shape"))
+        return tuple(range(lead)) if sums_gradients(node) else tuple(range(lead, ndim))
     dim = argument(node, "dim")
     return tuple(sorted(wrap_dims(dim, ndim)))
 
@@ -97,7 +112,7 @@ class Space:
 
     def __init__(self, last: Node) -> None:
         self.last = last
-        frame = sizes_of(last.inputs[0] if last.kind == "aten::cat" else last.outputs[0])
+        frame = sizes_of(last.inputs[0] if last.kind == "aten::cat" else main_output(last))
         self.frame = frame
         """The sizes that the last node spans."""
         self.extents = list(frame)
@@ -148,7 +163,7 @@ class Space:
         if node is self.last:
             asked: Axes = tuple(a if size != 1 else None for a, size in enumerate(self.frame))
             if node.kind != "aten::cat":
-                self.axes[node.outputs[0]] = asked
+                self.axes[main_output(node)] = asked
             return asked
         wanted = [
             {self.demands[use.node, value] for use in value.uses if use.node in self.members}
@@ -156,7 +171,8 @@ class Space:
         ]  # fmt: skip
         if any(len(axes) > 1 for axes in wanted):
             raise Declined("it is read along different axes")
-        if not wanted[0] and node.kind not in REDUCTIONS:
+        first = next(i for i, value in enumerate(node.outputs) if value is main_output(node))
+        if not wanted[first] and node.kind not in REDUCTIONS:
             raise Declined("its first result is not read here")
         asked = next(iter(next(axes for axes in wanted if axes)))
         for value, axes in zip(node.outputs, wanted, strict=True):
@@ -172,9 +188,9 @@ class Space:
 
     def _demands(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         """Along which axes `node` reads its operands."""
-        if node.kind in REDUCTIONS:
+        if node.kind in REDUCTIONS or sums_gradients(node):
             return self._of_reduction(node, asked)
-        if node.kind == "aten::native_batch_norm":
+        if node.kind in BATCH_NORMS:
             return self._of_batch_norm(node, asked)
         if node.kind in NORMS:
             return self._of_norm(node, asked)
@@ -196,8 +212,8 @@ class Space:
             kept = [a for d, a in enumerate(asked) if d not in dims]
         row = self._row(sizes, dims, kept)
         axes = [row.pop(0) if d in dims else kept.pop(0) for d in range(len(sizes))]
-        self._also(node.outputs, asked)
-        return {value: tuple(axes)}
+        self._also([out for out in node.outputs if out is main_output(node) or out.uses], asked)
+        return {value: _broadcast(sizes_of(value), tuple(axes)) for value in node.inputs}
 
     def _row(self, sizes: tuple[int, ...], dims: Sequence[int], kept: Sequence[int | None]) -> list[int | None]:
         """The axes that the reduced dims run along."""
@@ -237,7 +253,7 @@ class Space:
         if {a for a in asked if a is not None} != {a for a, e in enumerate(self.extents) if e != 1}:
             raise Declined("it would be computed again for every element that reads it")
         self._set_row(tuple(a for d in dims if (a := asked[d]) is not None))
-        if node.kind != "aten::native_batch_norm":
+        if node.kind not in BATCH_NORMS:
             self._also(node.outputs[1:], tuple(None if d in dims else a for d, a in enumerate(asked)))
         return {value: _broadcast(sizes_of(value), asked) for value in node.inputs}
 
@@ -252,9 +268,10 @@ class Space:
         return {indices: asked[:-1], weight: (None, asked[-1])}
 
     def _of_batch_norm(self, node: Node, asked: Axes) -> dict[Value, Axes]:
-        first, *vectors = dict.fromkeys(node.inputs)
-        demands = {first: asked, **{vector: (asked[1],) for vector in vectors}}
-        if argument(node, "training"):
+        if main_output(node) is not node.outputs[0]:
+            raise Declined("sums of a batch norm's gradients alone")
+        demands = {v: asked if sizes_of(v) == sizes_of(node.inputs[0]) else (asked[1],) for v in node.inputs}
+        if argument(node, "training") or node.kind.endswith("backward"):
             self._of_norm(node, asked)
             for value in node.outputs[1:]:
                 self.axes[value] = (asked[1],)

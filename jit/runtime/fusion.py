@@ -25,7 +25,7 @@ from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 from jit.ir.types import contiguous_strides
-from jit.passes.spaces import Axes, Declined, Space, arguments, is_cast, is_view, sizes_of
+from jit.passes.spaces import Axes, Declined, Space, arguments, is_cast, is_view, main_output, sizes_of
 
 from .codegen import Kernel, compile_nest
 from .nest import Access, Buffer, Index, Keep, Local, Nest, Position, Reduce, Result, Step
@@ -172,7 +172,8 @@ class _Lowering:
 
     def _read(self, value: Value, axes: Axes, gather: tuple[Index, ...] = ()) -> Term:
         index, geometry = self.places[value]
-        access = Access(index, self._spread(axes, geometry.strides), geometry.offset, gather)
+        surplus = geometry.ndim - len(axes)  # a place may have more leading dims of one element than its value has
+        access = Access(index, self._spread(axes, geometry.strides[surplus:]), geometry.offset, gather)
         if access not in self._reads:
             moving = {a for a in axes if a is not None}.union(*(self._moving(i.access) for i in gather))
             self._reads[access] = self.terms.read(access, dtype_of(value), frozenset(moving))
@@ -422,7 +423,7 @@ def _try(node: Node, pointwise: bool) -> bool:
     copy.stage = 0
     if pointwise:
         copy.output.type = TensorType(node.output.type.dtype, (4,))  # type: ignore[attr-defined]
-    graph.set_return(copy.outputs[:1])
+    graph.set_return([copy.outputs[0] if pointwise else main_output(copy)])
     try:
         nest = group_nest(graph, [_contiguous(v.type) for v in graph.inputs])
         lower(nest, schedule(nest), Target.host())

@@ -245,6 +245,47 @@ def _normalised(t: Terms, node: Node, x: Term, weight: Term | None, bias: Term |
     return [t.cast(term, _result(node)) for term in (_affine(t, y, weight, bias), mean, r)]
 
 
+def _project(t: Terms, node: Node, h: Term, x_hat: Term, r: Term) -> Term:
+    """r * (h - mean(h) - x_hat * mean(h * x_hat))."""
+    n = _count(node)
+    along = t.apply(_over(n), t.reduce("sum", t.apply(lambda m, a, b: a * b, h, x_hat)))
+    mean = t.apply(_over(n), t.reduce("sum", h))
+    return t.apply(lambda m, s, a, b, c, d: s * (a - b - c * d), r, h, mean, x_hat, along, cost=4)
+
+
+def _gradients(t: Terms, node: Node, g: Term, x: Term, mean: Term, r: Term, weight: Term | None) -> Sequence[Term]:
+    """Of the input, the weight and the bias of a norm, as far as `output_mask` wants them."""
+    mask = argument(node, "output_mask")
+    x_hat = t.apply(lambda m, a, b, s: (a - b) * s, x, mean, r, cost=2)
+    h = g if weight is None else t.apply(lambda m, a, w: a * w, g, weight)
+    projects = node.kind.startswith("aten::native_layer") or argument(node, "train")
+    found = [g, g, g]
+    if mask[0]:
+        found[0] = _project(t, node, h, x_hat, r) if projects else t.apply(lambda m, a, s: a * s, h, r)
+    if mask[1]:
+        found[1] = t.reduce("sum", t.apply(lambda m, a, b: a * b, g, x_hat))
+    if mask[2]:
+        found[2] = t.reduce("sum", g)
+    return [t.cast(term, dtype_of(node.inputs[0])) for term in found]
+
+
+def _layer_norm_backward(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
+    g, x, mean, r, weight = (None if o is None else t.cast(o, wide(o.dtype)) for o in _optional(node, operands))
+    assert g is not None and x is not None and mean is not None and r is not None
+    return _gradients(t, node, g, x, mean, r, weight)
+
+
+def _batch_norm_backward(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
+    given = [None if o is None else t.cast(o, wide(o.dtype)) for o in _optional(node, operands)]
+    g, x, weight, mean, variance, saved_mean, saved_r = given
+    eps = argument(node, "eps")
+    if not argument(node, "train"):
+        assert variance is not None
+        saved_mean, saved_r = mean, t.apply(lambda m, v: 1 / m.sqrt(v + eps), variance)
+    assert g is not None and x is not None and saved_mean is not None and saved_r is not None
+    return _gradients(t, node, g, x, saved_mean, saved_r, weight)
+
+
 def _batch_norm(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
     given = [None if o is None else t.cast(o, wide(o.dtype)) for o in _optional(node, operands)]
     x, weight, bias, mean, variance = given
@@ -284,6 +325,7 @@ EXPANSIONS: dict[str, Expansion] = {
         "softmax": _softmax, "log_softmax": _log_softmax,
         "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
         "native_layer_norm": _layer_norm, "native_batch_norm": _batch_norm,
+        "native_layer_norm_backward": _layer_norm_backward, "native_batch_norm_backward": _batch_norm_backward,
     }.items()
 }  # fmt: skip
 """By kind: the terms of the results, given those of the operands in the order of the node's inputs."""

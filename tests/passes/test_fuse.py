@@ -160,4 +160,4 @@ def test_long_chains_fuse_in_linear_time():
         value = graph.add("aten::neg", (value,), types=[value.type]).output
     graph.set_return([value])
     assert fuse(graph)
-    assert kinds(graph) == ["prim::FusionGroup"]
+    assert kinds(graph) == ["prim::FusionGroup"] * 5  # functions of bounded size

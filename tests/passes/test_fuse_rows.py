@@ -7,7 +7,7 @@ import pytest
 
 import jit
 import jit.nn.functional as F
-from jit.ir import Graph, parse
+from jit.ir import UNDEFINED, Graph, TensorType, parse
 from jit.ir.errors import ShapeError
 from jit.passes import run as run_passes
 from jit.passes.fuse import declined, fuse
@@ -93,7 +93,7 @@ ONE_KERNEL: dict[str, tuple[Any, list[Any]]] = {
     "stack": (lambda x, y: jit.stack([x * 2, y + 1, x - y], 0), [X, X]),
 }
 
-LAYOUTS = [
+LAYOUTS: list[Any] = [
     lambda a: a,
     np.asfortranarray,
     lambda a: np.repeat(a, 2, -1)[..., ::2],
@@ -110,9 +110,8 @@ def test_one_kernel_that_agrees_with_the_interpreter(name):
     assert fuse(graph, supports)
     assert kinds(graph) == ["FusionGroup"]
     (group,) = graph.nodes
-    group_nest(
-        group.attributes["body"], [Buffer.like(np.empty(v.type.sizes, v.type.dtype.numpy)) for v in group.inputs]
-    )
+    given = dict(zip(graph.inputs, arrays, strict=True))
+    group_nest(group.attributes["body"], [Buffer.like(given[v]) for v in group.inputs])
     for layout in LAYOUTS:
         for found, wanted in zip(run(graph, *map(layout, arrays)), expected, strict=True):
             assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
@@ -161,7 +160,8 @@ def test_nan_and_infinities():
 @pytest.mark.llvm
 def test_an_index_out_of_range_is_an_error():
     tokens = TOKENS.copy()
-    graph = recorded(*(lambda f, a: (f, *a))(*ONE_KERNEL["embedding"]))
+    function, arrays = ONE_KERNEL["embedding"]
+    graph = recorded(function, *arrays)
     fuse(graph, supports)
     tokens[1, 1] = 10
     with pytest.raises(ShapeError, match="out of range"):
@@ -246,3 +246,35 @@ def test_a_statistic_that_the_backward_needs_is_an_output():
     centred, mean = run(graph, x)
     np.testing.assert_allclose(mean, x.mean(1, keepdims=True), rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(centred, x - mean)
+
+
+MASKS = [[True, True, True], [True, False, False], [False, True, True], [False, False, True]]
+
+
+def backward(kind: str, x: Any, vector: Any, inputs: list[Any], attributes: dict[str, Any], mask: list[bool]) -> Graph:
+    """A graph of a norm's backward alone."""
+    graph = Graph()
+    values = [graph.add_input(TensorType(jit.float32, sizes)) for sizes in inputs]
+    types = [TensorType(jit.float32, s) if there else UNDEFINED for s, there in zip([x, vector, vector], mask)]
+    node = graph.add(kind, values, {**attributes, "eps": 1e-5, "output_mask": mask}, types)
+    graph.set_return([value for value, there in zip(node.outputs, mask) if there])
+    return graph
+
+
+@pytest.mark.llvm
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("kind", ["native_layer_norm_backward", "native_batch_norm_backward"])
+def test_backwards_of_norms(kind, train, mask):
+    if kind == "native_layer_norm_backward":
+        inputs = [(6, 33), (6, 33), (6, 1), (6, 1), (33,)]
+        graph = backward(f"aten::{kind}", (6, 33), (33,), inputs, {"normalized_shape": (33,)}, mask)
+    else:
+        inputs = [(3, 4, 5, 5)] * 2 + [(4,)] * 5
+        graph = backward(f"aten::{kind}", (3, 4, 5, 5), (4,), inputs, {"train": train}, mask)
+    arrays = [np.abs(normal(*v.type.sizes, seed=i)) + 0.1 for i, v in enumerate(graph.inputs)]  # type: ignore[attr-defined]
+    expected = run(graph.clone(), *arrays)
+    fused = fuse(graph, supports)
+    assert fused == (kind == "native_layer_norm_backward" or mask[0])
+    for found, wanted in zip(run(graph, *arrays), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)

@@ -1,5 +1,7 @@
 """Nests of several steps on every target: softmax, reductions, scans, gathers, matrix products, and their bounds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.llvm
 
 SHAPES = [(1, 1), (7, 1), (1, 9), (5, 37), (3, 64), (2, 70, 33), (4, 300), (3, 5, 130)]
 DIMS = [(shape, dim) for shape in SHAPES for dim in range(len(shape))]
-LAYOUTS = {
+LAYOUTS: dict[str, Any] = {
     "row-major": lambda a: a,
     "column-major": np.asfortranarray,
     "every other": lambda a: np.repeat(a, 2, -1)[..., ::2],
@@ -129,7 +131,7 @@ class TestScans:
     @pytest.mark.parametrize("monoid", ["sum", "max", "prod"])
     def test_running(self, monoid, shape, dim, target, rng):
         x = rng.integers(-2, 3, shape).astype(np.int64)
-        function = {"sum": np.cumsum, "prod": np.cumprod, "max": np.maximum.accumulate}[monoid]
+        function: Any = {"sum": np.cumsum, "prod": np.cumprod, "max": np.maximum.accumulate}[monoid]
         out = np.empty_like(x)
         same_bits(filled(running(x, out, dim, monoid), [x], out, target), function(x, axis=dim))
 
