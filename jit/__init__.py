@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 from . import ir
 from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
 from .context import enable_grad, is_grad_enabled, no_grad, scope, set_grad_enabled
-from .creation import asarray, from_dlpack, from_numpy, is_tensor, tensor
+from .creation import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, is_tensor, tensor
 from .functions import public
-from .generators import Generator, default_generator, get_rng_state, initial_seed, manual_seed, set_rng_state
+from .generators import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .ir.dtypes import (
     DType, bfloat16, complex64, complex128, float16, float32, float64, int8, int16, int32, int64, uint8,
 )  # fmt: skip
@@ -61,13 +61,14 @@ globals().update({name: getattr(spellings, name) for name in spellings.__all__})
 __all__ = [
     "AutogradError", "CompileError", "DType", "DTypeError", "DimError", "DivisionError", "Error", "EscapedTracerError",
     "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size", "Tensor", "TraceError",
-    "UsageError", "Variable", "VerificationError", "are_deterministic_algorithms_enabled",
-    "asarray", "autograd", "backends", "bfloat16", "bool", "channels_last", "channels_last_3d", "checkpoint",
-    "checkpoint_sequential", "complex128", "complex64", "contiguous_format",
-    "default_generator", "double", "enable_grad", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy",
+    "UsageError", "Variable", "VerificationError", "are_deterministic_algorithms_enabled", "as_tensor", "asarray",
+    "autograd", "backends", "bfloat16", "bool", "channels_last", "channels_last_3d", "checkpoint",
+    "checkpoint_sequential", "complex128", "complex64", "contiguous_format", "default_generator", "double",
+    "enable_grad", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer",
     "get_rng_state", "grad", "half", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir", "is_grad_enabled",
     "is_tensor", "long", "manual_seed", "memory_format", "methods", "nn", "no_grad", "optim", "preserve_format",
-    "scope", "set_grad_enabled", "set_rng_state", "short", "tensor", "trace", "uint8", "use_deterministic_algorithms",
+    "scope", "seed", "set_grad_enabled", "set_rng_state", "short", "tensor", "trace", "uint8",
+    "use_deterministic_algorithms",
 ]  # fmt: skip
 """What is written by hand; the operators come from the registry, see `jit.functions.public`."""
 

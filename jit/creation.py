@@ -138,18 +138,100 @@ def _foreign(array: Any, reason: str) -> Tensor:
     return made
 
 
-def asarray(data: Any, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """`data` as a tensor, sharing memory where that is possible and `copy` does not forbid it."""
-    if isinstance(data, Tensor) and not copy:
-        return data.to(dtype) if dtype is not None else data
-    if isinstance(data, np.ndarray) and not copy and dtype is None:
-        return from_numpy(data)
-    return tensor(data, dtype=dtype)
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """`obj` as a tensor: of its memory, if `copy` does not forbid it, or of a copy.
+
+    Args:
+        obj: A tensor, an array or whatever lends its memory (through DLPack, the array interface or as a buffer), or
+            Python numbers in lists.
+        dtype: The element type, if another is wanted.
+        device: "cpu".
+        copy: True for a copy, False to refuse one; None copies where it must.
+        requires_grad: Whether gradients are wanted; a tensor keeps its history only if they are.
+
+    >>> import numpy as np, jit
+    >>> a = np.zeros(2)
+    >>> jit.asarray(a)[0] = 1
+    >>> a.tolist()
+    [1.0, 0.0]
+    """
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    shared = obj if isinstance(obj, Tensor) else _sharing(obj)
+    if shared is None or wanted not in (None, shared.dtype):
+        if copy is False:
+            raise UsageError("asarray: this cannot be had without a copy; leave copy=False out")
+        made = tensor(obj, dtype=wanted) if shared is None else shared.to(wanted)
+    else:
+        made = shared.clone() if copy else shared
+    return made.requires_grad_() if requires_grad and not made.requires_grad else made
 
 
-def from_dlpack(data: Any) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack: numpy, torch, CuPy, JAX."""
-    return _foreign(np.from_dlpack(data), "memory seen through jit.from_dlpack")
+def _sharing(obj: Any) -> Tensor | None:
+    """A tensor of somebody's memory, or None of those who lend none."""
+    if isinstance(obj, np.generic):
+        return None
+    if isinstance(obj, np.ndarray):
+        return from_numpy(obj)
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj)
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        return from_numpy(np.frombuffer(obj, np.uint8) if not isinstance(obj, memoryview) else np.asarray(obj))
+    return from_numpy(np.asarray(obj)) if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__") else None
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, of its memory where that is possible.
+
+    >>> import jit
+    >>> jit.as_tensor([1, 2]).dtype
+    jit.int64
+    """
+    return asarray(data, dtype=dtype, device=device)
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A vector of the memory of a Python buffer, read as elements of `dtype` from byte `offset` on.
+
+    >>> import jit
+    >>> jit.frombuffer(bytearray(b"\\x01\\x00\\x02\\x00"), dtype=jit.int16).tolist()
+    [1, 2]
+    """
+    element = dtypes.as_dtype(dtype).numpy
+    try:
+        array = np.frombuffer(buffer, element, count, offset)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"frombuffer: {error}") from error
+    made = _foreign(array, "a buffer seen through jit.frombuffer")
+    return made.requires_grad_() if requires_grad else made
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor that shares memory with any object that speaks DLPack: numpy, torch, CuPy, JAX.
+
+    Args:
+        ext_tensor: The object, or a capsule of it.
+        device: "cpu".
+        copy: True for a copy, False to refuse one.
+
+    >>> import numpy as np, jit
+    >>> a = np.zeros(2)
+    >>> jit.from_dlpack(a)[0] = 1
+    >>> a.tolist()
+    [1.0, 0.0]
+    """
+    from jit.runtime.dlpack import VERSION, borrow
+
+    if not hasattr(ext_tensor, "__dlpack__"):
+        array = borrow(ext_tensor)
+    else:
+        try:
+            capsule = ext_tensor.__dlpack__(max_version=VERSION, copy=copy)
+        except TypeError:  # of the time before versions
+            capsule = ext_tensor.__dlpack__()
+        array = borrow(capsule)
+    return _foreign(array, "memory seen through jit.from_dlpack")
 
 
 def is_tensor(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 
 from jit.ir import RandomState
@@ -47,6 +48,12 @@ class Generator:
             self.state = RandomState(seed=int(seed))
         return self
 
+    def seed(self) -> int:
+        """Start a sequence that nobody can foresee; returns its seed."""
+        seed = secrets.randbits(64)
+        self.manual_seed(seed)
+        return seed
+
     def initial_seed(self) -> int:
         """The seed."""
         self._note_in_trace(sets=False)
@@ -82,6 +89,11 @@ def default_generator() -> Generator:
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator."""
     return _default.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the default generator with a number that nobody can foresee, which is returned."""
+    return _default.seed()
 
 
 def initial_seed() -> int:

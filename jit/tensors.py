@@ -236,9 +236,17 @@ class Tensor(Methods):
         array = self.numpy()
         return np.array(array, dtype=dtype, copy=copy) if dtype is not None or copy else array
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        from jit.runtime.dlpack import ExchangeError, lend
+
         self._leave("__dlpack__()")
-        return self._defined().__dlpack__(**options)
+        if self.requires_grad:
+            raise ExchangeError("memory of a tensor that requires grad is not lent; lend t.detach()")
+        if stream is not None or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
+            raise ExchangeError("memory is lent on the CPU, where there are no streams; leave stream and dl_device out")
+        return lend(self._defined(), max_version, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

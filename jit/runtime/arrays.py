@@ -62,7 +62,12 @@ def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
         "typestr": dtype.str,
         "data": (address + geometry.offset * size, readonly),
     }
-    view = np.asarray(_Window(array, interface))
+    return seen(array, interface, dtype)
+
+
+def seen(owner: Any, interface: dict[str, Any], dtype: Any) -> Any:
+    """The array that numpy's array interface describes; it keeps `owner`, whose memory it is, alive."""
+    view = np.asarray(_Window(owner, interface))
     return view if view.dtype == dtype else view.view(dtype)
 
 

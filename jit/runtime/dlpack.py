@@ -1,0 +1,195 @@
+"""DLPack, by which array libraries lend each other memory: capsules from numpy arrays, and arrays from capsules.
+
+numpy speaks it too, but not of bfloat16, and not of read-only memory to those who ask for the old protocol. Here both
+protocols are spoken (DLManagedTensor, and since version 1 DLManagedTensorVersioned with its flags), of memory that the
+CPU reaches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from jit.ir.errors import Error
+
+from .arrays import address_of, seen
+
+VERSION = (1, 1)
+"""The newest version spoken."""
+CPU, CUDA_HOST = 1, 3
+"""Kinds of devices whose memory the CPU reaches."""
+READ_ONLY, COPIED = 1, 2
+"""Bits of a versioned tensor's flags."""
+OLD, NEW = b"dltensor", b"dltensor_versioned"
+USED = {OLD: b"used_dltensor", NEW: b"used_dltensor_versioned"}
+"""The names of capsules, and what the names become once somebody has taken the memory over."""
+
+
+class ExchangeError(Error, BufferError):
+    """Memory cannot be lent as it was asked for."""
+
+
+# -- the structures of dlpack.h ----------------------------------------------------------------------------------
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_int32), ("number", ctypes.c_int32))
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32), ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p), ("deleter", _Deleter),
+        ("flags", ctypes.c_uint64), ("tensor", _Tensor),
+    )  # fmt: skip
+
+
+_STRUCTURES: dict[bytes, Any] = {OLD: _Managed, NEW: _Versioned}
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_KINDS = {code: kind for kind, code in _CODES.items()}
+_BFLOAT = 4
+_bfloat16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def _code_of(dtype: Any) -> _DataType:
+    code = _BFLOAT if dtype == _bfloat16 else _CODES[dtype.kind]
+    return _DataType(code, 8 * dtype.itemsize, 1)
+
+
+def _dtype_of(given: _DataType) -> Any:
+    if given.lanes != 1 or (given.code not in _KINDS and (given.code, given.bits) != (_BFLOAT, 16)):
+        raise ExchangeError(f"tensors hold no elements of DLPack's type {given.code} with {given.bits} bits")
+    return _bfloat16 if given.code == _BFLOAT else np.dtype(f"{_KINDS[given.code]}{given.bits // 8}")
+
+
+# -- Python's capsules -------------------------------------------------------------------------------------------
+
+
+def _api(name: str, result: Any, *arguments: Any) -> Any:
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_Destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_new = _api("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _Destructor)
+# In the destructor nobody may hold the capsule again, so it is an address there and in what is called with it.
+_name_at = _api("PyCapsule_GetName", ctypes.c_char_p, ctypes.c_void_p)
+_pointer_at = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+_rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+
+
+# -- lending -----------------------------------------------------------------------------------------------------
+
+_lent: dict[int, tuple[Any, ...]] = {}
+"""What must live as long as somebody holds the memory, by the address of the structure that describes it."""
+
+
+@_Deleter
+def _give_back(address: int | None) -> None:
+    _lent.pop(address or 0, None)
+
+
+@_Destructor
+def _nobody_took_it(capsule: int) -> None:
+    name = _name_at(capsule)
+    if name in _STRUCTURES:
+        _lent.pop(_pointer_at(capsule, name), None)
+
+
+def lend(array: Any, max_version: Any = None, copy: bool | None = None) -> Any:
+    """A capsule through which others see `array`'s memory, or that of a copy.
+
+    Args:
+        array: What to lend.
+        max_version: The newest protocol that the other side speaks; None: the one before versions.
+        copy: Whether to lend a copy; None: only where there is no other way.
+
+    Raises:
+        ExchangeError: The memory is read-only, the other side could not be told, and a copy was refused.
+    """
+    versioned = max_version is not None and max_version[0] >= VERSION[0]
+    if not copy and not (array.flags.writeable or versioned):
+        raise ExchangeError("this memory is read-only, which DLPack says since version 1; clone() the tensor first")
+    if copy:
+        array = array.copy()
+    name = NEW if versioned else OLD
+    managed = _described(array, _STRUCTURES[name]())
+    if versioned:
+        managed.major, managed.minor = VERSION
+        managed.flags = (0 if array.flags.writeable else READ_ONLY) | (COPIED if copy else 0)
+    managed.deleter = _give_back
+    address = ctypes.addressof(managed)
+    _lent[address] = (managed, array)
+    return _new(address, name, _nobody_took_it)
+
+
+def _described(array: Any, managed: Any) -> Any:
+    numbers = ctypes.c_int64 * max(array.ndim, 1)
+    tensor = managed.tensor
+    tensor.data, tensor.device, tensor.ndim = address_of(array), _Device(CPU, 0), array.ndim
+    tensor.dtype, tensor.byte_offset = _code_of(array.dtype), 0
+    tensor.shape = numbers(*array.shape)
+    tensor.strides = numbers(*(s // array.itemsize for s in array.strides))
+    return managed
+
+
+# -- borrowing ---------------------------------------------------------------------------------------------------
+
+
+class _Loan:
+    """Somebody else's memory, given back when the last array of it is gone."""
+
+    def __init__(self, managed: Any) -> None:
+        self.managed = managed
+
+    def __del__(self) -> None:
+        if self.managed.deleter:
+            self.managed.deleter(ctypes.addressof(self.managed))
+
+
+def borrow(capsule: Any) -> Any:
+    """A numpy array of the memory that a capsule lends; the capsule is used up."""
+    name = _name_at(id(capsule)) if type(capsule).__name__ == "PyCapsule" else None
+    if name not in _STRUCTURES:
+        raise ExchangeError("this capsule lends no memory, or somebody has taken it over already")
+    managed = _STRUCTURES[name].from_address(_pointer_at(id(capsule), name))
+    if name == NEW and managed.major != VERSION[0]:
+        raise ExchangeError(f"the memory is described by DLPack {managed.major}, and {VERSION[0]} is spoken here")
+    tensor = managed.tensor
+    if tensor.device.kind not in (CPU, CUDA_HOST):
+        raise ExchangeError(f"the memory lies on a device of kind {tensor.device.kind}, which the CPU does not reach")
+    dtype = _dtype_of(tensor.dtype)
+    _rename(capsule, USED[name])
+    return _array_of(_Loan(managed), tensor, dtype, name == NEW and bool(managed.flags & READ_ONLY))
+
+
+def _array_of(loan: _Loan, tensor: _Tensor, dtype: Any, readonly: bool) -> Any:
+    shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    interface = {
+        "version": 3, "shape": shape, "typestr": dtype.str,
+        "data": ((tensor.data or 0) + tensor.byte_offset, readonly),
+        "strides": tuple(tensor.strides[d] * dtype.itemsize for d in range(len(shape))) if tensor.strides else None,
+    }  # fmt: skip
+    return seen(loan, interface, dtype)
