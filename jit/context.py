@@ -22,6 +22,10 @@ TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
 """The innermost trace that records; None keeps the untraced path fast."""
 ANOMALY: ContextVar[bool | None] = ContextVar("anomaly", default=None)
 """Whether backward looks for NaN; None: anomalies are not looked for at all. See jit.autograd.anomaly."""
+SIZED: ContextVar[Trace | None] = ContextVar("sized", default=None)
+"""A trace whose sizes vary: derivatives then take sizes from its tensors."""
+PROFILE: ContextVar[Callable[[str, Callable[[], Any]], Any] | None] = ContextVar("profile", default=None)
+"""Runs and times an operator given its name; see jit.autograd.profiler."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
 SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
 """The line to which recorded nodes belong, where that is not the one that runs: a derivative is its operator's."""

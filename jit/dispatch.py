@@ -164,6 +164,13 @@ def call(op: Op, values: Sequence[Any]) -> Any:
 
 def run(op: Op, values: Sequence[Any]) -> Any:
     """Run `op` without recording it in a trace; derivatives are recorded as the grad mode says."""
+    profile = context.PROFILE.get()
+    if profile is not None:
+        return profile(op.schema.name, lambda: _run(op, values))
+    return _run(op, values)
+
+
+def _run(op: Op, values: Sequence[Any]) -> Any:
     if op.kind == "composite":
         return _run_composite(op, values)
     outputs = compute(op, values)
@@ -382,6 +389,13 @@ def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
 
 def run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     """`call_inplace` without recording it in a trace."""
+    profile = context.PROFILE.get()
+    if profile is not None:
+        return profile(f"{op.schema.name}_", lambda: _run_inplace(op, values))
+    return _run_inplace(op, values)
+
+
+def _run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     target = values[0]
     tracked = context.GRAD_ENABLED.get() and any(requires_grad(values[i]) for i in op.tensors)
     check_writable(target, tracked)

@@ -30,6 +30,7 @@ from jit.runtime.arrays import address_of, geometry_of
 
 from .. import context
 from ..hooks import HookTable, RemovableHandle
+from ..proxies import concrete
 from ..tensors import Storage, Tensor, Variable, ViewStep
 
 _serial = itertools.count()
@@ -69,8 +70,9 @@ class Meta(NamedTuple):
 
 def meta_of(tensor: Tensor) -> Meta:
     """What is to be known of `tensor` later."""
-    array = tensor._array
-    return Meta(array.shape, tensor.dtype, tensor.device, array.ndim)
+    array, trace = tensor._array, context.SIZED.get()
+    sizes = None if trace is None else trace.sizes_of(tensor)
+    return Meta(array.shape if sizes is None else sizes, tensor.dtype, tensor.device, array.ndim)
 
 
 class SavedTensor:
@@ -332,7 +334,7 @@ class OpNode(Node):
     def _fit(self, F: Any, gradient: Any, meta: Meta | None) -> Any:
         if gradient is None or meta is None:
             return gradient
-        if self.op.kind == "pointwise" and gradient._array.shape != meta.shape:
+        if self.op.kind == "pointwise" and gradient._array.shape != tuple(map(concrete, meta.shape)):
             gradient = F.sum_to_size(gradient, meta.shape)
         return gradient if gradient.dtype is meta.dtype else F._to_copy(gradient, dtype=meta.dtype)
 
@@ -370,9 +372,9 @@ def conform(node: Node, index: int, gradient: Any, meta: Meta) -> Any:
             f"{node.name} (called at {node.source}) returned {type(gradient).__name__} as gradient {index}; "
             "return a tensor, or None where there is no gradient"
         )
-    shape = gradient._array.shape
-    if shape != meta.shape:
-        if not _expands_to(meta.shape, shape):
+    shape, wanted = gradient._array.shape, tuple(map(concrete, meta.shape))
+    if shape != wanted:
+        if not _expands_to(wanted, shape):
             raise AutogradError(
                 f"{node.name} (called at {node.source}) returned a gradient of sizes {list(shape)} for input {index}, "
                 f"which has sizes {list(meta.shape)}"

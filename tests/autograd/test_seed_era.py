@@ -1348,3 +1348,26 @@ def test_saved_tensors_are_freed_and_a_second_backward_says_so(number):
     y.backward()
     with pytest.raises(jit.AutogradError, match=r"retain_graph=True"):
         y.backward()
+
+
+# -- the profiler ------------------------------------------------------------------------------------------------
+
+
+def test_profiler():
+    x = normal(10, 10)
+    with jit.autograd.profiler.profile() as p:
+        y = x * 2 + 4
+        y.add_(1)
+    last = 0.0
+    for event, name in zip(p.function_events, ["mul", "add", "add_"], strict=True):
+        assert event.name == name and last < event.start <= event.end
+        last = event.end
+    with jit.autograd.profiler.profile() as p:
+        y.sum().backward()
+        F.cross_entropy(x, jit.arange(10))
+    counts = {name: count for name, count, _ in p.key_averages()}
+    assert counts["sum"] == 1 and counts["mul"] >= 1 and counts["cross_entropy_loss"] == 1
+    assert counts["log_softmax"] == 1 and "log_softmax" in str(p), "the parts of a composite too"
+    with jit.autograd.profiler.profile(enabled=False) as p:
+        y + 1
+    assert not p.function_events
