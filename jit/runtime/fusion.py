@@ -274,9 +274,6 @@ class _Steps:
             if outer is not None:
                 found.append(outer)
             roots, results = inner[stage]
-            for term in self.kept.get(stage, ()):
-                roots.append(term)
-                results.append(Keep(self._local(term), term.dtype))
             if roots:
                 found.append(self._step(roots, results, stage, inner=True))
         return found
@@ -298,6 +295,9 @@ class _Steps:
             if self.terms.is_inner(term) and self._storing(term) == stage:
                 roots.append(term)
                 results.append(access)
+        for term in self.kept.get(stage, ()):
+            roots.append(term)
+            results.append(Keep(self._local(term), term.dtype))
         for term in self._needed(roots, stage, inner=True):
             if self._is_kept(term, stage) and term not in self.kept.setdefault(term.stage, []):
                 self.kept[term.stage].append(term)

@@ -54,6 +54,9 @@ JAM = 6
 """Rows of a matrix product's result that are computed together."""
 DEAR = 8
 """Bodies of more instructions than this take fewer points at a time."""
+MODERATE, EXCESSIVE = 16, 300
+"""Pointwise bodies of so many instructions take several vectors at a time: their chains of instructions are long, so
+one vector leaves the machine waiting; but of bodies that hold many values at once, not all would be in registers."""
 SCAN_LANES = 16
 
 
@@ -99,12 +102,19 @@ def lanes(nest: Nest, loops: Loops, target: Target) -> int:
         return SCAN_LANES
     if loops.along_row:
         return (256 if nest.cost <= DEAR else 128) // widest
-    if not nest.reduced or _gathers(nest, loops):
+    several = 4 if target.vector_registers >= 32 else 2
+    if _gathers(nest, loops) or (not nest.reduced and not MODERATE <= nest.cost <= EXCESSIVE):
         return vector
+    if not nest.reduced:
+        return _within(loops, vector, vector * several)
     if any(isinstance(r, Reduce) and r.monoid == "dot" for step in nest.steps for r in step.results):
-        return vector * (4 if target.vector_registers >= 32 else 2)
+        return vector * several
     many = 8 if nest.cost <= 2 else 4 if nest.cost <= DEAR else 2
-    wanted = vector * (many if target.vector_registers >= 32 else max(many // 2, 1))
+    return _within(loops, vector, vector * (many if target.vector_registers >= 32 else max(many // 2, 1)))
+
+
+def _within(loops: Loops, vector: int, wanted: int) -> int:
+    """Not more lanes than the loop has points, but at least a vector."""
     while wanted > max(vector, loops.extents[loops.lane]):
         wanted //= 2
     return wanted

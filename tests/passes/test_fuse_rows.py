@@ -64,6 +64,10 @@ ONE_KERNEL: dict[str, tuple[Any, list[Any]]] = {
     "layer norm": (lambda x, w, b: F.gelu(F.layer_norm(x + 1, [33], w, b)), [X, VECTOR, VECTOR]),
     "layer norm by hand": (norm_by_hand, [X]),
     "two layer norms": (lambda x: F.layer_norm(F.layer_norm(x, [33]) * 2, [33]), [X]),
+    "kept values that need kept values": (
+        lambda x: jit.softmax(jit.exp(jit.softmax(jit.tanh(x), 1)) * 2, 1) * jit.tanh(x),
+        [X],
+    ),
     "rms norm": (lambda x, w: F.rms_norm(x, [33], w), [X, VECTOR]),
     "batch norm, evaluating": (lambda x, m, v, w, b: F.relu(F.batch_norm(x, m, v.abs(), w, b, False)), IMAGE),
     "batch norm, training": (lambda x, w, b: F.relu(F.batch_norm(x, None, None, w, b, True)), IMAGE[:3]),

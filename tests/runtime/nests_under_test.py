@@ -86,7 +86,8 @@ def lstm_cell(gates: Array, cell: Array, new_hidden: Array, new_cell: Array) -> 
     outs = (new_hidden, new_cell)
     writes = tuple(Access(i, Buffer.like(a).strides) for i, a in enumerate(outs))
     inputs = (Buffer.like(gates), Buffer.like(cell))
-    return one_step((batch, hidden), inputs, tuple(map(Buffer.like, outs)), reads, writes, body, "lstm_cell")
+    step = Step(reads, writes, body)
+    return Nest((batch, hidden), inputs, tuple(map(Buffer.like, outs)), (step,), name="lstm_cell", cost=130)
 
 
 def embedding(weight: Array, indices: Array, out: Array) -> Nest:
