@@ -36,6 +36,7 @@ class Routine:
         self._lines: list[str] = []
         self._count = 0
         self._ended = False
+        self._exits: list[str] = []
 
     def text(self) -> str:
         """The definition."""
@@ -68,6 +69,10 @@ class Routine:
     def both(self, a: Word, b: Word | int) -> Word:
         """a & b."""
         return self._emit(f"and i64 {a}, {b}")
+
+    def either(self, a: Word, b: Word | int) -> Word:
+        """a | b."""
+        return self._emit(f"or i64 {a}, {b}")
 
     def word(self, address: Word, index: Word | int = 0) -> Word:
         """The word number `index` at an address."""
@@ -150,10 +155,17 @@ class Routine:
         index = self.word(counter)
         self._write(f"br i1 {self.less(index, count)}, label %{body}, label %{after}")
         self._block(body)
+        self._exits.append(after)
         yield index
+        self._exits.pop()
         self.put(counter, 0, self.add(index, 1))
         self._write(f"br label %{head}")
         self._block(after)
+
+    def end_loop(self) -> None:
+        """Go on behind the innermost loop."""
+        self._write(f"br label %{self._exits[-1]}")
+        self._ended = True
 
     def leave(self, value: Word | int) -> None:
         """Return."""

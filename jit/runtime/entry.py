@@ -14,9 +14,11 @@ Note [What native code relies on]
     on other interpreters, so `available()` tries it out; without it plans run through ctypes.
 
 Note [A program]
-    i64 words. Per step: the kernel's address, its geometry's address, the number of operands, and a pair (base, byte
-    offset) per operand; a zero ends it. Bases are addresses: the arena, inputs, outputs, constants. A step that
-    returns an error ends the run with `step * 256 + error`.
+    i64 words. Per step: the kernel's address, that of a table of geometries, the number of operands, the number of
+    parts, the bytes of scratch memory per part (its last operand), and a pair (base, byte offset) per operand; a zero
+    ends it. Geometry 0 is that of the whole step, the others those of the parts, if there is more than one. Bases are
+    addresses: the arena, inputs, outputs, constants. A step that returns an error ends the run with
+    `step * 256 + error`.
 """
 
 from __future__ import annotations
@@ -34,10 +36,16 @@ from typing import Any
 
 import numpy as np
 
+from . import pool
 from .assembly import Routine, Word
 
 ANY = -(2**63)
 """A stride that does not matter, because its dim has one element."""
+
+STEP = 5
+"""Words of a step before its operands."""
+MISSING = object()
+"""What a dict holds under a key that it does not have."""
 
 _TYPE, _DATA, _NDIM, _DIMS, _STRIDES, _DTYPE, _FLAGS = 8, 16, 24, 32, 40, 56, 64
 """Where things are in an object and in a numpy array, in bytes."""
@@ -47,21 +55,22 @@ _API = (
     "Py_IncRef", "Py_DecRef", "PyContextVar_Get", "PyDict_GetItemWithError", "PyErr_Clear", "PyCell_Get",
     "PyObject_Size", "PyObject_CallNoArgs", "PyObject_Call", "PyObject_CallOneArg", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyTuple_New", "PyTuple_SetItem", "PyType_GenericAlloc", "PyLong_FromLongLong",
-    "PyMem_RawMalloc", "PyMem_RawFree",
+    "PyMem_RawMalloc", "PyMem_RawFree", "PyObject_GenericGetDict", "PyDict_Size", "PyDict_Next",
 )  # fmt: skip
 """What is called, in the order of the table of addresses."""
 
 _HEADER = (
     "api", "none", "true", "array_type", "arguments", "statics", "static_table", "contexts", "context_table",
-    "inputs", "input_table", "apart", "slots", "slot_table", "cells", "cell_table", "sizes", "size_table", "residue",
-    "outputs", "output_table", "empty", "bases", "base_table", "program", "operands", "arena", "spare", "release",
-    "wrap", "tensor_type", "tensor_slots", "tensor_table", "array_slot", "storage_slot", "storage_type",
-    "storage_slots", "storage_table", "failed", "hits",
+    "inputs", "input_table", "apart", "slots", "slot_table", "cells", "cell_table", "sizes", "size_table", "orders",
+    "order_table", "classes", "class_table", "residue", "outputs", "returned", "output_table", "empty", "bases",
+    "base_table", "program", "operands", "cell", "arena", "spare", "release", "wrap", "tensor_type", "tensor_slots",
+    "tensor_table", "array_slot", "storage_slot", "storage_type", "storage_slots", "storage_table", "failed",
+    "hits",
 )  # fmt: skip
 _AT = {name: index for index, name in enumerate(_HEADER)}
 _INPUT = (
     "argument", "object", "type", "slot", "marks", "mark_table", "dtype", "ndim", "layout", "flags", "mask", "low",
-    "high",
+    "high", "base",
 )  # fmt: skip
 _IN = {name: index for index, name in enumerate(_INPUT)}
 
@@ -70,10 +79,10 @@ _IN = {name: index for index, name in enumerate(_INPUT)}
 
 
 def _execute() -> str:
-    """`execute(program, bases, operands)`: run the steps; 0 or the error."""
-    r = Routine("execute", ["program", "bases", "operands"])
-    operands = r.space("%operands")
-    at, step = r.variable(), r.variable()
+    """`execute(program, bases, most, cell)`: run the steps; 0 or the error. `most` operands has no step more than."""
+    r = Routine("execute", ["program", "bases", "most", "cell"])
+    operands = r.space("%most")
+    at, step, status = r.variable(), r.variable(), r.variable()
     r.put(at, 0, "%program")
     r.put(step, 0, 0)
     with r.loop(2**62):
@@ -81,17 +90,29 @@ def _execute() -> str:
         kernel, count = r.word(here), r.word(here, 2)
         with r.when(r.same(kernel, 0)):
             r.leave(0)
-        pairs = r.add(here, 24)
+        pairs = r.add(here, 8 * STEP)
         with r.loop(count) as i:
             pair = r.add(pairs, r.scale(i, 16))
             r.put(operands, i, r.add(r.word("%bases", r.word(pair)), r.word(pair, 1)))
-        status = r.call(kernel, operands, r.word(here, 1), returns="i32")
-        with r.unless(r.same(status, 0)):
-            r.leave(r.add(r.scale(r.word(step), 256), status))
+        r.put(status, 0, -1)
+        with r.when(r.less("1", r.word(here, 3))):
+            _share(r, here, operands, status)
+        with r.when(r.same(r.word(status), -1)):
+            r.put(status, 0, r.call(kernel, operands, r.word(r.word(here, 1)), returns="i32"))
+        with r.unless(r.same(r.word(status), 0)):
+            r.leave(r.add(r.scale(r.word(step), 256), r.word(status)))
         r.put(at, 0, r.add(pairs, r.scale(count, 16)))
         r.put(step, 0, r.add(r.word(step), 1))
     r.leave(0)
     return r.text()
+
+
+def _share(r: Routine, step: Word, operands: Word, status: Word) -> None:
+    """Let the pool do a step that has parts; it is started if there is none yet."""
+    with r.when(r.same(r.word("%cell"), 0)):
+        r.call(r.word("%cell", 1), returns="void")
+    with r.unless(r.same(r.word("%cell"), 0)):
+        r.put(status, 0, r.invoke("share", r.word("%cell"), step, operands))
 
 
 class _Writer(Routine):
@@ -147,14 +168,42 @@ def _surroundings() -> str:
         with r.unless(r.same(size, r.word(row, 1))):
             r.api("PyErr_Clear", returns="void")
             r.leave(0)
-    with r.unless(r.same(r.field("residue"), 0)):
-        answer = r.api("PyObject_CallNoArgs", r.field("residue"))
-        with r.when(r.same(answer, 0)):
-            r.api("PyErr_Clear", returns="void")
+    with r.table("classes", "class_table", 2) as row:
+        kind = r.word(r.word(row), _TYPE // 8)
+        with r.unless(r.same(kind, r.word(row, 1))):
             r.leave(0)
-        r.api("Py_DecRef", answer, returns="void")
-        with r.unless(r.same(answer, r.field("true"))):
+    with r.table("orders", "order_table", 3) as row:
+        _check_order(r, r.word(row), r.word(row, 1), r.word(row, 2))
+    r.leave(1)
+    return r.text()
+
+
+def _check_order(r: _Writer, place: Word, count: Word, keys: Word) -> None:
+    """The keys of a dict must be the same objects in the same order."""
+    position, key = r.variable(), r.variable()
+    r.put(position, 0, 0)
+    with r.loop(count) as i:
+        r.put(key, 0, 0)
+        r.api("PyDict_Next", place, position, key, 0, returns="i32")
+        with r.unless(r.same(r.word(key), r.word(keys, i))):
             r.leave(0)
+    with r.unless(r.same(r.api("PyDict_Next", place, position, key, 0, returns="i32"), 0)):
+        r.leave(0)
+
+
+def _residue() -> str:
+    """`residue(header)`: 1 if the Python function that looks at the rest says so."""
+    r = _Writer("residue", ["header"])
+    function = r.field("residue")
+    with r.when(r.same(function, 0)):
+        r.leave(1)
+    answer = r.api("PyObject_CallNoArgs", function)
+    with r.when(r.same(answer, 0)):
+        r.api("PyErr_Clear", returns="void")
+        r.leave(0)
+    r.api("Py_DecRef", answer, returns="void")
+    with r.unless(r.same(answer, r.field("true"))):
+        r.leave(0)
     r.leave(1)
     return r.text()
 
@@ -172,6 +221,7 @@ def _input() -> str:
             mark = r.add(marks, r.scale(i, 16))
             with r.unless(r.same(r.word(r.add("%object", r.word(mark))), r.word(mark, 1))):
                 r.leave(0)
+        _check_bare(r, "%object")
         r.put(array, 0, r.word(r.add("%object", r.word("%row", _IN["slot"]))))
     found = r.word(array)
     for here, wanted in (
@@ -192,6 +242,18 @@ def _input() -> str:
             r.leave(0)
     r.leave(found)
     return r.text()
+
+
+def _check_bare(r: _Writer, thing: Word) -> None:
+    """An object must have no attributes beside its slots."""
+    attributes = r.api("PyObject_GenericGetDict", thing, 0)
+    with r.when(r.same(attributes, 0)):
+        r.api("PyErr_Clear", returns="void")
+        r.leave(0)
+    size = r.api("PyDict_Size", attributes)
+    r.api("Py_DecRef", attributes, returns="void")
+    with r.unless(r.same(size, 0)):
+        r.leave(0)
 
 
 def _apart() -> str:
@@ -238,14 +300,16 @@ def _tensor() -> str:
 def _results() -> str:
     """`results(header, outputs)`: what Python gets for the output arrays, whose references it takes."""
     r = _Writer("results", ["header", "outputs"])
-    wrap = r.field("wrap")
+    wrap, returned = r.field("wrap"), r.field("returned")
+    with r.loop(r.field("outputs"), returned) as i:
+        r.api("Py_DecRef", r.word("%outputs", i), returns="void")
     with r.when(r.same(wrap, 1)):
         r.leave(r.invoke("tensor", "%header", r.word("%outputs")))
-    made = r.api("PyTuple_New", r.field("outputs"))
+    made = r.api("PyTuple_New", returned)
     with r.when(r.same(made, 0)):
         r.leave(0)
     item = r.variable()
-    with r.loop(r.field("outputs")) as i:
+    with r.loop(returned) as i:
         r.put(item, 0, r.word("%outputs", i))
         with r.when(r.same(wrap, 2)):
             r.put(item, 0, r.invoke("tensor", "%header", r.word(item)))
@@ -262,26 +326,32 @@ def _entry() -> str:
     header = r.word(r.word("%self", 3), _DATA // 8)  # a tuple's items begin behind its reference count, type and size
     r._write(f"%header = add i64 {header}, 0")
     _check_arguments(r)
-    with r.when(r.same(r.invoke("surroundings", "%header"), 0)):
-        _miss(r)
     arrays, bases, outputs = r.space(r.field("inputs")), r.space(r.field("bases")), r.space(r.field("outputs"))
     templates = r.field("base_table")
     with r.loop(r.field("bases")) as i:
         r.put(bases, i, r.word(templates, i))
     _collect_inputs(r, arrays, bases)
-    with r.when(r.same(r.invoke("apart", "%header", arrays), 0)):
-        _miss(r)
+    for check, operands in (("apart", [arrays]), ("surroundings", [])):
+        with r.when(r.same(r.invoke(check, "%header", *operands), 0)):
+            _miss(r)
     with r.loop(r.field("inputs")) as i:  # Python may run from here on: hold what is read
         r.api("Py_IncRef", r.word(arrays, i), returns="void")
+    with r.when(r.same(r.invoke("residue", "%header"), 0)):
+        _release(r, arrays)
+        _miss(r)
     problem = _make_outputs(r, bases, outputs)
     status = _run(r, bases, problem)
-    with r.loop(r.field("inputs")) as i:
-        r.api("Py_DecRef", r.word(arrays, i), returns="void")
+    _release(r, arrays)
     with r.unless(r.same(status, 0)):
         _fail(r, outputs, status)
     r.put("%header", _AT["hits"], r.add(r.field("hits"), 1))
     r.leave(r.invoke("results", "%header", outputs))
     return r.text()
+
+
+def _release(r: _Writer, arrays: Word) -> None:
+    with r.loop(r.field("inputs")) as i:
+        r.api("Py_DecRef", r.word(arrays, i), returns="void")
 
 
 def _miss(r: _Writer) -> None:
@@ -299,7 +369,7 @@ def _check_arguments(r: _Writer) -> None:
 
 
 def _collect_inputs(r: _Writer, arrays: Word, bases: Word) -> None:
-    """Find and check the arrays; bases 1, 2, ... are their data."""
+    """Find and check the arrays, and note where the data of those that are read lies."""
     rows, source = r.field("input_table"), r.variable()
     with r.loop(r.field("inputs")) as i:
         row = r.add(rows, r.scale(i, 8 * len(_INPUT)))
@@ -311,24 +381,24 @@ def _collect_inputs(r: _Writer, arrays: Word, bases: Word) -> None:
         with r.when(r.same(array, 0)):
             _miss(r)
         r.put(arrays, i, array)
-        r.put(bases, r.add(i, 1), r.word(array, _DATA // 8))
+        base = r.word(row, _IN["base"])
+        with r.unless(r.less(base, 0)):
+            r.put(bases, base, r.word(array, _DATA // 8))
 
 
 def _make_outputs(r: _Writer, bases: Word, outputs: Word) -> Word:
-    """New arrays in the bases after the inputs; the address of a word that says if that failed."""
+    """New arrays, in the order in which they are returned; the address of a word that says if that failed."""
     problem = r.variable()
     r.put(problem, 0, 0)
-    first = r.add(r.field("inputs"), 1)
     with r.loop(r.field("outputs")) as i:
         r.put(outputs, i, 0)
-    with r.table("outputs", "output_table", 2) as row, r.when(r.same(r.word(problem), 0)):
+    with r.table("outputs", "output_table", 3) as row, r.when(r.same(r.word(problem), 0)):
         array = r.api("PyObject_Call", r.field("empty"), r.word(row), 0)
-        i = r.word(row, 1)
-        r.put(outputs, i, array)
+        r.put(outputs, r.word(row, 2), array)
         with r.when(r.same(array, 0)):
             r.put(problem, 0, 1)
         with r.unless(r.same(array, 0)):
-            r.put(bases, r.add(first, i), r.word(array, _DATA // 8))
+            r.put(bases, r.word(row, 1), r.word(array, _DATA // 8))
     return problem
 
 
@@ -347,7 +417,7 @@ def _run(r: _Writer, bases: Word, problem: Word) -> Word:
             release = r.field("release")
             with r.unless(r.same(release, 0)):
                 r.put(thread, 0, r.api("PyEval_SaveThread"))
-            r.put(status, 0, r.invoke("execute", r.field("program"), bases, r.field("operands")))
+            r.put(status, 0, r.invoke("execute", r.field("program"), bases, r.field("operands"), r.field("cell")))
             with r.unless(r.same(release, 0)):
                 r.api("PyEval_RestoreThread", r.word(thread), returns="void")
             _keep_arena(r, r.word(memory))
@@ -378,27 +448,31 @@ def _fail(r: _Writer, outputs: Word, status: Word) -> None:
 
 
 @cache
-def _functions() -> tuple[int, int]:
-    """The addresses of the entry and of `execute`."""
-    from .codegen import compile_functions
-    from .llvm_lower import Function
-    from .target import Target
-
-    parts = (_execute(), _surroundings(), _input(), _apart(), _tensor(), _results())
-    execute = Function((), parts[0].replace("@execute(", "@kernel("))
-    found = compile_functions([Function(parts, _entry())], Target.host()), compile_functions([execute], Target.host())
-    return found[0][0].address, found[1][0].address
+def _function() -> int:
+    """The address of the entry."""
+    parts = (pool.share(), _execute(), _surroundings(), _residue(), _input(), _apart(), _tensor(), _results())
+    return _compiled(parts, _entry())
 
 
 @cache
 def executor() -> Any:
-    """`execute` for ctypes, which releases the GIL; for where entries are not available."""
+    """`execute(program, bases, most)` for ctypes, which releases the GIL; for where entries are not available."""
+    address = _compiled((pool.share(),), _execute().replace("@execute(", "@kernel("))
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(address)
+    return lambda program, bases, most: function(program, bases, most, _cell())
+
+
+def _compiled(helpers: tuple[str, ...], definition: str) -> int:
     from .codegen import compile_functions
     from .llvm_lower import Function
     from .target import Target
 
-    (code,) = compile_functions([Function((), _execute().replace("@execute(", "@kernel("))], Target.host())
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(code.address)
+    (code,) = compile_functions([Function(helpers, definition)], Target.host())
+    return code.address
+
+
+def _cell() -> int:
+    return int(pool.cell.__array_interface__["data"][0])
 
 
 # -- tables ------------------------------------------------------------------------------------------------------
@@ -416,12 +490,14 @@ class Input:
     """Which argument holds it; -1 for `object`."""
     object: Any = None
     type: Any = None
-    """If the array is in a slot of the argument: the class that the argument must have."""
+    """If the array is in a slot of the argument: the class that it must have, and no attributes beside its slots."""
     slot: int = 0
     marks: Sequence[tuple[int, Any]] = ()
     """Other slots of it, and what they must hold."""
     writeable: bool | None = None
     """What its flag must be; None if it does not matter."""
+    base: int | None = None
+    """The number of the base that is its data: the first inputs are 1, 2, ... unless given; -1 if nothing reads it."""
 
 
 @dataclass
@@ -444,7 +520,7 @@ class Tables:
 
     inputs: Sequence[Input]
     outputs: Sequence[tuple[tuple[int, ...], Any]]
-    """Shape and dtype."""
+    """Shape and dtype, in the order of their bases, which follow those of the inputs."""
     program: Any
     """Words, see Note [A program]; kept alive with whatever it points to by `kept`."""
     operands: int
@@ -469,8 +545,16 @@ class Tables:
     """(closure cell, the object that it must hold)."""
     sizes: Sequence[tuple[Any, int]] = ()
     """(container, its length)."""
+    orders: Sequence[tuple[dict[Any, Any], Sequence[Any]]] = ()
+    """(dict, its keys)."""
+    classes: Sequence[tuple[Any, type]] = ()
+    """(object, its class)."""
     residue: Callable[[], bool] | None = None
     """What else must be true."""
+    order: Sequence[int] | None = None
+    """Which outputs to return, by number; all of them unless given."""
+    reads: int | None = None
+    """How many inputs have bases; all of them unless given."""
     apart: int = 0
     """The first so many inputs must not overlap."""
     wrapping: Wrapping | None = None
@@ -536,7 +620,7 @@ def hits_of(entry: Any) -> int:
 
 def _method() -> _Method:
     if not _methods:
-        _methods.append(_Method(b"entry", _functions()[0], _FASTCALL, None))
+        _methods.append(_Method(b"entry", _function(), _FASTCALL, None))
     return _methods[0]
 
 
@@ -557,7 +641,10 @@ def _api_table() -> Any:
 
 def _header(tables: Tables, words: _Words) -> dict[str, int]:
     api = _api_table()
-    count = len(tables.inputs)
+    count, made = len(tables.inputs), len(tables.outputs)
+    order = list(range(made) if tables.order is None else tables.order)
+    places = {number: place for place, number in enumerate([*order, *(i for i in range(made) if i not in order)])}
+    first = 1 + (count if tables.reads is None else tables.reads)
     return {
         "api": api.__array_interface__["data"][0], "none": id(None), "true": id(True), "array_type": id(np.ndarray),
         "arguments": count if tables.arguments is None else tables.arguments,
@@ -565,20 +652,33 @@ def _header(tables: Tables, words: _Words) -> dict[str, int]:
         "static_table": words.table([(i, words.address(thing)) for i, thing in tables.statics]),
         "contexts": len(tables.contexts),
         "context_table": words.table([(words.address(v), words.address(thing)) for v, thing in tables.contexts]),
-        "inputs": count, "input_table": words.table([_input_row(i, words) for i in tables.inputs]),
+        "inputs": count, "input_table": words.table([_input_row(*row, words) for row in enumerate(tables.inputs, 1)]),
         "apart": tables.apart,
-        "slots": len(tables.slots), "slot_table": words.table([tuple(map(words.address, s)) for s in tables.slots]),
+        "slots": len(tables.slots), "slot_table": words.table([_slot_row(s, words) for s in tables.slots]),
         "cells": len(tables.cells), "cell_table": words.table([tuple(map(words.address, c)) for c in tables.cells]),
         "sizes": len(tables.sizes), "size_table": words.table([(words.address(c), n) for c, n in tables.sizes]),
+        "orders": len(tables.orders),
+        "order_table": words.table([(words.address(d), len(k), _objects(k, words)) for d, k in tables.orders]),
+        "classes": len(tables.classes),
+        "class_table": words.table([(words.address(thing), words.address(kind)) for thing, kind in tables.classes]),
         "residue": 0 if tables.residue is None else words.address(tables.residue),
-        "outputs": len(tables.outputs),
-        "output_table": words.table([(words.address(o), i) for i, o in enumerate(tables.outputs)]),
-        "empty": words.address(np.empty), "bases": 1 + count + len(tables.outputs) + len(tables.constants),
-        "base_table": words.table([(0,) * (1 + count + len(tables.outputs)), tables.constants]),
-        "program": tables.program.__array_interface__["data"][0], "operands": max(tables.operands, 1),
+        "outputs": made, "returned": len(order),
+        "output_table": words.table([(words.address(o), first + i, places[i]) for i, o in enumerate(tables.outputs)]),
+        "empty": words.address(np.empty), "bases": first + made + len(tables.constants),
+        "base_table": words.table([(0,) * (first + made), tables.constants]),
+        "program": tables.program.__array_interface__["data"][0], "operands": max(tables.operands, 1), "cell": _cell(),
         "arena": tables.arena, "release": int(tables.release), "failed": words.address(tables.failed),
         **_wrap_fields(tables.wrapping, words),
     }  # fmt: skip
+
+
+def _objects(things: Sequence[Any], words: _Words) -> int:
+    return words.table([[words.address(thing) for thing in things]])
+
+
+def _slot_row(slot: tuple[Any, Any, Any], words: _Words) -> tuple[int, int, int]:
+    place, key, value = map(words.address, slot)
+    return place, key, 0 if slot[2] is MISSING else value
 
 
 def _wrap_fields(wrapping: Wrapping | None, words: _Words) -> dict[str, int]:
@@ -595,7 +695,7 @@ def _wrap_fields(wrapping: Wrapping | None, words: _Words) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _input_row(needed: Input, words: _Words) -> Sequence[int]:
+def _input_row(number: int, needed: Input, words: _Words) -> Sequence[int]:
     layout = [(n, s if n != 1 else ANY) for n, s in zip(needed.shape, needed.strides, strict=True)]
     reaches = [(n - 1) * s for n, s in zip(needed.shape, needed.strides, strict=True)]
     row = dict.fromkeys(_INPUT, 0) | {
@@ -605,6 +705,7 @@ def _input_row(needed: Input, words: _Words) -> Sequence[int]:
         "dtype": words.address(needed.dtype), "ndim": len(needed.shape), "layout": words.table(layout),
         "mask": 0 if needed.writeable is None else _WRITEABLE, "flags": _WRITEABLE if needed.writeable else 0,
         "low": sum(r for r in reaches if r < 0), "high": sum(r for r in reaches if r > 0) + needed.dtype.itemsize,
+        "base": number if needed.base is None else needed.base,
     }  # fmt: skip
     return list(row.values())
 

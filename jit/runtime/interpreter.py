@@ -133,6 +133,10 @@ class Interpreter:
             registers[register] = None
         return outputs, updates, registers
 
+    def whole(self, stage: int) -> Any:
+        """The one native call that a stage consists of; None, since this goes node by node."""
+        return None
+
     @classmethod
     def run_node(cls, node: Node, values: Sequence[Any]) -> list[Any]:
         """Run one `prim::` node by itself on the values of its inputs."""

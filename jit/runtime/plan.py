@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import ctypes
 import heapq
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +26,12 @@ from jit.ir import Graph, Node, Value
 from jit.ir.errors import CompileError
 from jit.passes.analysis import has_effects
 
-from . import blas, entry
+from . import blas, entry, pool
 from .arena import Arena
 from .codegen import Kernel, check_status, compile_nests
 from .interpreter import Host, Interpreter, Program, Registers, locate
 from .nest import Nest
-from .steps import Block, Layout, Lowering, Step, Stretch, is_free, is_native
+from .steps import Block, Declined, Layout, Lowering, Step, Stretch, is_free, is_native
 
 # -- which nodes run natively ------------------------------------------------------------------------------------
 
@@ -164,6 +166,12 @@ class Code:
         """Addresses."""
         return [a.__array_interface__["data"][0] for a in self.lowering.constants]
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether a run is over before another thread could take turns."""
+        touched = sum(place.block.nbytes for step in self.lowering.steps for place in step.operands)
+        return touched < _QUICK and all(isinstance(step.work, Nest) for step in self.lowering.steps)
+
     def failed(self, status: int) -> None:
         """Raise what a run has returned."""
         if status < 0:
@@ -182,8 +190,13 @@ class Code:
             for index, layout in enumerate(self.layouts)
         ]
         return entry.Tables(
-            inputs, self.outputs, self.program, self.operands, self.arena, self.constants, self.failed, kept=self
-        )
+            inputs, self.outputs, self.program, self.operands, self.arena, self.constants, self.failed,
+            not self.is_quick, kept=self,
+        )  # fmt: skip
+
+
+_QUICK = 1 << 16
+"""Bytes that a run may touch while it holds the GIL: some microseconds."""
 
 
 def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -> Code:
@@ -191,19 +204,16 @@ def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -
     lowering = Lowering(stretch, layouts)
     kernels = _kernels(lowering.steps)
     for number, step in enumerate(lowering.steps):
-        if isinstance(step.work, Nest) and (scratch := getattr(kernels[id(step.work)], "scratch_bytes", 0)):
-            lowering.scratch(number, scratch)
+        if isinstance(step.work, Nest) and (scratch := kernels[id(step.work)].scratch_bytes):
+            lowering.scratch(number, scratch * _parts(step, kernels[id(step.work)]))
     size = _place_temporaries(lowering, gap)
     words: list[int] = []
     kept: list[Any] = []
     for step in lowering.steps:
-        if isinstance(step.work, Nest):
-            address, where = kernels[id(step.work)].address, ctypes.addressof(kernels[id(step.work)].geometry)
-        else:
-            address, geometry, more = blas.product_step(step.work)
-            kept += [geometry, more]
-            where = geometry.__array_interface__["data"][0]
-        words += [address, where, len(step.operands)]
+        address, geometries, scratch = _work_of(step, kernels, kept)
+        table = np.array([_data(g) if isinstance(g, np.ndarray) else ctypes.addressof(g) for g in geometries], np.int64)
+        kept += [table, geometries]
+        words += [address, _data(table), len(step.operands), max(len(geometries) - 1, 1), scratch]
         for place in step.operands:
             words += [_base(place.block, stretch), place.block.offset + place.start]
     program = np.array([*words, 0], np.int64)
@@ -212,12 +222,33 @@ def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -
     return Code(stretch, list(layouts), lowering, program, operands, size, list(kernels.values()), kept, nodes)
 
 
-class Declined(CompileError):
-    """A node that code generation refuses after all."""
+def _work_of(step: Step, kernels: dict[int, Kernel], kept: list[Any]) -> tuple[int, list[Any], int]:
+    """The function of a step, its geometries (of the whole, then of its parts), and the scratch memory of a part."""
+    if not isinstance(step.work, Nest):
+        address, geometry, more = blas.product_step(step.work)
+        kept.append(more)
+        return address, [geometry], 0
+    kernel = kernels[id(step.work)]
+    parts = _parts(step, kernel)
+    geometries = [kernel.geometry]
+    if parts > 1:
+        even = 64 if kernel.rows >= 64 * parts else 1  # parts of long rows begin where vectors do
+        bounds = [kernel.rows * i // parts // even * even for i in range(parts)] + [kernel.rows]
+        geometries += [kernel.part(*pair) for pair in itertools.pairwise(bounds)]
+    return kernel.address, geometries, kernel.scratch_bytes
 
-    def __init__(self, node: Node, error: Exception) -> None:
-        super().__init__(str(error))
-        self.node = node
+
+def _parts(step: Step, kernel: Kernel) -> int:
+    """Among how many threads a step is worth being shared."""
+    assert isinstance(step.work, Nest)
+    body = step.node.attributes.get("body")
+    effort = math.prod(step.work.extents) * (2 + (len(body) if isinstance(body, Graph) else 1))
+    shared = effort >= _LONG and len(step.operands) < pool.MOST_OPERANDS
+    return max(min(pool.most_parts(), kernel.rows), 1) if shared else 1
+
+
+_LONG = 1 << 19
+"""Operators at points that take some hundred microseconds, many times what waking a thread takes."""
 
 
 def _kernels(steps: Sequence[Step]) -> dict[int, Kernel]:
@@ -403,8 +434,6 @@ def _pieces(nodes: Sequence[Node]) -> list[Native | Node]:
             return _assembled(nodes, _Cutter(nodes, refused))
         except Declined as declined:
             refused |= {declined.node}
-        except CompileError:
-            return list(nodes)
 
 
 def _assembled(nodes: Sequence[Node], cutter: _Cutter) -> list[Native | Node]:

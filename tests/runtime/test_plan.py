@@ -1,0 +1,461 @@
+"""Plans agree with the interpreter: on random graphs, layouts, orders of Python and native code, threads and errors."""
+
+import ctypes
+import mmap
+import os
+import random
+import threading
+
+import numpy as np
+import pytest
+
+import jit
+from jit.compiling import optimise
+from jit.ir import Graph, TensorType, dtypes, parse
+from jit.ir.errors import DivisionError
+from jit.runtime import entry, plan
+from jit.runtime.interpreter import GuardFailed, Interpreter
+from jit.runtime.plan import PlannedInterpreter
+from jit.runtime.steps import Layout
+
+pytestmark = pytest.mark.llvm
+
+
+def stage_of(text, *arrays):
+    """Outputs of a parsed graph by the interpreter, and the plan that should give the same."""
+    graph = parse(text)
+    return Interpreter(graph).run(0, arrays)[0], PlannedInterpreter(graph)
+
+
+def same(expected, found, exact=True):
+    assert len(expected) == len(found)
+    for a, b in zip(expected, found):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        if exact or a.dtype.kind in "biu":
+            np.testing.assert_array_equal(a, b)
+        else:
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+# -- random graphs -----------------------------------------------------------------------------------------------
+
+
+EXACT = ["unary", "binary", "compare", "view", "join", "copy", "cast", "fill"]
+"""Kinds of operators for which the same bits are promised."""
+NATIVE = [*EXACT, "smooth", "product"]
+"""Kinds of operators that are native."""
+
+
+class Program:
+    """A random function of tensors."""
+
+    def __init__(self, seed, kinds):
+        self.rng = random.Random(seed)
+        self.seed, self.kinds = seed, kinds
+        self.steps = [self.rng.randrange(10**6) for _ in range(self.rng.randrange(3, 30))]
+
+    def __call__(self, *inputs):
+        pool = list(inputs)
+        for choice in self.steps:
+            rng = random.Random(choice)
+            made = self.apply(rng, pool)
+            pool += made if isinstance(made, (list, tuple)) else [made]
+        rng = random.Random(self.seed)
+        return tuple(rng.sample(pool[len(inputs) :], min(3, len(pool) - len(inputs))))
+
+    def apply(self, rng, pool):
+        return getattr(self, rng.choice(self.kinds))(rng, rng.choice(pool), pool)
+
+    def unary(self, rng, x, pool):
+        if x.dtype is jit.bool:
+            return ~x
+        return rng.choice([lambda: -x, lambda: x.abs(), lambda: x * 2, lambda: 1 - x, lambda: x.clamp(-1, 1)])()
+
+    def smooth(self, rng, x, pool):
+        x = x.to(jit.float32) if not x.dtype.is_floating_point else x
+        return rng.choice([x.tanh, x.sigmoid, lambda: (x.clamp(-3, 3)).exp(), x.relu])()
+
+    def binary(self, rng, x, pool):
+        y = self.partner(rng, x, pool)
+        if x.dtype is jit.bool or y.dtype is jit.bool:
+            return x.to(jit.float32) + y
+        return rng.choice([lambda: x + y, lambda: x - y, lambda: x * y, lambda: jit.maximum(x, y)])()
+
+    def compare(self, rng, x, pool):
+        y = self.partner(rng, x, pool)
+        return rng.choice([lambda: x > y, lambda: jit.where(x <= y, x, y), lambda: x == y])()
+
+    def partner(self, rng, x, pool):
+        fitting = [y for y in pool if fits(tuple(map(int, x.shape)), tuple(map(int, y.shape)))]
+        return rng.choice(fitting)
+
+    def view(self, rng, x, pool):
+        if x.ndim == 0:
+            return x.unsqueeze(0)
+        dim = rng.randrange(x.ndim)
+        size = int(x.shape[dim])
+        options = [lambda: x.transpose(0, dim), lambda: x.unsqueeze(dim), lambda: x.reshape(-1)]
+        if size > 1:
+            options += [lambda: x.chunk(2, dim)[0], lambda: x.narrow(dim, 1, size - 1), lambda: x.select(dim, 0)]
+        if size == 1:
+            options += [lambda: x.expand([3 if d == dim else int(n) for d, n in enumerate(x.shape)])]
+        return rng.choice(options)()
+
+    def join(self, rng, x, pool):
+        return jit.cat([x, x * 2], 0) if x.ndim and x.dtype is not jit.bool else jit.stack([x, x])
+
+    def copy(self, rng, x, pool):
+        return rng.choice([x.clone, x.contiguous])()
+
+    def cast(self, rng, x, pool):
+        return x.to(rng.choice([jit.float64, jit.float32, jit.int64, jit.int32, jit.bool]))
+
+    def fill(self, rng, x, pool):
+        return rng.choice([jit.zeros_like, jit.ones_like])(x)
+
+    def product(self, rng, x, pool):
+        x = x.to(jit.float32)
+        return x.t() @ x if x.ndim == 2 else x * x if x.ndim == 0 else x.reshape(1, -1) @ x.reshape(-1, 1)
+
+    def reduce(self, rng, x, pool):
+        x = x.to(jit.float32)
+        return x.sum(rng.randrange(x.ndim)) if x.ndim else x.sum()
+
+
+def fits(a, b):
+    try:
+        return len(np.broadcast_shapes(a, b)) >= 0
+    except ValueError:
+        return False
+
+
+def inputs_of(seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(n) for n in rng.integers(1, 7, rng.integers(1, 4)))
+    base = (rng.integers(-4, 5, (*shape, 2)) / 2).astype(np.float32)
+    arrays = [
+        np.ascontiguousarray(base[..., 0]), base[..., 1], base[..., 0].T.copy().T,
+        rng.integers(-5, 6, shape[-1:]), np.array(0.5, np.float32), rng.integers(-2, 3, shape).astype(np.float64),
+    ]  # fmt: skip
+    return [jit.from_numpy(a) for a in arrays]
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "tolerance"])
+@pytest.mark.parametrize("seed", range(60))
+def test_random_graphs(seed, exact):
+    program, tensors = Program(seed, EXACT if exact else [*NATIVE, "reduce"]), inputs_of(seed)
+    traced = jit.trace(program)
+    with jit.no_grad(), np.errstate(all="ignore"):
+        traced(*tensors)
+        graph = traced.graph
+        arrays = [t.numpy() for t in tensors]
+        expected = Interpreter(graph).run(0, arrays)[0]
+        improved = PlannedInterpreter(optimise(graph))
+        same(expected, improved.run(0, arrays)[0], exact)
+        same(expected, improved.run(0, arrays)[0], exact)
+        replayed = [traced(*tensors) for _ in range(3)][-1]
+        same(expected[: len(replayed)], [t.numpy() for t in replayed], exact)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_without_entries(seed, monkeypatch):
+    monkeypatch.setattr(entry, "available", lambda: False)
+    program, tensors = Program(seed, [*NATIVE, "reduce"]), inputs_of(seed)
+    traced = jit.trace(program)
+    with jit.no_grad(), np.errstate(all="ignore"):
+        traced(*tensors)
+        arrays = [t.numpy() for t in tensors]
+        found = PlannedInterpreter(optimise(traced.graph)).run(0, arrays)[0]
+        same(Interpreter(traced.graph).run(0, arrays)[0], found, False)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------
+
+
+def guarded(shape, dtype):
+    """An array that ends where memory that nobody may touch begins."""
+    dtype = np.dtype(dtype)
+    nbytes = int(np.prod(shape)) * dtype.itemsize
+    pages = -(-max(nbytes, 1) // mmap.PAGESIZE)
+    memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    fence = ctypes.c_void_p(start + pages * mmap.PAGESIZE)
+    assert ctypes.CDLL(None).mprotect(fence, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    array = np.frombuffer(memory, dtype, int(np.prod(shape)), pages * mmap.PAGESIZE - nbytes)
+    return array.reshape(shape)
+
+
+def run_guarded(code, arrays):
+    """Run with fences behind inputs, outputs and arena, and with canaries between temporaries."""
+    inputs = []
+    for array in arrays:
+        inputs.append(guarded(array.shape, array.dtype))
+        inputs[-1][...] = array
+    outputs = [guarded(shape, dtype) for shape, dtype in code.outputs]
+    arena = guarded((-(-max(code.arena, 1) // 64) * 64,), np.uint8)
+    arena[...] = 0xA5
+    bases = np.array([plan._data(a) for a in (arena, *inputs, *outputs)] + code.constants, np.int64)
+    status = entry.executor()(plan._data(code.program), plan._data(bases), max(code.operands, 1))
+    assert status == 0
+    return outputs, arena
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_is_touched_that_was_not_given(seed):
+    program = Program(seed, NATIVE)
+    traced = jit.trace(program)
+    tensors = [jit.from_numpy(np.ascontiguousarray(t.numpy())) for t in inputs_of(seed)]
+    with jit.no_grad(), np.errstate(all="ignore"):
+        traced(*tensors)
+        graph = optimise(traced.graph)
+        (native,) = PlannedInterpreter(graph).natives[0]
+        code = plan.compile_stretch(native.stretch, native.code.layouts, gap=64)
+        place = {value: t.numpy() for value, t in zip(graph.inputs, tensors)}
+        arrays = [place[value] for value in native.stretch.inputs]
+        found, arena = run_guarded(code, arrays)
+        same(list(native(arrays)), found)
+    used = np.zeros(arena.size, bool)
+    for block in code.lowering.blocks:
+        if block.kind == "temporary" and block.first >= 0:
+            used[block.offset : block.offset + block.nbytes] = True
+    assert (arena[~used] == 0xA5).all()
+
+
+def test_dying_operands_hand_on_their_memory():
+    lines = "".join(
+        f"%{i} : Float(64, 64) = aten::mm(%{i - 1 if i else 'x'}, %x) %{i + 1} : Float(64, 64) = aten::relu(%{i}) "
+        for i in range(0, 20, 2)
+    )
+    graph = parse(f"graph(%x : Float(64, 64)) {{ {lines} return (%19) }}")
+    (native,) = PlannedInterpreter(graph).natives[0]
+    assert native.code.arena == 2 * 64 * 64 * 4
+
+
+def test_outputs_belong_to_the_caller():
+    _, planned = stage_of("graph(%x : Float(3)) { %0 : Float(3) = aten::neg(%x) return (%0) }", np.ones(3, np.float32))
+    first, second = (planned.run(0, [np.full(3, n, np.float32)])[0][0] for n in (1, 2))
+    assert first.tolist() == [-1, -1, -1] and second.tolist() == [-2, -2, -2] and first.flags.owndata
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0), (5,), (17, 3)])
+def test_sizes(shape):
+    type = TensorType(dtypes.float32, shape)
+    graph = Graph()
+    x = graph.add_input(type, "x")
+    y = graph.add("aten::mul", (x, x), types=[type]).output
+    graph.set_return([y, graph.add("aten::clone", (y,), types=[type]).output])
+    array = np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    planned = PlannedInterpreter(graph)
+    assert planned.whole(0) is not None
+    same(Interpreter(graph).run(0, [array])[0], planned.run(0, [array])[0])
+
+
+def test_arrays_of_another_layout_are_compiled_for():
+    text = "graph(%x : Float(4, 6)) { %0 : Float(4, 6) = aten::mul(%x, 3) return (%0) }"
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    expected, planned = stage_of(text, x)
+    for other in (x, x.T.copy().T, np.repeat(x, 2, 1)[:, ::2], x[::-1][::-1], np.broadcast_to(x, (2, 4, 6))[1]):
+        same(expected, planned.run(0, [other])[0])
+    assert 1 < len(planned.whole(0).codes) <= 8
+
+
+# -- products ----------------------------------------------------------------------------------------------------
+
+LAYOUTS = [lambda a: a, lambda a: a.T.copy().T, lambda a: np.repeat(a, 2, -1)[..., ::2], lambda a: a[::-1].copy()[::-1]]
+
+
+@pytest.mark.parametrize("dtype", ["Float", "Double"])
+@pytest.mark.parametrize(
+    "sizes", [(3, 4, 5), (1, 4, 5), (3, 1, 5), (3, 4, 1), (1, 1, 1), (3, 0, 5), (0, 4, 5), (64, 65, 66)]
+)
+def test_products(sizes, dtype):
+    rows, inner, columns = sizes
+    rng = np.random.default_rng(0)
+    numpy = np.float32 if dtype == "Float" else np.float64
+    text = f"""graph(%a : {dtype}({rows}, {inner}), %b : {dtype}({inner}, {columns}), %c : {dtype}({columns})) {{
+      %0 : {dtype}({rows}, {columns}) = aten::mm(%a, %b)
+      %1 : {dtype}({rows}, {columns}) = aten::addmm[beta=0.5, alpha=2](%c, %a, %b)
+      %2 : {dtype}({rows}, {columns}) = aten::addmm[beta=0](%c, %a, %b)
+      return (%0, %1, %2) }}"""
+    a, b, c = (rng.standard_normal(s).astype(numpy) for s in ((rows, inner), (inner, columns), (columns,)))
+    expected, planned = stage_of(text, a, b, c)
+    assert planned.whole(0) is not None
+    for left in LAYOUTS:
+        for right in LAYOUTS:
+            same(expected, planned.run(0, [left(a), right(b), c])[0], exact=False)
+
+
+def test_batches_and_vectors():
+    text = """graph(%a : Float(6, 3, 4), %b : Float(6, 4, 5), %v : Float(4)) {
+      %0 : Float(6, 3, 5) = aten::bmm(%a, %b)
+      %1 : Float(3, 4) = aten::select.int[dim=0, index=2](%a)
+      %2 : Float(3) = aten::mv(%1, %v)
+      %3 : Float() = aten::dot(%v, %v)
+      %4 : Float(6, 4, 3, strides=[12, 1, 4]) = aten::transpose.int[dim0=1, dim1=2](%a)
+      %5 : Float(6, 4, 4) = aten::bmm(%4, %a)
+      return (%0, %2, %3, %5) }"""
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((6, 3, 4), (6, 4, 5), (4,))]
+    expected, planned = stage_of(text, *arrays)
+    assert planned.whole(0) is not None
+    same(expected, planned.run(0, arrays)[0], exact=False)
+
+
+def test_not_a_number_in_memory_that_is_overwritten_does_not_matter():
+    """beta=0 means that the addend is not looked at, and neither is what lay in the result's memory."""
+    text = """graph(%a : Float(2, 2), %n : Float(2)) {
+      %0 : Float(2, 2) = aten::addmm[beta=0](%n, %a, %a) return (%0) }"""
+    a, n = np.ones((2, 2), np.float32), np.full(2, np.nan, np.float32)
+    assert PlannedInterpreter(parse(text)).run(0, [a, n])[0][0].tolist() == [[2, 2], [2, 2]]
+
+
+# -- order -------------------------------------------------------------------------------------------------------
+
+
+class Noting(jit.autograd.Function):
+    """Says when it runs."""
+
+    seen: list = []
+
+    @staticmethod
+    def forward(ctx, x, name):
+        Noting.seen.append(name)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2, None
+
+
+def test_python_alternates_with_native_code():
+    @jit.trace
+    def f(x, y):
+        a = Noting.apply(x + 1, "a")
+        b = Noting.apply(y * 3, "b")
+        return (a * b + x) @ (a - b), Noting.apply(a + b, "c")
+
+    x, y = jit.ones(3, 3), jit.ones(3, 3) * 2
+    eager = [t.numpy() for t in f(x, y)]
+    Noting.seen.clear()
+    again = [t.numpy() for t in f(x, y)]
+    assert Noting.seen == ["a", "b", "c"]
+    same(eager, again, exact=False)
+    planned = f._last.plan(f._last.chains[0]).interpreter
+    assert [len(n.stretch.nodes) > 0 for n in planned.natives[0]] == [True] * 2 and planned.whole(0) is None
+
+
+def test_nothing_behind_a_guard_runs_before_it():
+    text = """graph(%x : Long(3), %y : Long(3)) {
+      %0 : Bool() = aten::all(%y)
+      %1 : bool = prim::item(%0)
+      prim::Guard[expected=True](%1)
+      %2 : Long(3) = aten::floor_divide(%x, %y)
+      return (%2) }"""
+    x, y = np.array([7, 8, 9]), np.array([1, 2, 3])
+    expected, planned = stage_of(text, x, y)
+    same(expected, planned.run(0, [x, y])[0])
+    with pytest.raises(GuardFailed):
+        planned.run(0, [x, np.array([1, 0, 3])])
+
+
+def test_errors_of_kernels_name_the_line():
+    @jit.trace
+    def f(x, y):
+        z = x + y
+        return z // y  # here
+
+    x = jit.tensor([4, 5])
+    assert f(x, jit.tensor([1, 2])).tolist() == f(x, jit.tensor([1, 2])).tolist() == [5, 3]
+    assert f(x, jit.tensor([1, 2])).tolist() == [5, 3]
+    for _ in range(2):
+        with pytest.raises(DivisionError, match=r"test_plan.py:\d+ in f"):
+            f(x, jit.tensor([1, 0]))
+    assert f(x, jit.tensor([1, 2])).tolist() == [5, 3]
+
+
+def test_stages_share_what_they_need():
+    @jit.trace
+    def f(x, w):
+        return ((x @ w).tanh() * x).sum()
+
+    x, w = jit.randn(4, 4), jit.randn(4, 4).requires_grad_()
+    found = []
+    for _ in range(4):
+        w.grad = None
+        f(x, w).backward()
+        assert w.grad is not None
+        found.append(w.grad.numpy().copy())
+    expected = jit.grad(((x @ w).tanh() * x).sum(), [w])[0].numpy()
+    same([expected] * 4, found, exact=False)
+
+
+# -- many at once ------------------------------------------------------------------------------------------------
+
+
+def test_eight_threads_at_once():
+    @jit.trace
+    def f(x, y):
+        return jit.relu(x @ y + x).tanh() * y, x - y
+
+    sizes = [8, 33, 64, 100]
+    data = {n: (jit.randn(n, n), jit.randn(n, n)) for n in sizes}
+    with jit.no_grad():
+        expected = {n: [t.numpy().copy() for t in f(*data[n])] for n in sizes}
+        problems = []
+
+        def work(seed):
+            rng = random.Random(seed)
+            try:
+                with jit.no_grad():
+                    for _ in range(150):
+                        n = rng.choice(sizes)
+                        same(expected[n], [t.numpy() for t in f(*data[n])], exact=False)
+            except BaseException as error:
+                problems.append(error)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not problems
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_after_fork():
+    @jit.trace
+    def f(x):
+        return jit.relu(x @ x) + 1
+
+    x = jit.ones(16, 16)
+    with jit.no_grad():
+        expected = [f(x).sum().item() for _ in range(3)][-1]
+        child = os.fork()
+        if child == 0:
+            fine = f(x).sum().item() == expected and f(jit.ones(3, 3)).sum().item() == 36.0
+            os._exit(0 if fine else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert f(x).sum().item() == expected
+
+
+def test_steps_grow_with_the_graph_and_kernels_do_not():
+    def steps(count):
+        type = TensorType(dtypes.float32, (4, 4))
+        graph = Graph()
+        value = x = graph.add_input(type, "x")
+        for index in range(count):
+            kind = "aten::mm" if index % 3 == 0 else "aten::mul"
+            value = graph.add(kind, (value, x if index % 3 == 0 else 0.5), types=[type]).output
+        graph.set_return([value])
+        (native,) = PlannedInterpreter(graph).natives[0]
+        return native.code
+
+    small, large = steps(300), steps(3000)
+    assert len(large.lowering.steps) == 10 * len(small.lowering.steps) and large.arena == small.arena
+    assert len(large.kernels) == len(small.kernels)
+
+
+def test_layouts_tell_how_values_lie():
+    layout = Layout.of(TensorType(dtypes.float32, (2, 3), (1, 2)))
+    assert layout == Layout(np.dtype(np.float32), (2, 3), (4, 8)) and layout.itemsize == 4
