@@ -102,15 +102,19 @@ def lanes(nest: Nest, loops: Loops, target: Target) -> int:
         return SCAN_LANES
     if loops.along_row:
         return (256 if nest.cost <= DEAR else 128) // widest
-    several = 4 if target.vector_registers >= 32 else 2
-    if _gathers(nest, loops) or (not nest.reduced and not MODERATE <= nest.cost <= EXCESSIVE):
+    few_registers = target.vector_registers < 32
+    if _multiplies(nest) and loops.jam is not None:
+        return vector * (2 if few_registers else 4)
+    if _gathers(nest, loops):
         return vector
     if not nest.reduced:
-        return _within(loops, vector, vector * several)
-    if any(isinstance(r, Reduce) and r.monoid == "dot" for step in nest.steps for r in step.results):
-        return vector * several
+        return _within(loops, vector, vector * (4 if MODERATE <= nest.cost <= EXCESSIVE else 1))
     many = 8 if nest.cost <= 2 else 4 if nest.cost <= DEAR else 2
-    return _within(loops, vector, vector * (many if target.vector_registers >= 32 else max(many // 2, 1)))
+    return _within(loops, vector, vector * (many // 2 if few_registers else many))
+
+
+def _multiplies(nest: Nest) -> bool:
+    return any(isinstance(r, Reduce) and r.monoid == "dot" for step in nest.steps for r in step.results)
 
 
 def _within(loops: Loops, vector: int, wanted: int) -> int:
