@@ -5,6 +5,7 @@ import mmap
 import os
 import random
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -379,7 +380,7 @@ def test_stages_share_what_they_need():
         return ((x @ w).tanh() * x).sum()
 
     x, w = jit.randn(4, 4), jit.randn(4, 4).requires_grad_()
-    found = []
+    found: list[Any] = []
     for _ in range(4):
         w.grad = None
         f(x, w).backward()

@@ -1,0 +1,351 @@
+"""The short way through a traced call: one native function that checks, runs and wraps, with no Python in between.
+
+A recording that was found the long way gets a shortcut if a call of it needs no Python: one native stretch, fresh
+outputs, nothing to write back, no gradient to record. The shortcut holds all that the long way has compared - the
+arguments, the surroundings, grad mode - in the form of tables for `jit.runtime.entry`, and returns None whenever
+anything is not as it was; the long way then decides.
+
+Note [What a shortcut looks at]
+    * Arguments: by position, lists, tuples and dicts item by item; tensors by class, dtype, sizes, strides and
+      writeability, and that they share no memory; everything else by identity, which is stricter than the key.
+    * Captures: the same tensor objects, each with an array of the same kind. That they are still in their places is
+      what the surroundings say.
+    * Surroundings: what `View` has seen. Entries of dicts and closure cells are compared natively, what takes Python
+      to look at (items of lists, classes, contents of arrays) by one Python function, if there is any.
+    * Tensors that require no grad now but could: their class, `_requires_grad`, `_grad_fn` and `_base`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jit.runtime import entry
+
+from . import context
+from .pytree import TENSOR, Structure, unflatten
+from .surroundings import (
+    View,
+    _class_of,
+    _contents,
+    _entry,
+    _identities,
+    _item,
+    _itself,
+    _names_in,
+    _same_contents,
+    _type_of,
+)
+from .tensors import Storage, Tensor, Variable
+
+if TYPE_CHECKING:
+    from .stages import Recording
+    from .tracing import Call
+
+Shortcut = Callable[..., Any]
+_ARGUMENTS = 16
+"""How many tensor arguments a shortcut takes: each is compared with each."""
+
+
+def shortcut(call: Call, recording: Recording) -> Shortcut | None:
+    """A function that does what this call did, for the same arguments; None if the call needs Python."""
+    if not entry.available() or _needs_python(call, recording):
+        return None
+    native = recording.plan(recording.chains[0]).interpreter.whole(0)
+    order = None if native is None else _order(native, recording)
+    if native is None or order is None:
+        return None
+    items = [item for argument in call.args for item in _items(argument)]
+    inputs = _inputs(items, call, recording, native)
+    wrapping = _wrapping(recording.structure == TENSOR)
+    if inputs is None or wrapping is None:
+        return None
+    tables = native.code.tables()
+    tables.inputs, tables.reads, tables.order, tables.wrapping = inputs, len(native.stretch.inputs), order, wrapping
+    tables.apart = len(call.leaves)
+    tables.arguments = len(items)
+    tables.statics = [(i, a) for i, a in enumerate(items) if not isinstance(a, Tensor)]
+    tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
+    _add_surroundings(tables, call.world.surroundings, {id(given.object) for given in inputs})
+    return _unpacking(_structured(entry.make_entry(tables), recording.structure), call.args)
+
+
+def _needs_python(call: Call, recording: Recording) -> bool:
+    """Whether something happens in this call that only Python does, or that the tables cannot say."""
+    items = [item for argument in call.args for item in _items(argument)]
+    leaves = [item for item in items if isinstance(item, Tensor)]
+    owners = recording.inputs(call.leaves, call.world.tensors)
+    return (
+        bool(call.kwargs)
+        or bool(getattr(call, "numbers", ()))  # Python numbers that are inputs
+        or call.world.objects is not None
+        or bool(call.key.sharing)
+        or len(leaves) != len(call.leaves)
+        or any(a is not b for a, b in zip(leaves, call.leaves))
+        or len(leaves) > _ARGUMENTS
+        or not all(isinstance(a, Tensor) or _is_plain(a) for a in items)
+        or bool(
+            recording.targets or recording.slots or recording.reads or recording.hookless or recording.trace.drawn()
+        )
+        or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)
+        or any(t._array.size == 0 for t in leaves)
+        or any(vars(t) for t in (*owners, *leaves))
+        or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures)
+        or (call.key.grad_mode and bool(recording.differentiable) and any(t.requires_grad for t in owners))
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the same object is always the same value."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, complex, str, bytes)
+
+
+def _order(native: Any, recording: Recording) -> list[int] | None:
+    """Which outputs of the stretch the function returns; None if its results are more than that."""
+    plan = recording.plan(recording.chains[0])
+    returned = plan.interpreter.graph.stages[0].outputs
+    specs = recording.outputs
+    if any(spec.kind != "fresh" for spec in specs) or len({spec.index for spec in specs}) != len(specs):
+        return None
+    if any(number == 0 for number, _ in plan.memory.copied) or recording.count != len(specs):
+        return None
+    made = {value: number for number, value in enumerate(native.stretch.outputs)}
+    found = [made.get(returned[spec.index], -1) for spec in specs]
+    return None if -1 in found or len(set(found)) != len(found) else found
+
+
+def _inputs(items: Sequence[Any], call: Call, recording: Recording, native: Any) -> list[entry.Input] | None:
+    """The arguments' tensors, then the captures."""
+    graph = recording.plan(recording.chains[0]).interpreter.graph
+    bases = {value: number for number, value in enumerate(native.stretch.inputs, 1)}
+    owners = recording.inputs(call.leaves, call.world.tensors)
+    numbers = [bases.get(value, -1) for value in graph.inputs]
+    positions = [i for i, item in enumerate(items) if isinstance(item, Tensor)]
+    layouts = [(layout.shape, layout.strides, layout.dtype) for layout in native.code.layouts]
+    found = []
+    for index, (owner, base) in enumerate(zip(owners, numbers, strict=True)):
+        array = owner._array
+        if base > 0 and not _lies_as(array, layouts[base - 1]):
+            return None
+        given = _input(owner)
+        if given is None:
+            return None
+        given.base = base
+        if index < len(positions):
+            given.argument = positions[index]
+        else:
+            given.object = owner
+        found.append(given)
+    return found
+
+
+def _lies_as(array: Any, layout: Any) -> bool:
+    shape, strides, dtype = layout
+    steps = zip(array.shape, array.strides, strides, strict=True)
+    return array.dtype is dtype and array.shape == shape and all(n == 1 or a == b for n, a, b in steps)
+
+
+def _input(owner: Tensor) -> entry.Input | None:
+    """What a tensor must be; None for one whose history could change what it is."""
+    array, kind = owner._array, type(owner)
+    if type(array) is not np.ndarray:
+        return None
+    marks: list[tuple[int, Any]] = []
+    if kind is not Tensor:
+        if not isinstance(owner, Variable) or owner._base is not None or owner._grad_fn is not None:
+            return None
+        held = {"_requires_grad": owner._requires_grad, "_grad_fn": None, "_base": None}
+        marks = [(_slots()[name], value) for name, value in held.items()]
+    writeable = bool(array.flags.writeable)
+    slot = _slots()["_array"]
+    return entry.Input(array.dtype, array.shape, array.strides, -1, None, kind, slot, marks, writeable)
+
+
+# -- surroundings ------------------------------------------------------------------------------------------------
+
+
+def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> None:
+    """Everything that the view has seen but captures: as rows of tables, or as work for a Python function."""
+    slots: dict[tuple[int, Any], _Row] = {}
+    rest: list[tuple[Any, Any]] = []
+    cells, classes = list(tables.cells), list(tables.classes)
+    held = {id(value) for _, _, value in view._slots}
+    fetches: list[tuple[Any, Any]] = [(fetch, value) for _, fetch, value in view._slots]
+    for fetch, value in fetches:
+        rows = _rows(fetch, value)
+        if rows is not None:
+            slots |= {(id(place), key): (place, key, inside) for place, key, inside in rows}
+        if rows is not None and _asks(fetch, _contents):
+            cells.append((fetch.args[0], value))
+        elif _asks(fetch, _class_of) and id(thing := fetch.args[0]()) in held:
+            classes.append((thing, value))
+        elif rows is None:
+            rest.append((fetch, value))
+    tables.slots, tables.cells, tables.classes = list(slots.values()), cells, classes
+    tables.sizes = [(container, size) for _, container, size in view._sizes]
+    facts = [(ask, answer) for _, ask, answer in view._facts if not _add_fact(tables, ask, answer, captured)]
+    types = [(tensor, kind) for tensor, kind in view._types if id(tensor) not in captured]
+    contents = [(value, copy) for _, value, copy in view._contents]
+    if rest or types or contents or facts:
+        tables.residue = functools.partial(_unchanged, rest, types, contents, facts)
+
+
+def _add_fact(tables: entry.Tables, ask: Any, answer: Any, captured: set[int]) -> bool:
+    """Add rows for a fact of the view, if it can be said with rows."""
+    if _asks(ask, _names_in):
+        return id(ask.args[0]) in captured and answer == ()  # inputs are looked at anyway
+    if not _asks(ask, _identities) or ask() != answer:
+        return False
+    (container,) = ask.args
+    if answer == () and isinstance(container, (dict, set)) and type(container).__len__ in _LENGTHS:
+        tables.sizes = [*tables.sizes, (container, 0)]
+    elif isinstance(container, dict) and type(container).__iter__ is dict.__iter__:
+        tables.orders = [*tables.orders, (container, list(container))]
+    else:
+        return False
+    return True
+
+
+_LENGTHS = (dict.__len__, set.__len__, OrderedDict.__len__)
+
+
+def _asks(ask: Any, function: Any) -> bool:
+    return isinstance(ask, functools.partial) and ask.func is function
+
+
+_Row = tuple[Any, Any, Any]
+
+
+def _rows(fetch: Any, value: Any) -> list[_Row] | None:
+    """Rows (dict, key, value) that say what `fetch() is value` says; None if it takes Python."""
+    if not isinstance(fetch, functools.partial) or fetch.keywords:
+        return None
+    function, args = fetch.func, fetch.args
+    place = getattr(function, "__self__", None)
+    if function is _itself or (function is _item and type(args[0]) is tuple):
+        return []
+    if function is _contents:
+        return [] if value is not None and _contents(args[0]) is value else None
+    if getattr(function, "__name__", "") == "get" and len(args) == 1:
+        return _rows_of([(place, args[0], value)])
+    if function is _entry:
+        space, table, key = args
+        return _rows_of([(space, table, space.get(table)), (space.get(table), key, value)])
+    return None
+
+
+def _rows_of(wanted: Sequence[_Row]) -> list[_Row] | None:
+    """Rows, if all are plain entries: of dicts that look keys up natively, under keys that compare natively."""
+    for place, key, value in wanted:
+        if type(place) not in (dict, OrderedDict) or type(key) not in (str, int) or place.get(key) is not value:
+            return None
+    return [(place, key, value if key in place else entry.MISSING) for place, key, value in wanted]
+
+
+def _unchanged(rest: Sequence[Any], types: Sequence[Any], contents: Sequence[Any], facts: Sequence[Any]) -> bool:
+    """What `View.has_changed` asks, of what native code cannot see."""
+    for fetch, value in rest:
+        if fetch() is not value:
+            return False
+    for tensor, kind in types:
+        if _type_of(tensor) != kind:
+            return False
+    for ask, answer in facts:
+        if ask() != answer:
+            return False
+    return all(_same_contents(value, copy) for value, copy in contents)
+
+
+# -- lists, tuples and dicts among the arguments -----------------------------------------------------------------
+
+
+def _items(argument: Any) -> list[Any]:
+    """The argument, or what is in it: in the order in which the key has its tensors."""
+    if type(argument) in (list, tuple):
+        return [item for inner in argument for item in _items(inner)]
+    if type(argument) is dict and all(type(key) is str for key in argument):
+        return [item for inner in argument.values() for item in _items(inner)]
+    return [argument]
+
+
+def _unpacking(call: Shortcut, args: Sequence[Any]) -> Shortcut:
+    """`call`, with arguments like `args` taken apart: by a function written for them."""
+    if not any(type(a) in (list, tuple, dict) for a in args):
+        return call
+    checks: list[str] = []
+    items: list[str] = []
+    for index, argument in enumerate(args):
+        _write_items(f"args[{index}]", argument, checks, items)
+    text = f"lambda *args: call({', '.join(items)}) if {' and '.join([f'len(args) == {len(args)}', *checks])} else None"
+    unpacking: Shortcut = eval(text, {"call": call})
+    unpacking.__wrapped__ = getattr(call, "__wrapped__", call)  # type: ignore[attr-defined]
+    return unpacking
+
+
+def _write_items(name: str, argument: Any, checks: list[str], items: list[str]) -> None:
+    """Python text for the items of an argument, and for what must be true of it; no text of the user's but keys."""
+    kind = type(argument)
+    if kind in (list, tuple):
+        checks.append(f"type({name}) is {kind.__name__} and len({name}) == {len(argument)}")
+        for index, inner in enumerate(argument):
+            _write_items(f"{name}[{index}]", inner, checks, items)
+    elif kind is dict and all(type(key) is str for key in argument):
+        checks.append(f"type({name}) is dict and [*{name}] == {[*argument]!r}")
+        for key, inner in argument.items():
+            _write_items(f"{name}[{key!r}]", inner, checks, items)
+    else:
+        items.append(name)
+
+
+# -- results -----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _slots() -> dict[str, int]:
+    """Where tensors keep their attributes."""
+    names = [name for name in Tensor.__slots__ if not name.startswith("__")]
+    return {name: entry.slot_offset(Tensor, name) for name in names}
+
+
+@cache
+def _wrapping(single: bool) -> entry.Wrapping | None:
+    """How arrays become tensors: with what `Tensor(array)` sets; None if that is more than constants."""
+    tensor = Tensor(np.zeros(()))
+    held = {name: getattr(tensor, name) for name in _slots() if name not in ("_array", "_storage")}
+    kept = {name: getattr(tensor._storage, name) for name in Storage.__slots__ if not name.startswith("__")}
+    if vars(tensor) or not all(map(_is_plain, (*held.values(), *kept.values()))):
+        return None
+    return entry.Wrapping(
+        Tensor,
+        [(_slots()[name], value) for name, value in held.items()],
+        _slots()["_array"],
+        _slots()["_storage"],
+        Storage,
+        [(entry.slot_offset(Storage, name), value) for name, value in kept.items()],
+        single,
+    )
+
+
+def _structured(call: Shortcut, structure: Structure) -> Shortcut:
+    """`call`, with its tensors put into the function's structure."""
+    if structure == TENSOR or (structure.kind is tuple and all(child == TENSOR for child in structure.children)):
+        return call
+
+    def structured(*args: Any) -> Any:
+        found = call(*args)
+        return None if found is None else unflatten(structure, found)
+
+    structured.__wrapped__ = call  # type: ignore[attr-defined]
+    return structured
+
+
+def hits(short: Shortcut) -> int:
+    """How many calls have gone this way."""
+    return entry.hits_of(getattr(short, "__wrapped__", short))
