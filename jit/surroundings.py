@@ -264,6 +264,7 @@ class World:
     """All that one call may read: the surroundings of the function, and what its argument objects hold."""
 
     def __init__(self, surroundings: View, arguments: View | None = None) -> None:
+        self.surroundings, self.objects = surroundings, arguments
         self._views = [surroundings] if arguments is None else [surroundings, arguments]
         self.fingerprint = tuple(view.fingerprint for view in self._views)
         """A hashable summary."""
@@ -390,7 +391,7 @@ def _element(value: Any) -> Any:
 
 def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Fetch]]:
     if owner is not None:
-        yield "", lambda: owner
+        yield "", functools.partial(_itself, owner)
     inner = getattr(function, "__func__", function)
     bound = getattr(function, "__self__", None)
     if bound is not None and bound is not owner:
