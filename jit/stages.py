@@ -142,6 +142,8 @@ class Recording:
     """What the guards of stage 0 saw, in order; with the type, since True == 1."""
     examples: list[Any] = field(default_factory=list)
     """The arrays that it was recorded with, where somebody asked to keep them."""
+    tried: Any = None
+    """The surroundings for which somebody has looked for a shortcut."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
