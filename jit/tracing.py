@@ -38,6 +38,7 @@ from .promoting import KINDS, replaced, setter
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
 from .recalling import Recollection, recalling, recollection
+from .shortcuts import Shortcut, hits, shortcut
 from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
 from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
 from .tensors import Tensor, Variable
@@ -45,6 +46,10 @@ from .tracer import Constant, GradientSlot, Trace, kind_of
 
 KEYS = 64
 """How many keys a function may have before further ones run eagerly."""
+
+
+SHORTCUTS = 4
+"""How many are tried before a call goes the long way."""
 
 
 class Key(NamedTuple):
@@ -125,8 +130,9 @@ class TracedFunction(Watched):
         """Whether recordings keep copies of the arrays that they were made with."""
         self.enabled = True
         """False makes the function transparent: calls run eagerly."""
-        self.hits = 0
-        """Calls that ran a recording."""
+        self._hits = 0
+        self._shortcuts: tuple[tuple[Shortcut, Recording], ...] = ()
+        """The latest ones first."""
         self.misses = 0
         """Calls that recorded."""
 
@@ -134,9 +140,23 @@ class TracedFunction(Watched):
         """For functions that call this one: what it reads itself."""
         return [("", self._function)] if self._owner is None else [("", self._owner)]
 
+    @property
+    def hits(self) -> int:
+        """Calls that ran a recording."""
+        return self._hits + sum(hits(short) for short, _ in self._shortcuts)
+
     # -- calling -------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and self.enabled:
+            for short, recording in self._shortcuts:
+                result = short(*args)
+                if result is not None:
+                    self._last = recording
+                    return result
+        return self._long_way(args, kwargs)
+
+    def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if context.TRACE.get() is not None or not self.enabled:
             return self._function(*args, **kwargs)
         call = self._prepare(args, kwargs)
@@ -213,10 +233,22 @@ class TracedFunction(Watched):
                 self._explain_guard(recording, failed)
                 continue
             with self._counting:
-                self.hits += 1
+                self._hits += 1
             self._last = recording
+            self._shorten(call, recording)
             return True, result
         return False, None
+
+    def _shorten(self, call: Call, recording: Recording) -> None:
+        """Let further calls like this one take a shortcut, if there is one."""
+        if recording.tried is call.world.surroundings:
+            return
+        recording.tried = call.world.surroundings
+        short = shortcut(call, recording)
+        if short is not None:
+            with self._counting:
+                self._hits += sum(hits(old) for old, _ in self._shortcuts[SHORTCUTS - 1 :])
+                self._shortcuts = ((short, recording), *self._shortcuts[: SHORTCUTS - 1])
 
     def _eagerly(self, call: Call) -> Any:
         if not self._warned:
@@ -366,7 +398,8 @@ class TracedFunction(Watched):
         with self._lock:
             self._cache.clear()
             self._last = None
-            self.hits = self.misses = 0
+            self._hits = self.misses = 0
+            self._shortcuts = ()
 
     def explain(self) -> str:
         """Why the last recording was made, in a sentence."""
