@@ -4,7 +4,7 @@ has seen is recorded from."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,14 +25,34 @@ from .tensors import Tensor, Variable, alias
 from .tracer import Trace
 
 
-def replay_stages(trace: Trace, inputs: Sequence[Sequence[Any]], requires_grad: Sequence[bool]) -> Live:
+def replay_stages(
+    trace: Trace, inputs: Sequence[Sequence[Any]], requires_grad: Sequence[bool], sized: bool = False
+) -> Live:
     """Replay stages 0..n of `trace` from the arrays that went in; effects are not repeated.
+
+    With `sized` the derivatives that follow take sizes from tensors, because those vary.
 
     Returns the outputs of the last stage with their history, and the edges to differentiate by.
     """
     environment: dict[Value, Any] = {}
     edges: list[Edge | None] = []
     flags = iter(requires_grad)
+    token = context.SIZED.set(trace if sized else None)
+    try:
+        _replay_all(trace, inputs, flags, environment, edges)
+    finally:
+        context.SIZED.reset(token)
+    stage = trace.graph.stages[len(inputs) - 1]
+    returned = [*stage.outputs, *(value for _, value in stage.updates)]
+    outputs = [environment.get(v) if isinstance(v, Value) else None for v in returned]
+    trace.forget()
+    return Live([o if isinstance(o, Tensor) else None for o in outputs], edges, trace)
+
+
+def _replay_all(
+    trace: Trace, inputs: Sequence[Sequence[Any]], flags: Iterator[bool], environment: dict[Value, Any],
+    edges: list[Edge | None],
+) -> None:  # fmt: skip
     with context.tracing(None), context.enable_grad():
         for number, values in enumerate(inputs):
             for value, array in zip(trace.graph.stages[number].inputs, values, strict=True):
@@ -40,11 +60,6 @@ def replay_stages(trace: Trace, inputs: Sequence[Sequence[Any]], requires_grad: 
                 edges.append(edge_of(leaf))
                 _bind(trace, environment, value, leaf, value)
         _replay_nodes(trace, environment, len(inputs))
-    stage = trace.graph.stages[len(inputs) - 1]
-    returned = [*stage.outputs, *(value for _, value in stage.updates)]
-    outputs = [environment.get(v) if isinstance(v, Value) else None for v in returned]
-    trace.forget()
-    return Live([o if isinstance(o, Tensor) else None for o in outputs], edges, trace)
 
 
 def _leaf(value: Any, requires_grad: bool) -> Any:

@@ -41,6 +41,7 @@ from .hosting import PythonHost
 from .impurity import watching
 from .promoting import KINDS
 from .recalling import Recollection, recalling, recollection
+from .shapes import forget_sizes, general_kind, skeleton
 from .surroundings import attributes_of, is_foreign, view_of_objects
 from .tensors import Tensor, Variable, ViewStep, alias
 from .tracer import Trace, extent_of, has_hooks, kind_of
@@ -102,6 +103,8 @@ class Chain:
     """Per stage after the first, what it was asked for and what its guards saw."""
     differentiable: tuple[tuple[int, ...], ...] = ()
     """Per stage after the first, which of its results carry gradients."""
+    sizes: Any = None
+    """Of a general recording: the sizes of the only call that it is right for; None: it is right for all."""
     graph: Graph | None = None
     """The folded graph; made again when a stage is added."""
     _plan: Plan | None = None
@@ -132,6 +135,10 @@ class Recording:
     """Inputs at which a backward inside the function ends: leaves without hooks."""
     read: list[Any] = field(default_factory=list)
     """The Python values in its key that it has baked in: lines of the constants ledger."""
+    general: bool = False
+    """Whether it serves many sizes; see jit.shapes."""
+    varying: tuple[tuple[int, int], ...] = ()
+    """Which ones: pairs of an input and a dim."""
     calls_python: bool = False
     """Whether it calls autograd.Functions, whose results are remembered during a call."""
     spent: bool = False
@@ -159,6 +166,8 @@ class Recording:
     def _folded(self, chain: Chain) -> Graph:
         if chain.graph is None:
             chain.graph, _ = fold(chain.trace.graph, chain.trace.composites)
+            if self.general:
+                forget_sizes(chain.graph)
             run(chain.graph, CLEANUP)
         return chain.graph
 
@@ -176,9 +185,27 @@ class Recording:
         """The chains that begin with stages `keys`."""
         return [c for c in self.chains if c.keys[: len(keys)] == keys]
 
-    def following(self, keys: tuple[Key, ...], key: Key) -> list[Chain]:
-        """The chains in which a stage that was asked for as `key` comes after stages `keys`."""
-        return [c for c in self.beginning_with(keys) if len(c.keys) > len(keys) and c.keys[len(keys)][0] == key]
+    def following(self, keys: tuple[Key, ...], key: Key, sizes: Any = None) -> list[Chain]:
+        """The chains in which a stage that was asked for as `key` comes after stages `keys`.
+
+        Args:
+            keys: What the stages before were asked for.
+            key: What the stage is asked for.
+            sizes: Leave out chains of a general recording that are right for other sizes than these alone.
+        """
+        found = [c for c in self.beginning_with(keys) if len(c.keys) > len(keys) and c.keys[len(keys)][0] == key]
+        return [c for c in found if sizes is None or c.sizes in (None, sizes)]
+
+    def generalised(self, varying: Sequence[tuple[int, int]]) -> Recording:
+        """A recording of the same program, its forward alone, in which the sizes (input, dim) vary."""
+        trace = fork(self.trace, 1)
+        names = (
+            "outputs", "structure", "positions", "differentiable", "targets", "count", "slots", "reads", "hookless",
+            "calls_python", "spent", "sharing", "outcomes", "read",
+        )  # fmt: skip
+        made = Recording(optimise=unoptimised, chains=[Chain(trace)], **{name: getattr(self, name) for name in names})
+        made.general, made.varying = True, tuple(varying)
+        return made
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -249,6 +276,8 @@ class Recording:
     def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
         """The history of what a call returns. It keeps inputs: copies of overwritten ones, and none that are unused."""
         node = StageNode(self, (), self.used(edges), self.returns)
+        if self.general:
+            node.sizes = tuple(v.shape if isinstance(v, np.ndarray) else None for v in values)
         if self.spent:  # a second backward is an error, so there is nothing to keep
             return node
         written = set(self.targets)
@@ -523,6 +552,8 @@ class StageNode(Node):
         self.state: Any = None
         self.plan: Plan | None = None
         """The plan whose run left `state`."""
+        self.sizes: Any = None
+        """Those of the inputs, if the recording is general."""
 
     def release(self) -> None:
         self.kept = self.live = self.state = self.plan = None
@@ -535,16 +566,20 @@ class StageNode(Node):
             )
         create = context.GRAD_ENABLED.get()
         wanted = tuple(n and e is not None for n, e in zip(needs, self.edges, strict=True))
-        key = (tuple(map(_kind_of_gradient, gradients)), wanted, create)
+        kinds = tuple(map(_kind_of_gradient, gradients))
+        if self.recording.general:
+            kinds = tuple(None if kind is None else general_kind(kind, None) for kind in kinds)
+        key = (kinds, wanted, create)
         with context.tracing(None):
-            chains = self.recording.following(self.keys, key)
+            chains = self.recording.following(self.keys, key, self.sizes)
             for chain in chains:
                 with contextlib.suppress(GuardFailed):
                     return self._run(chain, gradients, create)
             with self.recording.lock:
-                if len(self.recording.following(self.keys, key)) > len(chains):
+                if len(self.recording.following(self.keys, key, self.sizes)) > len(chains):
                     return self.apply(gradients, needs)  # somebody else has recorded it meanwhile
-                return self._record(key, gradients, wanted, create, keep=len(chains) < BRANCHES)
+                keep = len(self.recording.following(self.keys, key)) < BRANCHES
+                return self._record(key, gradients, wanted, create, keep)
 
     # -- a stage that is compiled --------------------------------------------------------------------------------
 
@@ -589,28 +624,49 @@ class StageNode(Node):
             live is not self.live and chain.trace.hooks
         ):  # they may look at what the first call held: only the graph is right
             return self._run(chain, gradients, create)
+        if self.recording.general:
+            self._compare(chain)
         made = [None if r is None else Tensor(r._array, r._storage) for r in results]
         if create:
             node = self._attach(chain, gradients, made, [g._array for g in gradients if g is not None])
             node.live = following
         return made
 
+    def _compare(self, chain: Chain) -> None:
+        """A stage is right for all sizes once it was the same program in two calls between which all of them differ."""
+        stage = len(chain.keys)
+        mine = skeleton(chain.trace.graph, stage)
+        for other in self.recording.following(self.keys, chain.keys[-1][0]):
+            if other is chain or other.keys != chain.keys or other.sizes is None:
+                continue
+            apart = all(other.sizes[i][d] != self.sizes[i][d] for i, d in self.recording.varying)
+            if apart and skeleton(other.trace.graph, stage) == mine:
+                chain.sizes = None
+                chains = self.recording.chains
+                if chain in chains and not chains[0].keys:  # so that the forward keeps what this backward needs
+                    chains.remove(chain)
+                    chains.insert(0, chain)
+                return
+
     def _extensible(self, keep: bool) -> tuple[Chain, Live]:
         """A chain that ends where this node stands, and the tensors to go on from."""
         from .replaying import replay_stages
 
         assert self.kept is not None
-        chain = next((c for c in self.recording.chains if c.keys == self.keys), None)
+        usable = [c for c in self.recording.chains if c.sizes in (None, self.sizes)]
+        chain = next((c for c in usable if c.keys == self.keys), None)
         if self.live is not None and chain is not None and chain.trace is self.live.trace:
             return chain, self.live
         self.kept.check(self)
-        if chain is None or not keep:
-            origin = self.recording.beginning_with(self.keys)[0]
+        if chain is None or not keep or self.recording.general:
+            origin = next(c for c in self.recording.beginning_with(self.keys) if c in usable)
             chain = Chain(fork(origin.trace, len(self.keys) + 1), self.keys, origin.differentiable[: len(self.keys)])
+            chain.sizes = self.sizes
             if keep:
                 self.recording.chains.append(chain)
         with self.kept.recalled():
-            return chain, replay_stages(chain.trace, self.kept.inputs, self.kept.requires_grad)
+            live = replay_stages(chain.trace, self.kept.inputs, self.kept.requires_grad, self.recording.general)
+            return chain, live
 
     def _attach(self, chain: Chain, gradients: Sequence[Any], results: Sequence[Any], arrays: list[Any]) -> StageNode:
         """Make the results of a differentiable stage differentiable: by the stage after it."""
@@ -619,6 +675,7 @@ class StageNode(Node):
         given = [g for g in gradients if g is not None]
         edges = [*self.edges, *map(edge_of, given)]
         node = StageNode(self.recording, (*self.keys, chain.keys[stage]), edges, len(results))
+        node.sizes = self.sizes
         node.kept = Kept(
             [*self.kept.inputs, arrays], [*self.kept.marks, [_mark(g) for g in given]],
             [*self.kept.requires_grad, *map(dispatch.requires_grad, given)],
@@ -707,7 +764,8 @@ def fork(trace: Trace, stages: int) -> Trace:
     kept = [c for c in trace.composites if c.node.stage < stages]
     copy.composites = [type(c)(nodes[c.node], [nodes[p] for p in c.parts], [mapping[v] for v in c.taken]) for c in kept]
     copy.hooks = {mapping[value]: hooks for value, hooks in trace.hooks.items() if value.stage < stages}
-    copy.untracked = {nodes[n] for n in trace.untracked if n.stage < stages}
-    copy.histories = {mapping[v]: mapping[before] for v, before in trace.histories.items() if v.stage < stages}
+    copy.untracked = {nodes[n] for n in trace.untracked if n in nodes and n.stage < stages}
+    written = [(v, before) for v, before in trace.histories.items() if v in mapping and v.stage < stages]
+    copy.histories = {mapping[v]: mapping[before] for v, before in written}
     graph.drop_stages(stages)
     return copy

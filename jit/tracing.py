@@ -16,7 +16,7 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType
 from typing import Any, NamedTuple
@@ -38,12 +38,15 @@ from .promoting import KINDS, replaced, setter
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
 from .recalling import Recollection, recalling, recollection
+from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .shortcuts import Shortcut, hits, shortcut
 from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
 from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
 from .tensors import Tensor, Variable
 from .tracer import Constant, GradientSlot, Trace, kind_of
 
+SAMPLES = 4
+"""How many sizes without an equal show that sizes are baked in."""
 KEYS = 64
 """How many keys a function may have before further ones run eagerly."""
 
@@ -107,7 +110,13 @@ class TracedFunction(Watched):
     """A function with its recordings; made by `jit.trace`."""
 
     def __init__(
-        self, function: Callable[..., Any], owner: Any = None, *, optimize: bool = True, strict: bool = False
+        self,
+        function: Callable[..., Any],
+        owner: Any = None,
+        *,
+        optimize: bool = True,
+        strict: bool = False,
+        dynamic: bool | Dims | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.__name__ = getattr(function, "__name__", type(function).__name__)
@@ -115,6 +124,8 @@ class TracedFunction(Watched):
         self._owner = owner
         self._optimise = optimise if optimize else unoptimised
         self._strict = strict
+        self._dynamic = dynamic
+        self._families: dict[Key, Family] = {}
         self._surroundings = Surroundings(function, owner)
         self._signature = _signature_of(function if owner is None else getattr(owner, "forward", owner))
         self._cache: dict[Key, Entry] = {}
@@ -160,15 +171,25 @@ class TracedFunction(Watched):
         if context.TRACE.get() is not None or not self.enabled:
             return self._function(*args, **kwargs)
         call = self._prepare(args, kwargs)
-        entry = self._entry(call)
+        entry = self._cache.get(call.key)
+        general = self._general_entry(call) if entry is None else None
+        recordings = [recording for each in (entry, general) if each is not None for recording in each.recordings]
+        if not any(recording.calls_python for recording in recordings):
+            return self._answer(call, entry, general)
+        with recalling(Recollection()):
+            return self._answer(call, entry, general)
+
+    def _answer(self, call: Call, entry: Entry | None, general: Entry | None) -> Any:
+        """Run a recording for all sizes, else one for these, else record."""
+        if general is not None:
+            found, result = self._run(general, call)
+            if found:
+                return result
+        entry = entry or self._entry(call)
         if entry is None:
             return self._eagerly(call)
-        if not any(recording.calls_python for recording in entry.recordings):
-            found, result = self._run(entry, call)
-            return result if found else self._record(entry, call)
-        with recalling(Recollection()):
-            found, result = self._run(entry, call)
-            return result if found else self._record(entry, call)
+        found, result = self._run(entry, call)
+        return result if found else self._record(entry, call)
 
     def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         names, values = self._bind(args, kwargs)
@@ -212,6 +233,62 @@ class TracedFunction(Watched):
                 self._explain_key(call.key)
                 entry = self._cache[call.key] = Entry()
             return entry
+
+    # -- sizes that vary -----------------------------------------------------------------------------------------
+
+    def _general_entry(self, call: Call) -> Entry | None:
+        """The recordings that serve many sizes, this call's among them; see jit.shapes."""
+        family = self._families.get(self._general_key(call.key)) if self._families else None
+        for pattern, entries in family.general.items() if family is not None else ():
+            found = entries.get(self._general_key(call.key, pattern))
+            if found is not None:
+                family.calls[call.key] += 1  # type: ignore[union-attr]
+                often = self._dynamic is None and family.calls[call.key] > OFTEN  # type: ignore[union-attr]
+                return None if often else found
+        return None
+
+    def _general_key(self, key: Key, pattern: Sequence[Any] | None = None) -> Key:
+        """The key with all sizes that vary made alike."""
+        dims = pattern or [None] * len(key.tensors)
+        return key._replace(tensors=tuple(map(general_kind, key.tensors, dims)))
+
+    def _compare_sizes(self, call: Call, recording: Recording) -> None:
+        """If a call of other sizes was recorded as the same program, one recording serves all sizes from now on."""
+        if self._dynamic is False or not call.leaves or recording.trace.impure:
+            return
+        with self._lock:
+            family = self._families.setdefault(self._general_key(call.key), Family())
+            partner = family.partner(call.key, recording)
+            if partner is not None:
+                self._generalise(family, call, partner, recording)
+            elif len(family.samples) >= SAMPLES and not family.general and family.closed is None:
+                self._close(family)
+
+    def _generalise(self, family: Family, call: Call, partner: Key, recording: Recording) -> None:
+        """Let one recording serve all sizes where this call and that of `partner` differ."""
+        pattern = pattern_of(call.key.tensors, partner.tensors)
+        names = _leaf_names(call.names, call.structures)
+        if isinstance(self._dynamic, Mapping):
+            ranks = [len(kind[1]) for kind in call.key.tensors]
+            allowed = [{d % n for d in self._dynamic.get(name, ())} for name, n in zip(names, ranks, strict=True)]
+            if any(not set(dims) <= may for dims, may in zip(pattern, allowed, strict=True)):
+                return
+        entry = family.general.setdefault(pattern, {}).setdefault(self._general_key(call.key, pattern), Entry())
+        if len(entry.recordings) < BRANCHES:
+            varying = [(at, d) for at, index in enumerate(recording.positions) for d in pattern[index]]
+            entry.recordings.append(recording.generalised(varying))
+            where = ", ".join(f"{n}.shape[{d}]" for n, dims in zip(names, pattern, strict=True) for d in dims)
+            self._explanation += f"; from now on one recording serves all sizes of 2 and more of {where}"
+
+    def _close(self, family: Family) -> None:
+        """Every size has turned out to be another program."""
+        (_, first), (_, last) = family.samples[0], family.samples[-1]
+        where = first_difference(last.trace.graph, first.trace.graph)
+        family.closed = f"sizes are baked in: recordings of different sizes differ first in {where}"
+        family.samples.clear()
+        self._explanation += f"; {family.closed}"
+        if self._dynamic:
+            raise TraceError(f"{self.where()}: dynamic sizes were asked for, but {family.closed}")
 
     def _run(self, entry: Entry, call: Call) -> tuple[bool, Any]:
         """Try the recordings that the guards lead to, the latest first."""
@@ -310,6 +387,7 @@ class TracedFunction(Watched):
         effect = draft.effect()
         if effect is None:
             entry.recordings.append(recording)
+            self._compare_sizes(call, recording)
         else:
             self._note_effect(effect)
             draft.trace.note_impure(effect)
@@ -351,7 +429,8 @@ class TracedFunction(Watched):
         return self._find(args, kwargs) is not None
 
     def _find(self, args: Any, kwargs: Any) -> Recording | None:
-        entry = self._cache.get(self._prepare(args, kwargs).key)
+        call = self._prepare(args, kwargs)
+        entry = self._cache.get(call.key) or self._general_entry(call)
         return entry.recordings[-1] if entry is not None and entry.recordings else None
 
     @property
@@ -397,6 +476,7 @@ class TracedFunction(Watched):
         """Forget all recordings."""
         with self._lock:
             self._cache.clear()
+            self._families.clear()
             self._last = None
             self._hits = self.misses = 0
             self._shortcuts = ()
@@ -439,7 +519,9 @@ class TracedFunction(Watched):
             return function(reference(), *args, **kwargs)
 
         method.__signature__ = inspect.signature(function.__get__(instance))  # type: ignore[attr-defined]
-        bound = TracedFunction(method, None, optimize=self._optimise is optimise, strict=self._strict)
+        bound = TracedFunction(
+            method, None, optimize=self._optimise is optimise, strict=self._strict, dynamic=self._dynamic
+        )
         bound._surroundings = Surroundings(function, reference=reference)
         return bound
 
@@ -837,6 +919,7 @@ def trace(
     check: bool = True,
     optimize: bool = True,
     strict: bool = False,
+    dynamic: bool | Dims | None = None,
 ) -> Any:
     """Record a function of tensors, per signature, and run the recording from then on.
 
@@ -848,7 +931,11 @@ def trace(
         example_inputs: A tuple of arguments to record with at once.
         check: With example inputs, run the function untraced too, and compare.
         optimize: Improve the graph and compile what can be compiled; without it every call equals eager bit for bit.
-        strict: Raise a TraceError where Python decides on a traced value, instead of guarding the decision.
+        strict: Raise a TraceError where Python decides on a traced value, instead of guarding the decision, and where
+            it does what a recording cannot repeat.
+        dynamic: Which sizes vary. None: all that turn out to; from the second size on one recording serves all sizes
+            for which the function is the same program. True: all, and it is a TraceError if they are not the same
+            program. A mapping such as `{"x": [0]}`: these dims. False: none, every size is recorded.
 
     Raises:
         TraceError: The function does something that cannot be traced; the message names the line.
@@ -860,7 +947,7 @@ def trace(
     >>> f(jit.ones(2)).tolist(), f(-jit.ones(2)).tolist(), f.misses
     ([2.0, 2.0], [1.0, 1.0], 2)
     """
-    options = {"optimize": optimize, "strict": strict}
+    options: dict[str, Any] = {"optimize": optimize, "strict": strict, "dynamic": dynamic}
     if function is None:
         return functools.partial(trace, example_inputs=example_inputs, check=check, **options)
     traced = _wrap(function, options)
@@ -869,7 +956,7 @@ def trace(
     return traced
 
 
-def _wrap(function: Any, options: dict[str, bool]) -> Any:
+def _wrap(function: Any, options: dict[str, Any]) -> Any:
     from .nn import Module
 
     if isinstance(function, TracedFunction):

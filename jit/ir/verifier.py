@@ -11,7 +11,7 @@ from .graph import Graph, Node, Ref, Use, Value, leaves
 from .inference import inferred_types
 from .op import Op, find
 from .printer import format_node, reference
-from .types import GENERATOR, HANDLE, TensorType, Type
+from .types import GENERATOR, HANDLE, TENSOR, UNDEFINED, TensorType, Type
 
 Problems: TypeAlias = Iterator[tuple[str, Node]]
 """What is wrong, and at which node."""
@@ -315,6 +315,8 @@ def _types(graph: Graph) -> Problems:
 
 def _agree(declared: Type, inferred: Type, with_strides: bool) -> bool:
     """True if the two can be types of one value. The strides are the operator's choice, except for a view."""
+    if declared is UNDEFINED and inferred == TENSOR:  # of unknown sizes, a rule cannot say that there is nothing
+        return True
     if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
         return declared == inferred
     if declared.dtype and inferred.dtype and declared.dtype is not inferred.dtype:
