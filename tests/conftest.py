@@ -10,6 +10,7 @@ import zlib
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JIT_VERIFY", "1")
+os.environ.setdefault("JIT_CACHE", "off")  # tests of the cache name a folder; none writes into the user's
 
 import numpy as np
 import pytest

@@ -9,6 +9,11 @@ Note [How code is kept]
     kernel that was compiled before costs nothing. The pass pipeline is two passes, made anew for each module: a pass
     manager must not run twice, and the standard pipelines would leak. Everything LLVM does happens under one lock;
     calls of kernels take no lock and release the GIL.
+
+Note [What decides on machine code]
+    The text of a module, the target, LLVM's version and the passes. A digest of these names the object file in the
+    `cache` on disk; a process that finds it there links it and does no more. What an object file imports is told by
+    the declarations in the text, so nothing has to be parsed for that either.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ import numpy as np
 
 from jit.ir.errors import CompileError, DivisionError, Error, ShapeError
 
+from . import cache as caching
 from .division import DIVISION_BY_ZERO
 from .llvm_lower import Function, lower
 from .llvm_math import PREFIX
@@ -43,6 +49,10 @@ _lock = threading.Lock()
 _compiled: dict[tuple[Function, Target], Code] = {}
 _serial = itertools.count()
 """Names of libraries; one that failed to link stays taken."""
+_PASSES = "2: combine, simplify"
+"""Changes with what `_optimized` does, so that object files of before are not taken for those of now."""
+compilations = 0
+"""How many modules LLVM has compiled in this process; those that came from the cache are none."""
 
 
 @dataclass(frozen=True)
@@ -203,17 +213,44 @@ def _compile(functions: Sequence[Function], target: Target) -> list[Code]:
     names = [f"kernel{i}" for i in range(len(functions))]
     declarations = dict.fromkeys(line for f in functions for line in f.declarations)
     text = "\n".join([*declarations, *(f.named(name) for f, name in zip(functions, names))])
-    module = _optimized(text, target)
-    library = binding().JITLibraryBuilder().add_object_img(_machine(target).emit_object(module))
+    addresses = _resolved(_DECLARED.findall(text))
+    library = binding().JITLibraryBuilder().add_object_img(_object(text, target))
     for name in names:
         library.export_symbol(name)
-    for name, address in _resolved(f.name for f in module.functions if f.is_declaration).items():
+    for name, address in addresses.items():
         library.import_symbol(name, address)
     try:
         owner = library.link(_linker(target), f"library{next(_serial)}")
     except RuntimeError as error:
         raise CompileError(f"the kernel could not be linked: {error}; run with the interpreter") from error
     return [Code(owner[name], f, target, owner) for f, name in zip(functions, names)]
+
+
+_DECLARED = re.compile(r'^declare [^@\n]*@"?([^"(\n]+)"?\(', re.MULTILINE)
+
+
+def _object(text: str, target: Target) -> bytes:
+    """The object file of a module: from the cache, or compiled and put there."""
+    global compilations
+    kept = caching.shared()
+    name = caching.digest([text, *_circumstances(target)])
+    image = kept.load(name) if kept is not None else None
+    if image is None:
+        compilations += 1
+        image = _machine(target).emit_object(_optimized(text, target))
+        if kept is not None:
+            kept.store(name, image)
+    return image
+
+
+@cache
+def _circumstances(target: Target) -> tuple[str, ...]:
+    """What besides the text decides on machine code."""
+    import llvmlite
+
+    version = ".".join(map(str, binding().llvm_version_info))
+    features = ",".join(target.features), ",".join(target.absent)
+    return _PASSES, llvmlite.__version__, version, target.triple, target.cpu, *features
 
 
 def _optimized(text: str, target: Target) -> Any:

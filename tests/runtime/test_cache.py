@@ -137,3 +137,80 @@ def test_the_environment_says_where_and_how_large(monkeypatch, tmp_path):
     assert found is not None
     assert (found.folder, found.limit) == (Path(tmp_path / "here"), 3_000_000)
     caching.shared.cache_clear()
+
+
+# -- machine code ------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import jit
+from jit.runtime import codegen
+
+@jit.trace
+def f(x):
+    return jit.softmax(x.tanh() * 2, -1), (x + 1).sum(0)
+
+x = jit.arange(12.0).reshape(3, 4)
+for _ in range(2):
+    results = f(x)
+print(codegen.compilations, [r.numpy().tobytes().hex() for r in results])
+"""
+
+
+def started(folder):
+    """A process that compiles and runs a function, with its cache in `folder`."""
+    environment = {**os.environ, "JIT_CACHE": str(folder)}
+    return subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def outcome(process):
+    """How many modules it has compiled, and the bits of its results."""
+    text, _ = process.communicate()
+    assert process.returncode == 0
+    count, _, bits = text.partition(" ")
+    return int(count), bits
+
+
+@pytest.mark.llvm
+def test_a_second_process_compiles_nothing(tmp_path):
+    count, bits = outcome(started(tmp_path / "c"))
+    assert count > 0
+    assert outcome(started(tmp_path / "c")) == (0, bits)
+    assert outcome(started("off")) == (count, bits)
+
+
+@pytest.mark.llvm
+def test_tampered_machine_code_is_compiled_again(tmp_path):
+    count, bits = outcome(started(tmp_path))
+    entries = [path for path in tmp_path.iterdir() if path.name != "secret"]
+    assert len(entries) == count
+    for entry in entries:
+        whole = bytearray(entry.read_bytes())
+        whole[len(whole) // 2] ^= 8
+        entry.write_bytes(whole)
+    assert outcome(started(tmp_path)) == (count, bits)
+    assert outcome(started(tmp_path)) == (0, bits)
+
+
+@pytest.mark.llvm
+def test_processes_that_compile_the_same_at_once(tmp_path):
+    processes = [started(tmp_path / "c") for _ in range(4)]
+    found = {outcome(process)[1] for process in processes}
+    assert len(found) == 1
+    assert outcome(started(tmp_path / "c"))[0] == 0
+
+
+@pytest.mark.llvm
+def test_what_decides_on_machine_code_is_in_its_name(tmp_path, monkeypatch):
+    from jit.runtime import codegen
+    from jit.runtime.target import Target
+
+    kept = Cache(tmp_path, 10**6)
+    monkeypatch.setattr(caching, "shared", lambda: kept)
+    text = "define i32 @kernel(ptr %data, ptr %geometry) {\nret i32 0\n}\n"
+    host = Target.host()
+    other = Target(host.triple, "", ())
+    for variant, target in [(text, host), (text, other), (text.replace("ret i32 0", "ret i32 1"), host)]:
+        before = codegen.compilations
+        first = codegen._object(variant, target)
+        assert codegen._object(variant, target) == first
+        assert codegen.compilations == before + 1
