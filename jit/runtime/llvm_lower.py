@@ -48,7 +48,7 @@ from .nest import Access, Keep, Local, Nest, Operand, Reduce, Scan, Step
 from .schedule import BLOCK, FIXED, UNIT, Loops, is_packed
 from .target import Target
 
-__all__ = ["Function", "lower", "memory_type"]
+__all__ = ["Chain", "Function", "Lowering", "lower", "memory_type"]
 
 JAM = 6
 """Rows of a matrix product's result that are computed together."""
@@ -89,7 +89,7 @@ def lower(nest: Nest, loops: Loops, target: Target) -> Function:
     for buffer in nest.inputs + nest.outputs:
         if buffer.dtype not in ELEMENT:
             raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
-    return _Lowering(nest, loops, lanes(nest, loops, target), target).function()
+    return Lowering(nest, loops, lanes(nest, loops, target), target).function()
 
 
 def lanes(nest: Nest, loops: Loops, target: Target) -> int:
@@ -138,7 +138,7 @@ def _gathers(nest: Nest, loops: Loops) -> bool:
 
 
 @dataclass
-class _Chain:
+class Chain:
     """An accumulator: of one result of a step, for one of the rows computed together."""
 
     result: Reduce | Scan
@@ -147,7 +147,7 @@ class _Chain:
     neutral: list[Value]
 
 
-class _Lowering:
+class Lowering:
     """One function under construction."""
 
     def __init__(self, nest: Nest, loops: Loops, width: int, target: Target) -> None:
@@ -244,27 +244,30 @@ class _Lowering:
         values = self._values(chains, reduced)
         for chain, accumulator in zip(chains, values, strict=True):
             if isinstance(chain.result, Reduce):
-                alone = across_lanes(self.math, chain.monoid, accumulator) if self.loops.along_row else accumulator
-                for local, value in zip(chain.result.locals, alone, strict=True):
+                for local, value in zip(chain.result.locals, self._alone(chain, accumulator), strict=True):
                     self.rows[local, chain.copy] = value
 
-    def _chains(self, step: Step) -> list[_Chain]:
+    def _alone(self, chain: Chain, accumulator: list[Value]) -> list[Value]:
+        """What a row is reduced to: the accumulators of its lanes, joined."""
+        return across_lanes(self.math, chain.monoid, accumulator) if self.loops.along_row else accumulator
+
+    def _chains(self, step: Step) -> list[Chain]:
         chains = []
         for copy in range(self.copies):
             for result in step.results:
                 if isinstance(result, (Reduce, Scan)):
                     monoid = MONOIDS[result.monoid]
-                    chains.append(_Chain(result, copy, monoid, monoid.neutral(self.math, result.dtype)))
+                    chains.append(Chain(result, copy, monoid, monoid.neutral(self.math, result.dtype)))
         return chains
 
-    def _start(self, chain: _Chain) -> list[Value]:
+    def _start(self, chain: Chain) -> list[Value]:
         """What an accumulator starts from; that of a scan along the lanes is a scalar."""
         if isinstance(chain.result, Scan) and self.loops.along_row:
             with self.builder.lanes_of(1):
                 return chain.monoid.neutral(self.math, chain.result.dtype)
         return chain.neutral
 
-    def _values(self, chains: Sequence[_Chain], registers: Sequence[Register]) -> list[list[Value]]:
+    def _values(self, chains: Sequence[Chain], registers: Sequence[Register]) -> list[list[Value]]:
         """Registers as the accumulators of the chains."""
         found, rest = [], list(registers)
         for chain in chains:
@@ -274,7 +277,7 @@ class _Lowering:
 
     # -- the loops over the row ----------------------------------------------------------------------------------
 
-    def _level(self, loop: int, step: Step, chains: list[_Chain], initial: Sequence[Register]) -> list[Register]:
+    def _level(self, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]) -> list[Register]:
         """One loop over the row, in blocks if it is long; the accumulators that it ends with."""
         stop = self.memory.number("extent", loop)
         turn = self.width if loop == self.loops.lane else 1
@@ -289,13 +292,13 @@ class _Lowering:
             blocks.following = self._joined(chains, blocks.carried, within)
         return blocks.results
 
-    def _is_blocked(self, chains: Sequence[_Chain], extent: int, turn: int) -> bool:
+    def _is_blocked(self, chains: Sequence[Chain], extent: int, turn: int) -> bool:
         """Whether rounding errors would grow along a loop."""
         sums = [c for c in chains if isinstance(c.result, Reduce) and c.result.monoid == "sum"]
         return bool(sums) and len(sums) == len(chains) and extent > BLOCK * turn
 
     def _turns(
-        self, loop: int, step: Step, chains: list[_Chain], initial: Sequence[Register], start: Register, stop: Register
+        self, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register], start: Register, stop: Register
     ) -> list[Register]:
         turn = self.width if loop == self.loops.lane else 1
         with self.builder.loop(start, stop, turn, initial) as opened:
@@ -306,14 +309,14 @@ class _Lowering:
                 opened.following = self._inside(loop + 1, step, chains, opened.carried)
         return opened.results
 
-    def _inside(self, loop: int, step: Step, chains: list[_Chain], carried: Sequence[Register]) -> list[Register]:
+    def _inside(self, loop: int, step: Step, chains: list[Chain], carried: Sequence[Register]) -> list[Register]:
         """An inner loop that begins anew, or goes on where the monoid says so."""
         if all(chain.monoid.chained for chain in chains):
             return self._level(loop, step, chains, carried)
         within = self._level(loop, step, chains, [v.register for chain in chains for v in chain.neutral])
         return self._joined(chains, carried, within)
 
-    def _joined(self, chains: Sequence[_Chain], a: Sequence[Register], b: Sequence[Register]) -> list[Register]:
+    def _joined(self, chains: Sequence[Chain], a: Sequence[Register], b: Sequence[Register]) -> list[Register]:
         pairs = zip(chains, self._values(chains, a), self._values(chains, b), strict=True)
         return [v.register for chain, x, y in pairs for v in chain.monoid.join(self.math, x, y)]
 

@@ -40,6 +40,9 @@ def kept_bytes(dtype: DType) -> int:
 class Memory:
     """The maps of one nest at the current turn of its loops."""
 
+    alignment = ", align 1"
+    """Of what is read and written: arrays may start at any byte."""
+
     def __init__(self, nest: Nest, loops: Loops, builder: Builder, math: LLVMMath) -> None:
         self.nest, self.loops, self.builder, self.math = nest, loops, builder, math
         self.indices: dict[int, Register] = {}
@@ -187,7 +190,7 @@ class Memory:
         row, dtype = self._row(self._reads[access]), self._dtype(access)
         type = memory_type(dtype)
         with self.builder.lanes_of(1):
-            value = self._decoded(dtype, self.builder.emit(type, f"load {type}, {row}, align 1", row))
+            value = self._decoded(dtype, self.builder.emit(type, f"load {type}, {row}{self.alignment}", row))
         return Value(self.math, dtype, self.builder.broadcast(value.register))
 
     def _vector(self, access: Access, address: Register, mask: Register | None) -> Register:
@@ -199,7 +202,7 @@ class Memory:
     def _load(self, type: str, address: Register, unit: bool, mask: Register | None, fill: Register) -> Register:
         result = f"%{self.builder.name()}"
         if self.builder.width == 1 or (unit and mask is None):
-            self.builder.write(f"{result} = load {type}, {address}, align 1", self.builder.depth)
+            self.builder.write(f"{result} = load {type}, {address}{self.alignment}", self.builder.depth)
         else:
             name = f"llvm.masked.{'load' if unit else 'gather'}.{mangled(type)}.{mangled(address.type)}"
             lanes = mask or self.builder.splat("i1", "true")
@@ -323,7 +326,7 @@ class Memory:
             return Value(self.math, value.dtype, self.builder.broadcast(value.register))
         type, address = self.builder.vector(kept_type(value)), self._scratch(number, value)
         here = Register("", "", self.builder.depth)  # not further out, where the row has not been written yet
-        register = self.builder.emit(type, f"load {type}, {address}, align 1", address, here)
+        register = self.builder.emit(type, f"load {type}, {address}{self.alignment}", address, here)
         if value is bool_:
             register = self.builder.compare("icmp ne", register, self.builder.splat("i8", "0"))
         return Value(self.math, value, register)
@@ -332,7 +335,7 @@ class Memory:
         """Write a vector to the scratch row, all of its lanes."""
         register = self.builder.convert("zext", value.register, "i8") if value.dtype is bool_ else value.register
         self.locals[number] = value.dtype
-        self.builder.write(f"store {register}, {self._scratch(number, value.dtype)}, align 1", self.builder.depth)
+        self.builder.write(f"store {register}, {self._scratch(number, value.dtype)}{self.alignment}", self.builder.depth)
 
     def _scratch(self, number: int, dtype: DType) -> Register:
         """Where the vector of the current point of the row stands in the scratch memory."""
@@ -360,7 +363,7 @@ class Memory:
         """A vector to memory, active lanes only if there is a mask."""
         unit = self.loops.motion(len(self.nest.reads) + write, self.loops.lane) == UNIT
         if self.builder.width == 1 or (unit and mask is None):
-            self.builder.write(f"store {register}, {address}, align 1", self.builder.depth)
+            self.builder.write(f"store {register}, {address}{self.alignment}", self.builder.depth)
             return
         address = address if unit else self.builder.broadcast(address)  # a write that stands still is of one element
         name = f"llvm.masked.{'store' if unit else 'scatter'}.{mangled(register.type)}.{mangled(address.type)}"

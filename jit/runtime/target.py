@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -34,6 +35,23 @@ class Target:
         absent = tuple(sorted(name for name, on in flags.items() if not on))
         return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), present, absent)
 
+    @staticmethod
+    @cache
+    def nvidia(arch: str) -> Target:
+        """An NVIDIA GPU by its architecture, such as "sm_80". No GPU needs to be present.
+
+        >>> Target.nvidia("sm_80").vector_bytes
+        4
+        """
+        if not re.fullmatch(r"sm_[0-9]+[af]?", arch):
+            raise CompileError(f"{arch!r} is not an architecture of NVIDIA's: they are named sm_80, sm_90a, ...")
+        return Target("nvptx64-nvidia-cuda", arch, ())
+
+    @property
+    def is_nvidia(self) -> bool:
+        """True for a GPU that takes PTX: scalar code in many threads, and no C library."""
+        return self.triple.startswith("nvptx64")
+
     @property
     def is_x86(self) -> bool:
         """True for x86-64."""
@@ -46,7 +64,9 @@ class Target:
 
     @property
     def vector_bytes(self) -> int:
-        """The width of the vectors that kernels are written in."""
+        """The width of the vectors that kernels are written in; 4 means scalars."""
+        if self.is_nvidia:
+            return 4
         if "avx512f" in self.features:
             return 64
         return 32 if "avx" in self.features else 16
@@ -59,17 +79,17 @@ class Target:
     @property
     def has_fma(self) -> bool:
         """True if a fused multiply-add is one instruction."""
-        return self.is_arm or "fma" in self.features
+        return self.is_arm or self.is_nvidia or "fma" in self.features
 
     @property
     def has_half(self) -> bool:
         """True if float16 is converted by an instruction; elsewhere LLVM calls helpers that may not exist."""
-        return self.is_arm or "f16c" in self.features
+        return self.is_arm or self.is_nvidia or "f16c" in self.features
 
     @property
     def has_rounding(self) -> bool:
         """True if floor, ceil, trunc and round-to-even are instructions; elsewhere LLVM calls the C library."""
-        return self.is_arm or "sse4.1" in self.features
+        return self.is_arm or self.is_nvidia or "sse4.1" in self.features
 
     def machine(self) -> Any:
         """An llvmlite TargetMachine; CompileError if LLVM knows no such target.
@@ -78,10 +98,13 @@ class Target:
         """
         llvm = binding()
         flags = [f"+{name}" for name in self.features] + [f"-{name}" for name in self.absent]
+        if self.is_nvidia:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
         try:
             target = llvm.Target.from_triple(self.triple)
             return target.create_target_machine(
-                cpu=self.cpu, features=",".join(flags), opt=2, reloc="pic", codemodel="small", jit=True
+                cpu=self.cpu, features=",".join(flags), opt=2, reloc="pic", codemodel="small", jit=not self.is_nvidia
             )
         except RuntimeError as error:
             raise CompileError(
