@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import GENERATOR, HANDLE, Graph, Node, Op, RandomState, Source, TensorType, Value, dtypes
-from jit.ir.errors import ShapeError, TraceError
+from jit.ir.errors import EscapedTracerError, ShapeError, TraceError
 from jit.ir.geometry import Geometry
 from jit.ir.graph import leaves
 from jit.ir.types import INT, UNDEFINED, ScalarType, Type, is_contiguous
@@ -618,6 +618,11 @@ class Trace:
         with context.tracing(None):
             results = run()
         found = [r for r in results if r is not None]
+        if any(r.requires_grad for r in found):
+            raise EscapedTracerError(
+                f"{_at()}{node.name} computes a part of its gradient by foreign code, and a part that can be "
+                "differentiated; write it in tensor operations, or none of it"
+            )
         recorded = self._add(
             "prim::Eval",
             (*operands, self.handles[node]),
@@ -691,7 +696,7 @@ class Trace:
 
     def refuse_escape(self, tensor: Tensor, what: str) -> None:
         """`numpy()` and its like would bake what a traced tensor holds."""
-        raise TraceError(
+        raise EscapedTracerError(
             f"{_at()}{what} takes a tensor out of the trace, so what Python computes from it would be frozen; use "
             "tensor operations, .item(), .clone(), or an autograd.Function for foreign code"
         )

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from jit.ir import dtypes
-from jit.ir.errors import UsageError, VerificationError
+from jit.ir.errors import AutogradError, UsageError, VerificationError
 
+from .autograd import grad
 from .generators import default_generator
 from .pytree import flatten, unflatten
 from .tensors import Tensor
@@ -19,17 +20,24 @@ TOLERANCES = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-5,
 """Relative to the largest element of a tensor; other dtypes agree exactly."""
 
 
-def verify(fn: Any, args: Any, *, loss_fn: Callable[[Any], Tensor] | None = None, calls: int = 3) -> None:
+def verify(
+    fn: Any, args: Any, *, loss_fn: Callable[[Any], Tensor] | None = None, calls: int = 3, orders: int = 2
+) -> None:
     """Check that a traced function does what the untraced one does: values, gradients, buffers, random state.
+
+    A function that changes its parameters, its structure or what it reads from call to call, so that no recording can
+    repeat it, does not pass.
 
     Args:
         fn: A function, Module or traced function.
         args: Its arguments, a tuple; they are copied, and so are parameters and buffers put back.
         loss_fn: Makes the number that is differentiated out of the result; the sum of a single output by default.
         calls: How often the traced function is called; the first call records.
+        orders: 2 compares gradients of gradients too, where there are any; 1 gradients, 0 values alone.
 
     Raises:
-        VerificationError: Values or gradients differ; it says which and by how much.
+        VerificationError: Values or gradients differ, and it says which and by how much; or the function was not the
+            same in every call, and it says what changed.
         UsageError: Several outputs and no loss_fn.
 
     >>> import jit
@@ -42,12 +50,13 @@ def verify(fn: Any, args: Any, *, loss_fn: Callable[[Any], Tensor] | None = None
     arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     traced = TracedFunction(function, owner)
     world = _World(owner)
-    expected = [_observe(function, arguments, loss_fn, world) for _ in range(calls)]
+    orders = min(orders, _orders(function, arguments, loss_fn, world))
+    expected = [_observe(function, arguments, loss_fn, world, orders) for _ in range(calls)]
     world.restore()
     for number in range(calls):
-        found = _observe(traced, arguments, loss_fn, world)
+        found = _observe(traced, arguments, loss_fn, world, orders)
         for name, (a, b) in {k: (expected[number][k], found.get(k)) for k in expected[number]}.items():
-            _compare(a, b, f"call {number}: {name} of the traced function")
+            _compare(a, b, f"call {number}: {name} of the traced function", slack=10 if "of gradients" in name else 1)
     world.restore()
     if traced.hits < calls - 1:
         raise VerificationError(
@@ -72,22 +81,47 @@ class _World:
             tensor._grad = None
 
 
-def _observe(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _World) -> dict[str, Any]:
+def _orders(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _World) -> int:
+    """How often the function can be differentiated in eager mode: 2, or 1."""
+    try:
+        _observe(function, arguments, loss_fn, world, 2)
+    except AutogradError:
+        return 1
+    finally:
+        world.restore()
+    return 2
+
+
+def _observe(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _World, orders: int) -> dict[str, Any]:
     """Call on copies of the arguments, differentiate, and say what came of it."""
-    leaves, structure = flatten(tuple(arguments))
-    copies = [_copy(leaf) for leaf in leaves]
+    given, structure = flatten(tuple(arguments))
+    copies = [_copy(leaf) for leaf in given]
     for tensor in world.tensors.values():
         tensor._grad = None
     result = function(*unflatten(structure, copies))
     outputs = [t for t in flatten(result)[0] if isinstance(t, Tensor)]
     seen = {f"output {i}": t._array.copy() for i, t in enumerate(outputs)}
     differentiable = [t for t in outputs if t.requires_grad]
-    if differentiable:
-        _loss(result, differentiable, loss_fn).backward()
+    leaves: dict[str, Tensor] = {f"argument {i}": t for i, t in enumerate(copies)} | world.tensors
+    if differentiable and orders > 0:
+        loss = _loss(result, differentiable, loss_fn)
+        if orders > 1:
+            seen |= _gradients_of_gradients(loss, {n: t for n, t in leaves.items() if t.requires_grad and t.is_leaf})
+        loss.backward()
     seen |= {f"argument {i}": t._array.copy() for i, t in enumerate(copies)}
     seen |= {f"the gradient of argument {i}": _raw(t.grad) for i, t in enumerate(copies)}
     seen |= {name: t._array.copy() for name, t in world.tensors.items()}
     return seen | {f"the gradient of {name}": _raw(t.grad) for name, t in world.tensors.items()}
+
+
+def _gradients_of_gradients(loss: Tensor, leaves: dict[str, Tensor]) -> dict[str, Any]:
+    """The gradients of the squares of all gradients, added up."""
+    if not leaves:
+        return {}
+    first = grad(loss, list(leaves.values()), create_graph=True, retain_graph=True, allow_unused=True)
+    squares = [(g * g).sum() for g in first if g is not None and g.requires_grad]
+    second = grad(squares, list(leaves.values()), retain_graph=True, allow_unused=True) if squares else ()
+    return {f"the gradient of gradients of {n}": _raw(g) for n, g in zip(leaves, second, strict=False)}
 
 
 def _copy(tensor: Tensor) -> Tensor:
@@ -118,7 +152,7 @@ def compare_results(expected: Any, found: Any, what: str) -> None:
         _compare(a._array, b._array, f"{what}, output {index}")
 
 
-def _compare(expected: Any, found: Any, what: str) -> None:
+def _compare(expected: Any, found: Any, what: str, slack: float = 1) -> None:
     if expected is None or found is None:
         if expected is not found:
             raise VerificationError(
@@ -129,7 +163,7 @@ def _compare(expected: Any, found: Any, what: str) -> None:
         raise VerificationError(
             f"{what} is {found.dtype}{list(found.shape)}, expected {expected.dtype}{list(expected.shape)}"
         )
-    limit = TOLERANCES.get(dtypes.from_numpy(expected.dtype), 0.0)
+    limit = slack * TOLERANCES.get(dtypes.from_numpy(expected.dtype), 0.0)
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
     a, b = expected.astype(wide), found.astype(wide)
     largest = float(np.max(np.abs(a), where=np.isfinite(a), initial=0.0))

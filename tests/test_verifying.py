@@ -44,3 +44,97 @@ def test_results_that_differ_are_located():
         from jit.verifying import compare_results
 
         compare_results(jit.tensor([1.0, 2.0]), jit.tensor([1.0, 3.0]), "f")
+
+
+# -- what must not pass ------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_replaces_its_parameters():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(jit.ones(2))
+
+        def forward(self, x):
+            self.weight = nn.Parameter(self.weight.detach() + 1)
+            return x * self.weight
+
+    with pytest.raises(jit.VerificationError):
+        jit.verify(Net(), (jit.ones(2),))
+
+
+def test_a_model_that_changes_its_parameters_does_so_in_both():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(jit.ones(2))
+
+        def forward(self, x):
+            with jit.no_grad():
+                self.weight.add_(1)
+            return x * self.weight
+
+    net = Net()
+    jit.verify(net, (jit.ones(2),))
+    assert net.weight.tolist() == [1, 1]
+
+
+def test_a_model_that_changes_its_structure():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.iters = 0
+
+        def forward(self, x):
+            for _ in range(self.iters):
+                x = x * 2
+            self.iters += 1
+            return x
+
+    with pytest.raises(jit.VerificationError, match=r"recorded|differs"):
+        jit.verify(Net(), (jit.ones(2),))
+
+
+def test_a_constant_that_is_baked_in():
+    clock = iter(range(100))
+
+    def f(x):
+        return x + next(clock)
+
+    with pytest.raises(jit.VerificationError):
+        jit.verify(f, (jit.ones(2),))
+
+
+def test_a_gradient_that_differs():
+    class Wrong(jit.autograd.Function):
+        count = 0
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            Wrong.count += 1
+            return g * Wrong.count
+
+    with pytest.raises(jit.VerificationError, match="gradient"):
+        jit.verify(lambda x: Wrong.apply(x), (jit.ones(2, requires_grad=True),))
+
+
+def test_a_second_order_is_compared_where_there_is_one():
+    class Once(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return jit.from_numpy(2 * x.detach().numpy() * g.detach().numpy())
+
+    x = jit.tensor([1.0, 2.0], requires_grad=True)
+    jit.verify(lambda x: (x**3).sum(), (x,))
+    jit.verify(lambda x: Once.apply(x).sum(), (x,))
+    jit.verify(lambda x: (x**3).sum(), (x,), orders=0)

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jit.ir.errors import AutogradError, UsageError
+from jit.ir.errors import AutogradError, EscapedTracerError, UsageError
 
 from .. import context
 from ..tensors import Tensor, Variable
@@ -74,9 +74,14 @@ class FunctionNode(Node):
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         trace = context.TRACE.get()
-        if trace is not None and self in trace.handles and not context.GRAD_ENABLED.get():
+        if trace is None or self not in trace.handles:
+            return self._run(gradients, needs)
+        if not context.GRAD_ENABLED.get():
             return trace.record_eval(self, gradients, lambda: self._run(gradients, needs))
-        return self._run(gradients, needs)
+        try:
+            return self._run(gradients, needs)
+        except EscapedTracerError:  # it computes by foreign code, so what it returns cannot be differentiated
+            return trace.record_eval(self, gradients, lambda: self._run(gradients, needs))
 
     def _run(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         from ..functions import F

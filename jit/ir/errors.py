@@ -47,7 +47,7 @@ class TraceError(Error):
 
 
 class EscapedTracerError(TraceError):
-    """A value of a finished trace is used outside it."""
+    """The elements of a traced tensor are taken out of its trace, where what is computed from them would be frozen."""
 
 
 class CompileError(Error):

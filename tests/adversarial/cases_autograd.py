@@ -40,7 +40,8 @@ class ByNumpy(jit.autograd.Function):
     @staticmethod
     def backward(ctx, g, h):
         x, y = ctx.arrays
-        return jit.from_numpy(g.numpy() * y + h.numpy()), jit.from_numpy(g.numpy() * x)
+        g, h = g.detach().numpy(), h.detach().numpy()
+        return jit.from_numpy(g * y + h), jit.from_numpy(g * x)
 
 
 class AddOne(jit.autograd.Function):
@@ -436,3 +437,13 @@ def grad_of_grad_mode_mix(t: Trial) -> None:
         t.see("flags", [y.requires_grad, z.requires_grad])
         z.sum().backward()
         t.see("gradient", x.grad)
+
+
+@case()
+def double_backward_past_a_function_by_numpy(t: Trial) -> None:
+    f = t.trace(lambda x, y: (ByNumpy.apply(x, y)[0] * x).sum())
+    for a in (1.0, 2.0, 3.0):
+        x, y = vector(a, 0.5), vector(2.0, a)
+        (g,) = jit.grad(f(x, y), x, create_graph=True)
+        g.sum().backward()
+        t.see("second", [g, x.grad, y.grad])
