@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Values = list["Value"]
 
+NOWHERE = 2**63 - 1
+"""The position of a value that is not there."""
+
 
 @dataclass(frozen=True)
 class Monoid:
@@ -66,10 +69,15 @@ def _extreme(start: Callable[[DType], Any], better: str) -> Monoid:
         takes = takes | (same & (b[1] < a[1]))
         return [m.where(takes, b[0], a[0]), m.where(takes, b[1], a[1])]
 
-    def neutral(m: LLVMMath, dtype: DType) -> Values:
-        return [m.constant(start(dtype), dtype), m.constant(2**63 - 1, int64)]
+    def fold(m: LLVMMath, a: Values, x: Values) -> Values:
+        """Positions only grow along a lane, so equals leave the accumulator as it is - but for the neutral element."""
+        takes = getattr(m, better)(x[0], a[0]) | (m.isnan(x[0]) & ~m.isnan(a[0])) | (a[1] == NOWHERE)
+        return [m.where(takes, x[0], a[0]), m.where(takes, x[1], a[1])]
 
-    return Monoid(neutral, join, join, width=2)
+    def neutral(m: LLVMMath, dtype: DType) -> Values:
+        return [m.constant(start(dtype), dtype), m.constant(NOWHERE, int64)]
+
+    return Monoid(neutral, fold, join, width=2)
 
 
 _DOT = Monoid(

@@ -71,7 +71,7 @@ def schedule(nest: Nest) -> Loops:
     maps: tuple[Map, ...] = (*nest.reads, *nest.writes, *nest.points)
     first_reduced = len(nest.extents) - nest.reduced
     parallel = _merged(nest, maps, range(first_reduced), ordered=False)
-    row = _merged(nest, maps, range(first_reduced, len(nest.extents)), ordered=_scans(nest))
+    row = _merged(nest, maps, range(first_reduced, len(nest.extents)), ordered=_is_ordered(nest))
     if _is_contraction(nest) and row:
         return _contraction(nest, parallel, row)
     if not parallel and not row:
@@ -133,6 +133,12 @@ def _effort(loop: Loop, count: int) -> float:
     extent, column = loop
     effort = sum(0.2 if s == 0 else 1.0 if s == 1 else 8.0 for s in column[:count])
     return effort * max(16 / extent, 1)
+
+
+def _is_ordered(nest: Nest) -> bool:
+    """Whether a row has to be gone through in order: scans need it, and positions of extrema then only grow."""
+    picks = (isinstance(r, Reduce) and r.arity == 2 and r.monoid != "dot" for s in nest.steps for r in s.results)
+    return _scans(nest) or any(picks)
 
 
 def _scans(nest: Nest) -> bool:

@@ -81,7 +81,7 @@ def test_random_graphs(seed):
             np.testing.assert_allclose(found, true._array, rtol=2e-3, atol=2e-3)
     for node in graph.nodes:
         if node.kind == "prim::FusionGroup":
-            given = [np.zeros(v.type.sizes, v.type.dtype.numpy) for v in node.inputs]  # type: ignore[attr-defined]
+            given = [np.zeros(v.type.sizes, v.type.dtype.numpy) for v in node.inputs]
             group = FusedGroup(node)
             group(given)
             assert group.kernels, "the group was interpreted"
