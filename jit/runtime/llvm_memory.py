@@ -335,7 +335,9 @@ class Memory:
         """Write a vector to the scratch row, all of its lanes."""
         register = self.builder.convert("zext", value.register, "i8") if value.dtype is bool_ else value.register
         self.locals[number] = value.dtype
-        self.builder.write(f"store {register}, {self._scratch(number, value.dtype)}{self.alignment}", self.builder.depth)
+        self.builder.write(
+            f"store {register}, {self._scratch(number, value.dtype)}{self.alignment}", self.builder.depth
+        )
 
     def _scratch(self, number: int, dtype: DType) -> Register:
         """Where the vector of the current point of the row stands in the scratch memory."""

@@ -1,0 +1,362 @@
+"""Lowers a nest to LLVM IR for a GPU: the same steps, bodies and memory as `llvm_lower`, one thread at a time.
+
+Comes after `cuda_schedule`, before `ptx`. The function is
+
+    kernel(data, geometry, ptr errors)
+
+whose first two parameters are passed by value: `data` holds the addresses of the buffers, inputs then outputs, and
+`geometry` the numbers that `Function.numbers` names. Errors are or'ed to the i32 at `errors`, as the CPU's kernels
+return them. It is launched with the blocks and threads of its `Grid`.
+
+Note [Barriers are for all]
+    Threads meet at barriers and exchange values by shuffles, which all threads of a block must reach. So a loop with
+    either in it has the same turns in all threads: where a thread has no point, it does the last one again, takes
+    no part in the sum and stores nothing.
+
+        loop:  %base = 0, threads, ...                    the same in all threads
+               %place = min(%base + tid, extent - 1)
+               %inside = %base + tid < extent
+               %value = select %inside, body(%place), neutral
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from jit.ir.dtypes import DType
+from jit.ir.errors import CompileError
+
+from .cuda_math import CudaMath
+from .cuda_schedule import TILE, Grid, shared
+from .llvm_build import Builder, Register
+from .llvm_lower import Chain, Function, Lowering
+from .llvm_math import ELEMENT, Value
+from .llvm_memory import Memory, kept_bytes, kept_type
+from .llvm_reduce import MONOIDS
+from .nest import Nest, Operand, Reduce, Scan, Step
+from .schedule import Loops
+from .target import Target
+
+WARP = 32
+"""Threads that can exchange values without memory."""
+SHARED_BYTES = 48 << 10
+"""What every GPU gives to a block."""
+
+
+def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> Function:
+    """The function that computes a nest without kept values; CompileError if its body asks for what kernels lack."""
+    for buffer in nest.inputs + nest.outputs:
+        if buffer.dtype not in ELEMENT:
+            raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
+    return _GridLowering(nest, loops, grid, target).function()
+
+
+class DeviceMemory(Memory):
+    """The maps of a nest; arrays on a device start at multiples of their itemsize."""
+
+    alignment = ""
+    staged: dict[Operand, Callable[[], Value]]
+    """Operands that are read from shared memory instead."""
+
+    def load(self, operands: Sequence[Operand]) -> list[Value]:
+        """The values of a step's operands."""
+        values = iter(super().load([o for o in operands if o not in self.staged]))
+        return [self.staged[o]() if o in self.staged else next(values) for o in operands]
+
+
+class _GridLowering(Lowering):
+    """One function under construction."""
+
+    def __init__(self, nest: Nest, loops: Loops, grid: Grid, target: Target) -> None:
+        super().__init__(nest, loops, grid.threads if grid.kind == "rows" else 1, target)
+        self.grid = grid
+        self.builder = Builder(1)
+        self.math = CudaMath(self.builder, target)
+        self.memory: DeviceMemory = DeviceMemory(nest, loops, self.builder, self.math)
+        self.memory.staged = {}
+        self.thread = self._special("tid")
+        self.storing: Register | None = None
+        """Whether this thread stores what is computed, None if all do."""
+        self.shared_bytes = 0
+
+    def function(self) -> Function:
+        """Find the thread's place, then run the steps there."""
+        self._place()
+        for step in self.nest.steps:
+            self._step(step)
+        numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
+        buffers = len(self.nest.inputs) + len(self.nest.outputs)
+        data, geometry = f"[{buffers} x ptr]", f"[{max(len(numbers), 1)} x i64]"
+        lines = [
+            f"define ptx_kernel void @kernel(ptr byval({data}) align 8 %data, ptr byval({geometry}) align 8 %geometry, "
+            "ptr align 4 %errors) {",
+            "entry:",
+            "%status = alloca i32",
+            "store i32 0, ptr %status",
+            *self.builder.sections[0].lines,
+            "%result = load i32, ptr %status",
+            "%failed = icmp ne i32 %result, 0",
+            "br i1 %failed, label %report, label %end",
+            "report:",
+            "atomicrmw or ptr %errors, i32 %result monotonic",
+            "br label %end",
+            "end:",
+            "ret void",
+            "}\n",
+        ]
+        declarations = (*self._shared_memory(), *self.builder.declarations.values(), *self.builder.helpers.values())
+        return Function(declarations, "\n".join(lines), numbers, self.grid.threads)
+
+    def _shared_memory(self) -> list[str]:
+        size = self.shared_bytes
+        return [f"@shared = internal addrspace(3) global [{size} x i8] poison, align 16"] if size else []
+
+    # -- the thread's place --------------------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        """Give the parallel loops their indices: of this thread, or of its block."""
+        block = self._special("ctaid")
+        extents = [self.memory.number("extent", loop) for loop in range(self.loops.parallel)]
+        if self.grid.kind == "points":
+            block = self._sum(self._product(block, _number(self.grid.threads)), self.thread)
+            self._leave_beyond(block, extents)
+        if self.grid.kind == "tiles":
+            self._place_in_tile(block, extents)
+        else:
+            self.memory.indices.update(enumerate(self._split(block, extents)))
+
+    def _leave_beyond(self, point: Register, extents: Sequence[Register]) -> None:
+        """The last block may have more threads than there are points."""
+        points = extents[0]
+        for extent in extents[1:]:
+            points = self._product(points, extent)
+        exists = self.builder.compare("icmp slt", point, points)
+        self.builder.write(f"br {exists}, label %inside, label %end", 0)
+        self.builder.block("inside", 0)
+
+    def _place_in_tile(self, block: Register, extents: Sequence[Register]) -> None:
+        """Threads with no result of their own compute the last one again, and do not store it."""
+        row = self.builder.binary("udiv", self.thread, _number(TILE))
+        column = self.builder.binary("urem", self.thread, _number(TILE))
+        self.steps_of = {self.loops.lane: row, self.loops.jam: column}
+        """Which element of the row of the product a thread stages, of an operand that moves along a loop."""
+        places = {self.loops.lane: column, self.loops.jam: row}
+        counts = [self._tiles(extent) if loop in places else extent for loop, extent in enumerate(extents)]
+        for loop, index in enumerate(self._split(block, counts)):
+            if loop in places:
+                index = self._sum(self._product(index, _number(TILE)), places[loop])
+                inside = self.builder.compare("icmp slt", index, extents[loop])
+                self.storing = inside if self.storing is None else self.builder.binary("and", self.storing, inside)
+                index = self._at_most(index, extents[loop])
+            self.memory.indices[loop] = index
+
+    def _tiles(self, extent: Register) -> Register:
+        return self.builder.binary("udiv", self._sum(extent, _number(TILE - 1)), _number(TILE))
+
+    def _split(self, index: Register, extents: Sequence[Register]) -> list[Register]:
+        """The row-major index as one for each loop."""
+        found: list[Register] = []
+        for extent in reversed(extents[1:]):
+            found.insert(0, self.builder.binary("urem", index, extent))
+            index = self.builder.binary("udiv", index, extent)
+        return [index, *found] if extents else []
+
+    # -- the threads of a row ------------------------------------------------------------------------------------
+
+    def _enter(self, loop: int, index: Register, stop: Register) -> None:
+        if self.grid.kind == "rows" and loop == self.loops.lane:
+            place = self._sum(index, self.thread)
+            self.storing = self.builder.compare("icmp slt", place, stop)
+            index = self._at_most(place, stop)
+        self.memory.indices[loop] = index
+
+    def _step(self, step: Step) -> None:
+        if self.grid.kind == "rows" and not step.inner:
+            self.storing = self.builder.compare("icmp eq", self.thread, _number(0))
+        super()._step(step)
+
+    def _fold_and_store(
+        self,
+        folds: Sequence[tuple[Reduce, list[Value], list[Value]]],
+        stores: Sequence[tuple[int, Value]],
+        guard: Register | None,
+    ) -> list[list[Register]]:
+        """Let the values join their accumulators and store the others; see Note [Barriers are for all]."""
+        jobs = self.memory.store_jobs(stores)
+
+        def write() -> None:
+            for job in jobs:
+                self.memory.store(*job, None)
+
+        if jobs and self.storing is not None:
+            self.builder.when(self.storing, write, self.builder.depth)
+        else:
+            write()
+        counting = self.storing if self.grid.kind == "rows" else None
+        return [self._fold(*fold, counting) for fold in folds]
+
+    def _alone(self, chain: Chain, accumulator: list[Value]) -> list[Value]:
+        """The upper half of the threads joins the lower until one is left: by shared memory, then by shuffles."""
+        if self.grid.kind != "rows":
+            return accumulator
+        count, monoid = self.grid.threads, chain.monoid
+        while count > WARP:
+            count //= 2
+            accumulator = monoid.join(self.math, *self._halves(accumulator, count))
+        while count > 1:
+            count //= 2
+            accumulator = monoid.join(self.math, accumulator, [self._shuffled("down", v, count) for v in accumulator])
+        return [self._shuffled("idx", v, 0) for v in accumulator]
+
+    def _halves(self, values: list[Value], half: int) -> tuple[list[Value], list[Value]]:
+        """What the threads t and t + half of the block have, for thread t and for thread t + half."""
+        lower = self.builder.binary("and", self.thread, _number(half - 1))
+        upper = self._sum(lower, _number(half))
+        slots = [number * self.grid.threads for number in range(len(values))]
+        for value, slot in zip(values, slots):
+            self._share(slot, self.thread, value)
+        self._barrier()
+        found = [[self._taken(slot, t, v.dtype) for v, slot in zip(values, slots)] for t in (lower, upper)]
+        self._barrier()
+        return found[0], found[1]
+
+    def _scanned(self, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
+        """(what is written, what the next turn starts from): each thread takes in the thread 1, 2, 4, ... before it."""
+        if self.grid.kind != "rows":
+            return super()._scanned(scan, carried, value)
+        monoid, threads, shift = MONOIDS[scan.monoid], self.grid.threads, 1
+        neutral = monoid.neutral(self.math, scan.dtype)[0]
+        while shift < threads:
+            first = self.builder.compare("icmp slt", self.thread, _number(shift))
+            before = self.builder.select(first, neutral.register, self._shuffled("up", value, shift).register)
+            value = monoid.join(self.math, [Value(self.math, value.dtype, before)], [value])[0]
+            shift *= 2
+        value = monoid.join(self.math, [carried], [value])[0]
+        return value, self._shuffled("idx", value, threads - 1).register
+
+    def _shuffled(self, way: str, value: Value, lanes: int) -> Value:
+        """What another thread of the warp has: `lanes` up, `lanes` down, or that of the lane `lanes` (idx)."""
+        mask = (1 << min(self.grid.threads, WARP)) - 1
+        first = Register(str(mask - (1 << 32) if mask >> 31 else mask), "i32")
+        tail = [Register(str(lanes), "i32"), Register("0" if way == "up" else "31", "i32")]
+        name = f"llvm.nvvm.shfl.sync.{way}.i32"
+        words = [self.builder.call("i32", name, first, word, *tail) for word in self._words(value)]
+        return self._from_words(words, value.dtype)
+
+    def _words(self, value: Value) -> list[Register]:
+        """A register as i32 words, the lowest first."""
+        builder, register = self.builder, value.register
+        if register.type in ("float", "double"):
+            register = builder.convert("bitcast", register, "i32" if register.type == "float" else "i64")
+        if register.type != "i64":
+            return [builder.convert("zext", register, "i32")]
+        high = builder.binary("lshr", register, _number(32))
+        return [builder.convert("trunc", register, "i32"), builder.convert("trunc", high, "i32")]
+
+    def _from_words(self, words: Sequence[Register], dtype: DType) -> Value:
+        """The register that they stand for."""
+        builder, type, register = self.builder, ELEMENT[dtype], words[0]
+        if len(words) == 2:
+            low, high = (builder.convert("zext", word, "i64") for word in words)
+            register = builder.binary("or", low, builder.binary("shl", high, _number(32)))
+        opcode = "bitcast" if type in ("float", "double") else "trunc"
+        return Value(self.math, dtype, builder.convert(opcode, register, type))
+
+    # -- matrix products -----------------------------------------------------------------------------------------
+
+    def _level(self, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]) -> list[Register]:
+        """The innermost loop of a tiled product: stage a tile of the factors, then take the terms from it."""
+        if self.grid.kind != "tiles" or loop != len(self.loops.extents) - 1:
+            return super()._level(loop, step, chains, initial)
+        stop = self.memory.number("extent", loop)
+        with self.builder.loop(_number(0), stop, TILE, initial) as tiles:
+            self._stage(loop, step, tiles.index, stop)
+            count = self.builder.call(
+                "i64", "llvm.smin.i64", self.builder.binary("sub", stop, tiles.index), _number(TILE)
+            )
+            with self.builder.loop(_number(0), count, 1, tiles.carried) as turn:
+                self.turn = turn.index
+                self.memory.indices[loop] = self._sum(tiles.index, turn.index)
+                turn.following = self._points(step, self._values(chains, turn.carried))
+            self._barrier()
+            tiles.following = turn.results
+        self.memory.staged = {}
+        return tiles.results
+
+    def _stage(self, loop: int, step: Step, start: Register, stop: Register) -> None:
+        """Each thread brings one element of each factor that others need too."""
+        moves = {o: shared(self.nest, self.loops, o) for o in step.reads}
+        staged = {o: moved for o, moved in moves.items() if moved is not None}
+        for number, (operand, moved) in enumerate(staged.items()):
+            self.memory.indices[loop] = self._at_most(self._sum(start, self.steps_of[moved]), stop)
+            value = self.memory.load([operand])[0]
+            self._share(number * TILE * TILE, self.thread, value)
+        for number, (operand, moved) in enumerate(staged.items()):
+            dtype = self.nest.inputs[operand.buffer].dtype  # type: ignore[union-attr]
+            self.memory.staged[operand] = self._unstaging(number * TILE * TILE, moved, dtype)
+        self._barrier()
+
+    def _unstaging(self, slot: int, moved: int, dtype: DType) -> Callable[[], Value]:
+        """How a term's factor is read: thread (row, column) staged element `row` (or `column`) of the product's row."""
+
+        def read() -> Value:
+            step, own = self.turn, self.builder.binary("urem", self.thread, _number(TILE))
+            if moved == self.loops.jam:
+                step, own = self.builder.binary("udiv", self.thread, _number(TILE)), self.turn
+            return self._taken(slot, self._sum(self._product(step, _number(TILE)), own), dtype)
+
+        return read
+
+    # -- shared memory -------------------------------------------------------------------------------------------
+
+    def _share(self, slot: int, index: Register, value: Value) -> None:
+        """Write an element of what all threads share; they may read it behind the next barrier."""
+        register = value.register
+        if register.type == "i1":
+            register = self.builder.convert("zext", register, "i8")
+        self.builder.write(f"store {register}, {self._slot(slot, index, value.dtype)}", self.builder.depth)
+
+    def _taken(self, slot: int, index: Register, dtype: DType) -> Value:
+        """What a thread has shared."""
+        type = kept_type(dtype)
+        register = Register(f"%{self.builder.name()}", type, self.builder.depth)
+        self.builder.write(f"{register.text} = load {type}, {self._slot(slot, index, dtype)}", self.builder.depth)
+        if ELEMENT[dtype] == "i1":
+            register = self.builder.convert("trunc", register, "i1")
+        return Value(self.math, dtype, register)
+
+    def _slot(self, slot: int, index: Register, dtype: DType) -> Register:
+        """The address of an element, `slot` times 8 bytes and `index` elements from the start."""
+        self.shared_bytes = max(self.shared_bytes, (slot + self.grid.threads) * 8)
+        if self.shared_bytes > SHARED_BYTES:
+            raise CompileError(f"{self.nest.name}: its rows need more than {SHARED_BYTES} bytes of shared memory")
+        place = self._sum(self._product(index, _number(kept_bytes(dtype))), _number(slot * 8))
+        type = "ptr addrspace(3)"
+        return self.builder.emit(type, f"getelementptr i8, {type} @shared, {place}", place)
+
+    def _barrier(self) -> None:
+        """All threads of the block meet here."""
+        name = "llvm.nvvm.barrier.cta.sync.aligned.all"
+        self.builder.declarations[name] = f"declare void @{name}(i32)"
+        self.builder.write(f"call void @{name}(i32 0)", self.builder.depth)
+
+    # -- numbers -------------------------------------------------------------------------------------------------
+
+    def _special(self, register: str) -> Register:
+        """`tid` or `ctaid`, as i64."""
+        return self.builder.convert("zext", self.builder.call("i32", f"llvm.nvvm.read.ptx.sreg.{register}.x"), "i64")
+
+    def _sum(self, a: Register, b: Register) -> Register:
+        return a if b.text == "0" else self.builder.binary("add", a, b)
+
+    def _product(self, a: Register, b: Register) -> Register:
+        return self.builder.binary("mul", a, b)
+
+    def _at_most(self, index: Register, extent: Register) -> Register:
+        """An index below the extent: that, or the last one."""
+        last = self.builder.binary("sub", extent, _number(1))
+        return self.builder.call("i64", "llvm.smin.i64", index, last)
+
+
+def _number(value: int) -> Register:
+    return Register(str(value), "i64")

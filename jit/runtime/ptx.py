@@ -1,0 +1,155 @@
+"""PTX of a nest for an NVIDIA GPU, and what ptxas makes of it; nothing here needs a GPU or a CUDA toolkit to import.
+
+The end of `nest -> schedule -> cuda_schedule -> cuda_lower -> ptx`. PTX is what the driver takes to launch a kernel:
+`ptxas`, which the driver contains too, is run only to see that it is accepted and what it costs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from jit.ir.errors import CompileError
+
+from .codegen import geometry_of
+from .cuda_lower import lower
+from .cuda_schedule import Grid, grid, without_kept
+from .llvm_lower import Function
+from .nest import Nest
+from .schedule import Loops, schedule
+from .target import Target, binding
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """A nest lowered for a GPU; made by `device_kernel`."""
+
+    nest: Nest
+    """With no kept values."""
+    loops: Loops
+    grid: Grid
+    """The blocks and threads that it is launched with."""
+    function: Function
+    target: Target
+
+    @property
+    def name(self) -> str:
+        """Of the entry in the PTX."""
+        return self.nest.name
+
+    @property
+    def llvm_ir(self) -> str:
+        """The LLVM IR as it was generated, before LLVM's passes."""
+        return self.function.text(self.name, self.nest.comments)
+
+    @cached_property
+    def ptx(self) -> str:
+        """The PTX; its parameters are the addresses of the buffers, `geometry`, and the address of the i32 errors."""
+        lines = "".join(f"// {line}\n" for comment in self.nest.comments for line in comment.splitlines())
+        return lines + _compiled(self.llvm_ir, self.target)
+
+    @property
+    def geometry(self) -> Any:
+        """The numbers that it is launched with, as ctypes' int64 array: the second parameter, by value."""
+        return geometry_of(self.nest, self.loops, self.function)
+
+    def assemble(self) -> bytes:
+        """See `assemble`."""
+        return assemble(self.ptx, self.target.cpu)
+
+
+def device_kernel(nest: Nest, target: Target) -> DeviceKernel:
+    """Lower `nest` for a GPU such as `Target.nvidia("sm_80")`.
+
+    Raises CompileError if the body asks for something that kernels do not have, or the nest has no points.
+
+    >>> import numpy as np
+    >>> from jit.runtime.nest import pointwise_nest
+    >>> x = np.zeros(1000, np.float32)
+    >>> kernel = device_kernel(pointwise_nest(lambda m, a: m.exp(a), [x], [x], name="exps"), Target.nvidia("sm_80"))
+    >>> kernel.grid
+    Grid(kind='points', blocks=4, threads=256)
+    >>> ".entry exps(" in kernel.ptx
+    True
+    """
+    if not target.is_nvidia:
+        raise CompileError(f"{target.triple} is no GPU of NVIDIA's: choose one with Target.nvidia('sm_80')")
+    if 0 in nest.extents:
+        raise CompileError(f"{nest.name}: a nest without points has nothing to launch")
+    nest = without_kept(nest)
+    loops = schedule(nest)
+    chosen = grid(nest, loops)
+    return DeviceKernel(nest, loops, chosen, lower(nest, loops, chosen, target), target)
+
+
+def _compiled(text: str, target: Target) -> str:
+    """LLVM's PTX of a module, after passes that fold, combine and move the status into a register."""
+    llvm, machine = binding(), _machine(target)
+    try:
+        head = f'target datalayout = "{machine.target_data}"\ntarget triple = "{target.triple}"\n'
+        module = llvm.parse_assembly(head + text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(f"the kernel's LLVM IR is malformed: {error}; run it on the CPU") from error
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
+    undefined = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    if undefined:
+        raise CompileError(f"the kernel calls {undefined[0]!r}, which a GPU does not have; run it on the CPU")
+    return str(machine.emit_assembly(module))
+
+
+@cache
+def _machine(target: Target) -> Any:
+    return target.machine()
+
+
+# -- ptxas -------------------------------------------------------------------------------------------------------
+
+
+def assemble(ptx: str, arch: str) -> bytes:
+    """The machine code (a cubin) that ptxas makes of PTX for an architecture such as "sm_80".
+
+    Takes the ptxas that `ptxas_path` finds; CompileError if there is none, or if it refuses the PTX.
+    """
+    ptxas = ptxas_path()
+    if ptxas is None:
+        raise CompileError("this machine has no ptxas: install a CUDA toolkit, or `pip install nvidia-cuda-nvcc`")
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        # Products and sums stay two instructions, as on the CPU.
+        command = [ptxas, f"--gpu-name={arch}", "--fmad=false", str(source), "--output-file", str(result)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise CompileError(f"ptxas refuses the kernel: {(done.stderr or done.stdout).strip()}")
+        return result.read_bytes()
+
+
+@cache
+def ptxas_path() -> str | None:
+    """The ptxas of $CUDA_HOME, of the PATH, or of the package nvidia-cuda-nvcc; None if there is none."""
+    return next((str(path) for path in _candidates() if os.access(path, os.X_OK)), None)
+
+
+def _candidates() -> Iterator[Path]:
+    if home := os.environ.get("CUDA_HOME"):
+        yield Path(home, "bin", "ptxas")
+    if found := shutil.which("ptxas"):
+        yield Path(found)
+    for folder in sys.path:
+        packages = Path(folder, "nvidia")
+        yield from sorted(packages.glob("c*/bin/ptxas"))
+    yield Path("/usr/local/cuda/bin/ptxas")
