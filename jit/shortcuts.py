@@ -79,7 +79,7 @@ def _needs_python(call: Call, recording: Recording) -> bool:
     """Whether something happens in this call that only Python does, or that the tables cannot say."""
     items = [item for argument in call.args for item in _items(argument)]
     leaves = [item for item in items if isinstance(item, Tensor)]
-    owners = recording.inputs(call.leaves, call.world.tensors)
+    owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
     return (
         bool(call.kwargs)
         or bool(getattr(call, "numbers", ()))  # Python numbers that are inputs
@@ -125,7 +125,7 @@ def _inputs(items: Sequence[Any], call: Call, recording: Recording, native: Any)
     """The arguments' tensors, then the captures."""
     graph = recording.plan(recording.chains[0]).interpreter.graph
     bases = {value: number for number, value in enumerate(native.stretch.inputs, 1)}
-    owners = recording.inputs(call.leaves, call.world.tensors)
+    owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
     numbers = [bases.get(value, -1) for value in graph.inputs]
     positions = [i for i, item in enumerate(items) if isinstance(item, Tensor)]
     layouts = [(layout.shape, layout.strides, layout.dtype) for layout in native.code.layouts]

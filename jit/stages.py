@@ -105,6 +105,8 @@ class Chain:
     """Per stage after the first, which of its results carry gradients."""
     sizes: Any = None
     """Of a general recording: the sizes of the only call that it is right for; None: it is right for all."""
+    is_spoilt: bool = False
+    """Whether an interrupt has left its graph in pieces; then nothing is made of it any more."""
     graph: Graph | None = None
     """The folded graph; made again when a stage is added."""
     _plan: Plan | None = None
@@ -183,7 +185,7 @@ class Recording:
 
     def beginning_with(self, keys: tuple[Key, ...]) -> list[Chain]:
         """The chains that begin with stages `keys`."""
-        return [c for c in self.chains if c.keys[: len(keys)] == keys]
+        return [c for c in self.chains if c.keys[: len(keys)] == keys and not c.is_spoilt]
 
     def following(self, keys: tuple[Key, ...], key: Key, sizes: Any = None) -> list[Chain]:
         """The chains in which a stage that was asked for as `key` comes after stages `keys`.
@@ -238,6 +240,8 @@ class Recording:
             owners: The tensors behind the inputs.
             known: Says whether a tensor is among those that the function can reach otherwise than as a `.grad`.
         """
+        if self.chains[0].is_spoilt:
+            return "an interrupt has spoilt it"
         for index, found in self.reads:
             if owners[index]._grad is not (None if found is None else owners[found]):
                 return f"{self._name(index)}.grad is {'there now' if found is None else 'another tensor or missing'}"
@@ -653,7 +657,7 @@ class StageNode(Node):
         from .replaying import replay_stages
 
         assert self.kept is not None
-        usable = [c for c in self.recording.chains if c.sizes in (None, self.sizes)]
+        usable = [c for c in self.recording.beginning_with(()) if c.sizes in (None, self.sizes)]
         chain = next((c for c in usable if c.keys == self.keys), None)
         if self.live is not None and chain is not None and chain.trace is self.live.trace:
             return chain, self.live
@@ -717,7 +721,7 @@ def record_stage(
         if what and impure is None:
             raise _unrepeatable(trace, what)
     except BaseException:
-        trace.drop_stage(stage, guards)
+        _drop(chain, stage, guards)
         raise
     finally:
         chain.graph = chain._plan = None
@@ -727,6 +731,15 @@ def record_stage(
     carrying = tuple(i for i, r in enumerate(results) if r is not None and r.requires_grad)
     chain.differentiable = (*chain.differentiable, carrying)
     return results, Live(results, [*live.edges, *map(edge_of, weights)], trace)
+
+
+def _drop(chain: Chain, stage: int, guards: int) -> None:
+    """Forget a stage that could not be recorded. An interrupt may have come in the middle of a change of the graph."""
+    try:
+        chain.trace.drop_stage(stage, guards)
+        chain.trace.graph.verify()
+    except Exception:
+        chain.is_spoilt = True
 
 
 def _unrepeatable(trace: Trace, what: str) -> TraceError:

@@ -188,8 +188,9 @@ class TracedFunction(Watched):
         entry = entry or self._entry(call)
         if entry is None:
             return self._eagerly(call)
+        seen = len(entry.recordings)
         found, result = self._run(entry, call)
-        return result if found else self._record(entry, call)
+        return result if found else self._record(entry, call, seen)
 
     def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         names, values = self._bind(args, kwargs)
@@ -357,10 +358,9 @@ class TracedFunction(Watched):
 
     # -- recording -----------------------------------------------------------------------------------------------
 
-    def _record(self, entry: Entry, call: Call) -> Any:
-        count = len(entry.recordings)
+    def _record(self, entry: Entry, call: Call, seen: int) -> Any:
         with entry.lock:
-            if len(entry.recordings) > count:  # somebody else has recorded meanwhile
+            if len(entry.recordings) > seen:  # somebody else has recorded meanwhile
                 found, result = self._run(entry, call)
                 if found:
                     return result

@@ -428,7 +428,10 @@ class Graph:
         return stage
 
     def drop_stages(self, keep: int) -> None:
-        """Remove all stages from number `keep` on, with their nodes."""
+        """Remove all stages from number `keep` on, with their nodes, and nodes that were created but never inserted."""
+        for value in self.values:
+            for use in [use for use in value.uses if use.node.graph is None]:
+                del value.uses[use]
         for stage in self.stages[keep:]:
             stage.result.inputs.release()
         for node in self.reversed_nodes:

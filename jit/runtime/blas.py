@@ -12,6 +12,7 @@ import ctypes
 import importlib.machinery
 import importlib.util
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -114,10 +115,15 @@ def _product_function() -> int:
     return code.address
 
 
+_LOADING = threading.Lock()
+"""Held while SciPy's module is loaded: another thread would meet half of it."""
+
+
 @cache
 def gemm_address(dtype: DType) -> int:
     """Where SciPy's `sgemm` or `dgemm` is."""
-    capsule = _module().__pyx_capi__[f"{LETTER[dtype]}gemm"]
+    with _LOADING:
+        capsule = _module().__pyx_capi__[f"{LETTER[dtype]}gemm"]
     name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
