@@ -93,6 +93,14 @@ class Step:
     """Operands that are read at the very point where the result is written, so that it may take their memory."""
 
 
+class Declined(CompileError):
+    """A node that turns out not to be native after all."""
+
+    def __init__(self, node: Node, error: Exception) -> None:
+        super().__init__(f"{node.kind}: {error}")
+        self.node = node
+
+
 @dataclass(eq=False)
 class Stretch:
     """Nodes of one stage that need no Python, in order, with what they take and give."""
@@ -145,7 +153,7 @@ def _is_plain(value: Value) -> bool:
 
 
 class Lowering:
-    """The steps of a stretch whose inputs lie as `layouts` say; CompileError if something cannot be said."""
+    """The steps of a stretch whose inputs lie as `layouts` say; Declined names a node that has no steps."""
 
     def __init__(self, stretch: Stretch, layouts: Sequence[Layout]) -> None:
         self.places: dict[Value, Place] = {}
@@ -171,10 +179,8 @@ class Lowering:
                 self._group(node)
             else:
                 _LOWER[node.kind](self, node)
-        except CompileError:
-            raise
-        except Error as error:  # a view of an input that lies otherwise than its type says
-            raise CompileError(f"{node.kind}: {error}") from error
+        except Error as error:  # such as a view of an input that lies otherwise than its type says
+            raise Declined(node, error) from error
 
     def of(self, value: Value) -> Place:
         """Where a value is."""
@@ -251,6 +257,8 @@ class Lowering:
         if key not in self._nests:
             self._nests[key] = fusion.FusedGroup(group)._nest([p.layout for p in reads])
         writes = [self.make(v) for v in node.outputs]
+        if any(p.geometry.numel == 0 for p in reads) and any(p.geometry.numel for p in writes):
+            raise CompileError("it reduces nothing to something, which kernels do not do")
         reusable = _reusable(group.attributes["body"], reads, writes[0])
         self.step(Step(self._nests[key], [*reads, *writes], len(writes), node, reusable))
 
