@@ -29,7 +29,9 @@ from jit.ir.printer import large_constants
 CLEANUP = ["dce", "canonicalize"]
 """For people's eyes: what a recording becomes before anybody looks at it. Same bits, same nodes, fewer of them."""
 
-OPTIMIZE = ["inline_composites", "infer_types", "constant_fold", "peephole", "cse", "dce", "batch_mm", "fuse", "canonicalize"]
+OPTIMIZE = [
+    "inline_composites", "infer_types", "constant_fold", "peephole", "cse", "dce", "batch_mm", "fuse", "canonicalize",
+]  # fmt: skip
 """Before a graph is run: composites become their parts, what need not be computed goes, and loops are joined."""
 
 EXPORT = ["dce", "constant_fold", "peephole", "cse", "dce", "canonicalize"]
