@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from jit.ir.errors import LinAlgError as LinAlgError
+
 from .functions import public
 
 if TYPE_CHECKING:

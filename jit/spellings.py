@@ -15,7 +15,7 @@ from .tensors import Size, Tensor
 
 __all__ = [
     "allclose", "broadcast_shapes", "can_cast", "equal", "gradient", "is_complex", "is_conj", "is_floating_point",
-    "is_neg", "is_nonzero", "is_same_size", "is_signed", "nonzero", "numel", "promote_types", "resize_as_",
+    "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero", "numel", "promote_types", "resize_as_",
     "result_type", "tensor_split", "tensordot", "unique", "unique_consecutive",
 ]  # fmt: skip
 
@@ -123,6 +123,12 @@ def unique_consecutive(
 def _asked_for(found: Any, inverse: bool, counts: bool) -> Any:
     kept = [found[0], *([found[1]] if inverse else []), *([found[2]] if counts else [])]
     return kept[0] if len(kept) == 1 else tuple(kept)
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """`(LU, pivots)` of `jit.linalg.lu_factor`, and with `get_infos` where a pivot is 0."""
+    found = F.linalg_lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
+    return (found[0], found[1], found[2]) if get_infos else (found[0], found[1])
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
@@ -263,7 +269,7 @@ METHODS: dict[str, Any] = {
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
 for _name in (
-    "allclose", "equal", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_signed", "nonzero", "tensor_split",
-    "unique", "unique_consecutive",
+    "allclose", "equal", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero",
+    "tensor_split", "unique", "unique_consecutive",
 ):  # fmt: skip
     setattr(Tensor, _name, globals()[_name])

@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, overload
 
 from jit.generators import Generator
+from jit.hooks import RemovableHandle
 from jit.ir.dtypes import DType
 from jit.tensors import Tensor
 {imports}

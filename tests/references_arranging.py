@@ -58,7 +58,7 @@ def put(self: Any, index: Any, source: Any, accumulate: bool) -> Any:
 def index_reduce(self: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
     out = np.moveaxis(np.array(self), dim, 0)
     given = np.moveaxis(np.asarray(source), dim, 0)
-    combine = {"prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}[reduce]
+    combine: Any = {"prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}[reduce]
     for row in set(index.tolist()):
         rows = list(given[index == row]) + ([out[row].copy()] if include_self else [])
         out[row] = combine(np.stack(rows), axis=0)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import scipy.spatial
 
 
 def renorm(self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
@@ -13,7 +14,8 @@ def renorm(self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
 
 
 def cross(self: Any, other: Any, dim: Any) -> Any:
-    return np.cross(*np.broadcast_arrays(self, other), axis=self.shape.index(3) if dim is None else dim)
+    a, b = np.broadcast_arrays(self, other)
+    return np.cross(a, b, axis=self.shape.index(3) if dim is None else dim)
 
 
 REFERENCES: dict[str, Any] = {
@@ -22,6 +24,7 @@ REFERENCES: dict[str, Any] = {
     "aten::inner": np.inner,
     "aten::vdot": np.vdot,
     "aten::linalg_vecdot": lambda x, y, dim: np.sum(x * y, dim),
+    "aten::pdist": lambda self, p: scipy.spatial.distance.pdist(self, "minkowski", p=p),
     "aten::dist": lambda self, other, p: np.linalg.norm(np.ravel(self - other), p),
     "aten::renorm": renorm,
     "aten::resolve_conj": np.array,

@@ -11,7 +11,8 @@ def running(better: Any) -> Any:
     """(running extrema, where each was last attained), element by element."""
 
     def one(row: Any) -> Any:
-        values, places = [], []
+        values: list[Any] = []
+        places: list[int] = []
         for place, x in enumerate(row):
             if not values or x != x or (values[-1] == values[-1] and better(x, values[-1])):
                 values.append(x)

@@ -34,6 +34,10 @@ class AutogradError(Error):
     """A misuse of autograd: a second backward, a changed saved tensor, a derivative that does not exist."""
 
 
+class LinAlgError(Error, ArithmeticError):
+    """A matrix that has no inverse, no Cholesky factor or no eigenvalues that could be found."""
+
+
 class GraphError(Error, ValueError):
     """A graph that violates an invariant of the IR."""
 

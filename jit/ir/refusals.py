@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import dtypes
-from .errors import DimError, DivisionError, DTypeError, Error, ShapeError
+from .errors import DimError, DivisionError, DTypeError, Error, LinAlgError, ShapeError
 from .schema import describe_call
 from .types import TensorType
 
@@ -15,7 +17,10 @@ if TYPE_CHECKING:
 
 FOREIGN = (TypeError, ValueError, LookupError, ArithmeticError)
 """What numpy and Python raise on operands that do not fit."""
-_OURS = ((IndexError, DimError), (TypeError, DTypeError), (ZeroDivisionError, DivisionError))
+_OURS: tuple[tuple[type[Exception], type[Error]], ...] = (
+    (np.linalg.LinAlgError, LinAlgError), (IndexError, DimError), (TypeError, DTypeError),
+    (ZeroDivisionError, DivisionError),
+)  # fmt: skip
 
 
 def refusal(op: Op, values: Sequence[Any], error: Exception) -> Error:

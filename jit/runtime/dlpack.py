@@ -104,12 +104,12 @@ _lent: dict[int, tuple[Any, ...]] = {}
 """What must live as long as somebody holds the memory, by the address of the structure that describes it."""
 
 
-@_Deleter
+@_Deleter  # type: ignore[untyped-decorator]
 def _give_back(address: int | None) -> None:
     _lent.pop(address or 0, None)
 
 
-@_Destructor
+@_Destructor  # type: ignore[untyped-decorator]
 def _nobody_took_it(capsule: int) -> None:
     name = _name_at(capsule)
     if name in _STRUCTURES:

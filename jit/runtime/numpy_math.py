@@ -49,6 +49,18 @@ class _Special:
 special: Any = _Special()
 
 
+class _Lapack:
+    """SciPy's linear algebra, imported when first called: `m.lapack.expm(x)`."""
+
+    def __getattr__(self, name: str) -> Any:
+        from scipy import linalg
+
+        return getattr(linalg, name)
+
+
+lapack: Any = _Lapack()
+
+
 def erf(x: Any) -> Any:
     """The error function."""
     from scipy import special

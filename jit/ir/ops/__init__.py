@@ -35,6 +35,9 @@ from . import (  # noqa: I001
     accumulations,
     statistics,
     products,
+    factorizations,
+    solving,
+    windows,
 )
 
 __all__ = [
@@ -49,6 +52,7 @@ __all__ = [
     "convolution",
     "copies",
     "creation",
+    "factorizations",
     "fft",
     "gathers",
     "grids",
@@ -68,8 +72,10 @@ __all__ = [
     "reductions",
     "resize",
     "scatters",
+    "solving",
     "specials",
     "spectrograms",
     "statistics",
     "views",
+    "windows",
 ]

@@ -107,6 +107,21 @@ def _() -> Any:
     yield sample(make(3), make(3, seed=1), 3)
 
 
+@composite("aten::pdist(Tensor self, float p=2) -> Tensor", namespaces=("jit", "nn.functional"))
+def pdist(F: Any, self: Any, p: float) -> Any:
+    """The p-norms of the differences of every two rows."""
+    if self.ndim != 2 or p < 0:
+        raise ShapeError(f"pdist: expects a matrix and p >= 0, got the sizes {list(self.shape)} and {p}")
+    first, second = F.unbind(F.triu_indices(int(self.shape[0]), int(self.shape[0]), 1))
+    return F.linalg_vector_norm(F.index_select(self, 0, first) - F.index_select(self, 0, second), p, -1)
+
+
+@pdist.samples
+def _() -> Any:
+    yield sample(make(4, 3))
+    yield sample(make(4, 3), 1.5)
+
+
 @composite("aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", inplace=True)
 def renorm(F: Any, self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
     """The slices along dim, those whose p-norm is above maxnorm scaled down to it."""

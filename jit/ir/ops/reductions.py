@@ -850,9 +850,11 @@ def _() -> Any:
     "aten::norm.name(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 )
 def norm_by_name(F: Any, self: Any, p: str, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    """The Frobenius norm, "fro"."""
+    """The Frobenius norm, "fro", or the nuclear norm, "nuc"."""
+    if p == "nuc":
+        return F.linalg_matrix_norm(self, "nuc", [-2, -1] if dim is None else dim, keepdim, dtype=dtype)
     if p != "fro":
-        raise UsageError(f"norm: p is a number or 'fro', got {p!r}; matrix norms are in jit.linalg")
+        raise UsageError(f"norm: p is a number, 'fro' or 'nuc', got {p!r}; matrix norms are in jit.linalg")
     return F.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
 
 
@@ -1019,7 +1021,7 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: int) -> Any:
     if not self.ndim:
         return (g,)
     if self.dtype.is_complex:
-        return (_complex_shares(F, *(F.transpose(x, dim, -1) for x in (g, self, out)), dim),)
+        return (_complex_shares(F, [F.transpose(x, dim, -1) for x in (g, self, out)], dim),)
 
     def part(positive: Any, size: Any) -> Any:
         logs = F.where(positive, F.log(F.where(positive, size, 1)) - out, -math.inf)
@@ -1029,8 +1031,9 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: int) -> Any:
     return (part(F.gt(g, 0), g) - part(F.lt(g, 0), -g),)
 
 
-def _complex_shares(F: Any, g: Any, self: Any, out: Any, dim: int) -> Any:
+def _complex_shares(F: Any, lasts: Any, dim: int) -> Any:
     """The same of complex numbers, each pair of places by itself: no exponent is positive, so nothing overflows."""
+    g, self, out = lasts
     size = self.shape[-1]
     later = F.triu(F.ones([size, size], dtype=dtypes.bool_))
     counted = F.logical_and(later, F.unsqueeze(F.isfinite(F.real(out)), -2))
