@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, overload
 
 from jit.generators import Generator
+from jit.hooks import RemovableHandle
 from jit.ir.dtypes import DType
 from jit.tensors import Tensor
 from .results import *

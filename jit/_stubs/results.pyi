@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, overload
 
 from jit.generators import Generator
+from jit.hooks import RemovableHandle
 from jit.ir.dtypes import DType
 from jit.tensors import Tensor
 
@@ -261,3 +262,78 @@ class UniqueConsecutive(NamedTuple):
     output_0: Tensor
     output_1: Tensor
     output_2: Tensor
+
+class LinalgLuFactorEx(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+class LinalgLuFactor(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+
+class LuUnpack(NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+class LinalgLu(NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+class LinalgCholeskyEx(NamedTuple):
+    L: Tensor
+    info: Tensor
+
+class LinalgQr(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+class Qr(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+class LinalgEigh(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+class LinalgEig(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+class LinalgSvd(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+class Svd(NamedTuple):
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+class TriangularSolve(NamedTuple):
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+class LinalgSolve(NamedTuple):
+    result: Tensor
+    info: Tensor
+
+class LinalgSolveEx(NamedTuple):
+    result: Tensor
+    info: Tensor
+
+class LinalgInvEx(NamedTuple):
+    inverse: Tensor
+    info: Tensor
+
+class LinalgSlogdet(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
+class LinalgLstsq(NamedTuple):
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor

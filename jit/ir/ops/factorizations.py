@@ -222,14 +222,6 @@ def lu_solve(F: Any, self: Any, LU_data: Any, LU_pivots: Any) -> Any:
     return F.linalg_lu_solve(LU_data, LU_pivots, self)
 
 
-def _factored(*sizes: int) -> Any:
-    import scipy.linalg
-
-    x = matrices(*sizes)
-    lu, pivots = scipy.linalg.lu_factor(x)
-    return lu, (pivots + 1).astype(np.int32)
-
-
 @lu_factor_ex.samples
 @lu_factor.samples
 @linalg_lu.samples
