@@ -154,8 +154,10 @@ class Memory:
 
     def load(self, operands: Sequence[Operand]) -> list[Value]:
         """The values of a step's operands; what is contiguous along the lanes is loaded in two ways."""
-        plain = [a for a in dict.fromkeys(operands) if isinstance(a, Access) and self._is_moving(a) and not _guarded(a)]
-        addresses = [self._address(self._reads[a], self._dtype(a).itemsize) for a in plain]
+        plain = [
+            a for a in dict.fromkeys(operands) if isinstance(a, Access) and self._is_moving(a) and self._is_plain(a)
+        ]
+        addresses = [self._gathered(a, self._address(self._reads[a], self._dtype(a).itemsize)) for a in plain]
         every = self.builder.splat("i1", "true")
 
         def loads(mask: Register | None) -> list[Register]:
@@ -185,6 +187,16 @@ class Memory:
 
     def _is_moving(self, access: Access) -> bool:
         return self.loops.motion(self._reads[access], self.loops.lane) != FIXED
+
+    def _is_plain(self, access: Access) -> bool:
+        """Whether all lanes are elements of one array, whichever it is: indices may choose it, but stand still."""
+        return not access.within and not any(self._is_moving(index.access) for index in access.gather)
+
+    def _gathered(self, access: Access, address: Register) -> Register:
+        """An address moved by the access's indices."""
+        for index in access.gather:
+            address = self._moved(address, self._checked(index))
+        return address
 
     def _fixed(self, access: Access) -> Value:
         row, dtype = self._row(self._reads[access]), self._dtype(access)
@@ -245,8 +257,7 @@ class Memory:
         if self.loops.motion(map, self.loops.lane) == UNIT and any(self._is_moving(i.access) for i in access.gather):
             size = self.builder.splat("i64", str(dtype.itemsize))
             address = self._moved(address, self.builder.binary("mul", self.lanes(), size))
-        for index in access.gather:
-            address = self._moved(address, self._checked(index))
+        address = self._gathered(access, address)
         mask = self._within(access.within)
         with self.builder.lanes_of(1 if self._is_uniform(access, address) else self.builder.width):
             loaded = self._masked(access, address, mask, self.builder.vector(type))
