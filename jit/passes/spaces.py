@@ -233,6 +233,9 @@ class Space:
         """Choose the row: the axes at the places of the reduced dims, or new ones."""
         in_frame = len(sizes) == len(self.frame) and all(self.extents[d] == sizes[d] and d not in kept for d in wide)
         if in_frame:
+            rows = math.prod(e for a, e in enumerate(self.extents) if a not in wide)
+            if rows < FEW_ROWS and math.prod(sizes[d] for d in wide) >= LONG_ROW:
+                raise Declined("few long rows: what follows is better shared out among threads")
             self._set_row(tuple(wide))
         else:
             self.reduced = tuple(range(len(self.extents), len(self.extents) + len(wide)))
@@ -241,9 +244,6 @@ class Space:
     def _set_row(self, row: tuple[int, ...]) -> None:
         if self.reduced is not None and self.reduced != row:
             raise Declined("it reduces other dims than the rest of the group")
-        rows = math.prod(e for a, e in enumerate(self.extents) if a not in row)
-        if rows < FEW_ROWS and math.prod(self.extents[a] for a in row) >= LONG_ROW:
-            raise Declined("few long rows: what follows is better shared out among threads")
         self.reduced = row
 
     def _of_norm(self, node: Node, asked: Axes) -> dict[Value, Axes]:

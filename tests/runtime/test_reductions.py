@@ -14,6 +14,7 @@ from jit.runtime.target import Target
 
 from .kernels_under_test import TARGETS, same_bits
 from .nests_under_test import embedding, error_bound, product, reduction, running, softmax
+from .test_codegen import run_apart
 
 pytestmark = pytest.mark.llvm
 
@@ -326,3 +327,48 @@ def test_nests_of_other_sizes_share_their_code(rng):
         x = rng.normal(size=shape).astype(np.float32)
         kernels.append(compile_nest(softmax(x, np.empty_like(x), 1)))
     assert kernels[0].code is kernels[1].code
+
+
+def test_no_byte_outside_of_the_buffers_is_touched():
+    """Matrices at both ends of pages, between pages that must not be accessed."""
+    finished = run_apart("""
+        import ctypes, mmap
+        import numpy as np
+        from jit.runtime.codegen import compile_nest
+        from tests.runtime import nests_under_test as nests
+        libc, page = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
+        libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        kept = []
+
+        def guarded(shape, dtype, at_end):
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            pages = -(-size // page)
+            region = mmap.mmap(-1, (pages + 2) * page)
+            whole = np.frombuffer(region, np.uint8)
+            kept.append((region, whole))
+            for guard in (0, (pages + 1) * page):
+                assert libc.mprotect(whole.ctypes.data + guard, page, 0) == 0
+            start = (pages + 1) * page - size if at_end else page
+            return whole[start:start + size].view(dtype).reshape(shape)
+
+        for at_end in (False, True):
+            for shape in ((3, 5), (7, 64), (9, 131), (70, 3)):
+                x, out = guarded(shape, np.float32, at_end), guarded(shape, np.float32, at_end)
+                x[...] = 1
+                for dim in (0, 1):
+                    for nest in (nests.softmax(x, out, dim), nests.running(x, out, dim)):
+                        compile_nest(nest)([x], [out])
+                    row = guarded((shape[1 - dim],), np.float32, at_end)
+                    compile_nest(nests.reduction("sum", x, row, (dim,)))([x], [row])
+                    assert np.all(row == shape[dim])
+                indices = guarded((shape[0],), np.int64, at_end)
+                indices[...] = np.arange(shape[0])[::-1]
+                compile_nest(nests.embedding(x, indices, out))([x, indices], [out])
+                b = guarded((shape[1], 37), np.float32, at_end)
+                result = guarded((shape[0], 37), np.float32, at_end)
+                b[...] = 1
+                compile_nest(nests.product(x, b, None, result, lambda m, a: a))([x, b], [result])
+                assert np.all(result == shape[1])
+        print("done")
+    """)
+    assert (finished.returncode, finished.stdout.strip()) == (0, "done"), finished.stderr
