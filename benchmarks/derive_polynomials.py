@@ -1,9 +1,10 @@
-"""Derives the polynomials of `jit/runtime/elementary.py`: minimax fits by Remez' exchange in 60-digit arithmetic.
+"""Derives the polynomials of `elementary.py` and `c_functions.py` in `jit/runtime`: minimax fits by Remez' exchange.
 
     python benchmarks/derive_polynomials.py          # needs mpmath
 
-Every fit approximates a smooth remainder such as (exp(r) - 1 - r) / r**2 on a short interval; the weight turns the
-error of the remainder into the relative error of the function. Coefficients are printed lowest power first.
+The arithmetic has 60 digits. Every fit approximates a smooth remainder such as (exp(r) - 1 - r) / r**2 on a short
+interval; the weight turns the error of the remainder into the relative error of the function. Coefficients are
+printed lowest power first.
 """
 
 from __future__ import annotations
@@ -103,6 +104,12 @@ def erf_tail(t: Any) -> Any:
     return -mp.log(mp.erfc(t))
 
 
+def erfc_scaled(t: Any) -> Any:
+    """erfc(x) = exp(-x**2) / (1 + 2 x) * P(t) with t = (x - 3.75) / (x + 3.75)."""
+    x = mp.mpf("3.75") * (1 + t) / (1 - t)
+    return mp.exp(x * x) * mp.erfc(x) * (1 + 2 * x)
+
+
 TINY = mp.mpf(10) ** -12
 HALF_LN2 = mp.log(2) / 2 * mp.mpf("1.0001")
 LOG_END = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.0001")
@@ -120,6 +127,7 @@ FITS: list[tuple[str, Function, Function, Any, Any, int]] = [
     ("tanh32", tanh_rest, lambda z: z + mp.mpf("1e-4"), TINY, mp.mpf("0.625") ** 2, 4),
     ("erf32", erf_rest, lambda z: mp.mpf(1), TINY, mp.mpf("0.95") ** 2, 6),
     ("erf_tail32", erf_tail, mp.erfc, mp.mpf("0.9"), mp.mpf("4"), 8),
+    ("erfc64", erfc_scaled, lambda t: 1 / erfc_scaled(t), mp.mpf("-3.25") / mp.mpf("4.25"), mp.mpf("0.7638"), 20),
 ]
 
 

@@ -192,7 +192,7 @@ def log(m: Any, x: Any) -> Any:
     k, y = split_log(m, f, m.where(denormal, x * 2.0**f.mantissa, x))
     k = m.where(denormal, k - f.mantissa, k)
     value = log_of_parts(m, f, m.cast(k, x.dtype), y - 1)
-    return _outside_of_log(m, x, value, x)
+    return outside_of_log(m, x, value, x)
 
 
 def log1p(m: Any, x: Any) -> Any:
@@ -202,10 +202,11 @@ def log1p(m: Any, x: Any) -> Any:
     k, y = split_log(m, f, u)
     lost = m.where(x > 1, 1 - (u - x), x - (u - 1))
     value = log_of_parts(m, f, m.cast(k, x.dtype), (y - 1) + lost * small_power_of_two(m, f, k, x))
-    return m.where(x == 0, x, _outside_of_log(m, u, value, x))
+    return m.where(x == 0, x, outside_of_log(m, u, value, x))
 
 
-def _outside_of_log(m: Any, u: Any, value: Any, x: Any) -> Any:
+def outside_of_log(m: Any, u: Any, value: Any, x: Any) -> Any:
+    """`value` for positive finite u, else what a logarithm of u is; a NaN x as it is."""
     outside = m.where(u == 0, -math.inf, m.where(u == math.inf, u, math.nan))
     return m.where(m.isnan(x), x, m.where((u > 0) & (u < math.inf), value, outside))
 
@@ -275,7 +276,12 @@ def cos(m: Any, x: Any) -> Any:
 def _circular(m: Any, x: Any, name: str, quarter: int) -> Any:
     f = FORMATS[x.dtype]
     turns, r, tail = _reduced_single(m, x) if x.dtype is float32 else _reduced_double(m, x)
-    turns = turns + quarter
+    value = sine_of(m, f, turns + quarter, r, tail)
+    return m.rare(m.abs(x) > MODERATE, value, lambda: m.libm(name, x))
+
+
+def sine_of(m: Any, f: Format, turns: Any, r: Any, tail: Any) -> Any:
+    """sin(turns * pi / 2 + r + tail) for an integer `turns` and |r| <= pi / 4."""
     z = r * r
     sine = m.fma(r * z, horner(m, f.sin, z), tail) + r
     half = 1 - z * 0.5
@@ -283,8 +289,7 @@ def _circular(m: Any, x: Any, name: str, quarter: int) -> Any:
     cosine = half + (lost + m.fma(z * z, horner(m, f.cos, z), -(r * tail)))
     value = m.where((turns & 1) == 0, sine, cosine)
     sign = (turns & 2) << (f.integer.itemsize * 8 - 2)
-    value = m.from_bits(m.bits(value) ^ sign, x.dtype)
-    return m.rare(m.abs(x) > MODERATE, value, lambda: m.libm(name, x))
+    return m.from_bits(m.bits(value) ^ sign, r.dtype)
 
 
 def _reduced_single(m: Any, x: Any) -> tuple[Any, Any, Any]:
@@ -319,13 +324,18 @@ def power(m: Any, x: Any, y: Any) -> Any:
     wide, exponent = m.cast(x, float64), m.cast(y, float64)
     size = m.abs(wide)
     value = exp(m, exponent * log(m, size))
+    return m.cast(signed_power(m, wide, exponent, value), x.dtype)
+
+
+def signed_power(m: Any, wide: Any, exponent: Any, value: Any) -> Any:
+    """C's pow of float64 numbers, given |wide|**exponent."""
+    size = m.abs(wide)
     is_one = (exponent == 0) | (wide == 1) | ((size == 1) & m.isinf(exponent))
     value = m.where(is_one, 1, value)
     whole = m.trunc(exponent) == exponent
     odd = whole & (m.trunc(exponent * 0.5) != exponent * 0.5)
     value = m.where(odd & m.signbit(wide), -value, value)
-    value = m.where((wide < 0) & ~whole & (size < math.inf), math.nan, value)
-    return m.cast(value, x.dtype)
+    return m.where((wide < 0) & ~whole & (size < math.inf), math.nan, value)
 
 
 def exp2(m: Any, x: Any) -> Any:

@@ -1,0 +1,123 @@
+"""Runs a GPU's kernel on the CPU: the same LLVM IR, one thread of this machine for each thread of a block.
+
+What only a GPU has is replaced in the text: the thread's numbers become arguments, shared memory a global array,
+barriers and shuffles functions at which the threads of a block meet. Blocks run one after the other. So indices, tails,
+trees and tiles are tested where there is no GPU; that PTX means what its LLVM IR means is left to LLVM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from jit.runtime.codegen import check_status
+from jit.runtime.nest import Nest
+from jit.runtime.ptx import DeviceKernel, device_kernel
+from jit.runtime.target import Target, binding
+
+Array = np.ndarray[Any, Any]
+
+GPU = Target.nvidia("sm_80")
+
+SHUFFLE = """
+define internal i32 @shuffle_WAY(i32 %tid, i32 %threads, i32 %value, i32 %lanes) {
+  %slot = getelementptr i32, ptr @exchange, i32 %tid
+  store i32 %value, ptr %slot
+  call void @meet()
+  %lane = and i32 %tid, 31
+  %warp = and i32 %tid, -32
+  %to = SOURCE
+  %ahead = icmp sge i32 %to, 0
+  %below = icmp slt i32 %to, 32
+  %other = add i32 %warp, %to
+  %exists = icmp slt i32 %other, %threads
+  %some = and i1 %ahead, %below
+  %valid = and i1 %some, %exists
+  %source = select i1 %valid, i32 %other, i32 %tid
+  %from = getelementptr i32, ptr @exchange, i32 %source
+  %result = load i32, ptr %from
+  call void @meet()
+  ret i32 %result
+}
+"""
+DRIVER = """
+@exchange = internal global [1024 x i32] zeroinitializer
+declare void @meet()
+define void @thread(ptr %data, ptr %geometry, ptr %errors, i32 %tid, i32 %threads, i32 %blocks) {
+entry:
+  br label %loop
+loop:
+  %block = phi i32 [ 0, %entry ], [ %next, %loop ]
+  call void @kernel(ptr %data, ptr %geometry, ptr %errors, i32 %tid, i32 %block, i32 %threads)
+  call void @meet()
+  %next = add i32 %block, 1
+  %more = icmp slt i32 %next, %blocks
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+SOURCES = {"down": "add i32 %lane, %lanes", "up": "sub i32 %lane, %lanes", "idx": "add i32 %lanes, 0"}
+MEET = ctypes.CFUNCTYPE(None)
+THREAD = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int32] * 3)
+
+
+def emulated(nest: Nest, inputs: list[Array], outputs: list[Array]) -> DeviceKernel:
+    """Fill `outputs` by the nest's GPU kernel; raises the error that it reports."""
+    kernel = device_kernel(nest, GPU)
+    launch(kernel, inputs, outputs)
+    return kernel
+
+
+def launch(kernel: DeviceKernel, inputs: list[Array], outputs: list[Array]) -> None:
+    """Run all blocks."""
+    threads, alone = kernel.grid.threads, kernel.grid.kind == "points"
+    barrier = threading.Barrier(threads, timeout=60)
+    meet = MEET((lambda: None) if alone else lambda: (barrier.wait(), None)[1])
+    engine = _engine(cpu_text(kernel.function.text()), meet)
+    function = THREAD(engine.get_function_address("thread"))
+    arrays = [*inputs, *outputs]
+    data = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+    errors = ctypes.c_int32(0)
+
+    def run(thread: int) -> None:
+        function(data, kernel.geometry, ctypes.addressof(errors), thread, threads, kernel.grid.blocks)
+
+    with ThreadPoolExecutor(1 if alone else threads) as pool:
+        list(pool.map(run, range(threads)))
+    check_status(errors.value)
+
+
+def cpu_text(text: str) -> str:
+    """The module with what only a GPU has replaced."""
+    text = re.sub(
+        r"define ptx_kernel void @(\w+)\(ptr byval.*\) {",
+        r"define void @\1(ptr %data, ptr %geometry, ptr %errors, i32 %tid, i32 %block, i32 %threads) {",
+        text,
+    )
+    text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()", "add i32 %tid, 0")
+    text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()", "add i32 %block, 0")
+    text = text.replace("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)", "call void @meet()")
+    text = text.replace(" addrspace(3)", "").replace("poison, align 16", "zeroinitializer, align 16")
+    shuffle = r"call i32 @llvm\.nvvm\.shfl\.sync\.(\w+)\.i32\(i32 -?\d+, ([^,]+), ([^,]+), i32 \d+\)"
+    text = re.sub(shuffle, r"call i32 @shuffle_\1(i32 %tid, i32 %threads, \2, \3)", text)
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("declare") or "nvvm" not in line)
+    assert "nvvm" not in text
+    shuffles = (SHUFFLE.replace("WAY", way).replace("SOURCE", source) for way, source in SOURCES.items())
+    return text + DRIVER + "".join(shuffles)
+
+
+def _engine(text: str, meet: Any) -> Any:
+    llvm = binding()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    engine = llvm.create_mcjit_compiler(module, Target.host().machine())
+    function = next(f for f in module.functions if f.name == "meet")
+    engine.add_global_mapping(function, ctypes.cast(meet, ctypes.c_void_p).value)
+    engine.finalize_object()
+    return engine
