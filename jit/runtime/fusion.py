@@ -292,7 +292,7 @@ class _Steps:
                 locals = (self._local(term), *(self._local(t) for t in pair))
                 results.append(Reduce(term.monoid, locals, term.dtype))
         for term, access in self.stored:
-            if self.terms.is_inner(term) and self._storing(term) == stage:
+            if self.terms.is_inner(term) and term.stage == stage:
                 roots.append(term)
                 results.append(access)
         for term in self.kept.get(stage, ()):
@@ -302,10 +302,6 @@ class _Steps:
             if self._is_kept(term, stage) and term not in self.kept.setdefault(term.stage, []):
                 self.kept[term.stage].append(term)
         return roots, results
-
-    def _storing(self, term: Term) -> int:
-        """The stage that stores an output: the one that knows it."""
-        return term.stage
 
     def _outer(self, stage: int) -> Step | None:
         """What stands still along the row and becomes known at a stage."""
