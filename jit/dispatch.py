@@ -532,8 +532,8 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
 def _fixes_dtype(op: Op) -> bool:
     """Whether `out=` must have the dtype of the result: not where elements are computed one by one, or are joined, nor
     where a dtype can be asked for."""
-    free = op.kind in ("pointwise", "random") or "dtype" in op.schema.argument_names
-    return not free and (op.kind == "array" or len(op.schema.returns) > 1) and op.schema.name != "cat"
+    free = op.kind == "pointwise" or "dtype" in op.schema.argument_names
+    return not free and (op.kind in ("array", "random") or len(op.schema.returns) > 1) and op.schema.name != "cat"
 
 
 def no_declaration(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str, Any]) -> SchemaError:

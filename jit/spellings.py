@@ -263,6 +263,7 @@ def _fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
 
 
 METHODS: dict[str, Any] = {
+    "__rdiv__": Tensor.__rtruediv__,
     "polygamma": _polygamma, "polygamma_": _polygamma_, "float_power_": _float_power_, "resize_": _resize_,
     "resize_as_": _resize_as_, "fill_diagonal_": _fill_diagonal_,
 }  # fmt: skip

@@ -660,7 +660,9 @@ def matrix_norm(F: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any
         raise UsageError(f"linalg.matrix_norm: ord is 'fro', 'nuc', or 1, 2 or inf of either sign, got {ord!r}")
     extreme = F.amax if ord > 0 else F.amin
     if abs(ord) == 2:
-        return _of_values(F, x, dims, keepdim, lambda S: extreme(S, (-1,)))
+        return _of_values(
+            F, x, dims, keepdim, lambda S: F.sum(S, -1) if ord > 0 and S.shape[-1] == 0 else extreme(S, (-1,))
+        )
     summed, picked = dims if abs(ord) == 1 else dims[::-1]
     sums = F.linalg_vector_norm(x, 1, [summed], True)
     nothing = ord > 0 and x.shape[picked] == 0
