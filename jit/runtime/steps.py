@@ -129,10 +129,9 @@ def is_native(node: Node) -> bool:
     op = find(node.kind)
     if op is None:
         return False
-    if op.kind == "pointwise":
-        return len(node.outputs) == 1 and bool(node.inputs) and fusion.supports(node)
-    able = _ABLE.get(op.name)
-    return able is not None and able(node) and all(_is_row_major(value) for value in node.outputs)
+    if node.kind in _LOWER:
+        return _ABLE[node.kind](node) and all(_is_row_major(value) for value in node.outputs)
+    return len(node.outputs) == 1 and bool(node.inputs) and fusion.supports(node)
 
 
 def _is_row_major(value: Value) -> bool:
@@ -175,10 +174,10 @@ class Lowering:
                 self._constant(node)
             elif is_free(node):
                 self._view(node)
-            elif node.kind == "prim::FusionGroup" or find(node.kind).kind == "pointwise":  # type: ignore[union-attr]
-                self._group(node)
-            else:
+            elif node.kind in _LOWER:
                 _LOWER[node.kind](self, node)
+            else:
+                self._group(node)
         except Error as error:  # such as a view of an input that lies otherwise than its type says
             raise Declined(node, error) from error
 
@@ -245,7 +244,7 @@ class Lowering:
             self.places[value] = Place(block, dtype, placed)
 
     def _group(self, node: Node) -> None:
-        """A FusionGroup, or a pointwise node as a group of its own."""
+        """A FusionGroup, or another node as a group of its own."""
         fused = node.kind == "prim::FusionGroup"
         values = list(node.inputs) if fused else list(dict.fromkeys(node.inputs))
         reads = [self.of(v) for v in values]
