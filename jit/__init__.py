@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from . import export as export, fft as fft, linalg as linalg, passes as passes, runtime as runtime
     from . import special as special
     from ._stubs.functions import *  # noqa: F403
+    from .artifacts import load as load
     from .exporting import ExportReport as ExportReport, export_onnx as export_onnx
     from .native import CppOp as CppOp
     from .spellings import *  # noqa: F403
@@ -74,6 +75,7 @@ __all__ = [
 
 _LATER = {
     "export_onnx": "exporting", "ExportReport": "exporting", "CppOp": "native", "verify": "verifying",
+    "load": "artifacts",
 }  # fmt: skip
 """Public names whose modules are imported when first used."""
 

@@ -34,6 +34,7 @@ from .autograd.nodes import OpNode, edge_of
 from .compiling import optimise, unoptimised
 from .generators import Generator, default_generator
 from .impurity import watching
+from .inspecting import Inspected
 from .promoting import KINDS, replaced, setter
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
@@ -106,7 +107,7 @@ class Call:
         return any(tensor is leaf for leaf in self.leaves) or self.world.locate(tensor)[1] is not None
 
 
-class TracedFunction(Watched):
+class TracedFunction(Watched, Inspected):
     """A function with its recordings; made by `jit.trace`."""
 
     def __init__(

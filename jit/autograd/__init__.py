@@ -102,9 +102,10 @@ from . import profiler  # noqa: E402
 from .checks import gradcheck, gradgradcheck  # noqa: E402
 from .custom import Function  # noqa: E402
 from .recomputing import checkpoint, checkpoint_sequential  # noqa: E402
+from .registered import register  # noqa: E402
 
 __all__ = [
     "Function", "Variable", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad", "grad",
     "gradcheck", "gradgradcheck", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "no_grad",
-    "profiler", "queue_callback", "set_detect_anomaly", "set_grad_enabled",
+    "profiler", "queue_callback", "register", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

@@ -95,7 +95,7 @@ class Kernel:
         self.nest = nest
         self.code = code
         self.loops = loops
-        self.geometry = _geometry(nest, loops, code.function)
+        self.geometry = geometry_of(nest, loops, code.function)
         """The numbers that the function is called with."""
         self.scratch_bytes = _kept(nest, loops, code.function)[None]
         """How much scratch memory a call needs, aligned to 64 bytes; 0 for most kernels."""
@@ -130,7 +130,7 @@ class Kernel:
 
     def part(self, start: int, stop: int) -> Any:
         """`geometry` for the turns `start` to `stop` of `rows`; the results are those of one call, bit for bit."""
-        return _geometry(self.nest, self.loops, self.code.function, start, stop)
+        return geometry_of(self.nest, self.loops, self.code.function, start, stop)
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Compute `outputs` from `inputs`, without the GIL.
@@ -329,7 +329,7 @@ def _layout(buffer: Buffer) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
 _ALIGNMENT = 64
 
 
-def _geometry(nest: Nest, loops: Loops, function: Function, start: int = 0, stop: int | None = None) -> Any:
+def geometry_of(nest: Nest, loops: Loops, function: Function, start: int = 0, stop: int | None = None) -> Any:
     """The numbers that a function asks for, as it reads them; the outermost loop runs from `start` to `stop`."""
     accesses = [(a, nest.inputs[a.buffer].dtype.itemsize) for a in nest.reads]
     accesses += [(a, nest.outputs[a.buffer].dtype.itemsize) for a in nest.writes]

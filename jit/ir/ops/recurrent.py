@@ -15,7 +15,7 @@ Note [Packed networks]
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -127,7 +127,7 @@ class _Network:
     dropout: float
     train: bool
     bidirectional: bool
-    projected: bool = False
+    projected: bool = field(default=False, kw_only=True)
 
     @property
     def directions(self) -> int:

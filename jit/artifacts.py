@@ -1,0 +1,219 @@
+"""`f.save(path)` and `jit.load(path)`: traced functions as files that hold data and no code.
+
+An artifact is a zip file without compression:
+
+    manifest.json         signature, keys, and what each recording takes for granted, as `jit.plain` writes it
+    graphs/0.ir ...       the recorded graphs, all stages, as text
+    tensors.safetensors   parameters, buffers, captured tensors and large constants
+
+Reading one calls nothing that the file names: the text is parsed and verified, every number is checked, and
+PythonOps and CppOps are those that this process has registered under the names in the file. Kernels are compiled anew,
+or come from this machine's cache. A loaded function runs what was recorded and no more; it has no Python code to
+record from.
+
+Note [What is saved]
+    The recordings whose surroundings are those of now: what the function would do if it were called. What it reads
+    besides its arguments is saved as it is at that moment, tensors by their state-dict paths; those that share memory
+    share it again when they are loaded. `.grad` is not saved, nor is the default random generator: a loaded function
+    draws from that of its process.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import os
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from jit.ir.errors import Error, TraceError, UsageError
+from jit.ir.files import write_atomically
+
+from .manifests import Writer
+from .restoring import Reader
+from .surroundings import Surroundings
+from .tracing import Call, Entry, TracedFunction
+
+FORMAT = 1
+_MANIFEST, _TENSORS = "manifest.json", "tensors.safetensors"
+
+
+class ArtifactError(Error):
+    """A file that is no artifact, or one that is damaged."""
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+def save(function: TracedFunction, path: str | os.PathLike[str]) -> None:
+    """Write what `function` has recorded to a file, whole or not at all; see `TracedFunction.save`."""
+    write_atomically(path, dumps(function))
+
+
+def dumps(function: TracedFunction) -> bytes:
+    """An artifact as bytes."""
+    writer = Writer()
+    manifest = {"format": FORMAT, **writer.manifest(function)}
+    members = {_MANIFEST: json.dumps(manifest).encode(), _TENSORS: writer.tensors()}
+    members |= {f"graphs/{number}.ir": text.encode() for number, text in enumerate(writer.graphs)}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        for name, data in members.items():
+            file.writestr(zipfile.ZipInfo(name), data)  # with no date: equal functions make equal files
+    return buffer.getvalue()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+def load(path: str | os.PathLike[str]) -> LoadedFunction:
+    """The function that `f.save(path)` has written.
+
+    It is called like the original, for every signature that had been recorded, and has its gradients. Loading runs no
+    code of the file's, which may come from a stranger.
+
+    Args:
+        path: The file.
+
+    Raises:
+        Error: The file cannot be read, is damaged, or names a PythonOp that is not registered here.
+
+    >>> import jit, tempfile, os
+    >>> f = jit.trace(lambda x: x * 2)
+    >>> x = jit.ones(2)
+    >>> _ = f(x)
+    >>> path = os.path.join(tempfile.mkdtemp(), "double.jit")
+    >>> f.save(path)
+    >>> jit.load(path)(x).tolist()
+    [2.0, 2.0]
+    """
+    return loads(_contents(Path(path)), str(path))
+
+
+def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
+    """The function in an artifact's bytes; Error if there is none."""
+    try:
+        members = _members(data)
+        manifest = json.loads(members.pop(_MANIFEST))
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise ArtifactError(f"it is of a format that this version cannot read; it reads format {FORMAT}")
+        reader = Reader(members.pop(_TENSORS), [members.pop(f"graphs/{i}.ir").decode() for i in range(len(members))])
+        return LoadedFunction(reader, manifest)
+    except Error as error:
+        raise type(error)(f"{name} cannot be loaded: {error}") from error
+    except (
+        ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError,
+        AssertionError, StopIteration, zipfile.BadZipFile, NotImplementedError, EOFError,
+    ) as error:  # fmt: skip
+        raise ArtifactError(f"{name} cannot be loaded: it is damaged, or no artifact ({error})") from error
+
+
+def _contents(path: Path) -> bytes:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ArtifactError(f"{path} cannot be loaded: it is no file")
+        return path.read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _members(data: bytes) -> dict[str, bytes]:
+    """What is in the zip file. Nothing in it is compressed, so it is never larger than the file."""
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        entries = file.infolist()
+        if any(e.compress_type != zipfile.ZIP_STORED or e.file_size != e.compress_size for e in entries):
+            raise ArtifactError("it holds compressed data, which artifacts do not")
+        if sum(e.file_size for e in entries) > len(data) or len({e.filename for e in entries}) != len(entries):
+            raise ArtifactError("its table of contents is wrong")
+        return {e.filename: file.read(e) for e in entries}
+
+
+class LoadedFunction(TracedFunction):
+    """A traced function without Python code: it runs what was recorded before it was saved."""
+
+    def __init__(self, reader: Reader, manifest: dict[str, Any]) -> None:
+        super().__init__(self._refuse_inside, optimize=manifest["optimize"] is True, dynamic=False)
+        self.__name__ = str(manifest["name"])
+        self.__doc__ = None
+        self.tensors: dict[str, Any] = reader.owners(manifest["owners"])
+        """The parameters, buffers and other tensors that the function reads, by name."""
+        self._surroundings = Surroundings(self.tensors, self.tensors)  # type: ignore[arg-type]
+        self._surroundings.promoted.update(map(str, manifest["promoted"]))
+        self._signature = reader.signature(manifest["signature"])
+        reader.fill(self, manifest)
+        recordings = [r for entry in self._cache.values() for r in entry.recordings]
+        if not recordings:
+            raise ArtifactError("it holds no recording")
+        self._last = recordings[-1]
+        self._explanation = "it was loaded"
+
+    def watched(self) -> list[tuple[str, Any]]:
+        return [("", self.tensors)]
+
+    def where(self) -> str:
+        return f"{self.__name__}() as loaded"
+
+    def parameters(self) -> list[Any]:
+        """The parameters that the function reads, to be given to an optimizer."""
+        return list(dict(self.named_parameters()).values())
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """The same, with their state-dict paths."""
+        from .nn import Parameter
+
+        return [(name, t) for name, t in self.tensors.items() if isinstance(t, Parameter)]
+
+    def named_buffers(self) -> list[tuple[str, Any]]:
+        """The other tensors that the function reads, with their names."""
+        from .nn import Parameter
+        from .tensors import Tensor
+
+        return [(n, t) for n, t in self.tensors.items() if isinstance(t, Tensor) and not isinstance(t, Parameter)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All tensors that the function reads, by name, as they are now."""
+        return {name: tensor.detach() for name, tensor in [*self.named_parameters(), *self.named_buffers()]}
+
+    def _refuse_inside(self, *args: Any, **kwargs: Any) -> Any:
+        raise TraceError(
+            f"{self.__name__} was loaded and has no Python code, so it cannot be recorded as a part of another traced "
+            "function; call it outside"
+        )
+
+    def _entry(self, call: Call) -> Entry | None:
+        entry = self._cache.get(call.key)
+        if entry is None:
+            self._explain_key(call.key)
+            self._refuse()
+        return entry
+
+    def _record(self, entry: Entry, call: Call, seen: int) -> Any:
+        self._refuse()
+
+    def _refuse(self) -> None:
+        why = self._explanation.removeprefix("it was recorded anew because ").removeprefix(
+            "it took another path because "
+        )
+        raise UsageError(
+            f"{self.__name__} was loaded and has no trace for this call: {why}. Call the original in this way and save "
+            "it again"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return loads(dumps(self))
+
+
+def pickled(function: TracedFunction) -> Any:
+    """What `pickle` is told of a traced function: its artifact; without recordings, where Python finds it."""
+    if any(entry.recordings for entry in function._cache.values()):
+        return loads, (dumps(function),)
+    name = getattr(function, "__qualname__", function.__name__)
+    found: Any = inspect.getmodule(function._function)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is function:
+        return name
+    raise UsageError(f"{function.__name__} has no trace that could be pickled, and no name to find it by: call it once")

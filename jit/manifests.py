@@ -1,0 +1,236 @@
+"""Recordings as plain data: what `jit.artifacts` puts into a file; `jit.restoring` reads it.
+
+Nodes are told by their places in the graph's text, values by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jit.ir import Graph, Node, dtypes
+from jit.ir.errors import UsageError
+from jit.ir.geometry import Geometry
+from jit.ir.printer import format_graph, large_constants
+from jit.runtime.arrays import address_of, window
+
+from .autograd.registered import kind_of_call, registered
+from .compiling import unoptimised
+from .generators import Generator, default_generator
+from .nn import Parameter
+from .plain import encode
+from .pytree import Structure
+from .stages import Chain, OutputSpec, Recording
+from .tensors import Tensor
+from .tracer import Capture, Constant, Treatment, _Slot, extent_of
+from .tracing import Entry, Key, TracedFunction, _Promoted
+
+RECORDING = {
+    "outputs": [OutputSpec], "structure": Structure, "positions": [int], "differentiable": [int], "targets": [int],
+    "count": int, "slots": [(int, int | None)], "reads": [(int, int | None)], "hookless": [int], "read": [Constant],
+    "general": bool, "varying": [(int, int)], "calls_python": bool, "spent": bool, "sharing": tuple,
+    "outcomes": [(type, object)],
+}  # fmt: skip
+"""What of a recording is plain, and how it is made: lists and tuples of items, tuples of such parts, types."""
+CHAIN = {"keys": [((tuple, tuple, bool), [(type, object)])], "differentiable": [[int]], "sizes": tuple | None}
+CARRIERS = {"bfloat16": np.dtype("uint16"), "complex128": np.dtype("float64")}
+"""As what numpy hands the elements over that it has no name for, or safetensors no format."""
+
+
+class Writer:
+    """Gathers graphs and tensors while the manifest is made."""
+
+    def __init__(self) -> None:
+        self.graphs: list[str] = []
+        self._arrays: dict[str, Any] = {}
+        self._owners: dict[int, int] = {}
+        """Identity of an owner -> its number."""
+        self._found: list[tuple[str, Any]] = []
+        """Owners by number, with their names."""
+
+    def tensors(self) -> bytes:
+        """All arrays, in the safetensors format."""
+        from safetensors.numpy import save
+
+        return save({name: _carried(array) for name, array in self._arrays.items()})
+
+    def manifest(self, function: TracedFunction) -> dict[str, Any]:
+        """Everything else."""
+        entries = [self._entry(*found) for found in _entries(function)]
+        if not entries:
+            raise UsageError(
+                f"{function.__name__} has no trace that can be saved: call it once, with arguments that are tensors, "
+                "numbers, strings, or containers of them, in the surroundings that it is to be saved for"
+            )
+        return {
+            "name": function.__name__,
+            "optimize": function._optimise is not unoptimised,
+            "promoted": sorted(function._surroundings.promoted),
+            "signature": _signature(function),
+            "owners": self._written_owners(),
+            "entries": entries,
+        }
+
+    # -- recordings ----------------------------------------------------------------------------------------------
+
+    def _entry(self, key: Key, place: Any, entry: Entry, tensors: Sequence[Any]) -> dict[str, Any]:
+        promoted = sum(_is_promoted(structure) for structure in key.structure)
+        return {
+            "key": encode(tuple(key[:-1])),
+            "general": None if place is None else [encode(tuple(place[0][:-1])), encode(place[1])],
+            "recordings": [self._recording(recording, tensors, promoted) for recording in entry.recordings],
+        }
+
+    def _recording(self, recording: Recording, tensors: Sequence[Any], promoted: int) -> dict[str, Any]:
+        plain = {name: encode(getattr(recording, name)) for name in RECORDING}
+        return {**plain, "chains": [self._chain(chain, tensors, promoted) for chain in recording.chains]}
+
+    def _chain(self, chain: Chain, tensors: Sequence[Any], promoted: int) -> dict[str, Any]:
+        trace = chain.trace
+        if trace.hooks:
+            raise UsageError(
+                "a function that registers hooks on its own tensors cannot be saved; register them outside"
+            )
+        nodes = {node: number for number, node in enumerate(trace.graph.nodes)}
+        return {
+            **{name: encode(getattr(chain, name)) for name in CHAIN},
+            "graph": self._graph(trace.graph),
+            "captures": [self._capture(capture, tensors, promoted) for capture in trace.captures],
+            "guards": [[nodes[g.node], encode(g.outcome), encode(g.source)] for g in trace.guards],
+            "composites": [
+                [nodes[c.node], [nodes[part] for part in c.parts], [value.name for value in c.taken]]
+                for c in trace.composites
+            ],
+            "untracked": sorted(nodes[node] for node in trace.untracked if node in nodes),
+            "histories": [[value.name, before.name] for value, before in trace.histories.items()],
+            "calls": [[number, *_call(node)] for node, number in nodes.items() if "function" in node.attributes],
+            "constants": encode(list(trace.constants)),
+        }
+
+    def _graph(self, graph: Graph) -> int:
+        self._arrays |= large_constants(graph)
+        self.graphs.append(format_graph(graph))
+        return len(self.graphs) - 1
+
+    # -- what is captured ----------------------------------------------------------------------------------------
+
+    def _capture(self, capture: Capture, tensors: Sequence[Any], promoted: int) -> list[Any]:
+        """Name, and where it comes from: `owner` number, the `grad` of an input, or an argument's `number`."""
+        if capture.gradient_of is not None and capture.place is None:
+            return [capture.name, "grad", capture.gradient_of]
+        if capture.number is not None and capture.number < promoted:
+            return [capture.name, "number", capture.number]
+        if capture.place is not None and capture.place >= len(tensors):
+            raise UsageError(f"{capture.name} is a part of an argument that is an object, which cannot be saved")
+        owner = capture.owner if capture.place is None else tensors[capture.place]
+        return [capture.name, "owner", self._owner(owner, capture.name)]
+
+    def _owner(self, owner: Any, name: str) -> int:
+        if id(owner) not in self._owners:
+            taken = {known for known, _ in self._found}
+            unique = next(n for n in _numbered(name) if n not in taken)
+            self._owners[id(owner)] = len(self._found)
+            self._found.append((unique, owner))
+        return self._owners[id(owner)]
+
+    def _written_owners(self) -> list[Any]:
+        sharing: dict[int, list[Tensor]] = {}
+        for _, owner in self._found:
+            if isinstance(owner, Tensor) and owner._array is not None:
+                sharing.setdefault(id(owner._storage), []).append(owner)
+        return [[name, *self._written(name, owner, sharing)] for name, owner in self._found]
+
+    def _written(self, name: str, owner: Any, sharing: dict[int, list[Tensor]]) -> list[Any]:
+        """Its kind and what is to be known of it."""
+        if isinstance(owner, Generator):
+            return ["default generator"] if owner is default_generator() else ["generator", encode(owner.state)]
+        if not isinstance(owner, Tensor):
+            return ["number", encode(owner)]
+        if owner._array is None:
+            raise UsageError(f"{name} is an undefined tensor, which cannot be saved")
+        group = sharing[id(owner._storage)]
+        kind = "parameter" if isinstance(owner, Parameter) else "tensor"
+        about = [kind, owner.dtype.name, list(owner.shape), owner.requires_grad]
+        if len(group) == 1 and owner._array.flags.c_contiguous:
+            self._arrays[name] = owner._array
+            return [*about, name, None]
+        first = min(group, key=lambda t: extent_of(t._array)[0])
+        memory = f"memory of {next(n for n, o in self._found if o is first)}"
+        self._arrays[memory] = _memory(group)
+        low = extent_of(first._array)[0]
+        return [*about, memory, [address_of(owner._array) - low, list(owner._array.strides)]]
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    number = 1
+    while True:
+        yield f"{name}.{number}"
+        number += 1
+
+
+def _memory(group: Sequence[Tensor]) -> Any:
+    """All bytes that some tensors of one storage lie in."""
+    extents = [extent_of(t._array) for t in group]
+    low, high = min(e[0] for e in extents), max(e[1] for e in extents)
+    array = group[0]._array
+    start = low - address_of(array)
+    return window(array, Geometry((high - low,), (1,), start), np.dtype("uint8")).copy()
+
+
+def _carried(array: Any) -> Any:
+    dtype = dtypes.from_numpy(array.dtype)
+    carrier = CARRIERS.get(dtype.name)
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    return array if carrier is None else array.reshape(*array.shape, 1).view(carrier)
+
+
+# -- what is chosen ----------------------------------------------------------------------------------------------
+
+
+def _entries(function: TracedFunction) -> Iterator[tuple[Key, Any, Entry, Sequence[Any]]]:
+    """Keys that hold in the present surroundings, with what is recorded for them: exactly, then for many sizes."""
+    view = function._surroundings.look()
+    for key, entry in list(function._cache.items()):
+        if entry.recordings and key.surroundings[0] == view.fingerprint:
+            yield key, None, entry, view.tensors
+    for family_key, family in list(function._families.items()):
+        for pattern, entries in family.general.items():
+            for key, entry in entries.items():
+                if entry.recordings and key.surroundings[0] == view.fingerprint:
+                    yield key, (family_key, pattern), entry, view.tensors
+
+
+def _is_promoted(structure: Structure) -> bool:
+    return structure.kind is _Promoted
+
+
+def _signature(function: TracedFunction) -> Any:
+    """Names, kinds and plain defaults of the parameters."""
+    if function._signature is None:
+        return None
+    return [[p.name, int(p.kind), *_default(p)] for p in function._signature.parameters.values()]
+
+
+def _default(parameter: Any) -> list[Any]:
+    if parameter.default is parameter.empty:
+        return []
+    try:
+        return [encode(parameter.default)]
+    except UsageError:  # then no call without the argument has been saved either
+        return []
+
+
+def _call(node: Node) -> list[Any]:
+    """The arguments of a PythonOp besides tensors, and what it did to these; UsageError if nobody could call it."""
+    function = node.attributes["function"]
+    if registered(node.kind) is not function:
+        raise UsageError(
+            f"at {node.source}: {node.kind} cannot be saved, because its code is not part of a file; put "
+            f"@jit.autograd.register above {kind_of_call(function).lstrip('^')}, here and where it is loaded"
+        )
+    treatment = node.attributes.get("treatment", Treatment((), ()))
+    arguments = tuple(None if a is _Slot else (a,) for a in node.attributes.get("arguments", ()))
+    return [encode(arguments), list(treatment.needs), list(treatment.written)]

@@ -1,0 +1,248 @@
+"""Python values as plain data and back: what an artifact says of arguments, keys and results, without pickle.
+
+None, bool, int and str stand for themselves, an array for a tuple; everything else is an object of one entry that names
+its kind: `{"list": [1, 2]}`, `{"float": "0x1.8p+0"}`, `{"type": "int"}`. Reading makes values of these kinds and
+nothing else; it imports nothing, and calls nothing that a file names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from jit.ir import REGISTRY, RandomState, Source, dtypes
+from jit.ir.dtypes import DType
+from jit.ir.errors import Error, UsageError
+
+from .nn import Parameter
+from .pytree import Static, Structure
+from .stages import OutputSpec
+from .tensors import Size, Tensor, Variable, ViewStep
+from .tracer import Constant
+from .tracing import _Promoted
+
+DEEPEST = 200
+"""How far data may be nested."""
+
+_TYPES: dict[str, type] = {
+    t.__name__: t
+    for t in (bool, int, float, complex, str, bytes, type(None), list, tuple, dict, OrderedDict, Size, Tensor, Variable)
+} | {"Parameter": Parameter, "Promoted": _Promoted}
+_RECORDS: dict[str, Any] = {t.__name__: t for t in (OutputSpec, Source, Constant)}
+"""Dataclasses of ours that are written field by field."""
+
+
+class PlainError(Error):
+    """Data that is not what this module writes."""
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+def encode(value: Any) -> Any:
+    """`value` as JSON.
+
+    Raises:
+        UsageError: It holds something else than numbers, strings, dtypes, containers and descriptions of tensors.
+
+    >>> encode((1, 2.0, None))
+    [1, {'float': '0x1.0000000000000p+1'}, None]
+    """
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is tuple:
+        return _all(value)
+    for kind, (fits, write, _) in _KINDS.items():
+        if fits(value):
+            return {kind: write(value)}
+    raise UsageError(
+        f"{value!r} of type {type(value).__name__} cannot be saved as plain data; pass numbers, strings, dtypes and "
+        "containers of them instead"
+    )
+
+
+def _all(values: Any) -> list[Any]:
+    return [encode(value) for value in values]
+
+
+def _write_type(kind: Any) -> Any:
+    for name, known in _TYPES.items():
+        if kind is known:
+            return name
+    if _is_record(kind):
+        return [kind.__module__, kind.__qualname__]
+    raise UsageError(f"the class {kind.__qualname__} cannot be saved as plain data; use a dataclass or a named tuple")
+
+
+def _is_record(kind: Any) -> bool:
+    """Whether instances of a class are made of their fields alone."""
+    if not isinstance(kind, type):
+        return False
+    return dataclasses.is_dataclass(kind) or (
+        issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", 0), tuple)
+    )
+
+
+def _write_array(array: Any) -> Any:
+    array = np.asarray(array)
+    return [dtypes.from_numpy(array.dtype).name, list(array.shape), array.tobytes().hex()]
+
+
+def _write_record(record: Any) -> Any:
+    return [type(record).__name__, _all(getattr(record, f.name) for f in dataclasses.fields(record))]
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+def decode(data: Any, depth: int = 0) -> Any:
+    """The value that `encode` has written; PlainError if it has written nothing like this.
+
+    >>> decode(encode({"a": (1, float("inf"))}))
+    {'a': (1, inf)}
+    """
+    if data is None or type(data) in (bool, int, str):
+        return data
+    if type(data) is list and depth < DEEPEST:
+        return tuple(decode(item, depth + 1) for item in data)
+    if type(data) is not dict or len(data) != 1 or depth >= DEEPEST:
+        raise PlainError(f"expected a plain value, found {str(data)[:60]}")
+    ((kind, content),) = data.items()
+    if kind not in _KINDS:
+        raise PlainError(f"there is no kind of value called {kind!r:.60}")
+    try:
+        return _KINDS[kind][2](content, depth + 1)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise PlainError(f"this is no {kind}: {str(content)[:60]}") from error
+
+
+def _items(content: Any, depth: int) -> list[Any]:
+    if type(content) is not list:
+        raise PlainError(f"expected a list, found {str(content)[:60]}")
+    return [decode(item, depth) for item in content]
+
+
+def _read_type(content: Any, depth: int) -> Any:
+    if isinstance(content, str):
+        return _TYPES[content]
+    module, name = content
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = None if found is None else vars(found).get(part)
+    if not _is_record(found):
+        raise UsageError(
+            f"{module}.{name}, a class of the arguments or results, is not there; import its module before loading"
+        )
+    return found
+
+
+def _read_dtype(content: Any, depth: int) -> DType:
+    return next(d for d in dtypes.ALL if d.name == content)
+
+
+def _read_array(content: Any, depth: int) -> Any:
+    name, shape, data = content
+    dtype = dtypes.by_name(name).numpy
+    return np.frombuffer(bytes.fromhex(data), dtype).reshape([_size(n) for n in shape]).copy()
+
+
+def _size(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError("no size")
+    return number
+
+
+def _read_structure(content: Any, depth: int) -> Structure:
+    kind, keys, children = (decode(part, depth) for part in content)
+    if kind == "tensor":
+        fits = keys == () == children
+    elif kind == "static":
+        fits = len(keys) == 1 and type(keys[0]) is Static and children == ()
+    elif isinstance(kind, type) and issubclass(kind, dict):
+        fits = len(keys) == len(children)
+    else:
+        names = tuple(f.name for f in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
+        sizes = getattr(kind, "_fields", children)
+        fits = isinstance(kind, type) and keys == names and len(children) == len(names or sizes)
+        fits = fits and (issubclass(kind, (list, tuple)) or dataclasses.is_dataclass(kind))
+    if not fits or any(type(child) is not Structure for child in children):
+        raise PlainError("this is no structure of arguments or results")
+    return Structure(kind, keys, children)
+
+
+_FIELDS: dict[str, tuple[Any, ...]] = {
+    "OutputSpec": (str, int, tuple, bool),
+    "Source": (str, int, str),
+    "Constant": (str, int, (Source, type(None)), str, object),
+}
+
+
+def _read_record(content: Any, depth: int) -> Any:
+    name, values = content[0], _items(content[1], depth)
+    if len(values) != len(_FIELDS[name]) or not all(map(isinstance, values, _FIELDS[name])):
+        raise PlainError(f"this is no {name}")
+    return _RECORDS[name](*values)
+
+
+def _read_view(content: Any, depth: int) -> ViewStep:
+    name, arguments, index = content[0], decode(content[1], depth), _size(content[2])
+    op = REGISTRY[name]
+    if op.kind != "view" or type(arguments) is not tuple:
+        raise PlainError(f"{name} is no view")
+    return ViewStep(op, arguments, index)
+
+
+def _read_dict(content: Any, depth: int) -> dict[Any, Any]:
+    return dict(zip(_items(content[0], depth), _items(content[1], depth), strict=True))
+
+
+def _read_state(content: Any, depth: int) -> RandomState:
+    return RandomState(_size(content[0]), _size(content[1]))
+
+
+def _is(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) in kinds
+
+
+_Write = Callable[[Any], Any]
+_Read = Callable[[Any, int], Any]
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], _Write, _Read]] = {
+    "float": (_is(float), float.hex, lambda c, d: float.fromhex(c)),
+    "complex": (
+        _is(complex),
+        lambda v: [v.real.hex(), v.imag.hex()],
+        lambda c, d: complex(float.fromhex(c[0]), float.fromhex(c[1])),
+    ),
+    "bytes": (_is(bytes), bytes.hex, lambda c, d: bytes.fromhex(c)),
+    "list": (_is(list), _all, _items),
+    "Size": (_is(Size), list, lambda c, d: Size(map(_size, c))),
+    "dict": (_is(dict), lambda v: [_all(v), _all(v.values())], _read_dict),
+    "frozenset": (_is(frozenset), _all, lambda c, d: frozenset(_items(c, d))),
+    "slice": (_is(slice), lambda v: _all((v.start, v.stop, v.step)), lambda c, d: slice(*_items(c, d))),
+    "range": (_is(range), lambda v: [v.start, v.stop, v.step], lambda c, d: range(*_items(c, d))),
+    "ellipsis": (_is(type(...)), lambda v: None, lambda c, d: ...),
+    "dtype": (lambda v: isinstance(v, DType), lambda v: v.name, _read_dtype),
+    "numpy": (
+        lambda v: isinstance(v, np.dtype),
+        lambda v: dtypes.from_numpy(v).name,
+        lambda c, d: dtypes.by_name(c).numpy,
+    ),
+    "scalar": (lambda v: isinstance(v, np.generic), _write_array, lambda c, d: _read_array(c, d)[()]),
+    "array": (lambda v: isinstance(v, np.ndarray), _write_array, _read_array),
+    "type": (lambda v: isinstance(v, type), _write_type, _read_type),
+    "state": (_is(RandomState), lambda v: [v.seed % 2**64, v.offset], _read_state),
+    "static": (_is(Static), lambda v: encode(v.value), lambda c, d: Static(decode(c, d))),
+    "structure": (_is(Structure), _all, _read_structure),
+    "record": (
+        lambda v: type(v).__name__ in _RECORDS and type(v) is _RECORDS[type(v).__name__],
+        _write_record,
+        _read_record,
+    ),
+    "view": (_is(ViewStep), lambda v: [v.op.name, encode(v.arguments), v.index], _read_view),
+}
+"""Per kind: which values are of it, how they are written, how they are read."""
