@@ -56,6 +56,10 @@ class Derivative:
     names: tuple[str, ...]
 
 
+Operand = tuple[DType | None, int, Any]
+"""(dtype, ndim, value) of a tensor or a number; the dtype of a number is None."""
+
+
 @dataclass(frozen=True)
 class Refusal:
     """Which dtypes an op does not take, and what to do instead.
@@ -72,9 +76,9 @@ class Refusal:
         op.refusals += (self,)
         return op
 
-    def check(self, op: Op, computed: DType, operands: Iterable[DType]) -> None:
+    def check(self, op: Op, computed: DType, operands: Sequence[Operand]) -> None:
         """Raise DTypeError if the op is asked to compute in what it does not take."""
-        for dtype in operands if self.each else (computed,):
+        for dtype in (dtypes.result_type([o]) for o in operands) if self.each else (computed,):
             if self.test(dtype):
                 raise DTypeError(f"{op.schema.name} does not take {dtype.name} tensors: {self.way_out}")
 
@@ -286,7 +290,7 @@ class Op:
             if dtypes.result_type(operands).is_complex and not computed.is_complex:
                 raise DTypeError(f"{self.schema.name}: a complex number does not fit into {computed.name}")
         for refusal in self.refusals:
-            refusal.check(self, computed, (dtypes.result_type([operand]) for operand in operands))
+            refusal.check(self, computed, operands)
         return computed
 
     @cached_property
@@ -302,8 +306,8 @@ class Op:
         return f"<op {self.schema}>"
 
 
-def _operand(value: Any) -> tuple[DType | None, int, Any]:
-    """(dtype, ndim, value) of a tensor type, an array or a number, as `dtypes.result_type` wants it."""
+def _operand(value: Any) -> Operand:
+    """What `dtypes.result_type` wants to know of a tensor type, an array or a number."""
     dtype = getattr(value, "dtype", None)
     known = isinstance(dtype, DType) or dtype is None
     return (dtype if known else dtypes.from_numpy(dtype)), getattr(value, "ndim", 0), value

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir.errors import CompileError, DivisionError, Error, ShapeError
+from jit.ir.errors import CompileError, DivisionError, ShapeError
 
 from . import cache as caching
 from .division import DIVISION_BY_ZERO
@@ -173,8 +173,6 @@ def check_status(status: int) -> None:
         raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
     if status & OUT_OF_RANGE:
         raise ShapeError("an index is out of range of the dim that it indexes")
-    if status:
-        raise Error("an integer was raised to a negative power; cast to a floating dtype first")
 
 
 def _scratch(size: int) -> Array:

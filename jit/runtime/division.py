@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from .llvm_math import LLVMMath, Value
 
 DIVISION_BY_ZERO = 1
-NEGATIVE_POWER = 2
-"""What a kernel returns: 0, or a sum of these."""
+"""A bit of what a kernel returns; 0 is success."""
 
 # -- integers ----------------------------------------------------------------------------------------------------
 
@@ -56,11 +55,14 @@ def _rounded_up(m: LLVMMath, rest: Value, b: Value) -> Value:
 
 
 def integer_power(m: LLVMMath, x: Value, y: Value) -> Value:
-    """x**y by squaring, wrapping around; a negative exponent is reported."""
-    m.fail_where(y < 0, NEGATIVE_POWER)
+    """x**y by squaring, wrapping around; for negative y, 1 / x**-y toward zero, and 0 for x = 0."""
     bits = f"i{x.dtype.itemsize * 8}"
     m.builder.helpers.setdefault(f"power_{bits}", _POWER.replace("TYPE", bits))
-    return m.value(x.dtype, m.builder.each_lane(f"power_{bits}", bits, x.register, y.register))
+    power = m.value(x.dtype, m.builder.each_lane(f"power_{bits}", bits, x.register, y.register))
+    if not x.dtype.is_signed:
+        return power
+    inverse = m.where(x == 1, 1, m.where(x == -1, 1 - 2 * (y & 1), 0))
+    return m.where(y < 0, inverse, power)
 
 
 _POWER = """define internal TYPE @power_TYPE(TYPE %base, TYPE %exponent) {

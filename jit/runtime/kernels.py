@@ -91,7 +91,10 @@ def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def _signature(value: Any) -> Any:
-    return (value.dtype, value.ndim > 0) if isinstance(value, np.ndarray) else type(value)
+    """An operator may refuse negative numbers, see `pow`."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim > 0
+    return type(value), type(value) is int and value < 0
 
 
 def _run_array(op: Op, values: Sequence[Any], state: Any) -> list[Any]:

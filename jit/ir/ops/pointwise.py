@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
+from ..dtypes import DType
 from ..errors import DTypeError, UsageError
-from ..op import Refusal, absent, composite, pointwise
+from ..op import Op, Operand, Refusal, absent, composite, pointwise
 from ..samples import SPECIAL, binary, make, sample, strided, unary, whole
 from .common import (
     is_bool,
@@ -372,13 +374,23 @@ def exponent_gradient(F: Any, g: Any, self: Any, exponent: Any, out: Any) -> Any
     return g * (out * F.log(F.where(still, 1, self)))
 
 
+class _NegativePowers(Refusal):
+    """Refuses integers to a negative number: not to tensors, whose elements make 1 / self ** n toward zero."""
+
+    def check(self, op: Op, computed: DType, operands: Sequence[Operand]) -> None:
+        dtype, _, number = operands[1]
+        if dtype is None and type(number) is int and number < 0 and computed.is_integral:
+            raise DTypeError(f"pow: an integer to a negative power is no integer; {self.way_out}")
+
+
+@_NegativePowers(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @no_bool
 @pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", inplace=True, onnx="Pow",
            grad=dict(self=lambda F, g, self, exponent: power_gradient(F, g, self, exponent),
                      exponent=lambda F, g, self, exponent, out:
                               exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
 def pow(m: Any, self: Any, exponent: Any) -> Any:
-    """self ** exponent; DTypeError for an integer to a negative power."""
+    """self ** exponent; of integers to negative powers what is left toward zero, DTypeError if that is a number."""
     return m.pow(self, exponent)
 
 
@@ -392,11 +404,7 @@ def _(m: Any, self: Any, exponent: Any) -> Any:
 
 
 def _integer_power(m: Any, self: Any, exponent: Any) -> Any:
-    """Negative exponents among others: 1 / self ** n toward zero, as ATen has it; a single one is refused."""
-    if exponent.ndim == 0:
-        raise DTypeError(
-            "pow: an integer to a negative power is no integer; cast to a floating dtype first, e.g. x.float()"
-        )
+    """Negative exponents among others: 1 / self ** n toward zero, as ATen has it."""
     inverse = m.where(self == 1, 1, m.where(self == -1, 1 - 2 * (exponent & 1), 0)).astype(self.dtype)
     return m.where(exponent < 0, inverse, m.power(self, m.maximum(exponent, 0)))
 
@@ -419,6 +427,9 @@ def _() -> Any:
     yield sample(make(4, low=-5, high=5, dtype="int32"), 0.5, note="integer to a fraction", grad=False)
     bases, exponents = np.array([1, -1, -1, 3, 3, 0]), np.array([-5, -3, -2, -1, 2, 0])
     yield sample(bases, exponents, note="integers to negative powers", grad=False, onnx=False)
+    yield sample(bases.astype("int8"), np.array(-3, "int8"), note="integers to one negative power", grad=False,
+                 onnx=False)  # fmt: skip
+    yield sample(2, exponents, note="a number to negative powers", grad=False, onnx=False)
 
 
 @pointwise("aten::sqrt(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sqrt", samples=unary(0.1, 4),
