@@ -122,7 +122,8 @@ def _lane(nest: Nest, parallel: Sequence[Loop], row: Sequence[Loop]) -> int:
     if not parallel or not row:
         return last
     count = len(nest.reads) + len(nest.writes)
-    across, along = _effort(parallel[-1], count), _effort(row[-1], count) * (1 + 32 / row[-1][0])  # lanes are summed
+    across, along = _effort(parallel[-1], count), _effort(row[-1], count)
+    along *= 1 + 32 / max(row[-1][0], 1)  # lanes are summed
     if _scans(nest):
         along *= 4
     return last if along <= across else len(parallel) - 1
@@ -132,7 +133,7 @@ def _effort(loop: Loop, count: int) -> float:
     """What a point costs if vectors run along a loop: contiguous elements are cheap, short loops waste lanes."""
     extent, column = loop
     effort = sum(0.2 if s == 0 else 1.0 if s == 1 else 8.0 for s in column[:count])
-    return effort * max(16 / extent, 1)
+    return effort * max(16 / max(extent, 1), 1)
 
 
 def _is_ordered(nest: Nest) -> bool:
