@@ -632,7 +632,7 @@ def local_response_norm(x: Any, size: int, alpha: float, beta: float, k: float) 
 NORMS: dict[str, Any] = {
     "aten::native_batch_norm": batch_norm,
     "aten::native_batch_norm_backward": batch_norm_backward,
-    "aten::batch_norm": lambda *arguments: batch_norm(*arguments)[0],
+    "aten::batch_norm": lambda x, *rest: batch_norm(x, *rest)[0] if x.ndim > 1 else x,
     "aten::instance_norm": instance_norm,
     "aten::native_layer_norm": layer_norm,
     "aten::native_layer_norm_backward": layer_norm_backward,

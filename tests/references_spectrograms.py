@@ -23,10 +23,17 @@ def spectra(x: Any, n_fft: int, hop: Any, length: Any, window: Any, normalized: 
     return np.stack([out.real, out.imag], -1) if to is False else out
 
 
-def stft(x: Any, n_fft: int, hop: Any, length: Any, window: Any, center: bool, pad_mode: str, *rest: Any) -> Any:
+def stft(
+    x: Any, n_fft: int, hop: Any, length: Any, window: Any, center: bool, pad_mode: Any, normalized: bool,
+    onesided: Any, to: Any, align: Any,
+) -> Any:  # fmt: skip
+    still: list[tuple[int, int]] = [(0, 0)] * (x.ndim - 1)
     if center:
-        x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(n_fft // 2, n_fft // 2)], mode=pad_mode)  # type: ignore[call-overload]
-    return spectra(x, n_fft, hop, length, window, *rest)
+        x = np.pad(x, [*still, (n_fft // 2, n_fft // 2)], mode=pad_mode)
+    if align:
+        before = (n_fft - length) // 2
+        x = np.pad(x, [*still, (before, n_fft - length - before)])
+    return spectra(x, n_fft, hop, length, window, normalized, onesided, to)
 
 
 def istft(

@@ -90,6 +90,7 @@ def multi_margin_loss(
     """
     if p not in (1, 2):
         raise UsageError(f"multi_margin_loss: p is 1 or 2, and {p} was given")
+    input = F.reshape(input, [1]) if input.ndim == 0 else input
     if input.ndim != target.ndim + 1 and not (input.ndim == target.ndim == 1):
         sizes = f"{list(input.shape)} and {list(target.shape)}"
         raise ShapeError(f"multi_margin_loss takes scores [N, C] or [C] and a class for each, got {sizes}")
@@ -111,6 +112,7 @@ def multilabel_margin_loss(
         input: Scores `[N, C]` or `[C]`.
         target: Classes of input's sizes, those before the first -1.
     """
+    input, target = (F.reshape(t, [1]) if t.ndim == 0 else t for t in (input, target))
     if input.shape != target.shape or input.ndim not in (1, 2):
         sizes = f"{list(input.shape)} and {list(target.shape)}"
         raise ShapeError(f"multilabel_margin_loss takes scores and targets of the same sizes, got {sizes}")

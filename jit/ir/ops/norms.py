@@ -318,8 +318,10 @@ def _batch_norm(
     F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
     eps: float,
 ) -> Any:  # fmt: skip
+    if input.ndim == 1 and input.numel() == 0:  # PyTorch takes it, too
+        return F.clone(input)
     _check_channels("batch_norm", input.shape)
-    if training and input.numel() == input.shape[1]:
+    if training and input.numel() == input.shape[1] != 0:
         raise ShapeError(f"batch_norm: training needs more than one value per channel, got {list(input.shape)}")
     if not training and (running_mean is None or running_var is None):
         raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
@@ -363,6 +365,7 @@ def _() -> Any:
     yield sample(make(4, 3, 2, 2), *vectors[:2], None, None, True, 0.1, 1e-5, True)
     yield sample(make(4, 3), *vectors, True, 0.1, 1e-5, True, note="updates statistics", grad=False)
     yield sample(make(2, 3, 4), None, None, *vectors[2:], False, 0.1, 1e-3, True)
+    yield sample(make(0), None, None, None, None, True, 0.1, 1e-3, True, note="nothing", onnx=False)
 
 
 _RUNNING = "Tensor running_mean, Tensor running_var"

@@ -302,7 +302,7 @@ NO_LOOP = absent("ONNX has no such function of integers")
 @pointwise("aten::gcd(Tensor self, Tensor other) -> Tensor", inplace=True, grad=BITS, onnx=NO_LOOP)
 def gcd(m: Any, self: Any, other: Any) -> Any:
     """The greatest common divisor; of two zeros, 0."""
-    return m.gcd(self, other)
+    return m.abs(m.gcd(self, other))  # numpy loses the sign where the least integer takes part
 
 
 @whole_only
@@ -317,6 +317,7 @@ def _counts() -> Any:
     yield sample(whole(3, 4, low=-30, high=30), whole(4, low=-30, high=30, seed=1))
     yield sample(whole(4, low=0, high=99, dtype="uint8"), 6, note="number")
     yield sample(whole(low=1, dtype="int32"), whole(0, 2, dtype="int32"), note="empty")
+    yield sample(np.array([-128, -128, -127], np.int8), np.array([-127, 3, -128], np.int8), note="least integer")
 
 
 gcd.samples(_counts)

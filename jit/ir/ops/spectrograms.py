@@ -37,6 +37,14 @@ def _centred(F: Any, window: Any, n_fft: Any, length: Any, like: Any) -> Any:
     return F.constant_pad_nd(window, [left, n_fft - length - left], 0)
 
 
+def _ends(n_fft: int, length: int, center: bool, align_to_window: Any) -> list[int]:
+    """How many entries are put before a signal and after it."""
+    if center and align_to_window is not None:
+        raise UsageError("stft: align_to_window is for center=False alone; leave it out, or say center=False")
+    missing = n_fft - length if align_to_window else 0
+    return [n_fft // 2] * 2 if center else [missing // 2, missing - missing // 2]
+
+
 # -- there -------------------------------------------------------------------------------------------------------
 
 
@@ -58,22 +66,24 @@ _WINDOW = "int n_fft, int? hop_length=None, int? win_length=None, Tensor? window
 
 
 @composite(f'aten::stft.center(Tensor self, {_WINDOW}, bool center=True, str pad_mode="reflect", '
-           "bool normalized=False, bool? onesided=None, bool? return_complex=None) -> Tensor")  # fmt: skip
+           "bool normalized=False, bool? onesided=None, bool? return_complex=None, "
+           "bool? align_to_window=None) -> Tensor")  # fmt: skip
 def stft(
     F: Any, self: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any, center: bool, pad_mode: str,
-    normalized: bool, onesided: Any, return_complex: Any,
+    normalized: bool, onesided: Any, return_complex: Any, align_to_window: Any,
 ) -> Any:  # fmt: skip
     """The spectra of a signal's windows, as columns: [bins, frames], or [batch, bins, frames] of a batch of signals.
 
     Windows of `win_length` entries, by default `n_fft`, begin every `hop_length`, by default a quarter of that. With
-    `center`, the signal is padded on both sides so that window number t lies around entry t * hop_length.
+    `center`, the signal is padded on both sides so that window number t lies around entry t * hop_length. Without, the
+    first n_fft entries belong to window 0; with `align_to_window`, only its own win_length entries need be there.
     """
     complex = _check_signal(self, window, onesided, return_complex)
     hop, length = _lengths("stft", n_fft, hop_length, win_length, window)
+    ends = _ends(n_fft, length, center, align_to_window)
     x = F.unsqueeze(self, 0) if self.ndim == 1 else self
-    if center:
-        half = n_fft // 2
-        x = F.squeeze(F.pad(F.unsqueeze(x, 0), [half, half], pad_mode), 0)
+    if any(ends):
+        x = F.squeeze(F.pad(F.unsqueeze(x, 0), ends, pad_mode if center else "constant"), 0)
     if not 0 < n_fft <= x.shape[1]:
         raise UsageError(f"stft: n_fft should lie between 1 and the {x.shape[1]} entries of the signal, not be {n_fft}")
     frames = F.unfold(x, 1, n_fft, hop)
@@ -95,16 +105,17 @@ _PADS = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "cir
 @stft.onnx
 def _(
     g: Any, self: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any, center: bool, pad_mode: str,
-    normalized: bool, onesided: Any, return_complex: Any,
+    normalized: bool, onesided: Any, return_complex: Any, align_to_window: Any,
 ) -> Any:  # fmt: skip
     """The operator of its own takes signals of any length; complex ones go by the parts."""
     if self.dtype.is_complex or (window is not None and window.dtype.is_complex):
         raise g.unsupported("STFT is for real signals and windows")
     hop, length = _lengths("stft", n_fft, hop_length, win_length, window)
-    x, half, left = self, n_fft // 2, (n_fft - length) // 2
+    x, left = self, (n_fft - length) // 2
+    before, after = _ends(n_fft, length, center, align_to_window)
     x = g.op("Unsqueeze", x, g.ints([0])) if self.ndim == 1 else x
-    if center:
-        x = g.op("Pad", x, g.ints([0, half, 0, half]), mode=_PADS[pad_mode])
+    if before or after:
+        x = g.op("Pad", x, g.ints([0, before, 0, after]), mode=_PADS[pad_mode if center else "constant"])
     if window is None:
         window = g.constant([1.0] * length, like=self)
     window = window if length == n_fft else g.op("Pad", window, g.ints([left, n_fft - length - left]))
@@ -127,6 +138,9 @@ def _() -> Any:
     yield sample(make(11), 6, 3, 4, _tall(4), pad_mode="constant", normalized=True, return_complex=False)
     yield sample(make(2, 9), 4, 2, center=False, onesided=False, return_complex=False)
     yield sample(strided(make(2, 9)), 5, 2, 3, return_complex=False, note="strided")
+    yield sample(
+        make(2, 9), 5, 2, 3, _tall(3), False, return_complex=False, align_to_window=True, note="from the window's edge"
+    )
     yield sample(make(2, 12), 4, window=_tall(4), return_complex=True, note="to complex")
     yield sample(make(2, 12, dtype="complex64"), 4, window=_tall(4), note="complex", grad=False, onnx=False)
     yield sample(make(10, dtype="float64"), 4, window=_tall(4, "float64"), return_complex=False, note="double")
