@@ -35,7 +35,7 @@ from jit.ir import UNDEFINED, Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import COMPLEX
 from jit.ir.types import is_contiguous
 
-from .spaces import NORMS, REDUCTIONS, Declined, Space, argument, is_cast, is_view, main_output, sizes_of
+from .spaces import NORMS, REDUCTIONS, Declined, Space, argument, has_rows, is_cast, is_view, main_output, sizes_of
 
 Supported = Callable[[Node], bool]
 
@@ -102,7 +102,7 @@ def _is_fusable(node: Node, supported: Supported) -> bool:
     used = [v for v in node.outputs if v.uses] or [main_output(node)]
     if not all(_is_known(v.type) for v in (*node.inputs, *used)) or not all(_is_row_major(v.type) for v in used):
         return False
-    if special and (not sizes_of(node.inputs[0]) or any(0 in sizes_of(v) for v in node.inputs)):
+    if special and not has_rows(node):
         return False
     return supported(node)
 

@@ -90,6 +90,11 @@ def main_output(node: Node) -> Value:
     return node.outputs[0] if mask is None else next(v for v, there in zip(node.outputs, mask) if there)
 
 
+def has_rows(node: Node) -> bool:
+    """Whether what a reduction, a norm or an embedding reads has dims and elements; a number or nothing has no rows."""
+    return bool(sizes_of(node.inputs[0])) and not any(0 in sizes_of(v) for v in node.inputs)
+
+
 def sums_gradients(node: Node) -> bool:
     """True for a layer norm's backward that gives gradients of the weight and bias alone: sums over the lead dims."""
     return node.kind == "aten::native_layer_norm_backward" and not argument(node, "output_mask")[0]

@@ -25,7 +25,7 @@ from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 from jit.ir.types import contiguous_strides
-from jit.passes.spaces import Axes, Declined, Space, arguments, is_cast, is_view, main_output, sizes_of
+from jit.passes.spaces import Axes, Declined, Space, arguments, has_rows, is_cast, is_view, main_output, sizes_of
 
 from .codegen import Kernel, compile_nest
 from .nest import Access, Buffer, Index, Keep, Local, Nest, Position, Reduce, Result, Step
@@ -396,6 +396,8 @@ def supports(node: Node) -> bool:
         return True
     pointwise = (op := find(node.kind)) is not None and op.kind == "pointwise"
     if not pointwise and node.kind not in EXPANSIONS and node.kind != "aten::embedding" and not is_cast(node):
+        return False
+    if not pointwise and not is_cast(node) and not has_rows(node):
         return False
     types = tuple(getattr(v.type, "dtype", None) if pointwise else str(v.type) for v in node.inputs)
     key = (node.kind, types, repr(node.args), repr(node.attributes))
