@@ -10,17 +10,20 @@ Note [What a shortcut looks at]
       writeability, and that they share no memory; everything else by identity, which is stricter than the key.
     * Captures: the same tensor objects, each with an array of the same kind. That they are still in their places is
       what the surroundings say.
-    * Surroundings: what `View` has seen. Entries of dicts and closure cells are compared natively, what takes Python
-      to look at (items of lists, classes, contents of arrays) by one Python function, if there is any.
+    * Surroundings: what `View` has seen. Entries of dicts and classes, items of lists, closure cells and defaults are
+      compared natively, what takes Python to look at (contents of arrays, attributes in slots) by one Python function,
+      if there is any.
     * Tensors that require no grad now but could: their class, `_requires_grad`, `_grad_fn` and `_base`.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cache
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,8 +34,10 @@ from . import context
 from .pytree import TENSOR, Structure, unflatten
 from .surroundings import (
     View,
+    _class_entry,
     _class_of,
     _contents,
+    _default,
     _entry,
     _identities,
     _item,
@@ -40,6 +45,7 @@ from .surroundings import (
     _names_in,
     _same_contents,
     _type_of,
+    _wrapped_by,
 )
 from .tensors import Storage, Tensor, Variable
 
@@ -96,7 +102,7 @@ def _needs_python(call: Call, recording: Recording) -> bool:
         or any(t._array.size == 0 for t in leaves)
         or any(vars(t) for t in (*owners, *leaves))
         or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures)
-        or (call.key.grad_mode and bool(recording.differentiable) and any(t.requires_grad for t in owners))
+        or (bool(recording.differentiable) and any(t.requires_grad for t in owners))
     )
 
 
@@ -176,6 +182,8 @@ def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> N
     slots: dict[tuple[int, Any], _Row] = {}
     rest: list[tuple[Any, Any]] = []
     cells, classes = list(tables.cells), list(tables.classes)
+    items: list[tuple[Any, int, Any]] = []
+    defaults: dict[int, tuple[Any, Any]] = {}
     held = {id(value) for _, _, value in view._slots}
     fetches: list[tuple[Any, Any]] = [(fetch, value) for _, fetch, value in view._slots]
     for fetch, value in fetches:
@@ -184,11 +192,18 @@ def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> N
             slots |= {(id(place), key): (place, key, inside) for place, key, inside in rows}
         if rows is not None and _asks(fetch, _contents):
             cells.append((fetch.args[0], value))
+        elif rows is not None:
+            continue
         elif _asks(fetch, _class_of) and id(thing := fetch.args[0]()) in held:
             classes.append((thing, value))
-        elif rows is None:
+        elif _asks(fetch, _item) and type(fetch.args[0]) is list:
+            items.append((*fetch.args, value))
+        elif _asks(fetch, _default) and fetch() is value:
+            defaults[id(fetch.args[0])] = (fetch.args[0], fetch.args[0].__defaults__)
+        else:
             rest.append((fetch, value))
     tables.slots, tables.cells, tables.classes = list(slots.values()), cells, classes
+    tables.items, tables.defaults = items, list(defaults.values())
     tables.sizes = [(container, size) for _, container, size in view._sizes]
     facts = [(ask, answer) for _, ask, answer in view._facts if not _add_fact(tables, ask, answer, captured)]
     types = [(tensor, kind) for tensor, kind in view._types if id(tensor) not in captured]
@@ -233,12 +248,25 @@ def _rows(fetch: Any, value: Any) -> list[_Row] | None:
         return []
     if function is _contents:
         return [] if value is not None and _contents(args[0]) is value else None
+    if function is _class_entry:
+        return _rows_of_class(*args, value)
+    if function is _wrapped_by and type(args[0]) is FunctionType:
+        return _rows_of([(vars(args[0]), "__wrapped__", value)])
     if getattr(function, "__name__", "") == "get" and len(args) == 1:
         return _rows_of([(place, args[0], value)])
     if function is _entry:
         space, table, key = args
         return _rows_of([(space, table, space.get(table)), (space.get(table), key, value)])
     return None
+
+
+def _rows_of_class(kind: type, key: str, value: Any) -> list[_Row] | None:
+    """The row for an entry of a class: in the dict behind its `__dict__`, which is a view."""
+    view: Any = vars(kind)
+    found = gc.get_referents(view)
+    if type(view) is not MappingProxyType or len(found) != 1 or _class_entry(kind, key) is not value:
+        return None
+    return _rows_of([(found[0], key, view.get(key))])
 
 
 def _rows_of(wanted: Sequence[_Row]) -> list[_Row] | None:

@@ -259,6 +259,51 @@ def test_globals(monkeypatch):
         equal(f(x), function(x))
 
 
+class Scaled:
+    """Reads its class."""
+
+    factor = 2.0
+
+    def __init__(self, shift=1.0):
+        self.shift = shift
+
+    @property
+    def doubled(self):
+        return 2 * self.factor
+
+
+def test_what_classes_functions_and_lists_hold(monkeypatch):
+    thing, steps = Scaled(), [1.0, 2.0]
+
+    def inner(x, offset=3.0):
+        return x + offset
+
+    def function(x):
+        return inner(x * thing.factor + thing.shift) * steps[1] + thing.doubled
+
+    f = warmed(function, jit.ones(3))
+    assert f._shortcuts[0][0].__self__[2].kept[0].residue is None  # nothing of this takes Python
+
+    def changes():
+        monkeypatch.setattr(Scaled, "factor", 5.0)
+        yield
+        monkeypatch.setattr(Scaled, "doubled", property(lambda self: 7 * self.factor))
+        yield
+        inner.__defaults__ = (4.0,)
+        yield
+        steps[1] = 6.0
+        yield
+        del steps[0]
+        steps.insert(0, 0.0)
+        yield
+
+    for _ in changes():
+        equal(f(jit.ones(3)), function(jit.ones(3)))
+    del steps[1]
+    with pytest.raises(IndexError):
+        f(jit.ones(3))
+
+
 def test_closures():
     factor, parts = 2.0, [1.0, 2.0]
 

@@ -56,13 +56,15 @@ _API = (
     "PyObject_Size", "PyObject_CallNoArgs", "PyObject_Call", "PyObject_CallOneArg", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyTuple_New", "PyTuple_SetItem", "PyType_GenericAlloc", "PyLong_FromLongLong",
     "PyMem_RawMalloc", "PyMem_RawFree", "PyObject_GenericGetDict", "PyDict_Size", "PyDict_Next",
+    "PyList_GetItem", "PyFunction_GetDefaults",
 )  # fmt: skip
 """What is called, in the order of the table of addresses."""
 
 _HEADER = (
     "api", "none", "true", "array_type", "arguments", "statics", "static_table", "contexts", "context_table",
     "inputs", "input_table", "apart", "slots", "slot_table", "cells", "cell_table", "sizes", "size_table", "orders",
-    "order_table", "classes", "class_table", "residue", "outputs", "returned", "output_table", "empty", "bases",
+    "order_table", "classes", "class_table", "items", "item_table", "defaults", "default_table",
+    "residue", "outputs", "returned", "output_table", "empty", "bases",
     "base_table", "program", "operands", "cell", "arena", "spare", "release", "wrap", "tensor_type", "tensor_slots",
     "tensor_table", "array_slot", "storage_slot", "storage_type", "storage_slots", "storage_table", "failed",
     "hits",
@@ -171,6 +173,14 @@ def _surroundings() -> str:
     with r.table("classes", "class_table", 2) as row:
         kind = r.word(r.word(row), _TYPE // 8)
         with r.unless(r.same(kind, r.word(row, 1))):
+            r.leave(0)
+    with r.table("items", "item_table", 3) as row:
+        found = r.api("PyList_GetItem", r.word(row), r.word(row, 1))
+        with r.unless(r.same(found, r.word(row, 2))):
+            r.api("PyErr_Clear", returns="void")
+            r.leave(0)
+    with r.table("defaults", "default_table", 2) as row:
+        with r.unless(r.same(r.api("PyFunction_GetDefaults", r.word(row)), r.word(row, 1))):
             r.leave(0)
     with r.table("orders", "order_table", 3) as row:
         _check_order(r, r.word(row), r.word(row, 1), r.word(row, 2))
@@ -549,6 +559,10 @@ class Tables:
     """(dict, its keys)."""
     classes: Sequence[tuple[Any, type]] = ()
     """(object, its class)."""
+    items: Sequence[tuple[list[Any], int, Any]] = ()
+    """(list, index, the object that it must hold there)."""
+    defaults: Sequence[tuple[Any, tuple[Any, ...]]] = ()
+    """(function, the tuple of its defaults)."""
     residue: Callable[[], bool] | None = None
     """What else must be true."""
     order: Sequence[int] | None = None
@@ -661,6 +675,10 @@ def _header(tables: Tables, words: _Words) -> dict[str, int]:
         "order_table": words.table([(words.address(d), len(k), _objects(k, words)) for d, k in tables.orders]),
         "classes": len(tables.classes),
         "class_table": words.table([(words.address(thing), words.address(kind)) for thing, kind in tables.classes]),
+        "items": len(tables.items),
+        "item_table": words.table([(words.address(x), i, words.address(thing)) for x, i, thing in tables.items]),
+        "defaults": len(tables.defaults),
+        "default_table": words.table([tuple(map(words.address, row)) for row in tables.defaults]),
         "residue": 0 if tables.residue is None else words.address(tables.residue),
         "outputs": made, "returned": len(order),
         "output_table": words.table([(words.address(o), first + i, places[i]) for i, o in enumerate(tables.outputs)]),
