@@ -32,6 +32,7 @@ from .ir.errors import (
     GraphError, ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
 )  # fmt: skip
 from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
+from .limits import finfo, iinfo
 from .tensors import Size, Tensor, Variable
 from . import methods, spellings  # complete Tensor
 from . import autograd, backends, nn, optim
@@ -65,10 +66,10 @@ __all__ = [
     "UsageError", "Variable", "VerificationError", "are_deterministic_algorithms_enabled", "as_tensor", "asarray",
     "autograd", "backends", "bfloat16", "bool", "channels_last", "channels_last_3d", "checkpoint",
     "checkpoint_sequential", "complex128", "complex64", "contiguous_format", "default_generator", "double",
-    "enable_grad", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer",
-    "get_rng_state", "grad", "half", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir", "is_grad_enabled",
-    "is_tensor", "long", "manual_seed", "memory_format", "methods", "nn", "no_grad", "optim", "preserve_format",
-    "scope", "seed", "set_grad_enabled", "set_rng_state", "short", "tensor", "trace", "uint8",
+    "enable_grad", "finfo", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer",
+    "get_rng_state", "grad", "half", "iinfo", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir",
+    "is_grad_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods", "nn", "no_grad", "optim",
+    "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short", "tensor", "trace", "uint8",
     "use_deterministic_algorithms",
 ]  # fmt: skip
 """What is written by hand; the operators come from the registry, see `jit.functions.public`."""

@@ -14,9 +14,9 @@ from .functions import F
 from .tensors import Size, Tensor
 
 __all__ = [
-    "allclose", "broadcast_shapes", "can_cast", "equal", "gradient", "is_complex", "is_conj", "is_floating_point",
-    "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero", "numel", "promote_types", "resize_as_",
-    "result_type", "tensor_split", "tensordot", "unique", "unique_consecutive",
+    "allclose", "as_strided_", "broadcast_shapes", "can_cast", "detach_", "equal", "gradient", "is_complex", "is_conj",
+    "is_floating_point", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero", "numel", "promote_types",
+    "resize_as_", "result_type", "tensor_split", "tensordot", "unique", "unique_consecutive",
 ]  # fmt: skip
 
 
@@ -209,6 +209,16 @@ def is_complex(input: Tensor) -> bool:
 def numel(input: Tensor) -> Any:
     """The number of elements."""
     return input.numel()
+
+
+def detach_(input: Tensor) -> Tensor:
+    """Cut a tensor off from what computed it, in place."""
+    return input.detach_()
+
+
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """`as_strided` of a tensor in its own place."""
+    return input.as_strided_(size, stride, storage_offset)
 
 
 # -- methods that the declarations do not give ---------------------------------------------------------------------

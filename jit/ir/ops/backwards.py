@@ -301,7 +301,8 @@ def _data_type(grad_output: TensorType, output: TensorType, dim: int, input_dtyp
 
 
 def _sum_along(m: Any, x: Any, dim: int) -> Any:
-    return m.sum(x, axis=wrap_dim(dim, x.ndim), keepdims=True) if x.ndim else x
+    axis = wrap_dim(dim, x.ndim)
+    return m.sum(x, axis=axis, keepdims=True) if x.ndim else x
 
 
 def _data_samples(logarithms: bool) -> Any:
@@ -323,7 +324,7 @@ def _data_samples(logarithms: bool) -> Any:
 
 
 @array("aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-       namespaces=(), type=_data_type, samples=_data_samples(False))  # fmt: skip
+       namespaces=("jit",), type=_data_type, samples=_data_samples(False))  # fmt: skip
 def _softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
     """output * (grad_output - sum(grad_output * output)) along dim, in the dtype of softmax's input."""
     product = grad_output * output
@@ -348,7 +349,7 @@ def _(g: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> An
 
 
 @array("aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-       namespaces=(), type=_data_type, samples=_data_samples(True))  # fmt: skip
+       namespaces=("jit",), type=_data_type, samples=_data_samples(True))  # fmt: skip
 def _log_softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
     """grad_output - exp(output) * sum(grad_output) along dim, in the dtype of log_softmax's input."""
     return (grad_output - m.exp(output) * _sum_along(m, grad_output, dim)).astype(input_dtype.numpy, copy=False)
@@ -380,13 +381,14 @@ def _widened(dtype: DType, half_to_float: bool) -> DType | None:
     return dtypes.float32 if half_to_float else None
 
 
-@composite("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=(), samples=_plain_samples)
+@composite("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=("jit",),
+           samples=_plain_samples)  # fmt: skip
 def _softmax(F: Any, self: Any, dim: int, half_to_float: bool) -> Any:
     """softmax, of 16-bit floats in float32 if half_to_float."""
     return F.softmax(self, dim, _widened(self.dtype, half_to_float))
 
 
-@composite("aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=(),
+@composite("aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=("jit",),
            samples=_plain_samples)  # fmt: skip
 def _log_softmax(F: Any, self: Any, dim: int, half_to_float: bool) -> Any:
     """log_softmax, of 16-bit floats in float32 if half_to_float."""

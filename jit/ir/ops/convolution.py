@@ -310,7 +310,7 @@ def _() -> Any:
 
 @array("aten::_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
        "bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, "
-       "bool allow_tf32=True) -> Tensor", namespaces=())  # fmt: skip
+       "bool allow_tf32=True) -> Tensor", namespaces=("jit",))  # fmt: skip
 def _convolution(
     m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,

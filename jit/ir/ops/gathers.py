@@ -203,7 +203,8 @@ POSITIONS = absent("positions have no derivative")
 
 @composite("aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, "
            "int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx)"
-           " -> (Tensor output, Tensor offset2bag, Tensor bag_size, Tensor max_indices)", namespaces=())  # fmt: skip
+           " -> (Tensor output, Tensor offset2bag, Tensor bag_size, Tensor max_indices)",
+           namespaces=("jit",))  # fmt: skip
 def embedding_bag_padded(
     F: Any, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool, mode: int, sparse: bool,
     per_sample_weights: Any, include_last_offset: bool, padding_idx: int | None,
@@ -271,7 +272,8 @@ def _() -> Any:
 
 @composite("aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, "
            "int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False)"
-           " -> (Tensor output, Tensor offset2bag, Tensor bag_size, Tensor max_indices)", namespaces=())  # fmt: skip
+           " -> (Tensor output, Tensor offset2bag, Tensor bag_size, Tensor max_indices)",
+           namespaces=("jit",))  # fmt: skip
 def embedding_bag(
     F: Any, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool, mode: int, sparse: bool,
     per_sample_weights: Any, include_last_offset: bool,

@@ -272,7 +272,7 @@ def _() -> Any:
 # -- any rank ----------------------------------------------------------------------------------------------------
 
 
-@composite("aten::matmul(Tensor self, Tensor other) -> Tensor", onnx="MatMul")
+@composite("aten::matmul(Tensor self, Tensor other) -> Tensor", onnx="MatMul", namespaces=("jit", "Tensor", "linalg"))
 def matmul(F: Any, self: Any, other: Any) -> Any:
     """The cases of ATen: vectors get a dim of size 1 that is taken away again; a matrix on the right lets the dims on
     the left fold into one; everything else is a batch."""

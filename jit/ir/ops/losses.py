@@ -137,7 +137,7 @@ def _() -> Any:
 
 
 @composite("aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
-           "Tensor? pos_weight=None, int reduction=Mean) -> Tensor", namespaces=("nn.functional",))  # fmt: skip
+           "Tensor? pos_weight=None, int reduction=Mean) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
 def binary_cross_entropy_with_logits(
     F: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: int
 ) -> Any:
@@ -158,7 +158,7 @@ def _() -> Any:
 
 
 @composite("aten::kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
-           namespaces=("nn.functional",))  # fmt: skip
+           namespaces=("jit", "nn.functional"))  # fmt: skip
 def kl_div(F: Any, self: Any, target: Any, reduction: int, log_target: bool) -> Any:
     if log_target:
         return _reduced(F, F.exp(target) * (target - self), reduction)

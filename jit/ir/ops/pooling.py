@@ -956,7 +956,7 @@ def _() -> Any:
     yield sample(make(1, 1, 1, 1, 2), make(1, 1, 2, 2, 2), np.array([[[[[0, 3]]]]], np.int64))
 
 
-@composite("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", namespaces=())
+@composite("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", namespaces=("jit",))
 def adaptive_max_pool1d(F: Any, self: Any, output_size: Any) -> Any:
     values, indices = F.adaptive_max_pool2d(F.unsqueeze(self, -2), [1, *output_size])
     return F.squeeze(values, -2), F.squeeze(indices, -2)

@@ -864,7 +864,7 @@ def _() -> Any:
     yield sample(make(2, 3), "fro", 0, True)
 
 
-@composite("aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", namespaces=())
+@composite("aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", namespaces=("jit",))
 def frobenius_norm(F: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """The 2-norm over dims."""
     return F.linalg_vector_norm(self, 2, dim, keepdim)
