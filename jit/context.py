@@ -115,10 +115,16 @@ def tracing(trace: Trace | None) -> Iterator[None]:
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 _ours: dict[str, bool] = {}
-"""Whether a file belongs to this package; asked for every recorded node. By name: a code object hashes all it holds."""
+"""Whether a file belongs to this package or Python's library; asked for every recorded node. By name: a code object
+hashes all it holds."""
+
+
+def _is_ours(path: str) -> bool:
+    return path.startswith((_HERE, "<jit")) or (path.startswith(_STDLIB) and "-packages" not in path)
 
 
 @functools.cache
@@ -127,7 +133,7 @@ def _source(path: str, line: int, function: str) -> Source:
 
 
 def user_source() -> Source | None:
-    """The line that asked for what happens now: the innermost one on the stack that is not this package's own."""
+    """The line that asked for what happens now: the innermost one on the stack that is the user's."""
     if (source := SOURCE.get()) is not None:
         return source
     frame: FrameType | None = sys._getframe(1)
@@ -135,7 +141,7 @@ def user_source() -> Source | None:
         path = frame.f_code.co_filename
         ours = _ours.get(path)
         if ours is None:
-            ours = _ours[path] = path.startswith((_HERE, "<jit"))
+            ours = _ours[path] = _is_ours(path)
         if not ours:
             return _source(path, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back

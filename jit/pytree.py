@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -45,15 +47,22 @@ class Static:
         return repr(self.value)
 
 
+bits = struct.Struct("<d").pack
+"""The bytes of a float: they tell 0.0 from -0.0, and know a NaN again."""
+
+
 def _static_key(value: Any) -> Any:
+    kind = type(value)
     if isinstance(value, float):
-        return ("float", value.hex())
+        return (kind, bits(value))
     if isinstance(value, complex):
-        return ("complex", value.real.hex(), value.imag.hex())
-    if isinstance(value, frozenset):
-        return ("frozenset", tuple(map(_static_key, value)))  # loops over it take its order
-    if isinstance(value, np.ndarray):
-        return ("ndarray", value.dtype.str, value.shape, value.tobytes())
+        return (kind, bits(value.real), bits(value.imag))
+    if isinstance(value, (set, frozenset)) and not any(isinstance(item, Tensor) for item in value):
+        return (kind, tuple(map(_static_key, value)))  # loops over it take its order
+    if isinstance(value, (np.ndarray, np.generic)):
+        return (kind, value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, (bytearray, decimal.Decimal)):
+        return (kind, repr(value))
     try:
         hash(value)
     except TypeError as error:
@@ -61,7 +70,7 @@ def _static_key(value: Any) -> Any:
             f"an argument of type {type(value).__name__} cannot be part of a trace's key, because it is not hashable; "
             "pass tensors, numbers, strings, or tuples, lists, dicts and dataclasses of them"
         ) from error
-    return (type(value), value)
+    return (kind, value)
 
 
 def flatten(value: Any) -> tuple[list[Any], Structure]:
@@ -83,7 +92,10 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     if type(value) in (list, tuple, Size) or _is_namedtuple(value):
         return Structure(type(value), (), tuple(_flatten(item, leaves) for item in value))
     if isinstance(value, dict):
-        return Structure(type(value), tuple(value), tuple(_flatten(item, leaves) for item in value.values()))
+        keys = tuple(key if type(key) is str or isinstance(key, Tensor) else Static(key) for key in value)
+        return Structure(type(value), keys, tuple(_flatten(item, leaves) for item in value.values()))
+    if isinstance(value, slice):
+        return Structure(slice, (), tuple(_flatten(item, leaves) for item in (value.start, value.stop, value.step)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = tuple(f.name for f in dataclasses.fields(value))
         return Structure(type(value), names, tuple(_flatten(getattr(value, n), leaves) for n in names))
@@ -108,10 +120,11 @@ def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
     items = [_unflatten(child, take) for child in children]
     if kind in (list, tuple, Size):
         return kind(items)
-    if issubclass(kind, tuple):
+    if issubclass(kind, (tuple, slice)):
         return kind(*items)
     if issubclass(kind, dict):
-        return _rebuilt_dict(kind, dict(zip(keys, items, strict=True)))
+        names = (key.value if type(key) is Static else key for key in keys)
+        return _rebuilt_dict(kind, dict(zip(names, items, strict=True)))
     return _rebuilt_dataclass(kind, dict(zip(keys, items, strict=True)))
 
 
@@ -145,5 +158,5 @@ def paths(structure: Structure, prefix: str = "") -> list[str]:
         return [prefix or "input"]
     if kind == "static":
         return []
-    names = [str(k) for k in keys] or getattr(kind, "_fields", None) or [str(i) for i in range(len(children))]
+    names = [str(k.value if type(k) is Static else k) for k in keys] or getattr(kind, "_fields", None) or [str(i) for i in range(len(children))]
     return [p for n, c in zip(names, children, strict=True) for p in paths(c, f"{prefix}.{n}" if prefix else n)]

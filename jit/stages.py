@@ -268,7 +268,7 @@ class Recording:
         with _drawing_alone(owners) if self.trace.drawn() else contextlib.nullcontext():
             values = [_value(owner) for owner in owners]
             node = None
-            if context.GRAD_ENABLED.get() and self.differentiable and any(map(dispatch.requires_grad, owners)):
+            if self.differentiable and any(map(dispatch.requires_grad, owners)):
                 node = self.node_of(owners, values, [edge_of(o) for o in owners])
                 values = values if node.kept is None else node.kept.inputs[0]
             outputs, updates, state = plan.run(0, values)
@@ -376,7 +376,7 @@ def _guards(graph: Graph) -> Iterator[Any]:
 def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
     if not spec.path:
         return base
-    with context.set_grad_enabled(context.GRAD_ENABLED.get() and spec.requires_grad):
+    with context.set_grad_enabled(spec.requires_grad):
         return replay(spec.path, base)
 
 

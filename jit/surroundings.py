@@ -39,6 +39,7 @@ from jit.ir.dtypes import DType
 from .autograd.custom import Function
 from .generators import Generator
 from .promoting import KINDS, Number
+from .pytree import bits
 from .tensors import Tensor, Variable
 
 Fetch = Callable[[], Any]
@@ -171,10 +172,10 @@ class View:
         if isinstance(value, (Tensor, Generator)):
             return self._note_tensor(name, value)
         if isinstance(value, float):
-            return (name, value.hex())
+            return (name, type(value), bits(value))
         if isinstance(value, _PLAIN):
             return (name, type(value).__name__, value)
-        if isinstance(value, np.ndarray) and value.dtype.kind in "biufcSU":
+        if isinstance(value, np.ndarray):
             self._contents.append((name, value, value.copy()))
             return (name, value.dtype.str, value.shape, value.tobytes())
         if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
@@ -182,7 +183,7 @@ class View:
             return (name, Same(value), _random_state(value))
         if isinstance(value, (set, frozenset)):
             self._note_order(name, value)
-            return (name, "set", tuple(map(_element, value)))
+            return (name, type(value).__name__, tuple(map(_element, value)))
         if isinstance(value, dict):
             self._note_order(name, value)
             return (name, type(value).__name__, len(value))
@@ -196,7 +197,9 @@ class View:
             return (name, Same(value))
         if isinstance(value, type(os.environ)):
             return (name, self._note_fact(name, _environment))
-        if isinstance(space := getattr(value, "__dict__", None), dict) and _has_state(value):
+        if isinstance(value, type):
+            self._sizes.extend((name, space, len(space)) for space in _class_spaces(value))
+        elif isinstance(space := getattr(value, "__dict__", None), dict) and _has_state(value):
             tables = [space[t] for t in _TABLES if isinstance(space.get(t), dict)]
             for table in tables:
                 self._note_order(name, table)
@@ -414,6 +417,8 @@ def _named_by(function: types.FunctionType) -> Iterator[tuple[str, Fetch]]:
             yield name, functools.partial(space.get, name)
         elif name in ("globals", "eval", "exec", "vars"):
             yield from _plain_globals(space)
+        if name not in space and name in _loaded_names(function.__code__):  # a builtin, until somebody hides it
+            yield name, functools.partial(space.get, name)
     for name in _imported_names(function.__code__):
         yield f"sys.modules.{name}", functools.partial(sys.modules.get, name)
         if name in sys.modules:
@@ -433,6 +438,13 @@ def _plain_globals(space: dict[str, Any]) -> Iterator[tuple[str, Fetch]]:
     for name, value in list(space.items()):
         if isinstance(value, (*_PLAIN, Tensor, list, tuple, dict, np.ndarray)) and not name.startswith("__"):
             yield name, functools.partial(space.get, name)
+
+
+@functools.cache
+def _loaded_names(code: types.CodeType) -> frozenset[str]:
+    """What code, and code inside of it, looks up as a global."""
+    names = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return frozenset(names.union(*(_loaded_names(c) for c in code.co_consts if isinstance(c, types.CodeType))))
 
 
 @functools.cache
@@ -504,6 +516,9 @@ def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
     if isinstance(value, (list, tuple, collections.deque)):
         for index in range(len(value)):
             yield f"{prefix}{index}", functools.partial(_item, value, index)
+    elif isinstance(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None:
+        for index in range(value.size):
+            yield f"{prefix}{index}", functools.partial(value.item, index)
     elif isinstance(value, dict):
         for number, key in enumerate(list(value)):
             yield f"{prefix}{number if isinstance(key, Tensor) else key}", functools.partial(value.get, key)
@@ -631,6 +646,12 @@ def _class_attributes(prefix: str, kind: type) -> Iterator[tuple[str, Fetch]]:
         for key, value in list(vars(base).items()):
             if isinstance(value, (types.FunctionType, property, staticmethod, classmethod)) or not key.startswith("__"):
                 yield f"{prefix}{key}", functools.partial(_class_entry, base, key)
+
+
+def _class_spaces(kind: type) -> Iterator[Any]:
+    """Where a class of the user's, and those that it inherits from, have their entries: there may be more one day."""
+    if not issubclass(kind, Function):
+        yield from (vars(base) for base in kind.__mro__ if not _is_foreign_class(base))
 
 
 def _class_entry(kind: type, key: str) -> Any:

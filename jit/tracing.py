@@ -747,7 +747,7 @@ class _Draft:
         storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]
         before = [trace.input_value(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
         node = None
-        if context.GRAD_ENABLED.get() and recording.differentiable:
+        if recording.differentiable:
             node = recording.node_of(owners, before, self._outer_edges(owners))
             node.live = None if recording.spent else live
         first = len(recording.trace.graph.outputs)

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.adversarial import (
+    cases_aliasing,
     cases_autograd,
+    cases_derivatives,
     cases_memory,
     cases_numbers,
+    cases_objects,
     cases_python,
     cases_surroundings,
     cases_training,
@@ -20,7 +23,10 @@ from tests.adversarial import (
 )  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = (cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings)
+MODULES = (
+    cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
+    cases_aliasing, cases_derivatives,
+)  # fmt: skip
 SECONDS = 120
 
 
@@ -70,4 +76,4 @@ def test_case(name, processes):
 
 
 def test_there_are_enough_cases():
-    assert len(trial.CASES) >= 150
+    assert len(trial.CASES) >= 350

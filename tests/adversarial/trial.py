@@ -97,17 +97,38 @@ class Trial:
             self.see(f"{number} {name}", tensor)
         return result
 
+    def twice(self, function: Any, *args: Any, wrt: Any = None, **kwargs: Any) -> None:
+        """Call, and log the result with its first and second derivatives by the tensors in `wrt` (the arguments)."""
+        number = sum(name.endswith("called") for name, _ in self.log)
+        self.log.append((f"{number} called", None))
+        inputs = [t for t in flatten(args if wrt is None else wrt)[0] if isinstance(t, jit.Tensor) and t.requires_grad]
+        try:
+            result = function(*args, **kwargs)
+            self.see(f"{number} result", result)
+            outputs, weights = _weighted(result)
+            first = jit.grad(outputs, inputs, weights, create_graph=True, allow_unused=True)
+            self.see(f"{number} first", first)
+            bent = [(g * g).sum() for g in first if g is not None and g.requires_grad]
+            if bent:
+                self.see(f"{number} second", jit.grad(sum(bent[1:], bent[0]), inputs, allow_unused=True))
+        except Exception as error:
+            self.log.append((f"{number} raised", error))
+
 
 def differentiate(result: Any) -> None:
     """backward() of a weighted sum of all outputs that can be differentiated."""
+    distinct, weights = _weighted(result)
+    if distinct:
+        jit.autograd.backward(distinct, weights)
+
+
+def _weighted(result: Any) -> tuple[list[jit.Tensor], list[jit.Tensor]]:
     outputs = [t for t in flatten(result)[0] if isinstance(t, jit.Tensor) and t.requires_grad]
-    if not outputs:
-        return
     distinct = list({id(t): t for t in outputs}.values())
     weights = [
         jit.tensor(np.cos(np.arange(t._array.size)).reshape(t._array.shape).astype(t._array.dtype)) for t in distinct
     ]
-    jit.autograd.backward(distinct, weights)
+    return distinct, weights
 
 
 def snapshot(value: Any) -> Any:
