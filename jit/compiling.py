@@ -31,7 +31,12 @@ def engine(graph: Graph, optimised: bool, host: Host) -> Interpreter:
         return Interpreter(graph, host)
     from jit.runtime.plan import PlannedInterpreter
 
-    return PlannedInterpreter(graph, host)
+    made = PlannedInterpreter(graph, host)
+    if folder := os.environ.get("JIT_DUMP"):
+        from jit.runtime.views import dump
+
+        dump(made, folder)
+    return made
 
 
 def titled_graphs(graph: Graph) -> list[Result]:
@@ -39,9 +44,16 @@ def titled_graphs(graph: Graph) -> list[Result]:
     return run(graph.clone(), OPTIMIZE, options=_options())
 
 
+def before(graph: Graph, name: str) -> Graph:
+    """A copy of the graph as the pass called `name` gets it."""
+    improved = graph.clone()
+    run(improved, OPTIMIZE[: OPTIMIZE.index(name)], options=_options())
+    return improved
+
+
 def _options() -> dict[str, dict[str, Any]]:
     """What the passes need of the runtime, which they may not import themselves."""
-    return {"constant_fold": {"evaluate": _evaluate}, "fuse": {"supported": _supported}}
+    return {"constant_fold": {"evaluate": _evaluate}, "fuse": {"supported": supported}}
 
 
 def _evaluate(op: Op, values: Any) -> Any:
@@ -50,7 +62,8 @@ def _evaluate(op: Op, values: Any) -> Any:
     return execute(op, values)
 
 
-def _supported(node: Node) -> bool:
+def supported(node: Node) -> bool:
+    """Whether there is a kernel for a node."""
     from jit.runtime.fusion import supports
 
     return supports(node)

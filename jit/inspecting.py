@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from jit.ir.errors import UsageError
+
+if TYPE_CHECKING:
+    from jit.runtime.views import KernelView
+
+    from .profiling import Profile
+    from .tracing import TracedFunction
 
 
 class Inspected:
@@ -41,6 +49,83 @@ class Inspected:
 
         save(self, path)  # type: ignore[arg-type]
 
+    # -- looking inside ------------------------------------------------------------------------------------------
+
+    @property
+    def kernels(self) -> list[KernelView]:
+        """The compiled kernels of the last call, all stages that have been seen included, in the order of their calls.
+
+        Each has `.name`, `.source_lines`, `.llvm_ir`, `.asm`, `.ptx`, and `.bytes`, `.flops` and `.calls`: how much one
+        call moves and computes, and how many calls there are. Matrix products of BLAS and what Python runs are none.
+
+        Raises:
+            UsageError: The function has not been called.
+
+        >>> import jit
+        >>> f = jit.trace(lambda x: jit.tanh(x) * 2)
+        >>> y = f(jit.ones(100))
+        >>> [(kernel.name, kernel.bytes, kernel.flops) for kernel in f.kernels]
+        [('tanh_mul', 800, 200)]
+        """
+        from jit.runtime.views import kernels_of
+
+        recording = self._traced._last
+        if recording is None:
+            raise UsageError(f"{self._traced.__name__} has no kernels yet: call it once")
+        return [k for chain in recording.chains for k in kernels_of(recording.plan(chain).interpreter)]
+
+    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+        """Where the time of a call with these arguments goes: a table of time, bytes and flops by kernel and by line.
+
+        The recording is run several times without writing anything back (once if it calls PythonOps), each kernel by
+        itself; backwards that have been seen run from gradients of ones.
+
+        Args:
+            args: As in a call.
+            kwargs: As in a call.
+
+        Raises:
+            UsageError: There is no recording for such a call yet.
+
+        >>> import jit
+        >>> f = jit.trace(lambda x: jit.tanh(x).sum())
+        >>> y = f(jit.ones(1000))
+        >>> [(row.name, int(row.flops)) for row in f.profile(jit.ones(1000)).kernels]
+        [('tanh_sum', 2000)]
+        """
+        from .profiling import measure
+
+        function = self._traced
+        call = function._prepare(args, kwargs)
+        entries = (function._cache.get(call.key), function._general_entry(call))
+        recordings = [r for entry in entries if entry is not None for r in reversed(entry.recordings)]
+        inputs = {id(r): r.inputs(call.leaves, call.world.tensors, call.numbers) for r in recordings}
+        fitting = [r for r in recordings if r.misfit(inputs[id(r)], call.knows) is None]
+        return measure(function.__name__, fitting, lambda recording: inputs[id(recording)])
+
+    def why_not(self, line_a: int | str, line_b: int | str) -> str:
+        """Why what two lines compute is not one kernel, in a sentence; or that it is.
+
+        Args:
+            line_a: A line number, or `"model.py:12"` where several files are involved.
+            line_b: Another one.
+
+        Raises:
+            UsageError: The function has not been called, or no operator of such a line is in its graph.
+        """
+        from .fusing import why_not
+
+        return why_not(self._traced.graph, line_a, line_b)
+
+    @property
+    def _traced(self) -> TracedFunction:
+        from .tracing import TracedFunction
+
+        assert isinstance(self, TracedFunction)
+        return self
+
+    # -- copies --------------------------------------------------------------------------------------------------
+
     def __reduce__(self) -> Any:
         from .artifacts import pickled
 
@@ -51,12 +136,12 @@ class Inspected:
         from .compiling import unoptimised
         from .tracing import TracedFunction
 
-        assert isinstance(self, TracedFunction)
-        owner = copy.deepcopy(self._owner, memo)
+        mine = self._traced
+        owner = copy.deepcopy(mine._owner, memo)
         options: dict[str, Any] = {
-            "optimize": self._optimise is not unoptimised,
-            "strict": self._strict,
-            "dynamic": self._dynamic,
+            "optimize": mine._optimise is not unoptimised,
+            "strict": mine._strict,
+            "dynamic": mine._dynamic,
         }
-        made = memo[id(self)] = TracedFunction(self._function if owner is None else owner, owner, **options)
+        made = memo[id(self)] = TracedFunction(mine._function if owner is None else owner, owner, **options)
         return made

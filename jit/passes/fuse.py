@@ -35,7 +35,7 @@ from jit.ir import UNDEFINED, Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import COMPLEX
 from jit.ir.types import is_contiguous
 
-from .spaces import NORMS, REDUCTIONS, Declined, Space, argument, has_rows, is_cast, is_view, main_output, sizes_of
+from .spaces import NORMS, REDUCTIONS, Declined, Space, argument, has_rows, is_cast, is_view, main_output
 
 Supported = Callable[[Node], bool]
 
@@ -59,10 +59,10 @@ def fuse(graph: Graph, supported: Supported = lambda node: True, minimum: int = 
     """Form FusionGroups of at least `minimum` nodes, or of one reduction; says whether there were any."""
     _separate_gradients(graph)
     order = {node: index for index, node in enumerate(graph.nodes)}
-    groups = _groups(graph, order, supported, minimum, {})
-    for group in groups:
+    found = _groups(graph, order, supported, minimum, {})
+    for group in found:
         _replace(graph, group, order)
-    return bool(groups)
+    return bool(found)
 
 
 def declined(graph: Graph, supported: Supported = lambda node: True) -> dict[tuple[Node, Node], str]:
@@ -75,18 +75,24 @@ def declined(graph: Graph, supported: Supported = lambda node: True) -> dict[tup
     return reasons
 
 
+def groups(graph: Graph, supported: Supported = lambda node: True) -> list[set[Node]]:
+    """The nodes of each group that `fuse` would form; leaves the graph as it is."""
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    return [set(group.members) for group in _groups(graph, order, supported, 2, {})]
+
+
 def _groups(
     graph: Graph, order: dict[Node, int], supported: Supported, minimum: int, reasons: dict[tuple[Node, Node], str]
 ) -> list[_Group]:
     taken: set[Node] = set()
-    groups = []
+    found = []
     for node in graph.reversed_nodes:
         if node not in taken and _may_end(node, supported):
             group = _grow(node, order, taken, supported, reasons)
             if group is not None and group.weight >= minimum:
                 taken.update(group.members)
-                groups.append(group)
-    return groups
+                found.append(group)
+    return found
 
 
 # -- which nodes -------------------------------------------------------------------------------------------------

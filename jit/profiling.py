@@ -1,0 +1,181 @@
+"""`f.profile(*args)`: where the time of a traced call goes, by kernel and by the user's lines."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jit.ir import TensorType, Value
+from jit.ir.errors import UsageError
+from jit.ir.files import write_atomically
+from jit.runtime.interpreter import GuardFailed
+
+from .compiling import engine, unoptimised
+from .hosting import PythonHost
+
+if TYPE_CHECKING:
+    from jit.runtime.timing import Timed
+
+    from .stages import Chain, Recording
+
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    name: str
+    """A kernel, a product, a node, or a line of the user's."""
+    seconds: float
+    bytes: float
+    flops: float
+    calls: int
+    stage: int = 0
+
+
+class Profile:
+    """What a run of a traced function has spent, kernel by kernel. Prints as a table.
+
+    Times are the shortest of several runs, kernel by kernel, so they add up to less than a call takes. Bytes are what
+    must be moved at least; flops are one for each element that an operator computes or reduces, two for each term of
+    a product. What a kernel computes for several lines is shared out among them by flops.
+    """
+
+    def __init__(self, name: str, events: Sequence[Timed]) -> None:
+        self.name = name
+        self._events = list(events)
+
+    @property
+    def kernels(self) -> list[Row]:
+        """One row per kernel, product, or node that Python runs, the longest first."""
+        return _summed(
+            (e, [((e.stage, e.name if e.is_native else f"{e.name} (no kernel)"), 1.0)]) for e in self._events
+        )
+
+    @property
+    def lines(self) -> list[Row]:
+        """One row per line of the user's, the longest first."""
+        return _summed((e, [((e.stage, line), share) for line, share in e.lines.items()]) for e in self._events)
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return sum(event.seconds for event in self._events)
+
+    def chrome_trace(self) -> dict[str, Any]:
+        """The events, one after the other, as chrome://tracing and Perfetto read them."""
+        events, at = [], 0.0
+        for event in self._events:
+            facts = {"bytes": event.bytes, "flops": event.flops, "lines": list(event.lines), "stage": event.stage}
+            events.append(
+                {"name": event.name, "ph": "X", "pid": 0, "tid": event.stage, "ts": 1e6 * at,
+                 "dur": 1e6 * event.seconds, "cat": "kernel" if event.is_native else "node", "args": facts}
+            )  # fmt: skip
+            at += event.seconds
+        return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the Chrome trace, which chrome://tracing and ui.perfetto.dev show; Error if that cannot be done."""
+        write_atomically(path, json.dumps(self.chrome_trace()))
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=120, color_system=None)
+        for title, rows in (("kernel", self.kernels), ("line", self.lines)):
+            console.print(_table(title, rows, self.seconds))
+        return f"{self.name}: {_quantity(self.seconds, 's')}\n{console.file.getvalue()}"  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _summed(found: Iterable[tuple[Timed, Iterable[tuple[tuple[int, str], float]]]]) -> list[Row]:
+    sums: dict[tuple[int, str], list[float]] = {}
+    for event, keys in found:
+        for key, share in keys:
+            total = sums.setdefault(key, [0.0, 0.0, 0.0, 0])
+            for place, amount in enumerate((event.seconds, event.bytes, event.flops)):
+                total[place] += share * amount
+            total[3] += 1
+    rows = [Row(name, s, b, f, int(n), stage) for (stage, name), (s, b, f, n) in sums.items()]
+    return sorted(rows, key=lambda row: -row.seconds)
+
+
+def _table(title: str, rows: Sequence[Row], whole: float) -> Any:
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(box=SIMPLE, pad_edge=False)
+    table.add_column(title, overflow="fold")
+    for name in ("stage", "calls", "time", "share", "bytes", "flops", "rate"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        rate = f"{_quantity(row.bytes / row.seconds, 'B/s')}" if row.seconds else ""
+        table.add_row(
+            row.name, str(row.stage), str(row.calls), _quantity(row.seconds, "s"),
+            f"{row.seconds / whole if whole else 0:.0%}", _quantity(row.bytes, "B"), _quantity(row.flops, ""), rate,
+        )  # fmt: skip
+    return table
+
+
+def _quantity(number: float, unit: str) -> str:
+    """`12.3 us`, `4.1 MB/s`."""
+    for prefix, size in (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("u", 1e-6)):
+        if number >= size:
+            return f"{number / size:.3g} {prefix}{unit}".strip()
+    return f"{number * 1e9:.3g} n{unit}" if number else f"0 {unit}".strip()
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------
+
+
+def measure(name: str, recordings: Sequence[Recording], owners_of: Callable[[Recording], Sequence[Any]]) -> Profile:
+    """Profile the first of `recordings` whose guards let the call pass; UsageError if there is none."""
+    for recording in recordings:
+        try:
+            return Profile(name, _measured(recording, owners_of(recording)))
+        except GuardFailed:
+            continue
+    raise UsageError(f"{name} has no trace for these arguments: call it with them once")
+
+
+def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
+    """All stages of a recording that have been seen, each kernel in its fastest round; nothing is written back."""
+    from jit.runtime.timing import timed
+
+    from .stages import _value
+
+    values = [_value(owner) for owner in owners]
+    chain = recording.chains[0]
+    graph = recording.plan(chain).interpreter.graph
+    interpreter = engine(graph, recording.optimise is not unoptimised, PythonHost())
+    notes = timed(interpreter)
+    rounds: list[list[Timed]] = []
+    for _ in range(1 if recording.calls_python else ROUNDS):
+        state = interpreter.run(0, values)[2]
+        for stage, gradients in _backwards(chain):
+            state = interpreter.run(stage, gradients, state)[2]
+        rounds.append(notes[:])
+        notes.clear()
+    return [min(same, key=lambda event: event.seconds) for same in zip(*rounds, strict=True)]
+
+
+def _backwards(chain: Chain) -> Iterable[tuple[int, list[Any]]]:
+    """The later stages, with gradients of ones to go backward from."""
+    for number, stage in enumerate(chain.trace.graph.stages[1:], 1):
+        yield number, [_ones(value) for value in stage.inputs]
+
+
+def _ones(value: Value) -> Any:
+    type = value.type
+    if not isinstance(type, TensorType) or type.sizes is None or type.dtype is None:
+        raise UsageError(f"%{value.name} has no known size, so there is no gradient to profile the backward with")
+    return np.ones(type.sizes, type.dtype.numpy)

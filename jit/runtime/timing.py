@@ -1,0 +1,134 @@
+"""Times a plan step by step: every kernel inside a native call, and every node that runs by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jit.ir import Node
+
+from . import entry
+from .interpreter import Interpreter, Program, Registers
+from .nest import Nest
+from .plan import Code, Native, PlannedInterpreter, _data, _fits
+from .steps import Step
+from .views import flops_of, parts_of, work_of_node, work_of_step
+
+
+@dataclass
+class Timed:
+    """One kernel call, product or node."""
+
+    name: str
+    stage: int
+    seconds: float
+    bytes: int
+    flops: int
+    lines: dict[str, float]
+    """The user's lines and the share that each has in the work."""
+    is_native: bool
+
+
+def timed(interpreter: Interpreter) -> list[Timed]:
+    """Make every instruction of an interpreter note how long it took; the list is filled in the order of a run.
+
+    The interpreter is changed, so give one that nobody else runs.
+    """
+    notes: list[Timed] = []
+    for stage, program in enumerate(interpreter.programs):
+        natives = iter(interpreter.natives[stage] if isinstance(interpreter, PlannedInterpreter) else ())
+        for number, node in enumerate(program.nodes):
+            if node.kind == "prim::Native":
+                program.instructions[number] = _timed_native(interpreter, program, number, next(natives), stage, notes)
+            else:
+                program.instructions[number] = _timed_node(program, number, node, stage, notes)
+    return notes
+
+
+def _timed_node(program: Program, number: int, node: Node, stage: int, notes: list[Timed]) -> Callable[..., None]:
+    instruction = program.instructions[number]
+
+    def run(r: Registers) -> None:
+        start = time.perf_counter()
+        instruction(r)
+        took = time.perf_counter() - start
+        notes.append(Timed(node.kind, stage, took, *work_of_node(node), _shares(node), False))
+
+    return run
+
+
+def _timed_native(
+    interpreter: Interpreter, program: Program, number: int, native: Native, stage: int, notes: list[Timed]
+) -> Callable[..., None]:
+    instruction = program.instructions[number]
+    inputs = [interpreter._registers[value] for value in native.stretch.inputs]
+
+    def run(r: Registers) -> None:
+        arrays = [r[i] for i in inputs]
+        instruction(r)
+        notes.extend(_steps_of(native, arrays, stage))
+
+    return run
+
+
+def _steps_of(native: Native, arrays: Sequence[Any], stage: int) -> Iterator[Timed]:
+    """Every step of a stretch by itself, on the inputs of the call; its outputs are thrown away."""
+    codes = [c for c in native.codes if all(_fits(a, x) for a, x in zip(arrays, c.layouts, strict=True))]
+    for code in codes[:1]:
+        for step, seconds in zip(code.lowering.steps, _durations(code, arrays), strict=True):
+            name = code_name(step)
+            yield Timed(name, stage, seconds, *work_of_step(step), _shares(step.node), True)
+
+
+def code_name(step: Step) -> str:
+    """The kernel's name, or that of the operator that BLAS computes."""
+    return step.work.name if isinstance(step.work, Nest) else step.node.kind.removeprefix("aten::") + " (BLAS)"
+
+
+def _durations(code: Code, arrays: Sequence[Any]) -> list[float]:
+    """Seconds that each step takes, less what it takes to call a program of no steps."""
+    execute = entry.executor()
+    outputs = [np.empty(shape, dtype) for shape, dtype in code.outputs]
+    arena = np.empty(code.arena + 64, np.uint8)
+    start = -(-_data(arena) // 64) * 64
+    bases = np.array([start, *map(_data, arrays), *map(_data, outputs), *code.constants], np.int64)
+    most = max(code.operands, 1)
+
+    def duration(words: Any) -> tuple[float, int]:
+        program, table = _data(words), _data(bases)
+        began = time.perf_counter()
+        status = execute(program, table, most)
+        return time.perf_counter() - began, status
+
+    idle = min(duration(np.zeros(1, np.int64))[0] for _ in range(10))
+    found = []
+    for number, words in enumerate(_programs(code)):
+        seconds, status = duration(words)
+        found.append(max(seconds - idle, 0.0))
+        if status:
+            code.failed(number * 256 + status % 256)
+    return found
+
+
+def _programs(code: Code) -> Iterator[Any]:
+    """The program cut into one for each step, see Note [A program] in `entry`."""
+    at = 0
+    for _ in code.lowering.steps:
+        end = at + entry.STEP + 2 * int(code.program[at + 2])
+        yield np.append(code.program[at:end], 0)
+        at = end
+
+
+def _shares(node: Node) -> dict[str, float]:
+    """How the work of a node is shared out among the user's lines: by flops, evenly if there are none."""
+    parts = [part for part in parts_of(node) if part.source is not None]
+    flops = [flops_of(part) for part in parts]
+    weights = flops if any(flops) else [1] * len(parts)
+    shares: dict[str, float] = {}
+    for part, weight in zip(parts, weights, strict=True):
+        shares[str(part.source)] = shares.get(str(part.source), 0.0) + weight / sum(weights)
+    return shares

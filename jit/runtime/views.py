@@ -1,0 +1,167 @@
+"""What people see of compiled kernels: the user's lines, the code, and how much work a call is."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir.errors import Error
+from jit.ir.files import write_atomically
+from jit.passes.spaces import is_view
+
+from .codegen import Kernel
+from .nest import Access, Nest
+from .plan import Code, PlannedInterpreter
+from .steps import Step
+
+
+@dataclass(frozen=True)
+class KernelView:
+    """One compiled kernel of a traced function."""
+
+    name: str
+    """After the operators that it computes."""
+    source_lines: tuple[str, ...]
+    """The user's lines that it computes, such as `model.py:12 in forward`."""
+    bytes: int
+    """What a call reads and writes at least."""
+    flops: int
+    """How many operators at elements a call computes."""
+    calls: int
+    """How many calls a run of the function makes."""
+    stage: int
+    """0 in the forward, 1 in the backward, ..."""
+    kernel: Kernel
+
+    @property
+    def llvm_ir(self) -> str:
+        """The LLVM IR as it was generated, before LLVM's passes; it opens with the user's lines."""
+        return self.kernel.code.function.text(self.name, self.source_lines)
+
+    @property
+    def asm(self) -> str:
+        """The machine code as assembly."""
+        return "".join(f"# {line}\n" for line in self.source_lines) + self.kernel.asm
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of the same loops for an NVIDIA GPU (sm_80)."""
+        from .ptx import device_kernel
+        from .target import Target
+
+        return device_kernel(self.kernel.nest, Target.nvidia("sm_80")).ptx
+
+    def __repr__(self) -> str:
+        times = f", {self.calls} calls" if self.calls > 1 else ""
+        lines = "; ".join(self.source_lines)
+        return f"<kernel {self.name}: {self.bytes} bytes, {self.flops} flops{times}; {lines}>"
+
+
+def kernels_of(interpreter: Any) -> list[KernelView]:
+    """The kernels of a plan in the order of their first calls; an interpreter without native code has none."""
+    if not isinstance(interpreter, PlannedInterpreter):
+        return []
+    codes = [(stage, code) for stage, natives in enumerate(interpreter.natives) for n in natives for code in n.codes]
+    return [view for stage, code in codes for view in _views(code, stage)]
+
+
+def _views(code: Code, stage: int) -> Iterator[KernelView]:
+    calls: dict[int, list[Step]] = {}
+    for step in code.lowering.steps:
+        if isinstance(step.work, Nest):
+            calls.setdefault(id(step.work), []).append(step)
+    kernels = {id(kernel.nest): kernel for kernel in code.kernels}
+    for nest, steps in calls.items():
+        lines = tuple(dict.fromkeys(line for step in steps for line in lines_of(step.node)))
+        kernel, work = kernels[nest], work_of_step(steps[0])
+        yield KernelView(kernel.name, lines, *work, calls=len(steps), stage=stage, kernel=kernel)
+
+
+# -- lines and work ----------------------------------------------------------------------------------------------
+
+
+def parts_of(node: Node) -> list[Node]:
+    """The nodes in a fusion group; any other node alone."""
+    body = node.attributes.get("body")
+    return list(body.nodes) if node.kind == "prim::FusionGroup" and isinstance(body, Graph) else [node]
+
+
+def lines_of(node: Node) -> list[str]:
+    """The user's lines behind a node, each once."""
+    return list(dict.fromkeys(str(part.source) for part in parts_of(node) if part.source is not None))
+
+
+def work_of_step(step: Step) -> tuple[int, int]:
+    """Bytes that a step moves and flops that it computes."""
+    if isinstance(step.work, Nest):
+        return _bytes_of_nest(step.work), sum(map(flops_of, parts_of(step.node)))
+    return sum(place.geometry.numel * place.dtype.itemsize for place in step.operands), flops_of(step.node)
+
+
+def _bytes_of_nest(nest: Nest) -> int:
+    reads = sum(_bytes_of([a for a in nest.reads if a.buffer == i], b, nest) for i, b in enumerate(nest.inputs))
+    writes = sum(_bytes_of([a for a in nest.writes if a.buffer == i], b, nest) for i, b in enumerate(nest.outputs))
+    return reads + writes
+
+
+def _bytes_of(accesses: Sequence[Access], buffer: Any, nest: Nest) -> int:
+    """Each element once: that of a broadcast, and that which two maps look at."""
+    touched = sum(math.prod(n for n, s in zip(nest.extents, a.strides) if s or a.gather) for a in accesses)
+    return min(touched, math.prod(buffer.sizes)) * int(buffer.dtype.itemsize)
+
+
+def work_of_node(node: Node) -> tuple[int, int]:
+    """The same for a node that runs by itself."""
+    return sum(_numel(v) * _itemsize(v) for v in (*dict.fromkeys(node.inputs), *node.outputs)), flops_of(node)
+
+
+def flops_of(node: Node) -> int:
+    """One for each element that an operator computes or reduces, two for each term of a product, none for copies."""
+    op = find(node.kind)
+    if op is None or not node.outputs or is_view(node) or op.kind == "view" or node.kind in _COPIES:
+        return 0
+    if node.kind in _PRODUCTS:
+        inner = node.inputs[-1].type.sizes[0 if len(node.inputs[-1].type.sizes) == 1 else -2]
+        return 2 * _numel(node.outputs[0]) * int(inner)
+    if op.kind == "pointwise":
+        return _numel(node.outputs[0])
+    return max(map(_numel, (*node.inputs, *node.outputs)))
+
+
+_PRODUCTS = ("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm")
+_COPIES = ("aten::clone", "aten::copy", "aten::_to_copy", "aten::cat", "aten::zeros", "aten::ones", "aten::full")
+
+
+def _numel(value: Value) -> int:
+    known = isinstance(value.type, TensorType) and value.type.sizes is not None
+    return int(value.type.numel) if known else 0  # type: ignore[attr-defined]
+
+
+def _itemsize(value: Value) -> int:
+    dtype = getattr(value.type, "dtype", None)
+    return 0 if dtype is None else int(dtype.itemsize)
+
+
+# -- dumps -------------------------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_written: dict[Path, int] = {}
+
+
+def dump(interpreter: Any, folder: str | os.PathLike[str]) -> None:
+    """Write `kernel0-add_tanh.ll` and `kernel0-add_tanh.s` for every kernel; the numbers go on from plan to plan."""
+    path = Path(folder).absolute()
+    for view in kernels_of(interpreter):
+        with _lock:
+            number = _written[path] = _written.get(path, -1) + 1
+        try:
+            write_atomically(path / f"kernel{number}-{view.name}.ll", view.llvm_ir)
+            write_atomically(path / f"kernel{number}-{view.name}.s", view.asm)
+        except Error as error:
+            raise Error(f"JIT_DUMP: {error}, or unset it") from error
