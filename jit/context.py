@@ -26,6 +26,10 @@ SIZED: ContextVar[Trace | None] = ContextVar("sized", default=None)
 """A trace whose sizes vary: derivatives then take sizes from its tensors."""
 PROFILE: ContextVar[Callable[[str, Callable[[], Any]], Any] | None] = ContextVar("profile", default=None)
 """Runs and times an operator given its name; see jit.autograd.profiler."""
+BACKWARD: ContextVar[Any] = ContextVar("backward", default=None)
+"""The innermost backward that runs here: a Task of jit.autograd.engine."""
+CHECKPOINTS: ContextVar[tuple[int, ...]] = ContextVar("checkpoints", default=())
+"""The checkpoints that are being recorded here, the outermost first; see jit.recomputation."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
 SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
 """The line to which recorded nodes belong, where that is not the one that runs: a derivative is its operator's."""

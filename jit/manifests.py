@@ -5,7 +5,7 @@ Nodes are told by their places in the graph's text, values by their names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from .plain import encode
 from .pytree import Structure
 from .stages import Chain, OutputSpec, Recording
 from .tensors import Tensor
-from .tracer import Capture, Constant, Treatment, _Slot, extent_of
+from .tracer import Capture, Constant, Trace, Treatment, _Slot, extent_of
 from .tracing import Entry, Key, TracedFunction, _Promoted
 
 RECORDING = {
@@ -104,6 +104,8 @@ class Writer:
                 for c in trace.composites
             ],
             "untracked": sorted(nodes[node] for node in trace.untracked if node in nodes),
+            "checkpoints": _checkpoints(trace, nodes),
+            "backwards": sorted(nodes[node] for node in trace.backwards if node in nodes),
             "histories": [[value.name, before.name] for value, before in trace.histories.items()],
             "calls": [[number, *_call(node)] for node, number in nodes.items() if "function" in node.attributes],
             "constants": encode(list(trace.constants)),
@@ -178,6 +180,13 @@ def _memory(group: Sequence[Tensor]) -> Any:
     array = group[0]._array
     start = low - address_of(array)
     return window(array, Geometry((high - low,), (1,), start), np.dtype("uint8")).copy()
+
+
+def _checkpoints(trace: Trace, nodes: Mapping[Node, int]) -> list[Any]:
+    """The nodes under checkpoints, each with the numbers of these, which are given in the order of their appearance."""
+    numbers: dict[int, int] = {}
+    marked = [(n, trace.checkpoints[node]) for node, n in nodes.items() if node in trace.checkpoints]
+    return [[n, [numbers.setdefault(each, len(numbers)) for each in path]] for n, path in marked]
 
 
 def _carried(array: Any) -> Any:

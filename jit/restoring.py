@@ -17,14 +17,13 @@ from jit.ir.types import ScalarType
 
 from .autograd.registered import registered
 from .compiling import optimise, unoptimised
-from .folding import fold
 from .generators import Generator, default_generator
 from .manifests import CARRIERS, CHAIN, RECORDING
 from .nn import Parameter
 from .plain import PlainError, decode
 from .pytree import Structure, paths, statics
 from .shapes import Family
-from .stages import Chain, OutputSpec, Recording
+from .stages import Chain, OutputSpec, Recording, graph_of
 from .surroundings import World, view_of_objects
 from .tensors import Tensor
 from .tracer import Capture, Composite, Constant, GuardRecord, Trace, Treatment, _Slot, kind_of
@@ -161,10 +160,15 @@ class Reader:
             for n, parts, taken in data["composites"]
         ]  # fmt: skip
         trace.untracked = set(_chosen(nodes, data["untracked"]))
+        trace.checkpoints = {
+            nodes[_natural(n, len(nodes))]: tuple(_natural(i, len(nodes)) for i in path)
+            for n, path in data.get("checkpoints", ())
+        }
+        trace.backwards = set(_chosen(nodes, data.get("backwards", ())))
         trace.histories = {values[value]: values[before] for value, before in data["histories"]}
         trace.constants = [c for c in decode(data["constants"]) if isinstance(c, Constant)]
         _restore_draws(trace)
-        verify(fold(graph, trace.composites)[0])
+        verify(graph_of(trace))
         return Chain(trace, **_plain(data, CHAIN))
 
     def _capture(self, data: Any, value: Value, view: Any) -> Capture:

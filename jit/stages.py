@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,6 +41,7 @@ from .hosting import PythonHost
 from .impurity import watching
 from .promoting import KINDS
 from .recalling import Recollection, recalling, recollection
+from .recomputation import recompute
 from .shapes import forget_sizes, general_kind, skeleton
 from .surroundings import attributes_of, is_foreign, view_of_objects
 from .tensors import Tensor, Variable, ViewStep, alias
@@ -167,7 +168,7 @@ class Recording:
 
     def _folded(self, chain: Chain) -> Graph:
         if chain.graph is None:
-            chain.graph, _ = fold(chain.trace.graph, chain.trace.composites)
+            chain.graph = graph_of(chain.trace)
             if self.general:
                 forget_sizes(chain.graph)
             run(chain.graph, CLEANUP)
@@ -354,6 +355,22 @@ class Recording:
         for index, number in self.slots:
             owners[index]._grad = None if number is None else made[number]
         return unflatten(self.structure, made[: self.count])
+
+
+def graph_of(trace: Trace) -> Graph:
+    """What a trace has recorded, composites folded, checkpoints computed again where a backward needs them."""
+    graph, mapping = fold(trace.graph, trace.composites)
+    if not trace.checkpoints:
+        return graph
+    run(graph, ["dce"])
+
+    def folded(nodes: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        return ((mapping[v].node, node) for node in nodes for v in node.outputs if v in mapping)
+
+    paths = {new: trace.checkpoints[old] for new, old in folded(trace.checkpoints)}
+    backwards = {new for new, _ in folded(trace.backwards)}
+    recompute(graph, paths, lambda node: node.stage > 0 or node in backwards)
+    return graph
 
 
 def _numbered(graph: Graph) -> Graph:
@@ -776,6 +793,8 @@ def fork(trace: Trace, stages: int) -> Trace:
     copy.constants = trace.constants
     kept = [c for c in trace.composites if c.node.stage < stages]
     copy.composites = [type(c)(nodes[c.node], [nodes[p] for p in c.parts], [mapping[v] for v in c.taken]) for c in kept]
+    copy.checkpoints = {nodes[n]: path for n, path in trace.checkpoints.items() if n in nodes and n.stage < stages}
+    copy.backwards = {nodes[n] for n in trace.backwards if n in nodes}
     copy.hooks = {mapping[value]: hooks for value, hooks in trace.hooks.items() if value.stage < stages}
     copy.untracked = {nodes[n] for n in trace.untracked if n in nodes and n.stage < stages}
     written = [(v, before) for v, before in trace.histories.items() if v in mapping and v.stage < stages]

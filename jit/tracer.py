@@ -159,6 +159,10 @@ class Trace:
     """What inputs held that the function has written to since."""
     untracked: set[Node] = field(default_factory=set)
     """Nodes of operators that ran without recording derivatives; a replay runs them so, too."""
+    checkpoints: dict[Node, tuple[int, ...]] = field(default_factory=dict)
+    """Nodes recorded under checkpoints, and which those are, the outermost first."""
+    backwards: set[Node] = field(default_factory=set)
+    """Nodes of stage 0 that a backward inside of the function has recorded."""
     histories: dict[Value, Value] = field(default_factory=dict)
     """What was written over tensors without recording derivatives -> what they held before, whose history stays."""
 
@@ -178,6 +182,7 @@ class Trace:
     """Leaves from outside at which a backward inside the function has ended."""
 
     def __post_init__(self) -> None:
+        self._outer_backward = context.BACKWARD.get()
         self._first = next_serial()
         """Autograd nodes with a lower number come from outside."""
         self._bindings: list[Binding] = []
@@ -267,6 +272,24 @@ class Trace:
         node.source, node.scope = context.user_source(), context.SCOPE.get()
         if not context.GRAD_ENABLED.get():
             self.untracked.add(node)
+        if len(self.graph.stages) == 1:
+            if around := context.CHECKPOINTS.get():
+                self.checkpoints[node] = around
+            if self._is_in_backward():
+                self.backwards.add(node)
+
+    def _is_in_backward(self) -> bool:
+        return context.BACKWARD.get() is not self._outer_backward
+
+    @contextlib.contextmanager
+    def checkpointed(self) -> Iterator[None]:
+        """What is recorded in this block stands under a checkpoint of its own, unless a backward runs it."""
+        around = context.CHECKPOINTS.get()
+        token = context.CHECKPOINTS.set(around if self._is_in_backward() else (*around, next_serial()))
+        try:
+            yield
+        finally:
+            context.CHECKPOINTS.reset(token)
 
     def _recognise(self, tensor: Tensor) -> Binding:
         """A tensor seen for the first time: another object for memory made inside the trace, or a capture."""

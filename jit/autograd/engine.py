@@ -16,7 +16,6 @@ import contextvars
 import heapq
 import threading
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 from jit.ir.errors import AutogradError, ShapeError, UsageError
@@ -30,9 +29,6 @@ from .sharing import Sharing, is_worth_sharing
 Buffers = dict[Node, list["Tensor | None"]]
 LEVELS = 16
 """How many backwards inside of each other share a thread."""
-
-_TASK: ContextVar[Task | None] = ContextVar("task", default=None)
-"""The innermost backward that runs here."""
 
 
 class Halted(BaseException):
@@ -64,7 +60,7 @@ class Task:
         self.ready: list[tuple[int, Node]] = []
         self.callbacks: list[Callable[[], Any]] = []
         """To be called at the end."""
-        outer = _TASK.get()
+        outer: Task | None = context.BACKWARD.get()
         self.level: int = 0 if outer is None else outer.level + 1
         self.halt: list[bool] = [] if outer is None else outer.halt
         """Not empty as soon as nobody waits for the result."""
@@ -72,7 +68,7 @@ class Task:
 
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
         """Push `gradients` in at `roots` and work until nothing is left."""
-        _TASK.set(self)
+        context.BACKWARD.set(self)
         for edge, gradient in zip(roots, gradients, strict=True):
             self._add(edge, gradient)
         for node in dict.fromkeys(edge.node for edge in roots):
@@ -212,7 +208,7 @@ def _retain(node: Node, gradients: Sequence[Tensor | None]) -> None:
 
 def queue_callback(callback: Callable[[], Any]) -> None:
     """Call `callback()` when the backward that runs now is through; for hooks that wait for the last gradient."""
-    task = _TASK.get()
+    task: Task | None = context.BACKWARD.get()
     if task is None:
         raise UsageError("queue_callback() is for hooks and functions that run in a backward, and none runs")
     task.callbacks.append(callback)

@@ -10,7 +10,8 @@ Note [Checkpoints]
     In backward the function runs again from the same arguments, memory and random numbers, and its history is followed
     from the results to the same edges. Nothing else happens there: what the function changes - running statistics, a
     generator - changes once, however often it is computed. So a checkpoint gives what the function itself gives,
-    derivatives of every order included, and a trace simply records the function.
+    derivatives of every order included. A trace records the function, and which nodes are the checkpoint's: see
+    Note [Checkpoints in graphs].
 """
 
 from __future__ import annotations
@@ -55,8 +56,11 @@ def checkpoint(
     >>> [round(g, 2) for g in x.grad.tolist()]
     [14.78, 14.78, 14.78]
     """
-    if context.TRACE.get() is not None or not context.GRAD_ENABLED.get():
+    if not context.GRAD_ENABLED.get():
         return function(*args, **kwargs)
+    if (trace := context.TRACE.get()) is not None:
+        with trace.checkpointed():
+            return function(*args, **kwargs)
     own: list[SavedTensor] = []
     saved = map_tensors(lambda t: _keep(t, own), (args, kwargs))
     first = next_serial()

@@ -272,8 +272,8 @@ class Node:
         self._previous = self._next = None
         self.graph._count -= 1
 
-    def move_before(self, anchor: Node) -> None:
-        """Move the node to just before `anchor`."""
+    def move_before(self, anchor: Node | None) -> None:
+        """Move the node to just before `anchor` (None: to the end)."""
         graph = self.graph
         assert graph is not None
         self.unlink()

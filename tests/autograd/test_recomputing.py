@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import tracemalloc
 import weakref
 from collections import namedtuple
 from typing import Any
@@ -402,3 +403,180 @@ def test_sequential(segments):
 def test_sequential_needs_enough_functions():
     with pytest.raises(jit.UsageError, match="2 functions cannot be divided into 3 segments"):
         jit.checkpoint_sequential([F.relu, F.relu], 3, leaf(2))
+
+
+# -- recorded ----------------------------------------------------------------------------------------------------
+
+
+def kept_between_stages(graph: Any) -> list[str]:
+    """What nodes of stage 0 compute and a later stage uses; arguments are kept by the caller anyway."""
+    return [
+        v.node.kind for n in graph.nodes for v in n.inputs if v.node.stage < n.stage and not v.is_input
+    ]  # fmt: skip
+
+
+def chain_of_blocks(x: Any, w: Any, around: Any) -> Any:
+    """Three blocks, each of which needs three results for its derivatives; `around(block, h)` calls them."""
+    for _ in range(3):
+        x = around(lambda h: ((h @ w).sin().exp() * 0.1).tanh(), x)
+    return x.sum()
+
+
+def plain(block: Any, h: Any) -> Any:
+    return block(h)
+
+
+def test_a_recorded_backward_computes_checkpoints_again():
+    def kept(around: Any) -> list[str]:
+        traced = jit.trace(lambda x, w: chain_of_blocks(x, w, around), optimize=False)
+        x, w = leaf(2, 3), leaf(3, 3)
+        traced(x, w).backward()
+        graph = traced.graph_for(x, w)
+        graph.verify()
+        return kept_between_stages(graph)
+
+    assert sorted(set(kept(plain))) == ["aten::exp", "aten::matmul", "aten::tanh"]
+    assert set(kept(checkpoint)) == {"aten::tanh"}  # what leaves one block, and enters the next
+
+
+def peak(function: Any, *inputs: Any) -> float:
+    """The most memory in use during a call of a function and its backward, in multiples of the first input."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        result = function(*inputs)
+        if result.requires_grad:
+            jit.grad(result, inputs)
+        return float(tracemalloc.get_traced_memory()[1] / inputs[0]._array.nbytes)
+    finally:
+        tracemalloc.stop()
+
+
+def blocks(x: Any, weights: Any, around: Any) -> Any:
+    """Four products for every weight, and what they need for their derivatives."""
+    for w in weights:
+        x = around(lambda h, w=w: (((h @ w).tanh() @ w).tanh() @ w).tanh() @ w, x)
+    return x.square().sum()
+
+
+def with_backward_inside(x: Any, weights: Any, around: Any) -> Any:
+    return sum(g.sum() for g in jit.grad(blocks(x, weights, around), (x, *weights))).detach()
+
+
+@pytest.mark.parametrize("function, optimize", [(blocks, False), (blocks, True), (with_backward_inside, False)])
+def test_a_recorded_checkpoint_saves_memory(function, optimize):
+    x = leaf(64, 64)
+    weights = [(leaf(64, 64, seed=n).detach() / 64).requires_grad_() for n in range(8)]
+
+    def measured(around: Any) -> float:
+        traced = jit.trace(lambda x, *weights: function(x, weights, around), optimize=optimize)
+        for _ in range(2):  # recorded and compiled
+            peak(traced, x, *weights)
+        return peak(traced, x, *weights)
+
+    recomputing, keeping = measured(checkpoint), measured(plain)
+    assert keeping > 32  # results of 32 products
+    assert recomputing < 26  # those of eight and of one block, and eight gradients
+
+
+def test_equal_expressions_are_not_merged_with_what_a_backward_computes_again():
+    x = leaf(4, 4)
+    weights = [leaf(4, 4, seed=n) for n in range(3)]
+
+    def count(around: Any) -> int:
+        traced = jit.trace(lambda x, *weights: with_backward_inside(x, weights, around))
+        traced(x, *weights)
+        return str(traced.graphs[-1].graph).count("aten::tanh(")
+
+    assert (count(plain), count(checkpoint)) == (9, 18)
+
+
+def blocks_in_blocks(x: Any, w: Any, depth: int, around: Any) -> Any:
+    if depth == 0:
+        return (x @ w).tanh()
+    for _ in range(2):
+        x = around(lambda h: blocks_in_blocks(h, w, depth - 1, around), x)
+    return x
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_recorded_checkpoints_inside_of_each_other(optimize):
+    def build(around: Any) -> Any:
+        return jit.trace(lambda x, w: blocks_in_blocks(x, w, 4, around).sum(), optimize=optimize)
+
+    nested, simple = build(checkpoint), build(plain)
+    inputs = leaf(32, 32), (leaf(32, 32, seed=1).detach() / 32).requires_grad_()
+    found = [gradients(f, *inputs) for f in (nested, nested, simple)]
+    for again, once in zip(found[1], found[2], strict=True):
+        assert_close(again, once, rtol=1e-12)
+    assert peak(simple, *inputs) > 16  # one result for each of sixteen products
+    assert peak(nested, *inputs) < 14  # two at each of four levels, and what one product takes
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_recorded_second_derivatives_of_checkpoints(optimize):
+    def observed(function: Any) -> Any:
+        x, w = leaf(2, 3), leaf(3, 3, seed=1)
+        (g,) = jit.grad(function(x, w), x, create_graph=True)
+        return [g.tolist(), *(t.tolist() for t in jit.grad(g.square().sum(), (x, w)))]
+
+    def f(x: Any, w: Any) -> Any:
+        return chain_of_blocks(x, w, checkpoint)
+
+    traced = jit.trace(f, optimize=optimize)
+    expected = observed(f)
+    for _ in range(3):
+        found = observed(traced)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert traced.hits == 2
+
+
+class Counted(jit.autograd.Function):
+    calls: list[str] = []
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        Counted.calls.append("forward")
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        Counted.calls.append("backward")
+        return 2 * ctx.saved_tensors[0] * g
+
+
+def test_foreign_code_under_a_recorded_checkpoint_runs_once():
+    traced = jit.trace(lambda x: checkpoint(lambda x: Counted.apply(x.exp()).sin(), x))
+    for _ in range(3):
+        x = leaf(4)
+        Counted.calls.clear()
+        traced(x).sum().backward()
+        assert Counted.calls == ["forward", "backward"]
+        expected = np.cos(np.exp(2 * x.detach().numpy())) * 2 * np.exp(2 * x.detach().numpy())
+        np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-12)
+
+
+def test_what_a_recorded_checkpoint_needs_must_not_change():
+    traced = jit.trace(lambda x: checkpoint(lambda x: x.exp().sin(), x))
+    traced(leaf(4) * 1).sum().backward()
+    for _ in range(3):
+        y = leaf(4) * 1
+        z = traced(y).sum()
+        y.mul_(2)
+        with pytest.raises(jit.AutogradError, match=r"test_recomputing.py.*test_recomputing.py"):
+            z.backward()
+
+
+def test_saved_checkpoints_stay_checkpoints(tmp_path):
+    traced = jit.trace(lambda x, w: chain_of_blocks(x, w, checkpoint), optimize=False)
+    x, w = leaf(2, 3), leaf(3, 3)
+    traced(x, w).backward()
+    traced.save(tmp_path / "f.jit")
+    loaded = jit.load(tmp_path / "f.jit")
+    expected = x.grad.tolist(), w.grad.tolist()
+    x.grad = w.grad = None
+    loaded(x, w).backward()
+    assert (x.grad.tolist(), w.grad.tolist()) == expected
+    assert set(kept_between_stages(loaded.graph_for(x, w))) == {"aten::tanh"}
