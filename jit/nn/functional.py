@@ -15,6 +15,7 @@ from jit.ir.errors import ShapeError, UsageError
 from ..functions import F, public
 from .alignments import *  # noqa: F403
 from .attending import *  # noqa: F403
+from .fractional import *  # noqa: F403
 from .margins import *  # noqa: F403
 from .reductions import REDUCTIONS, reduction_code
 from .unpooling import *  # noqa: F403

@@ -15,11 +15,15 @@ from ..creation import asarray
 from ..functions import F
 from ..hooks import HookTable, RemovableHandle
 from ..tensors import Tensor
-from .parameter import Parameter
-from .utils.gradients import forget_gradient
+from .everywhere import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, registered
+from .parameter import Parameter, forget_gradient
 
 _RUNNING: ContextVar[Module | None] = ContextVar("running", default=None)
 """The module whose forward is being recorded: scopes are named by the place in it of the module that it calls."""
+
+
+EXTRA = "_extra_state"
+"""Under which name a state dict holds what `get_extra_state` gives."""
 
 
 class IncompatibleKeys(NamedTuple):
@@ -68,6 +72,7 @@ class Module:
         own["_forward_hooks"] = HookTable()
         own["_backward_pre_hooks"] = HookTable()
         own["_backward_hooks"] = HookTable()
+        own["_state_hooks"] = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
 
     # -- calling -------------------------------------------------------------------------------------------------
 
@@ -81,6 +86,8 @@ class Module:
             return self._call_in_scope(args, kwargs)
         if self._forward_pre_hooks or self._forward_hooks or self._backward_pre_hooks or self._backward_hooks:
             return self._call_with_hooks(args, kwargs)
+        if FORWARD_PRE or FORWARD or BACKWARD_PRE or BACKWARD:
+            return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
 
     def _call_in_scope(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -92,18 +99,19 @@ class Module:
                 _RUNNING.reset(token)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook, with_kwargs in tuple(self._forward_pre_hooks.values()):
+        for hook, with_kwargs in (*FORWARD_PRE.values(), *self._forward_pre_hooks.values()):
             args, kwargs = _replaced_arguments(hook, with_kwargs, self, args, kwargs)
         watch = self._watch()
         result = self.forward(*(args if watch is None else watch.enter(args)), **kwargs)
-        for hook, with_kwargs in tuple(self._forward_hooks.values()):
+        for hook, with_kwargs in (*FORWARD.values(), *self._forward_hooks.values()):
             replaced = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
             result = result if replaced is None else replaced
         return result if watch is None else watch.leave(result)
 
     def _watch(self) -> Any:
         """What shows gradients to the backward hooks, if there are any."""
-        if not (self._backward_pre_hooks or self._backward_hooks) or not context.GRAD_ENABLED.get():
+        hooks = self._backward_pre_hooks or self._backward_hooks or BACKWARD_PRE or BACKWARD
+        if not hooks or not context.GRAD_ENABLED.get():
             return None
         from .watching import Watch
 
@@ -130,6 +138,8 @@ class Module:
         """
         return self._backward_hooks.register(hook)
 
+    register_backward_hook = register_full_backward_hook
+
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` when the gradients of the results are known, before those of the module.
 
@@ -144,7 +154,7 @@ class Module:
         self._check_name(name, self._parameters)
         if param is not None and not isinstance(param, Parameter):
             raise UsageError(f"parameter {name!r} must be a jit.nn.Parameter or None, not {type(param).__name__}")
-        self._parameters[name] = param
+        self._parameters[name] = registered("parameter", self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that belongs to the module's state but is not learned.
@@ -157,7 +167,7 @@ class Module:
         self._check_name(name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise UsageError(f"buffer {name!r} must be a tensor or None, not {type(tensor).__name__}")
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         (self._transient_buffers.discard if persistent else self._transient_buffers.add)(name)
 
     def register_module(self, name: str, module: Module | None) -> None:
@@ -165,7 +175,7 @@ class Module:
         self._check_name(name, self._modules)
         if module is not None and not isinstance(module, Module):
             raise UsageError(f"{name!r} must be a jit.nn.Module or None, not {type(module).__name__}")
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
     add_module = register_module
 
@@ -189,7 +199,15 @@ class Module:
         """Parameters and modules go to their tables; so does what takes the place of a member of one."""
         if isinstance(value, (Parameter, Module)):
             self._check_initialised()
-            self._place(name, value, self._parameters if isinstance(value, Parameter) else self._modules)
+            if isinstance(value, Parameter) and name in self._computed:
+                self._assign_computed(name, value)
+            elif isinstance(value, Parameter):
+                self._place(name, registered("parameter", self, name, value), self._parameters)
+            else:
+                self._place(name, registered("module", self, name, value), self._modules)
+            return
+        if name in self.__dict__.get("_computed", ()):
+            self._assign_computed(name, value)
             return
         for table, kind in self._tables():
             if name in table:
@@ -202,6 +220,13 @@ class Module:
                 table[name] = value
                 return
         object.__setattr__(self, name, value)
+
+    def _assign_computed(self, name: str, value: Any) -> None:
+        """What is computed decides what an assignment means."""
+        assign = getattr(self._computed[name], "assign", None)
+        if assign is None:
+            raise UsageError(f"{type(self).__name__}.{name} is computed from other parameters; assign to those")
+        assign(self, value)
 
     def _place(self, name: str, value: Any, table: dict[str, Any]) -> None:
         """Put `value` into `table`, and take away whatever else bore its name."""
@@ -334,13 +359,48 @@ class Module:
             keep_vars: Give the parameters themselves rather than tensors detached from autograd.
         """
         state: dict[str, Any] = OrderedDict() if destination is None else destination
+        for hook in tuple(self._state_hooks["save"].values()):
+            hook(self, prefix, keep_vars)
         for name, value in (*self._parameters.items(), *self._buffers.items()):
             if value is not None and name not in self._transient_buffers:
                 state[prefix + name] = value if keep_vars else F.detach(value)
         for name, module in self._modules.items():
             if module is not None:
-                module.state_dict(state, f"{prefix}{name}.", keep_vars)
+                module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        if self._has_extra_state():
+            state[f"{prefix}{EXTRA}"] = self.get_extra_state()
+        for hook in tuple(self._state_hooks["saved"].values()):
+            hook(self, state, prefix, {})
         return state
+
+    def get_extra_state(self) -> Any:
+        """State that is no tensor, for the state dict; subclasses define it together with `set_extra_state`."""
+        raise UsageError(f"{type(self).__name__} does not define get_extra_state(self), which its state dict calls for")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take over what `get_extra_state` gave."""
+        raise UsageError(f"{type(self).__name__} does not define set_extra_state(self, state), but one is loaded")
+
+    def _has_extra_state(self) -> bool:
+        return type(self).get_extra_state is not Module.get_extra_state
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, prefix, keep_vars)` before each `state_dict`."""
+        return self._state_hooks["save"].register(hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, metadata)` after each `state_dict`, which it may change in place."""
+        return self._state_hooks["saved"].register(hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys, error_msgs)` before
+        each `load_state_dict`; the hook may change the state dict, which is a copy, and add to the lists."""
+        return self._state_hooks["load"].register(hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, incompatible_keys)` after each `load_state_dict`; names that it takes out of the lists are
+        no offence."""
+        return self._state_hooks["loaded"].register(hook)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
@@ -358,18 +418,61 @@ class Module:
         Raises:
             UsageError: Names do not match, or sizes differ. All offences are listed, and nothing has been loaded.
         """
-        own = self.state_dict(keep_vars=True)
-        given = {name: asarray(value) for name, value in state_dict.items()}
-        missing, unexpected = [n for n in own if n not in given], [n for n in given if n not in own]
-        offences = [_size_offence(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
-        if strict:
-            offences = [f"missing: {n}" for n in missing] + [f"not expected: {n}" for n in unexpected] + offences
-        if offences:
-            raise UsageError(f"this state dict does not fit {type(self).__name__}:\n  " + "\n  ".join(offences))
+        given, missing, unexpected, offences = self._prepared(state_dict, strict)
+        extra = {name: given.pop(name) for name in list(given) if name.split(".")[-1] == EXTRA}
+        own = self._state_members()
+        given = {name: asarray(value) for name, value in given.items()}
+        missing += [name for name in own if name not in given]
+        unexpected += [name for name in given if name not in own]
+        offences += [_size_offence(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
+        found = IncompatibleKeys(missing, unexpected)
+        self._set_extra_states(extra, found)
+        watched = any(module._state_hooks["loaded"] for module in self.modules())
+        self._refuse(offences, found if strict and not watched else None)
         with context.no_grad():
             for name in own.keys() & given.keys():
                 self._assign(name, own[name], given[name]) if assign else own[name].copy_(given[name])
-        return IncompatibleKeys(missing, unexpected)
+        if watched:
+            for module in reversed(list(self.modules())):
+                for hook in tuple(module._state_hooks["loaded"].values()):
+                    hook(module, found)
+            self._refuse([], found if strict else None)
+        return found
+
+    def _prepared(
+        self, state_dict: Mapping[str, Any], strict: bool
+    ) -> tuple[dict[str, Any], list[str], list[str], list[str]]:
+        """(a copy of the state dict, names that are missing, names not expected, offences), as hooks leave them."""
+        given, missing, unexpected, offences = OrderedDict(state_dict), list[str](), list[str](), list[str]()
+        for path, module in self.named_modules():
+            for hook in tuple(module._state_hooks["load"].values()):
+                hook(module, given, f"{path}." if path else "", {}, strict, missing, unexpected, offences)
+        return given, missing, unexpected, offences
+
+    def _state_members(self) -> dict[str, Any]:
+        """Parameters and persistent buffers by dotted name."""
+        return {
+            f"{path}.{name}" if path else name: value
+            for path, module in self.named_modules(remove_duplicate=False)
+            for name, value in (*module._parameters.items(), *module._buffers.items())
+            if value is not None and name not in module._transient_buffers
+        }
+
+    def _set_extra_states(self, extra: dict[str, Any], found: IncompatibleKeys) -> None:
+        for path, module in self.named_modules():
+            name = f"{path}.{EXTRA}" if path else EXTRA
+            if name in extra and type(module).set_extra_state is not Module.set_extra_state:
+                module.set_extra_state(extra.pop(name))
+            elif module._has_extra_state():
+                found.missing_keys.append(name)
+        found.unexpected_keys.extend(extra)
+
+    def _refuse(self, offences: list[str], found: IncompatibleKeys | None) -> None:
+        if found is not None:
+            missing = [f"missing: {name}" for name in found.missing_keys]
+            offences = [*missing, *(f"not expected: {name}" for name in found.unexpected_keys), *offences]
+        if offences:
+            raise UsageError(f"this state dict does not fit {type(self).__name__}:\n  " + "\n  ".join(offences))
 
     def _assign(self, name: str, old: Tensor, new: Tensor) -> None:
         path, _, last = name.rpartition(".")
@@ -459,6 +562,10 @@ class Module:
     def type(self, dst_type: Any) -> Self:
         """To any floating dtype."""
         return self.to(dtypes.as_dtype(dst_type))
+
+    def to_empty(self, *, device: Any = None, recurse: bool = True) -> Self:
+        """Give every parameter and buffer new memory, with whatever it holds."""
+        return self._apply(F.empty_like)
 
     def cpu(self) -> Self:
         """To the CPU."""

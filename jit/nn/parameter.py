@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jit.ir.errors import UsageError
 
 from ..tensors import Tensor, Variable
@@ -39,3 +41,11 @@ class Parameter(Variable):
 
     def __format__(self, spec: str) -> str:
         return super().__format__(spec) if spec else repr(self)
+
+
+def forget_gradient(tensor: Any, set_to_none: bool) -> None:
+    """Drop `tensor.grad`, or fill it with zeros where somebody may hold it."""
+    if set_to_none or tensor.grad is None:
+        tensor.grad = None
+    else:
+        tensor.grad = tensor.grad.detach().zero_()

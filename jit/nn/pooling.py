@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.ir.errors import UsageError
+
 from . import functional
 from .modules import Module
 
@@ -280,3 +282,46 @@ class MaxUnpool3d(_MaxUnpool):
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
         return functional.max_unpool3d(input, indices, *self._options(), output_size)
+
+
+class _FractionalMaxPool(Module):
+    """Args: see `FractionalMaxPool2d`."""
+
+    def __init__(
+        self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if (output_size is None) == (output_ratio is None):
+            raise UsageError(f"{type(self).__name__} needs output_size or output_ratio, one of them")
+        self.kernel_size, self.return_indices = kernel_size, return_indices
+        self.output_size, self.output_ratio = output_size, output_ratio
+        self.register_buffer("_random_samples", _random_samples)
+
+    def _options(self) -> tuple[Any, ...]:
+        return (self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The largest element of each window of an image; windows begin at places drawn anew in each call.
+
+    Args:
+        kernel_size: Size of the window, a number or a pair.
+        output_size: Height and width of the result; or else
+        output_ratio: by what, between 0 and 1, to multiply height and width.
+        return_indices: Whether to return where the largest elements were, too.
+
+    >>> import jit
+    >>> jit.nn.FractionalMaxPool2d(2, output_ratio=0.6)(jit.zeros(1, 3, 10, 10)).shape
+    jit.Size([1, 3, 6, 6])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return functional.fractional_max_pool2d(input, *self._options())
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The largest element of each window of a volume; the arguments are those of `FractionalMaxPool2d`."""
+
+    def forward(self, input: Any) -> Any:
+        return functional.fractional_max_pool3d(input, *self._options())

@@ -19,6 +19,7 @@ from ..autograd import Function
 from ..functions import F
 from ..pytree import flatten, unflatten
 from ..tensors import Tensor
+from .everywhere import BACKWARD, BACKWARD_PRE
 
 if TYPE_CHECKING:
     from .modules import Module
@@ -70,7 +71,7 @@ class Watch:
         return unflatten(structure, list(Gate.apply(self._on_outputs, *leaves)))
 
     def _on_outputs(self, gradients: tuple[Any, ...]) -> Sequence[Any]:
-        for hook in tuple(self.module._backward_pre_hooks.values()):
+        for hook in (*BACKWARD_PRE.values(), *self.module._backward_pre_hooks.values()):
             gradients = _replaced(hook(self.module, gradients), gradients)
         self.incoming = gradients
         if not self.places:
@@ -85,7 +86,7 @@ class Watch:
         return [found[place] for place in self.places]
 
     def _run(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-        for hook in tuple(self.module._backward_hooks.values()):
+        for hook in (*BACKWARD.values(), *self.module._backward_hooks.values()):
             gradients = _replaced(hook(self.module, gradients, self.incoming), gradients)
         return gradients
 

@@ -11,7 +11,7 @@ from jit.ir.errors import UsageError
 
 from ..context import enable_grad, no_grad
 from ..hooks import HookTable, RemovableHandle
-from ..nn.utils.gradients import forget_gradient
+from ..nn.parameter import forget_gradient
 from ..tensors import Tensor
 
 

@@ -74,11 +74,3 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     with no_grad():
         for gradient in _gradients(parameters):
             gradient.clamp_(-clip_value, clip_value)
-
-
-def forget_gradient(tensor: Any, set_to_none: bool) -> None:
-    """Drop `tensor.grad`, or fill it with zeros where somebody may hold it."""
-    if set_to_none or tensor.grad is None:
-        tensor.grad = None
-    else:
-        tensor.grad = tensor.grad.detach().zero_()

@@ -1,0 +1,113 @@
+"""Max pooling over windows of random steps: functions of `jit.nn.functional` made of other functions.
+
+Note [Windows of random steps]
+    Of n entries, m windows of k entries each are taken. A number u, drawn for each channel, says where they begin:
+    number i at ``floor((i + u) * a) - floor(u * a)`` with ``a = (n - k) / (m - 1)``, and the last one at the end. So
+    steps are whole numbers around `a` in an order that differs from call to call (Graham, 2014).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jit.ir import dtypes
+from jit.ir.errors import ShapeError, UsageError
+
+from ..functions import F
+from .unpooling import spread
+
+__all__ = [
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+]  # fmt: skip
+
+
+def _fractional(rank: int) -> Callable[..., Any]:
+    name = f"fractional_max_pool{rank}d"
+
+    def function(
+        input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> Any:  # fmt: skip
+        if input.ndim not in (rank + 1, rank + 2):
+            sizes = list(input.shape)
+            raise ShapeError(f"{name} takes {rank + 1}-d or {rank + 2}-d inputs, and this one has sizes {sizes}")
+        batch = input if input.ndim == rank + 2 else F.unsqueeze(input, 0)
+        kernel = spread(kernel_size, rank)
+        wanted = _output_size(name, batch.shape[2:], output_size, output_ratio)
+        for n, k, m in zip(batch.shape[2:], kernel, wanted, strict=True):
+            if not 1 <= m <= n - k + 1:
+                raise ShapeError(f"{name}: {m} windows of {k} do not fit {n} entries; there may be {n - k + 1} at most")
+        drawn = F.rand((*batch.shape[:2], rank), dtype=input.dtype) if _random_samples is None else _random_samples
+        values, indices = _largest(batch, kernel, wanted, drawn)
+        if input.ndim == rank + 1:
+            values, indices = F.squeeze(values, 0), F.squeeze(indices, 0)
+        return (values, indices) if return_indices else values
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The largest element of each of `output_size` windows over the last {rank} dims, which begin
+    at places drawn anew in each call, see Note [Windows of random steps].
+
+    Args:
+        input: `[N, C, ...]` or `[C, ...]`.
+        kernel_size: Size of the window, a number or one per dim.
+        output_size: How many windows there are along each dim; or else
+        output_ratio: by what, between 0 and 1, to multiply the sizes.
+        return_indices: Whether to return the places of the largest elements as well.
+    """
+    return function
+
+
+def _output_size(name: str, sizes: Any, size: Any, ratio: Any) -> tuple[int, ...]:
+    if (size is None) == (ratio is None):
+        raise UsageError(f"{name} needs output_size or output_ratio, one of them")
+    if size is not None:
+        return spread(size, len(sizes))
+    ratios = spread(ratio, len(sizes))
+    if not all(0 < r < 1 for r in ratios):
+        raise UsageError(f"{name}: output_ratio lies between 0 and 1, and {ratio} was given")
+    return tuple(int(n * r) for n, r in zip(sizes, ratios, strict=True))
+
+
+def _largest(x: Any, kernel: Any, wanted: Any, drawn: Any) -> tuple[Any, Any]:
+    """(values, places) of the largest elements of the windows of `[N, C, ...]`."""
+    rank, sizes = len(kernel), x.shape[2:]
+    order = (1, 0) if rank == 2 else (0, 1, 2)  # of the numbers drawn, PyTorch gives the first to the last dim of two
+    places: Any = 0
+    for dim, (n, k, m) in enumerate(zip(sizes, kernel, wanted, strict=True)):
+        starts = _starts(F.select(drawn, -1, order[dim]), n, k, m)
+        inside = F.unsqueeze(starts, -1) + F.arange(k)  # [N, C, m, k]
+        windows, entries = ([size if d == dim else 1 for d in range(rank)] for size in (m, k))
+        places = places * n + F.reshape(inside, [*x.shape[:2], *windows, *entries])
+    places = F.reshape(places, [*x.shape[:2], *wanted, -1])
+    flat = F.reshape(x, [*x.shape[:2], -1])
+    picked = F.reshape(F.gather(flat, 2, F.reshape(places, [*x.shape[:2], -1])), places.shape)
+    values, which = F.max(picked, -1)
+    return values, F.squeeze(F.gather(places, -1, F.unsqueeze(which, -1)), -1)
+
+
+def _starts(drawn: Any, entries: int, kernel: int, windows: int) -> Any:
+    """Where the windows of each channel begin, `[N, C, windows]`."""
+    last = F.full([*drawn.shape, 1], entries - kernel, dtype=dtypes.int64)
+    if windows == 1:
+        return last
+    step = (entries - kernel) / (windows - 1)
+    u = F.unsqueeze(drawn, -1)
+    steps = F.arange(windows - 1, dtype=drawn.dtype)
+    starts = F.floor((steps + u) * step) - F.floor(u * step)
+    return F.cat([F._to_copy(starts, dtype=dtypes.int64), last], -1)
+
+
+def _with_indices(function: Callable[..., Any]) -> Callable[..., Any]:
+    def indexed(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **{**kwargs, "return_indices": True})
+
+    indexed.__name__ = indexed.__qualname__ = f"{function.__name__}_with_indices"
+    indexed.__doc__ = f"`{function.__name__}` that returns the places of the largest elements, too."
+    return indexed
+
+
+fractional_max_pool2d, fractional_max_pool3d = map(_fractional, (2, 3))
+fractional_max_pool2d_with_indices = _with_indices(fractional_max_pool2d)
+fractional_max_pool3d_with_indices = _with_indices(fractional_max_pool3d)

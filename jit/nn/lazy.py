@@ -1,0 +1,254 @@
+"""Layers that learn the size of their input from the first input that they see.
+
+Note [Lazy layers]
+    The parameters of a lazy layer have no sizes at first. A hook in front of its first call reads the sizes off the
+    input, gives the parameters memory and draws them; the layer then becomes the plain one that its class names. A
+    state dict that is loaded says the sizes, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from jit.ir.errors import ShapeError, UsageError
+
+from .. import context
+from ..functions import F
+from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .linear import Linear
+from .modules import Module
+from .normalisation import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
+from .parameter import Parameter
+
+
+class UninitializedParameter(Parameter):
+    """A parameter whose sizes are not known yet.
+
+    Args:
+        requires_grad: Whether gradients will be wanted.
+        dtype: What it will hold.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(F.empty((0,), dtype=dtype), requires_grad)
+
+    @property
+    def shape(self) -> NoReturn:
+        """Not known yet."""
+        raise UsageError("this parameter has no sizes yet; call its module once, or load a state dict")
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become a parameter of these sizes; its numbers are whatever the memory holds."""
+        kept = self.dtype if dtype is None else dtype
+        self.__class__ = Parameter  # type: ignore[assignment]
+        self.data = F.empty(tuple(shape), dtype=kept)
+
+    def __repr__(self) -> str:
+        return "<UninitializedParameter>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        return memo.setdefault(id(self), UninitializedParameter(self.requires_grad, dtype=self.dtype))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return (UninitializedParameter, (self.requires_grad, None, self.dtype))
+
+
+def is_lazy(parameter: Any) -> bool:
+    """Whether a parameter has no sizes yet."""
+    return isinstance(parameter, UninitializedParameter)
+
+
+class LazyModuleMixin(Module):
+    """Makes a layer lazy, see Note [Lazy layers]: put it before the layer's class among the bases, say in
+    `cls_to_become` what the layer becomes, and define `initialize_parameters(self, input)`."""
+
+    cls_to_become: type | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._forward_pre_hooks[-1] = (infer_parameters, False)
+        self._state_hooks["load"][-1] = take_sizes
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Give the parameters sizes; takes what `forward` takes."""
+        raise UsageError(f"{type(self).__name__} does not define initialize_parameters(self, input)")
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether some parameter has no sizes yet."""
+        return any(map(is_lazy, self._parameters.values()))
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew, if they have sizes."""
+        if not self.has_uninitialized_params():
+            super().reset_parameters()  # type: ignore[misc]
+
+
+def infer_parameters(module: Any, args: tuple[Any, ...]) -> None:
+    """The hook in front of the first call."""
+    if context.TRACE.get() is not None:
+        raise UsageError(f"call this {type(module).__name__} once before it is traced: its sizes are not known yet")
+    with context.no_grad():
+        module.initialize_parameters(*args)
+    if module.has_uninitialized_params():
+        raise UsageError(f"{type(module).__name__}.initialize_parameters has left a parameter without sizes")
+    del module._forward_pre_hooks[-1], module._state_hooks["load"][-1]
+    if module.cls_to_become is not None:
+        module.__class__ = module.cls_to_become
+
+
+def take_sizes(module: Any, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+    """The hook in front of loading: sizes are those of the state dict."""
+    for name, parameter in module._parameters.items():
+        if is_lazy(parameter) and prefix + name in state:
+            parameter.materialize(state[prefix + name].shape)
+    for name, buffer in module._buffers.items():
+        given = state.get(prefix + name)
+        if buffer is not None and given is not None and buffer.numel() == 0:
+            module._buffers[name] = F.zeros(tuple(given.shape), dtype=buffer.dtype)
+
+
+# -- layers --------------------------------------------------------------------------------------------------------
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A `Linear` whose `in_features` is the last size of its first input.
+
+    Args:
+        out_features: Size of the last dim of the output.
+        bias: Whether to add a bias.
+
+    >>> import jit
+    >>> layer = jit.nn.LazyLinear(2)
+    >>> layer(jit.zeros(5, 3)).shape, layer
+    (jit.Size([5, 2]), Linear(in_features=3, out_features=2, bias=True))
+    """
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        self.weight = UninitializedParameter(dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(dtype=dtype)
+
+    def initialize_parameters(self, input: Any) -> None:
+        layer: Any = self
+        self.in_features = input.shape[-1]
+        if self.has_uninitialized_params():
+            layer.weight.materialize((self.out_features, self.in_features))
+            if is_lazy(layer.bias):
+                layer.bias.materialize((self.out_features,))
+            self.reset_parameters()
+
+
+class _LazyConvolution(LazyModuleMixin):
+    """What lazy convolutions share: `in_channels` is the size of the channel dim of the first input."""
+
+    def _forget_sizes(self, out_channels: int, bias: bool, dtype: Any) -> None:
+        layer: Any = self
+        if out_channels % layer.groups:
+            raise UsageError(f"{out_channels} channels do not divide into {layer.groups} groups")
+        layer.in_channels, layer.out_channels = 0, out_channels
+        self.weight = UninitializedParameter(dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(dtype=dtype)
+
+    def initialize_parameters(self, input: Any, *rest: Any) -> None:
+        layer: Any = self
+        if input.ndim not in (layer.dims + 1, layer.dims + 2):
+            raise ShapeError(f"{type(self).__name__} takes {layer.dims + 2}-d inputs, not sizes {list(input.shape)}")
+        layer.in_channels = input.shape[-layer.dims - 1]
+        if not self.has_uninitialized_params():
+            return
+        if layer.in_channels % layer.groups:
+            raise UsageError(f"{layer.in_channels} channels do not divide into {layer.groups} groups")
+        one, other = layer.out_channels, layer.in_channels
+        channels = (other, one // layer.groups) if layer.transposed else (one, other // layer.groups)
+        layer.weight.materialize((*channels, *layer.kernel_size))
+        if is_lazy(layer.bias):
+            layer.bias.materialize((layer.out_channels,))
+        self.reset_parameters()
+
+
+class _LazyConv(_LazyConvolution):
+    def __init__(
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(groups, groups, kernel_size, stride, padding, dilation, groups, False, padding_mode)
+        self._forget_sizes(out_channels, bias, dtype)
+
+
+class _LazyConvTranspose(_LazyConvolution):
+    def __init__(
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        options = stride, padding, output_padding, groups, False, dilation, padding_mode
+        super().__init__(groups, groups, kernel_size, *options)
+        self._forget_sizes(out_channels, bias, dtype)
+
+
+class _LazyNorm(LazyModuleMixin):
+    """What lazy norms share: `num_features` is the size of the channel dim of the first input."""
+
+    def __init__(
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(0, eps, momentum, False, track_running_stats, dtype=dtype)
+        self.affine = affine
+        if affine:
+            self.weight = UninitializedParameter(dtype=dtype)
+        if affine and bias:
+            self.bias = UninitializedParameter(dtype=dtype)
+
+    def initialize_parameters(self, input: Any) -> None:
+        layer: Any = self
+        ranks = layer.ranks
+        single = ranks[0] if self.cls_to_become in UNBATCHED else None
+        layer.num_features = input.shape[0 if input.ndim == single else 1]
+        fresh = layer.track_running_stats and layer.running_mean.numel() == 0
+        for parameter in self._parameters.values():
+            if is_lazy(parameter):
+                parameter.materialize((layer.num_features,))  # type: ignore[union-attr]
+                fresh = fresh or not layer.track_running_stats
+        if fresh and layer.track_running_stats:
+            for name in ("running_mean", "running_var"):
+                self._buffers[name] = F.zeros((layer.num_features,), dtype=layer.running_mean.dtype)
+        if fresh:
+            self.reset_parameters()
+
+
+UNBATCHED = (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
+"""Norms that take one sample without a batch dim, too."""
+
+
+def _lazy(base: type, plain: type) -> Any:
+    """The lazy form of a layer."""
+    text = f"""A `{plain.__name__}` that takes the number of channels from its first input; its arguments are those of
+    `{plain.__name__}`, without that number. See Note [Lazy layers]."""
+    space = {"cls_to_become": plain, "__doc__": text, "__module__": __name__}
+    return type(f"Lazy{plain.__name__}", (base, plain), space)
+
+
+LazyConv1d, LazyConv2d, LazyConv3d = (_lazy(_LazyConv, plain) for plain in (Conv1d, Conv2d, Conv3d))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
+    _lazy(_LazyConvTranspose, plain) for plain in (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
+)
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
+    _lazy(_LazyNorm, plain) for plain in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+)
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (_lazy(_LazyNorm, plain) for plain in UNBATCHED)

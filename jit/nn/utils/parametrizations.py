@@ -1,0 +1,188 @@
+"""Weights that stay normed or orthogonal while they are learned, as parametrizations of a layer's tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jit.ir.errors import ShapeError, UsageError
+
+from ...context import no_grad
+from ...functions import F
+from .. import functional
+from ..modules import Module
+from .parametrize import register_parametrization
+
+# -- a direction and a length --------------------------------------------------------------------------------------
+
+
+class _WeightNorm(Module):
+    def __init__(self, dim: int | None) -> None:
+        super().__init__()
+        self.dim = -1 if dim is None else dim
+
+    def forward(self, length: Any, direction: Any) -> Any:
+        return F._weight_norm(direction, length, self.dim)
+
+    def right_inverse(self, weight: Any) -> Any:
+        return F.norm_except_dim(weight, 2, self.dim), weight
+
+
+def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+    """Learn a tensor of `module` as lengths, `original0`, and directions, `original1`.
+
+    Args:
+        module: The module; it is returned.
+        name: The parameter.
+        dim: The dim along which each entry has a length of its own; None gives the whole tensor one length.
+
+    >>> import jit
+    >>> layer = jit.nn.utils.parametrizations.weight_norm(jit.nn.Linear(3, 4))
+    >>> layer.parametrizations.weight.original0.shape
+    jit.Size([4, 1])
+    """
+    return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+
+# -- a largest singular value of 1 ---------------------------------------------------------------------------------
+
+
+class _SpectralNorm(Module):
+    """Divides by an estimate of the largest singular value, which each training step makes better."""
+
+    def __init__(self, weight: Any, n_power_iterations: int, dim: int, eps: float) -> None:
+        super().__init__()
+        if n_power_iterations < 1:
+            raise UsageError(f"spectral_norm takes one power iteration at least, not {n_power_iterations}")
+        if not -weight.ndim <= dim < max(weight.ndim, 1):
+            raise ShapeError(f"spectral_norm: dim {dim} does not fit a tensor of {weight.ndim} dims")
+        self.dim, self.eps, self.n_power_iterations = dim % max(weight.ndim, 1), eps, n_power_iterations
+        if weight.ndim > 1:
+            rows, columns = self._matrix(weight).shape
+            self.register_buffer("_u", functional.normalize(F.randn((rows,), dtype=weight.dtype), dim=0, eps=eps))
+            self.register_buffer("_v", functional.normalize(F.randn((columns,), dtype=weight.dtype), dim=0, eps=eps))
+            self._improve(self._matrix(weight.detach()), 15)
+
+    def _matrix(self, weight: Any) -> Any:
+        return F.flatten(F.movedim(weight, self.dim, 0), 1)
+
+    def _improve(self, matrix: Any, steps: int) -> None:
+        """Power iteration: u and v come nearer to the singular vectors of the largest singular value."""
+        with no_grad():
+            for _ in range(steps):
+                self._u.copy_(functional.normalize(F.mv(matrix, self._v), dim=0, eps=self.eps))
+                self._v.copy_(functional.normalize(F.mv(F.t(matrix), self._u), dim=0, eps=self.eps))
+
+    def forward(self, weight: Any) -> Any:
+        if weight.ndim == 1:
+            return functional.normalize(weight, dim=0, eps=self.eps)
+        matrix = self._matrix(weight)
+        if self.training:
+            self._improve(matrix.detach(), self.n_power_iterations)
+        u, v = F.clone(self._u), F.clone(self._v)  # a later step overwrites them; this one's gradient needs them
+        return weight / F.dot(u, F.mv(matrix, v))
+
+    def right_inverse(self, value: Any) -> Any:
+        return value
+
+
+def spectral_norm(
+    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Any:
+    """Divide a tensor of `module` by its largest singular value, estimated as it is learned (Miyato et al., 2018).
+
+    Args:
+        module: The module; it is returned.
+        name: The parameter.
+        n_power_iterations: By how many steps each reading in training mode betters the estimate.
+        eps: Keeps norms of vectors off zero.
+        dim: Which dim the rows of the matrix are; 1 for transposed convolutions, else 0.
+
+    >>> import jit
+    >>> layer = jit.nn.utils.parametrizations.spectral_norm(jit.nn.Linear(20, 40))
+    >>> bool(jit.linalg.matrix_norm(layer.weight, 2) < 1.2)
+    True
+    """
+    weight = module._parameters.get(name, module._buffers.get(name))
+    if weight is None:
+        raise UsageError(f"{type(module).__name__} has no parameter or buffer {name!r} to be normed")
+    return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, _rows(module, dim), eps))
+
+
+def _rows(module: Any, dim: int | None) -> int:
+    return (1 if getattr(module, "transposed", False) else 0) if dim is None else dim
+
+
+# -- orthogonal columns --------------------------------------------------------------------------------------------
+
+
+class _Orthogonal(Module):
+    """An orthogonal matrix as a function of a skew-symmetric one, times a fixed orthogonal one."""
+
+    def __init__(self, weight: Any, map: str, trivialized: bool) -> None:
+        super().__init__()
+        self.map, self.trivialized = map, trivialized
+        if trivialized:
+            self.register_buffer("base", F.eye(max(weight.shape[-2:]), dtype=weight.dtype))
+
+    def forward(self, x: Any) -> Any:
+        rows, columns = x.shape[-2:]
+        tall = x if rows >= columns else F.transpose(x, -2, -1)
+        n, k = max(rows, columns), min(rows, columns)
+        wide = F.tril(tall)
+        if n != k:
+            padding = F.zeros((*x.shape[:-2], n, n - k), dtype=x.dtype)
+            wide = F.cat([wide, padding], -1)
+        skew = wide - F.transpose(wide, -2, -1)
+        q = F.linalg_matrix_exp(skew) if self.map == "matrix_exp" else self._cayley(skew, n)
+        q = F.matmul(self.base, q) if self.trivialized else q
+        q = F.slice(q, -1, 0, k)
+        return q if rows >= columns else F.transpose(q, -2, -1)
+
+    @staticmethod
+    def _cayley(skew: Any, n: int) -> Any:
+        identity = F.eye(n, dtype=skew.dtype)
+        return F.linalg_solve(identity - skew * 0.5, identity + skew * 0.5)
+
+    def right_inverse(self, value: Any) -> Any:
+        if not self.trivialized:
+            return value
+        rows, columns = value.shape[-2:]
+        tall = value if rows >= columns else F.transpose(value, -2, -1)
+        q, r = F.linalg_qr(tall, "complete")
+        k = min(rows, columns)
+        signs = F.sign(F.diagonal(r, 0, -2, -1))
+        front = F.slice(q, -1, 0, k) * F.unsqueeze(signs, -2)
+        self._buffers["base"] = F.cat([front, F.slice(q, -1, k, max(rows, columns))], -1)
+        return F.zeros_like(value)
+
+
+def orthogonal(
+    module: Any, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Any:
+    """Keep a matrix of `module` orthogonal: its columns, or its rows if there are more of these, have length 1 and are
+    perpendicular.
+
+    Args:
+        module: The module; it is returned. Its tensor becomes the nearest such matrix that QR gives.
+        name: The parameter, of two dims at least.
+        orthogonal_map: "matrix_exp", the default, or "cayley".
+        use_trivialization: Whether there is a fixed factor, which makes assignments possible.
+
+    Raises:
+        UsageError: There is no such map, or no such parameter.
+        ShapeError: The tensor is no matrix.
+
+    >>> import jit
+    >>> layer = jit.nn.utils.parametrizations.orthogonal(jit.nn.Linear(3, 3))
+    >>> jit.allclose(layer.weight @ layer.weight.t(), jit.eye(3), atol=1e-5)
+    True
+    """
+    weight = module._parameters.get(name)
+    if weight is None:
+        raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be kept orthogonal")
+    if weight.ndim < 2:
+        raise ShapeError(f"orthogonal: a matrix is needed, and {name!r} has the sizes {list(weight.shape)}")
+    chosen = "matrix_exp" if orthogonal_map is None else orthogonal_map
+    if chosen not in ("matrix_exp", "cayley"):
+        raise UsageError(f"orthogonal_map is 'matrix_exp' or 'cayley', not {chosen!r}")
+    return register_parametrization(module, name, _Orthogonal(weight, chosen, use_trivialization), unsafe=True)

@@ -1,0 +1,210 @@
+"""Parameters that are computed from others: `register_parametrization` puts a module in front of a tensor.
+
+Note [Parametrized tensors]
+    `register_parametrization(layer, "weight", m)` moves the weight to `layer.parametrizations.weight.original` and lets
+    `layer.weight` be `m(original)` whenever it is read. A second module is put behind the first. Assigning to
+    `layer.weight` sends the value back through the modules' `right_inverse`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from jit.ir.errors import UsageError
+
+from ...context import no_grad
+from ...tensors import Tensor
+from ..containers import ModuleDict, ModuleList
+from ..modules import Module
+from ..parameter import Parameter
+
+_CACHE: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("cache", default=None)
+"""What parametrized tensors have been computed to, where `cached()` is in force."""
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Within this block each parametrized tensor is computed once, when it is first read."""
+    token = _CACHE.set({} if _CACHE.get() is None else _CACHE.get())
+    try:
+        yield
+    finally:
+        _CACHE.reset(token)
+
+
+class ParametrizationList(ModuleList):
+    """The modules that a tensor is computed by, and what they start from.
+
+    Args:
+        modules: In the order in which they are applied.
+        original: The tensor that they are put before.
+        unsafe: Whether they may change its sizes and dtype.
+    """
+
+    def __init__(self, modules: Any, original: Any, unsafe: bool = False) -> None:
+        super().__init__(modules)
+        self.unsafe = unsafe
+        with no_grad():
+            start = self._sent_back(original.detach())
+        self.ntensors = len(start) if isinstance(start, tuple) else 1
+        self.is_tensor = not isinstance(start, tuple)
+        for name, value in zip(self._names(), start if isinstance(start, tuple) else (start,), strict=True):
+            if isinstance(original, Parameter):
+                self.register_parameter(name, Parameter(value, original.requires_grad))
+            else:
+                self.register_buffer(name, value)
+
+    def _names(self) -> list[str]:
+        return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
+
+    def _sent_back(self, value: Any) -> Any:
+        """What the modules have to start from to end in `value`; that itself where they do not say."""
+        for module in reversed(list(self)):
+            if hasattr(module, "right_inverse"):
+                value = module.right_inverse(value)
+        return tuple(value) if isinstance(value, (list, tuple)) else value
+
+    def right_inverse(self, value: Any) -> None:
+        """Let the tensor become `value`, as far as the modules can."""
+        with no_grad():
+            start = self._sent_back(value)
+            parts = start if isinstance(start, tuple) else (start,)
+            for name, part in zip(self._names(), parts, strict=True):
+                getattr(self, name).copy_(part)
+
+    def forward(self) -> Any:
+        """The tensor as the modules compute it."""
+        starts = [getattr(self, name) for name in self._names()]
+        first, *others = self
+        value = first(*starts)
+        for module in others:
+            value = module(value)
+        return value
+
+
+class Parametrized:
+    """Computes a tensor whenever it is read, see Note [Parametrized tensors]."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, module: Any) -> Any:
+        cache, key = _CACHE.get(), (id(module), self.name)
+        if cache is None:
+            return module.parametrizations[self.name]()
+        if key not in cache:
+            cache[key] = module.parametrizations[self.name]()
+        return cache[key]
+
+    def assign(self, module: Any, value: Any) -> None:
+        """What `module.<name> = value` means."""
+        module.parametrizations[self.name].right_inverse(value)
+
+
+def register_parametrization(module: Any, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Any:
+    """Let `module.<tensor_name>` be computed by a module from what it has been, see Note [Parametrized tensors].
+
+    Args:
+        module: The module with the tensor.
+        tensor_name: A parameter or buffer of it, parametrized already or not.
+        parametrization: Takes the tensor and returns one; its `right_inverse`, if it has one, goes the other way.
+        unsafe: Whether sizes and dtype may change.
+
+    Returns:
+        The module.
+
+    Raises:
+        UsageError: There is no such tensor, or its sizes or dtype would change.
+
+    >>> import jit
+    >>> class Symmetric(jit.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).t()
+    >>> layer = jit.nn.utils.parametrize.register_parametrization(jit.nn.Linear(3, 3), "weight", Symmetric())
+    >>> jit.equal(layer.weight, layer.weight.t()), [name for name, _ in layer.named_parameters()]
+    (True, ['bias', 'parametrizations.weight.original'])
+    """
+    if is_parametrized(module, tensor_name):
+        return _put_behind(module, tensor_name, parametrization, unsafe)
+    original = module._parameters.get(tensor_name, module._buffers.get(tensor_name))
+    if original is None:
+        raise UsageError(f"{type(module).__name__} has no parameter or buffer {tensor_name!r} to be parametrized")
+    listed = ParametrizationList([parametrization], original, unsafe)
+    _check_alike(listed(), original, unsafe, tensor_name)
+    (module._parameters if tensor_name in module._parameters else module._buffers).pop(tensor_name)
+    if "parametrizations" not in module._modules:
+        module._modules["parametrizations"] = ModuleDict()
+    module.parametrizations[tensor_name] = listed
+    module._computed[tensor_name] = Parametrized(tensor_name)
+    return module
+
+
+def _put_behind(module: Any, name: str, parametrization: Module, unsafe: bool) -> Any:
+    listed = module.parametrizations[name]
+    before = listed()
+    if hasattr(parametrization, "right_inverse"):
+        with no_grad():
+            listed.right_inverse(parametrization.right_inverse(before))
+    _check_alike(parametrization(listed()), before, unsafe, name)
+    listed.append(parametrization)
+    listed.unsafe = listed.unsafe or unsafe
+    return module
+
+
+def _check_alike(found: Any, original: Any, unsafe: bool, name: str) -> None:
+    if unsafe:
+        return
+    if not isinstance(found, Tensor):
+        raise UsageError(f"the parametrization of {name!r} returned {type(found).__name__}, not a tensor")
+    if found.shape != original.shape or found.dtype is not original.dtype:
+        was, now = ((list(t.shape), t.dtype) for t in (original, found))
+        raise UsageError(
+            f"the parametrization of {name!r} changes {was[1]} of sizes {was[0]} into {now[1]} of sizes {now[0]}; say "
+            "unsafe=True if the module can live with that"
+        )
+
+
+def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: bool = True) -> Any:
+    """Make a parametrized tensor a plain one again.
+
+    Args:
+        module: The module with the tensor.
+        tensor_name: Its name.
+        leave_parametrized: Whether it keeps what it is computed to now; otherwise it is what the computation started
+            from, if that is one tensor.
+
+    Returns:
+        The module.
+
+    Raises:
+        UsageError: The tensor is not parametrized, or started from several tensors and should become those.
+    """
+    if not is_parametrized(module, tensor_name):
+        raise UsageError(f"{tensor_name!r} of this {type(module).__name__} is not parametrized")
+    listed = module.parametrizations[tensor_name]
+    if not leave_parametrized and not listed.is_tensor:
+        raise UsageError(f"{tensor_name!r} is computed from {listed.ntensors} tensors; say leave_parametrized=True")
+    first = getattr(listed, listed._names()[0])
+    value = listed().detach() if leave_parametrized else first.detach()
+    del module.parametrizations[tensor_name], module._computed[tensor_name]
+    if not len(module.parametrizations):
+        del module._modules["parametrizations"]
+    if isinstance(first, Parameter):
+        module.register_parameter(tensor_name, Parameter(value, first.requires_grad))
+    else:
+        module.register_buffer(tensor_name, value)
+    return module
+
+
+def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
+    """Whether a tensor of `module` is parametrized; without a name, whether any is."""
+    computed = [name for name, rule in module._computed.items() if isinstance(rule, Parametrized)]
+    return bool(computed) if tensor_name is None else tensor_name in computed
+
+
+def type_before_parametrizations(module: Any) -> type:
+    """The class of a module: parametrizations leave it as it is."""
+    return type(module)

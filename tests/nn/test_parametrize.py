@@ -1,0 +1,153 @@
+"""Tensors of modules that are computed from others, see Note [Parametrized tensors]."""
+
+import copy
+
+import pytest
+
+import jit
+from jit import nn
+from jit.nn.utils import parametrizations, parametrize
+from tests.tolerances import assert_close
+
+
+class Symmetric(nn.Module):
+    def forward(self, x):
+        return x.triu() + x.triu(1).t()
+
+    def right_inverse(self, x):
+        return x.triu()
+
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+    def right_inverse(self, x):
+        return x / 2
+
+
+def test_the_weight_is_computed_and_its_origin_learned():
+    layer = nn.Linear(3, 3)
+    origin = layer.weight.detach().clone()
+    assert parametrize.register_parametrization(layer, "weight", Symmetric()) is layer
+    assert list(layer.state_dict()) == ["bias", "parametrizations.weight.original"]
+    assert_close(layer.weight, origin.triu() + origin.triu(1).t())
+    x = jit.randn(2, 3)
+    layer(x).sum().backward()
+    by_weight = jit.ones(3, 1) * x.sum(0)
+    expected = by_weight.triu() + by_weight.tril(-1).t()
+    assert_close(layer.parametrizations.weight.original.grad, expected)
+
+
+def test_assigning_goes_back_through_all_modules():
+    layer = nn.Linear(2, 2)
+    for module in (Symmetric(), Doubled()):
+        parametrize.register_parametrization(layer, "weight", module)
+    layer.weight = jit.tensor([[2.0, 4.0], [4.0, 6.0]])
+    assert layer.weight.tolist() == [[2.0, 4.0], [4.0, 6.0]]
+    assert layer.parametrizations.weight.original.tolist() == [[1.0, 2.0], [0.0, 3.0]]
+
+
+def test_a_second_module_keeps_what_the_weight_was():
+    layer = nn.Linear(3, 3)
+    parametrize.register_parametrization(layer, "weight", Symmetric())
+    before = layer.weight.detach()
+    parametrize.register_parametrization(layer, "weight", Doubled())
+    assert_close(layer.weight, before)
+
+
+def test_cached_computes_once():
+    layer = parametrize.register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
+    assert layer.weight is not layer.weight
+    with parametrize.cached():
+        assert layer.weight is layer.weight
+
+
+def test_traced_and_copied():
+    layer = parametrize.register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
+    traced, x = jit.trace(layer), jit.randn(2, 3)
+    for _ in range(2):
+        assert_close(traced(x), layer(x))
+    twin = copy.deepcopy(layer)
+    layer.parametrizations.weight.original.data.zero_()
+    assert layer.weight.abs().sum().item() == 0 != twin.weight.abs().sum().item()
+
+
+@pytest.mark.parametrize("leave", [True, False])
+def test_removing_makes_it_plain(leave):
+    layer = parametrize.register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
+    expected = (layer.weight if leave else layer.parametrizations.weight.original).detach()
+    assert parametrize.is_parametrized(layer, "weight")
+    parametrize.remove_parametrizations(layer, "weight", leave)
+    assert not parametrize.is_parametrized(layer)
+    assert sorted(name for name, _ in layer.named_parameters()) == ["bias", "weight"]
+    assert_close(layer.weight, expected)
+
+
+def test_refusals():
+    layer = nn.Linear(3, 2)
+    with pytest.raises(jit.UsageError, match="no parameter or buffer 'wait'"):
+        parametrize.register_parametrization(layer, "wait", Doubled())
+    with pytest.raises(jit.UsageError, match="say unsafe=True"):
+        parametrize.register_parametrization(layer, "weight", nn.Flatten(0))
+    with pytest.raises(jit.UsageError, match="is not parametrized"):
+        parametrize.remove_parametrizations(layer, "weight")
+    normed = nn.utils.weight_norm(nn.Linear(3, 2))
+    with pytest.raises(jit.UsageError, match="computed from other parameters"):
+        normed.weight = jit.ones(2, 3)
+
+
+def test_weight_norm_starts_from_the_weight():
+    layer = nn.Conv2d(2, 3, 2)
+    weight = layer.weight.detach().clone()
+    parametrizations.weight_norm(layer)
+    assert list(layer.state_dict())[1:] == [f"parametrizations.weight.original{i}" for i in (0, 1)]
+    assert_close(layer.weight, weight)
+    assert layer.parametrizations.weight.original0.shape == (3, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: nn.Linear(5, 4), lambda: nn.Conv1d(3, 4, 2), lambda: nn.ConvTranspose2d(3, 4, 2)]
+)
+def test_spectral_norm_comes_to_one(make):
+    layer = parametrizations.spectral_norm(make())
+    for _ in range(100):
+        _ = layer.weight
+    rows = 1 if "Transpose" in type(layer).__name__ else 0
+    largest = jit.linalg.matrix_norm(layer.weight.movedim(rows, 0).flatten(1), 2)
+    assert_close(largest, jit.tensor(1.0), rtol=1e-3)
+    layer.eval()
+    assert jit.equal(layer.weight, layer.weight)
+    layer.weight.sum().backward()
+    assert jit.isfinite(layer.parametrizations.weight.original.grad).all()
+
+
+def test_spectral_norm_of_older_name_is_removed():
+    layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2)))
+    assert sorted(name for name, _ in layer.named_parameters()) == ["bias", "weight"]
+
+
+@pytest.mark.parametrize("sizes", [(4, 4), (6, 3), (3, 6)])
+@pytest.mark.parametrize("map", ["matrix_exp", "cayley"])
+@pytest.mark.parametrize("trivialized", [True, False])
+def test_orthogonal(sizes, map, trivialized):
+    layer = nn.Linear(*sizes)
+    parametrizations.orthogonal(layer, orthogonal_map=map, use_trivialization=trivialized)
+    assert_close(squared(layer.weight), jit.eye(min(sizes)), atol=1e-5)
+    layer.weight[0, 0].backward()
+    with jit.no_grad():
+        original = layer.parametrizations.weight.original
+        original.sub_(original.grad)
+    assert_close(squared(layer.weight), jit.eye(min(sizes)), atol=1e-5)
+
+
+def squared(weight):
+    """The products of the columns, or of the rows where these are fewer."""
+    tall = weight if weight.shape[0] >= weight.shape[1] else weight.t()
+    return tall.t() @ tall
+
+
+def test_orthogonal_takes_an_assignment():
+    layer = parametrizations.orthogonal(nn.Linear(3, 3))
+    layer.weight = jit.eye(3) * -1
+    assert_close(layer.weight, -jit.eye(3), atol=1e-6)
