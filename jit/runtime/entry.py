@@ -24,6 +24,7 @@ Note [A program]
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import struct
@@ -36,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from . import pool
+from . import blocks, pool
 from .assembly import Routine, Word
 
 ANY = -(2**63)
@@ -682,12 +683,17 @@ def _header(tables: Tables, words: _Words) -> dict[str, int]:
         "residue": 0 if tables.residue is None else words.address(tables.residue),
         "outputs": made, "returned": len(order),
         "output_table": words.table([(words.address(o), first + i, places[i]) for i, o in enumerate(tables.outputs)]),
-        "empty": words.address(np.empty), "bases": first + made + len(tables.constants),
+        "empty": words.address(_maker(tables.outputs)), "bases": first + made + len(tables.constants),
         "base_table": words.table([(0,) * (first + made), tables.constants]),
         "program": tables.program.__array_interface__["data"][0], "operands": max(tables.operands, 1), "cell": _cell(),
         "arena": tables.arena, "release": int(tables.release), "failed": words.address(tables.failed),
         **_wrap_fields(tables.wrapping, words),
     }  # fmt: skip
+
+
+def _maker(outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Callable[..., Any]:
+    """What makes the outputs: as fast as can be, or, if one of them is large, with care."""
+    return blocks.empty if any(math.prod(n) * dtype.itemsize >= blocks.LARGE for n, dtype in outputs) else np.empty
 
 
 def _objects(things: Sequence[Any], words: _Words) -> int:

@@ -26,7 +26,7 @@ from jit.ir import Graph, Node, Value
 from jit.ir.errors import CompileError
 from jit.passes.analysis import has_effects
 
-from . import blas, entry, pool
+from . import blas, blocks, entry, pool
 from .arena import Arena
 from .codegen import Kernel, check_status, compile_nests
 from .interpreter import Host, Interpreter, Program, Registers, locate
@@ -359,7 +359,7 @@ class _ByCtypes:
         code = self._code
         if any(not _fits(array, layout) for array, layout in zip(arrays, code.layouts, strict=True)):
             return None
-        outputs = [np.empty(shape, dtype) for shape, dtype in code.outputs]
+        outputs = [blocks.empty(shape, dtype) for shape, dtype in code.outputs]
         try:
             arena = self._spare.pop()
         except IndexError:

@@ -1,0 +1,90 @@
+"""Large arrays in memory that is used again: what a dropped result has left serves the next result of its size.
+
+Fresh memory of that size comes from the operating system, page by page on first touch, which takes longer than many a
+kernel that fills it (64 MB: 2.3 ms in memory that was used before, 7.4 ms in fresh memory). malloc gives large blocks
+back at once, so they are kept here.
+
+Note [Who holds a block]
+    An array is a view of its `_Block`, and so is, down the chain of `base`, whatever shares its memory: views, exports
+    by DLPack or the buffer protocol. A block comes back when the last of them is gone, by its `__del__`, in whatever
+    thread and at whatever moment: `Pool` therefore takes no lock, and does nothing that a garbage collection in its
+    midst could upset.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LARGE = 1 << 20
+"""Bytes from which on arrays are made here."""
+KEPT = 1 << 28
+"""Bytes of unused blocks that are kept."""
+
+
+class Pool:
+    """Blocks of memory that nobody uses, by size; `kept` bytes of them at most."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._most = kept
+        self._free: dict[int, list[Any]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """How much is kept."""
+        return sum(size * len(free) for size, free in list(self._free.items()))
+
+    def take(self, size: int) -> Any:
+        """Memory of `size` bytes, of unknown content, as a numpy array of bytes."""
+        try:
+            return self._free[size].pop()
+        except LookupError:
+            return self._fresh(size)
+
+    def give(self, memory: Any) -> None:
+        """Keep memory for the next who asks. What would be too much makes room by dropping all that was kept before."""
+        if self.nbytes + memory.nbytes > self._most:
+            self._free.clear()
+        if memory.nbytes <= self._most:
+            self._free.setdefault(memory.nbytes, []).append(memory)
+
+    def _fresh(self, size: int) -> Any:
+        try:
+            return np.empty(size, np.uint8)
+        except MemoryError:
+            self._free.clear()
+            return np.empty(size, np.uint8)
+
+
+class _Block:
+    """Owns memory for the arrays that show it, and gives it back to its pool when the last of them is gone."""
+
+    __slots__ = ("__array_interface__", "_memory", "_pool")
+
+    def __init__(self, pool: Pool, shape: tuple[int, ...], dtype: Any, size: int) -> None:
+        self._pool = pool
+        self._memory = pool.take(size)
+        address = self._memory.__array_interface__["data"]
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": address}
+
+    def __del__(self) -> None:
+        self._pool.give(self._memory)
+
+
+_pool = Pool()
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> Any:
+    """A new row-major array of unknown content, as `np.empty` makes them.
+
+    >>> empty((2, 3), np.dtype(np.float32)).shape
+    (2, 3)
+    """
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
+    if size < LARGE:
+        return np.empty(shape, dtype)
+    array = np.asarray(_Block(_pool, shape, dtype, size))
+    return array if array.dtype is dtype else array.view(dtype)
