@@ -158,5 +158,9 @@ def paths(structure: Structure, prefix: str = "") -> list[str]:
         return [prefix or "input"]
     if kind == "static":
         return []
-    names = [str(k.value if type(k) is Static else k) for k in keys] or getattr(kind, "_fields", None) or [str(i) for i in range(len(children))]
+    names = (
+        [str(k.value if type(k) is Static else k) for k in keys]
+        or getattr(kind, "_fields", None)
+        or [str(i) for i in range(len(children))]
+    )
     return [p for n, c in zip(names, children, strict=True) for p in paths(c, f"{prefix}.{n}" if prefix else n)]

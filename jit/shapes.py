@@ -132,7 +132,18 @@ def skeleton(graph: Graph, stage: int) -> Any:
 def _line(node: Node, numbers: Mapping[Value, int]) -> Any:
     attributes = {k: v for k, v in node.attributes.items() if not isinstance(v, Graph)}
     operands = _numbered(node, node.args, numbers), _numbered(node, attributes, numbers)
-    return (node.kind, *operands, [_kind(value) for value in node.outputs])
+    return (node.kind, *operands, [_kind(value) for value in node.outputs], _pieces_depend_on(node))
+
+
+def _pieces_depend_on(node: Node) -> Any:
+    """The size that says how many outputs a node has: another one may mean another program."""
+    halves = node.kind == "aten::chunk" and node.attributes["chunks"] in (1, 2)  # of 2 and more: as many, always
+    if node.kind not in ("aten::chunk", "aten::split.Tensor") or halves:
+        return None
+    kind = node.inputs[0].type
+    dim = node.attributes.get("dim", 0)
+    assert isinstance(kind, TensorType)
+    return kind.shape[dim] if kind.shape and isinstance(dim, int) else kind.shape
 
 
 def _kind(value: Value) -> Any:

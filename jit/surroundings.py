@@ -199,7 +199,7 @@ class View:
             return (name, self._note_fact(name, _environment))
         if isinstance(value, type):
             self._sizes.extend((name, space, len(space)) for space in _class_spaces(value))
-        elif isinstance(space := getattr(value, "__dict__", None), dict) and _has_state(value):
+        elif isinstance(space := getattr(value, "__dict__", None), dict) and has_state(value):
             tables = [space[t] for t in _TABLES if isinstance(space.get(t), dict)]
             for table in tables:
                 self._note_order(name, table)
@@ -581,7 +581,7 @@ def _wrapped_by(value: Any) -> Any:
     return getattr(value, "__wrapped__", None)
 
 
-def _has_state(value: Any) -> bool:
+def has_state(value: Any) -> bool:
     """Whether an object's attributes are worth looking at."""
     if isinstance(value, (type, types.FunctionType, types.ModuleType, functools.partial, enum.Enum, Watched, DType)):
         return False
@@ -593,7 +593,7 @@ def _has_state(value: Any) -> bool:
 
 def _attributes(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
     """Attributes of a plain object; of a network module by their state-dict paths; then what its class holds."""
-    if not _has_state(value):
+    if not has_state(value):
         return
     space = getattr(value, "__dict__", None)
     if isinstance(space, dict):
@@ -604,9 +604,8 @@ def _attributes(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
         for key in list(space):
             if key not in tables and not key.startswith("__"):
                 yield f"{prefix}{key}", functools.partial(space.get, key)
-    for kind in type(value).__mro__:
-        for key in _slot_names(kind):
-            yield f"{prefix}{key}", functools.partial(_attribute_of, _reference(value), key)
+    for key in slots_of(value):
+        yield f"{prefix}{key}", functools.partial(_attribute_of, _reference(value), key)
     yield f"{prefix}__class__", functools.partial(_class_of, _reference(value))
 
 
@@ -629,6 +628,11 @@ def _class_of(reference: Fetch) -> Any:
 def _entry(space: dict[str, Any], table: str, key: str) -> Any:
     found = space.get(table)
     return found.get(key) if isinstance(found, dict) else None
+
+
+def slots_of(value: Any) -> Iterator[str]:
+    """The names of an object's attributes that are in slots of classes of the user's."""
+    return (name for kind in type(value).__mro__ for name in _slot_names(kind))
 
 
 def _slot_names(kind: type) -> Sequence[str]:

@@ -403,8 +403,8 @@ class Trace:
         result = dispatch.run(op, values)
         outputs = dispatch.unpack(result)
         types: list[Type] = [type_of(t) if t.defined else UNDEFINED for t in outputs]
-        if op.kind == "view" and operands[0].type != type_of(values[0]):
-            types = _view_types(op, operands, attributes)
+        if op.kind == "view" and _lies_otherwise(operands[0].type, type_of(values[0])):
+            types = _view_types(op, operands[0], values[1:])
         node = self._add(op.name, operands, attributes, types if generator is None else [*types, GENERATOR])
         for index, (tensor, value) in enumerate(zip(outputs, node.outputs, strict=False)):
             if tensor.defined:
@@ -902,13 +902,18 @@ def _check_written(function: Any, tensors: Sequence[Tensor], before: Sequence[An
             )
 
 
-def _view_types(op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> list[Type]:
+def _lies_otherwise(type: Any, actual: TensorType) -> bool:
+    """Whether a Value lies otherwise than the tensor; in a replay for other sizes no type of before says anything."""
+    return bool(type != actual and type.shape == actual.shape)
+
+
+def _view_types(op: Op, base: Value, arguments: Sequence[Any]) -> list[Type]:
     """The types of views of a Value that lies otherwise than the memory that it stands for.
 
     Memory that was written to keeps its layout; the Value that was written is row-major.
     """
     try:
-        return op.infer([_type_or_constant(v) for v in op.join(operands, attributes)])
+        return op.infer([base.type, *map(_plain, arguments)])
     except ShapeError as error:
         raise TraceError(
             f"{_at()}a tensor that is not row-major was written to in place and is then seen through "

@@ -18,7 +18,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CellType
+from types import CellType, FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +42,8 @@ from .recalling import Recollection, recalling, recollection
 from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .shortcuts import Shortcut, hits, shortcut
 from .stages import BRANCHES, Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
-from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
-from .tensors import Tensor, Variable
+from .surroundings import Surroundings, Watched, World, attributes_of, has_state, is_foreign, slots_of, view_of_objects
+from .tensors import Size, Tensor, Variable
 from .tracer import Constant, GradientSlot, Trace, kind_of
 
 SAMPLES = 4
@@ -771,14 +771,33 @@ def _is_hidden(capture: Any) -> bool:
 
 
 def _put_in(holder: Any, known: Any, true: Any) -> None:
-    """Let a dict, a list or a closure hold `true` in the place of `known`."""
+    """Let a container, a closure or an object of the user's hold `true` in the place of `known`."""
     if isinstance(holder, dict):
+        if any(key is known for key in holder):
+            items = [(true if key is known else key, value) for key, value in holder.items()]
+            holder.clear()
+            holder.update(items)
         for key in [key for key, value in holder.items() if value is known]:
             holder[key] = true
-    elif isinstance(holder, list):
-        holder[:] = [true if item is known else item for item in holder]
-    elif isinstance(holder, CellType) and holder.cell_contents is known:
-        holder.cell_contents = true
+    elif isinstance(holder, (list, collections.deque)):
+        for index in [index for index, item in enumerate(holder) if item is known]:
+            holder[index] = true
+    elif type(holder) in (tuple, Size):  # another one has to stand in its place
+        made = type(holder)(true if item is known else item for item in holder)
+        for outer in gc.get_referrers(holder):
+            if not isinstance(outer, FrameType):
+                _put_in(outer, holder, made)
+    elif isinstance(holder, set):
+        if any(item is known for item in holder):
+            holder.discard(known)
+            holder.add(true)
+    elif isinstance(holder, CellType):
+        if holder != CellType() and holder.cell_contents is known:
+            holder.cell_contents = true
+    elif has_state(holder):
+        for name in [*getattr(holder, "__dict__", ()), *slots_of(holder)]:
+            if getattr(holder, name, None) is known:
+                setattr(holder, name, true)
 
 
 def _distinct(leaves: Sequence[Any]) -> list[int]:

@@ -13,10 +13,12 @@ from tests.adversarial import (
     cases_aliasing,
     cases_autograd,
     cases_derivatives,
+    cases_effects,
     cases_memory,
     cases_numbers,
     cases_objects,
     cases_python,
+    cases_sizes,
     cases_surroundings,
     cases_training,
     trial,
@@ -25,7 +27,7 @@ from tests.adversarial import (
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
-    cases_aliasing, cases_derivatives,
+    cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
 )  # fmt: skip
 SECONDS = 120
 
@@ -76,4 +78,4 @@ def test_case(name, processes):
 
 
 def test_there_are_enough_cases():
-    assert len(trial.CASES) >= 350
+    assert len(trial.CASES) >= 400
