@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from jit.ir import Graph, Node, TensorType, Value
 
 from .analysis import with_subgraphs
+from .straighten import is_turn
 
 
 def batch_mm(graph: Graph) -> bool:
@@ -44,14 +45,28 @@ def _batch(graph: Graph) -> bool:
     order = {node: index for index, node in enumerate(graph.nodes)}
     inside: set[Node] = set()
     changed = False
-    for node in graph.reversed_nodes:
-        if _is_addition(node) and node not in inside:
+    for node in list(graph.reversed_nodes):
+        if node.graph is graph and node not in inside and _is_addition(node):
             found = _flatten(node, inside)
             if len(found.products) > 1:
-                found.products.sort(key=order.__getitem__)
+                found.products.sort(key=lambda product: _age(product, order))
                 _merge(graph, node, found)
                 changed = True
     return changed
+
+
+def _age(product: Node, order: dict[Node, int]) -> tuple[int, int]:
+    """Products are joined in the order in which their operands were made.
+
+    A backward comes to the steps of a loop in reverse; what the loop has read from one tensor, one slice after the
+    other, is in the right order again, so that joining it copies nothing.
+    """
+    makers = (_untransposed(value).node for value in product.inputs)
+    return min(order.get(maker, -1) for maker in makers), order[product]
+
+
+def _untransposed(value: Value) -> Value:
+    return value.node.inputs[0] if is_turn(value.node) else value
 
 
 def _is_addition(node: Node) -> bool:
@@ -116,6 +131,12 @@ def _add(graph: Graph, kind: str, operands: tuple[Value, Value], root: Node) -> 
 
 
 def _joined(graph: Graph, values: Sequence[Value], dim: int, root: Node) -> Value:
+    """The operands as one, `dim` growing; if all are transposed, one that is transposed as a whole."""
+    if all(is_turn(value.node) for value in values):
+        whole = _joined(graph, [value.node.inputs[0] for value in values], 1 - dim, root)
+        node = graph.add("aten::t", (whole,), {}, [_transposed(whole.type)])
+        node.source, node.scope = root.source, root.scope
+        return node.output
     types = [value.type for value in values]
     assert all(isinstance(type, TensorType) and type.sizes is not None for type in types)
     sizes = list(types[0].sizes)  # type: ignore[attr-defined]
@@ -124,3 +145,9 @@ def _joined(graph: Graph, values: Sequence[Value], dim: int, root: Node) -> Valu
     node = graph.add("aten::cat", (tuple(values),), {"dim": dim}, [joined])
     node.source, node.scope = root.source, root.scope
     return node.output
+
+
+def _transposed(type: object) -> TensorType:
+    assert isinstance(type, TensorType) and type.sizes is not None
+    rows, columns = type.sizes
+    return TensorType(type.dtype, (columns, rows), (1, columns))

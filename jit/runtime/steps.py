@@ -7,6 +7,8 @@ nests, or products of `blas`.
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -110,6 +112,42 @@ class Stretch:
     outputs: list[Value] = field(default_factory=list)
 
 
+class Home(NamedTuple):
+    """Which rows of a `cat` a value will be."""
+
+    whole: Value
+    start: int
+    length: int
+
+
+def _homes(stretch: Stretch) -> dict[Value, Home]:
+    """The values that can be written right to where a `cat` of rows wants them: those that the stretch computes."""
+    made = {v for n in stretch.nodes if not is_free(n) and n.kind != "aten::cat" for v in n.outputs}
+    made -= set(stretch.outputs)
+    found: dict[Value, Home] = {}
+    for node in stretch.nodes:
+        sizes = node.output.type.sizes if node.kind == "aten::cat" else ()  # type: ignore[attr-defined]
+        if not sizes or _arguments(node)["dim"] % len(sizes) != 0 or len(set(node.inputs)) != len(node.inputs):
+            continue
+        start = 0
+        for value in node.inputs:
+            length = value.type.sizes[0]  # type: ignore[attr-defined]
+            alike = value.type == TensorType(node.output.type.dtype, (length, *sizes[1:]))  # type: ignore[attr-defined]
+            if value in made and value not in found and alike:
+                found[value] = Home(node.output, start, length)
+            start += length
+    return found
+
+
+def _families(stretch: Stretch) -> dict[Value, deque[Node]]:
+    """Products of matrices by their right operand."""
+    found: dict[Value, deque[Node]] = {}
+    for node in stretch.nodes:
+        if node.kind == "aten::mm":
+            found.setdefault(node.inputs[1], deque()).append(node)
+    return found
+
+
 def is_free(node: Node) -> bool:
     """Whether the node costs nothing in a stretch: a view that is but another geometry, or a constant."""
     if node.kind == "prim::Constant":
@@ -163,12 +201,19 @@ class Lowering:
         self._nests: dict[Any, Nest] = {}
         """By what decides on them: equal layers share a kernel."""
         self._outputs = {value: number for number, value in enumerate(stretch.outputs)}
+        self._homes = _homes(stretch)
+        self._early: set[Node] = set()
+        """Nodes that were lowered before their turn."""
+        self.families = _families(stretch)
+        """The products that are still to be lowered, by their right operand."""
         for number, (value, layout) in enumerate(zip(stretch.inputs, layouts, strict=True)):
             self.places[value] = _input_place(number, layout)
         for node in stretch.nodes:
             self._lower(node)
 
     def _lower(self, node: Node) -> None:
+        if node in self._early:
+            return
         try:
             if node.kind == "prim::Constant":
                 self._constant(node)
@@ -189,11 +234,53 @@ class Lowering:
         """Row-major memory for a new value: an output of the stretch, or a temporary."""
         type = value.type
         assert isinstance(type, TensorType) and type.dtype is not None and type.sizes is not None
-        place = self.temporary(type.dtype, type.sizes)
+        if value in self._homes:
+            place = self._at_home(value)
+        else:
+            place = self.temporary(type.dtype, type.sizes)
         if value in self._outputs:
             place.block.kind, place.block.number = "output", self._outputs[value]
         self.places[value] = place
         return place
+
+    def _at_home(self, value: Value) -> Place:
+        """Memory within that of the `cat` that the value will be part of."""
+        home = self._homes[value]
+        whole = self.places.get(home.whole) or self.make(home.whole)
+        return Place(whole.block, whole.dtype, whole.geometry.window(0, home.start, home.length))
+
+    def soon(self, value: Value) -> Place | None:
+        """Where a value is, if it is known already or a view of what is."""
+        wanted, chain = value, []
+        while value not in self.places:
+            if value.node.kind == "prim::Constant" or not value.node.inputs or not is_free(value.node):
+                return None
+            chain.append(value.node)
+            value = value.node.inputs[0]
+        for node in reversed(chain):
+            self._lower(node)
+            self._early.add(node)
+        return self.places[wanted]
+
+    def alias(self, value: Value, place: Place) -> bool:
+        """Let a value be what lies there already, unless its memory is for the caller to keep."""
+        if value in self._outputs or value in self._homes or value in self.places:
+            return False
+        self.places[value] = place
+        return True
+
+    def together(self, nodes: Sequence[Node], whole: Place) -> None:
+        """The outputs of several nodes, which one step makes before their turn, follow each other in `whole`."""
+        start = 0
+        for node in nodes:
+            rows = node.output.type.sizes[0]  # type: ignore[attr-defined]
+            self.places[node.output] = Place(whole.block, whole.dtype, whole.geometry.window(0, start, rows))
+            start += rows
+        self._early.update(nodes)
+
+    def is_free_to_move(self, value: Value) -> bool:
+        """Whether the stretch may choose where a value lies."""
+        return value not in self._outputs and value not in self._homes
 
     def temporary(self, dtype: DType, sizes: tuple[int, ...]) -> Place:
         """Row-major memory within the arena."""
@@ -358,9 +445,12 @@ def _is_fill(node: Node) -> bool:
 
 
 def _cat(lowering: Lowering, node: Node) -> None:
-    """Each operand is copied to its slice of the result."""
+    """Each operand is copied to its slice of the result, unless it is there already."""
     arguments = _arguments(node)
-    target = lowering.make(node.output)
+    whole = _consecutive([lowering.of(value) for value in arguments["tensors"]]) if arguments["dim"] == 0 else None
+    if whole is not None and lowering.alias(node.output, whole):
+        return
+    target = lowering.places.get(node.output) or lowering.make(node.output)
     dim, start = arguments["dim"] % max(target.geometry.ndim, 1), 0
     for value in arguments["tensors"]:
         source = lowering.of(value)
@@ -368,8 +458,27 @@ def _cat(lowering: Lowering, node: Node) -> None:
             continue
         length = source.geometry.sizes[dim]
         part = target.geometry.window(dim, start, length)
-        _copied(lowering, node, source, Place(target.block, target.dtype, part))
+        if source.block is not target.block:
+            _copied(lowering, node, source, Place(target.block, target.dtype, part))
         start += length
+
+
+def _consecutive(places: Sequence[Place]) -> Place | None:
+    """Rows that lie one after the other in memory, as one place."""
+    first = places[0]
+    follow = all(_follows(place, before) for before, place in itertools.pairwise(places))
+    if not follow or not all(place.geometry.is_contiguous for place in places):
+        return None
+    rows = sum(place.geometry.sizes[0] for place in places)
+    whole = Geometry.contiguous((rows, *first.geometry.sizes[1:]))
+    return Place(first.block, first.dtype, whole._replace(offset=first.geometry.offset))
+
+
+def _follows(place: Place, before: Place) -> bool:
+    """Whether the rows of a place begin where those of another, contiguous one end."""
+    same = place.block is before.block and place.dtype is before.dtype
+    here, there = place.geometry, before.geometry
+    return same and here.sizes[1:] == there.sizes[1:] and here.offset == there.offset + there.numel
 
 
 # -- products ----------------------------------------------------------------------------------------------------
@@ -384,8 +493,55 @@ def _is_product(node: Node) -> bool:
 def _product(lowering: Lowering, node: Node) -> None:
     """mm, bmm, mv and dot: as products of batches of matrices."""
     a, b = (lowering.of(v) for v in node.inputs)
-    result = lowering.make(node.output)
+    family = _family(lowering, node, a)
+    if len(family) > 1:
+        rows = sum(place.geometry.sizes[0] for place in family.values())
+        result = lowering.temporary(a.dtype, (rows, b.geometry.sizes[1]))
+        whole = _consecutive(list(family.values()))
+        assert whole is not None
+        a = whole
+        lowering.together(list(family), result)
+    else:
+        result = lowering.make(node.output)
     _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, 1.0, 0.0)
+
+
+def _family(lowering: Lowering, node: Node, a: Place) -> dict[Node, Place]:
+    """Products with the same right operand whose left ones are rows that follow those of `node`, which is the first.
+
+    Note [Products that are one]
+        A recurrent network multiplies each step of its input by the same matrix. Nothing but the loop keeps these
+        products apart, so they become one, which reads the matrix once:
+
+            %1 : Float(16, 1024) = aten::mm(%x0, %w)        x0, x1, ... being consecutive rows of one x:
+            ...                                             a product of (1600, 256) by %w, in front of the loop
+            %9 : Float(16, 1024) = aten::mm(%x1, %w)
+
+        Long ones are left alone: they read enough rows for each column that they pack, and take their memory later.
+    """
+    found = {node: a}
+    if node.kind != "aten::mm":
+        return found
+    waiting = lowering.families[node.inputs[1]]
+    waiting.popleft()
+    rows, columns, last = a.geometry.sizes[0], node.output.type.sizes[1], a  # type: ignore[attr-defined]
+    if rows > _SHORT or not a.geometry.is_contiguous or not lowering.is_free_to_move(node.output):
+        return found
+    most = max(_TOGETHER // (max(rows * columns, 1) * a.dtype.itemsize), 1)
+    while waiting and len(found) < most:
+        after = lowering.soon(waiting[0].inputs[0])
+        if after is None or not after.geometry.is_contiguous or not _follows(after, last):
+            break
+        if not lowering.is_free_to_move(waiting[0].output):
+            break
+        found[waiting.popleft()] = last = after
+    return found
+
+
+_SHORT = 128
+"""Rows up to which a product is joined with others by the same matrix."""
+_TOGETHER = 1 << 25
+"""Bytes of results that are made ahead of their time, at most."""
 
 
 def _batch(place: Place, side: int) -> Place:

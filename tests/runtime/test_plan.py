@@ -14,7 +14,7 @@ import jit
 from jit.compiling import optimise
 from jit.ir import Graph, TensorType, dtypes, parse
 from jit.ir.errors import DivisionError
-from jit.runtime import entry, plan
+from jit.runtime import blas, entry, plan
 from jit.runtime.interpreter import GuardFailed, Interpreter
 from jit.runtime.plan import PlannedInterpreter
 from jit.runtime.steps import Layout
@@ -300,6 +300,56 @@ def test_batches_and_vectors():
     expected, planned = stage_of(text, *arrays)
     assert planned.whole(0) is not None
     same(expected, planned.run(0, arrays)[0], exact=False)
+
+
+CONSECUTIVE = """graph(%x : Float(5, 3, 4), %w : Float(6, 4), %u : Float(4, 6)) {
+  %0 : Float(4, 6, strides=[1, 4]) = aten::t(%w)
+  %1 : Float(3, 4) = aten::select.int[dim=0, index=1](%x)
+  %2 : Float(3, 6) = aten::mm(%1, %0)
+  %3 : Float(3, 6) = aten::tanh(%2)
+  %4 : Float(3, 4) = aten::select.int[dim=0, index=2](%x)
+  %5 : Float(3, 6) = aten::mm(%4, %0)
+  %6 : Float(3, 6) = aten::add(%3, %5)
+  %7 : Float(3, 4) = aten::select.int[dim=0, index=4](%x)
+  %8 : Float(3, 6) = aten::mm(%7, %0)
+  %9 : Float(3, 6) = aten::mm(%7, %u)
+  %10 : Float(3, 6) = aten::mul(%8, %9)
+  %11 : Float(3, 4) = aten::select.int[dim=0, index=3](%x)
+  %12 : Float(3, 6) = aten::mm(%11, %0)
+  return (%6, %10, %12)
+}"""
+
+
+def test_consecutive_rows_times_one_matrix_are_one_product():
+    arrays = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((5, 3, 4), (6, 4), (4, 6))]
+    expected, planned = stage_of(CONSECUTIVE, *arrays)
+    same(expected, planned.run(0, arrays)[0], exact=False)
+    products = [s.work.sizes for s in planned.whole(0).code.lowering.steps if isinstance(s.work, blas.Product)]
+    assert sorted(products) == [(3, 6, 4)] * 3 + [(6, 6, 4)]  # the output is memory of its own
+
+
+JOINED = """graph(%x : Float(2, 3), %y : Float(2, 3), %z : Float(6, 3)) {
+  %0 : Float(2, 3) = aten::tanh(%x)
+  %1 : Float(2, 3) = aten::add(%0, %y)
+  %2 : Float(2, 3) = aten::narrow[dim=0, start=2, length=2](%z)
+  %3 : Float(2, 3) = aten::narrow[dim=0, start=4, length=2](%z)
+  %4 : Float(6, 3) = aten::cat[dim=0]([%0, %1, %2])
+  %5 : Float(4, 3) = aten::cat[dim=0]([%2, %3])
+  %6 : Float(4, 3) = aten::cat[dim=0]([%3, %2])
+  %7 : Float(3, 4, strides=[1, 3]) = aten::t(%5)
+  %8 : Float(4, 4) = aten::mm(%6, %7)
+  %9 : Float(3, 3) = aten::mm(%7, %6)
+  %10 : Float(2, 3) = aten::mul(%0, %1)
+  return (%4, %8, %9, %10)
+}"""
+
+
+def test_what_is_joined_is_written_where_it_belongs():
+    arrays = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((2, 3), (2, 3), (6, 3))]
+    expected, planned = stage_of(JOINED, *arrays)
+    same(expected, planned.run(0, arrays)[0], exact=False)
+    copies = [s for s in planned.whole(0).code.lowering.steps if s.node.kind == "aten::cat"]
+    assert len(copies) == 3  # one part of %4 and two of %6: %0 and %1 are there already, and %5 is rows of %z
 
 
 def test_not_a_number_in_memory_that_is_overwritten_does_not_matter():

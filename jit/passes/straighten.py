@@ -1,0 +1,103 @@
+"""Rewrites what kernels and BLAS would meet in an awkward form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jit.ir import Graph, Node, TensorType, Value
+from jit.ir.dtypes import float32, float64
+
+from .analysis import fixed_shapes, with_subgraphs
+from .builder import Builder
+
+_TURNED = {"aten::t": [(1, 0)], "aten::permute": [(1, 0)], "aten::transpose.int": [(1, 0), (0, 1)]}
+"""Which two dims change places."""
+
+
+def straighten(graph: Graph) -> bool:
+    """Rewrite nodes in two cases; says whether there were any.
+
+    1.  The transpose of a product that nobody else uses is the product of the transposes. Those are views for BLAS,
+        while whoever reads a transposed result goes through memory in steps. The gradient of a weight that was
+        transposed before its product is of that form:
+
+            %1 : Float(784, 512) = aten::mm(%x, %g)           %1 : Float(512, 64, ...) = aten::t(%g)
+            %2 : Float(512, 784, ...) = aten::t(%1)           %2 : Float(784, 64) = aten::t(%x)
+                                                              %3 : Float(512, 784) = aten::mm(%1, %2)
+
+    2.  `sum_to_size`, with which gradients undo broadcasting, is a sum over dims that are known, which fuses.
+    """
+    changes = [_straighten(inner) for inner in with_subgraphs(graph)]
+    return any(changes)
+
+
+def _straighten(graph: Graph) -> bool:
+    sums = [node for node in graph.nodes if node.kind == "aten::sum_to_size"]
+    fixed = fixed_shapes(graph) if sums else set()
+    changes = [_rewritten(node, _name_dims) for node in sums if node.inputs[0] in fixed]
+    changes += [_rewritten(node, _turn_operands) for node in list(graph.nodes) if is_turn(node)]
+    return any(changes)
+
+
+def _rewritten(node: Node, rule: Callable[[Node, Builder], bool]) -> bool:
+    assert node.graph is not None
+    with node.graph.inserting_before(node):
+        return rule(node, Builder(node.graph, node.stage))
+
+
+def is_turn(node: Node) -> bool:
+    """Whether the node transposes a matrix of known sizes."""
+    if node.kind not in ("aten::t", "aten::permute", "aten::transpose.int") or not _is_matrix(node.inputs[0]):
+        return False
+    dims = node.attribute("dims") or (node.attribute("dim1", 1), node.attribute("dim0", 0))
+    return all(type(dim) is int for dim in dims) and (dims[0] % 2, dims[1] % 2) in _TURNED[node.kind]
+
+
+# -- case 1 ------------------------------------------------------------------------------------------------------
+
+
+def _turn_operands(node: Node, F: Builder) -> bool:
+    product = node.inputs[0].node
+    if product.kind != "aten::mm" or product.stage != node.stage or len(product.output.uses) != 1:
+        return False
+    if not all(map(_is_matrix, product.inputs)) or not _is_matrix(node.output):
+        return False
+    left, right = product.inputs
+    _replace(node, F.mm(_turned(right, F), _turned(left, F)))
+    product.erase()
+    return True
+
+
+def _turned(value: Value, F: Builder) -> Any:
+    return F.wrap(value.node.inputs[0]) if is_turn(value.node) else F.t(F.wrap(value))
+
+
+def _is_matrix(value: Value) -> bool:
+    type = value.type
+    return isinstance(type, TensorType) and type.sizes is not None and type.dtype is not None and len(type.sizes) == 2
+
+
+def _replace(node: Node, proxy: Any) -> None:
+    made = proxy.value.node
+    made.source, made.scope = node.source, node.scope
+    node.replace_with([proxy.value])
+
+
+# -- case 2 ------------------------------------------------------------------------------------------------------
+
+
+def _name_dims(node: Node, F: Builder) -> bool:
+    source, size = node.inputs[0], node.attribute("size")
+    assert isinstance(source.type, TensorType) and source.type.sizes is not None
+    shape, dtype = source.type.sizes, source.type.dtype
+    known = isinstance(size, tuple) and all(type(n) is int for n in size)
+    if not known or dtype not in (float32, float64) or node.output.type != TensorType(dtype, size):
+        return False
+    lead = len(shape) - len(size)
+    inner = [lead + i for i, n in enumerate(size) if n == 1 and shape[lead + i] != 1]
+    if not lead and not inner:
+        return False
+    total = F.sum(F.wrap(source), [*range(lead), *inner], not lead)
+    _replace(node, F.view(total, list(size)) if lead and inner else total)
+    return True

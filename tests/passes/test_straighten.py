@@ -1,0 +1,97 @@
+"""straighten: transposes go to the operands of products, sums to sizes become sums over dims."""
+
+import numpy as np
+import pytest
+from expecttest import assert_expected_inline
+
+from jit.ir import parse
+from jit.passes import run
+from jit.runtime.interpreter import Interpreter
+from tests.passes.common import transformed, unchanged
+
+
+def test_a_transposed_product_is_a_product_of_transposes() -> None:
+    after = transformed(
+        "straighten",
+        """graph(%x : Float(64, 784), %g : Float(64, 512)) {
+          %0 : Float(784, 64, strides=[1, 784]) = aten::t(%x)
+          %1 : Float(784, 512) = aten::mm(%0, %g)
+          %2 : Float(512, 784, strides=[1, 512]) = aten::permute[dims=[1, 0]](%1)  # m.py:1 in f
+          return (%2)
+        }""",
+    )
+    assert_expected_inline(
+        after,
+        """\
+graph(%x : Float(64, 784), %g : Float(64, 512)) {
+  %0 : Float(784, 64, strides=[1, 784]) = aten::t(%x)
+  %3 : Float(512, 64, strides=[1, 512]) = aten::t(%g)
+  %4 : Float(512, 784) = aten::mm(%3, %x)  # m.py:1 in f
+  return (%4)
+}""",
+    )
+
+
+def test_sums_over_dims() -> None:
+    after = transformed(
+        "straighten",
+        """graph(%x : Float(2, 3, 4)) {
+          %0 : Float(4) = aten::sum_to_size[size=[4]](%x)
+          %1 : Float(2, 1, 4) = aten::sum_to_size[size=[2, 1, 4]](%x)
+          %2 : Float(1, 4) = aten::sum_to_size[size=[1, 4]](%x)
+          return (%0, %1, %2)
+        }""",
+    )
+    assert_expected_inline(
+        after,
+        """\
+graph(%x : Float(2, 3, 4)) {
+  %3 : Float(4) = aten::sum[dim=[0, 1]](%x)
+  %4 : Float(2, 1, 4) = aten::sum[dim=[1], keepdim=True](%x)
+  %5 : Float(4) = aten::sum[dim=[0, 1]](%x)
+  %6 : Float(1, 4) = aten::view[size=[1, 4]](%5)
+  return (%3, %4, %6)
+}""",
+    )
+
+
+USED_TWICE = """graph(%a : Float(2, 3), %b : Float(3, 4)) {
+  %0 : Float(2, 4) = aten::mm(%a, %b)
+  %1 : Float(4, 2, strides=[1, 4]) = aten::t(%0)
+  return (%1, %0)
+}"""
+NOT_TURNED = """graph(%a : Float(2, 3), %b : Float(3, 4)) {
+  %0 : Float(2, 4) = aten::mm(%a, %b)
+  %1 : Float(2, 4) = aten::permute[dims=[0, 1]](%0)
+  return (%1)
+}"""
+INTEGERS = """graph(%x : Long(2, 3)) {
+  %0 : Long(3) = aten::sum_to_size[size=[3]](%x)
+  return (%0)
+}"""
+NOTHING_SUMMED = """graph(%x : Float(2, 3)) {
+  %0 : Float(2, 3) = aten::sum_to_size[size=[2, 3]](%x)
+  return (%0)
+}"""
+
+
+@pytest.mark.parametrize("text", [USED_TWICE, NOT_TURNED, INTEGERS, NOTHING_SUMMED])
+def test_left_alone(text: str) -> None:
+    unchanged("straighten", text)
+
+
+@pytest.mark.parametrize("turn", ["t", "permute[dims=[-1, -2]]", "transpose.int[dim0=0, dim1=1]"])
+def test_values(turn: str) -> None:
+    graph = parse(f"""graph(%a : Float(2, 3), %b : Float(3, 4)) {{
+      %0 : Float(2, 4) = aten::mm(%a, %b)
+      %1 : Float(4, 2, strides=[1, 4]) = aten::{turn}(%0)
+      %2 : Float(2) = aten::sum_to_size[size=[2]](%1)
+      return (%1, %2)
+    }}""")
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(s).astype(np.float32) for s in ((2, 3), (3, 4))]
+    expected = Interpreter(graph.clone()).run(0, inputs)[0]
+    run(graph, ["straighten"])
+    assert "sum_to_size" not in str(graph)
+    for found, wanted in zip(Interpreter(graph).run(0, inputs)[0], expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
