@@ -221,11 +221,12 @@ def pack(op: Op, outputs: Sequence[Any]) -> Any:
     returns = op.schema.returns
     if len(returns) == 1:
         return list(outputs) if returns[0].type.is_list else outputs[0]
-    return _return_type(op)(*outputs)
+    return return_type(op)(*outputs)
 
 
 @cache
-def _return_type(op: Op) -> Any:
+def return_type(op: Op) -> Any:
+    """The named tuple that an operator with several results gives."""
     names = [r.name or f"output_{i}" for i, r in enumerate(op.schema.returns)]
     return collections.namedtuple(op.schema.name.lstrip("_"), names)
 
@@ -521,7 +522,7 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
     for target, result in zip(targets, results, strict=True):
         if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):
             raise _narrowing(f"{op.schema.name}(out=...)", result, target)
-        if target.numel() == 0 and result.numel():
+        if target.numel() == 0 and target._array.shape != result._array.shape:
             target._restride(result._array.shape)
         if target._array.shape != result._array.shape:
             raise ShapeError(f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}")

@@ -125,10 +125,13 @@ def _asked_for(found: Any, inverse: bool, counts: bool) -> Any:
     return kept[0] if len(kept) == 1 else tuple(kept)
 
 
-def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, *, out: Any = None) -> Any:
     """`(LU, pivots)` of `jit.linalg.lu_factor`, and with `get_infos` where a pivot is 0."""
     found = F.linalg_lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
-    return (found[0], found[1], found[2]) if get_infos else (found[0], found[1])
+    wanted = (found[0], found[1], found[2]) if get_infos else (found[0], found[1])
+    for target, result in zip(() if out is None else out, wanted, strict=out is not None):
+        F.alias_copy(result, out=target)
+    return wanted if out is None else out
 
 
 def broadcast_shapes(*shapes: Any) -> Size:

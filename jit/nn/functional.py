@@ -104,7 +104,8 @@ def sigmoid(input: Any) -> Any:
 
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
     """`input` divided by its p-norm along `dim`."""
-    return input / F.norm(input, p, [dim], True).clamp(min=eps)
+    norms = F.norm(input, p, [dim], True).clamp(min=eps)
+    return input / norms if out is None else F.div(input, norms, out=out)
 
 
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:

@@ -30,6 +30,7 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         """Dictionaries with "params" and options such as "lr", which may be changed between steps."""
         self._pre_hooks, self._post_hooks = HookTable(), HookTable()
+        self._state_hooks = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
         given: list[Any] = [params] if isinstance(params, (Tensor, dict)) else list(params)
         if not given:
             raise UsageError("the optimizer was given no parameters; is the model's parameters() used up, or empty?")
@@ -105,6 +106,11 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """Options and state, with parameters replaced by their positions."""
+        for hook in tuple(self._state_hooks["save"].values()):
+            hook(self)
+        return self._replaced("saved", self._state())
+
+    def _state(self) -> dict[str, Any]:
         numbers = {id(p): i for i, p in enumerate(self._parameters())}
         groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups]
         return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items() if s}, "param_groups": groups}
@@ -115,6 +121,7 @@ class Optimizer:
         Raises:
             UsageError: They do not match.
         """
+        state_dict = self._replaced("load", dict(state_dict))
         groups = state_dict["param_groups"]
         sizes = [len(group["params"]) for group in groups]
         own = [len(group["params"]) for group in self.param_groups]
@@ -125,6 +132,30 @@ class Optimizer:
         self.state = defaultdict(dict, {parameters[n]: copy.deepcopy(dict(s)) for n, s in state_dict["state"].items()})
         for group, saved in zip(self.param_groups, groups, strict=True):
             group.update({key: value for key, value in saved.items() if key != "params"})
+        for hook in tuple(self._state_hooks["loaded"].values()):
+            hook(self)
+
+    def _replaced(self, when: str, state: dict[str, Any]) -> dict[str, Any]:
+        for hook in tuple(self._state_hooks[when].values()):
+            replaced = hook(self, state)
+            state = state if replaced is None else replaced
+        return state
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer)` before each `state_dict`."""
+        return self._state_hooks["save"].register(hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after each `state_dict`; what it returns takes its place."""
+        return self._state_hooks["saved"].register(hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before each `load_state_dict`; what it returns is loaded instead."""
+        return self._state_hooks["load"].register(hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer)` after each `load_state_dict`."""
+        return self._state_hooks["loaded"].register(hook)
 
     def _parameters(self) -> list[Any]:
         return [parameter for group in self.param_groups for parameter in group["params"]]

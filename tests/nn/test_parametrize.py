@@ -1,6 +1,7 @@
 """Tensors of modules that are computed from others, see Note [Parametrized tensors]."""
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_the_weight_is_computed_and_its_origin_learned():
 
 
 def test_assigning_goes_back_through_all_modules():
-    layer = nn.Linear(2, 2)
+    layer: Any = nn.Linear(2, 2)
     for module in (Symmetric(), Doubled()):
         parametrize.register_parametrization(layer, "weight", module)
     layer.weight = jit.tensor([[2.0, 4.0], [4.0, 6.0]])
