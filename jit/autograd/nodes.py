@@ -8,8 +8,8 @@ Note [Histories of views]
         b = a * 1          b.grad_fn = Mul
         v = b[0]           v.grad_fn = Select <- Mul
         v.add_(w)          b.grad_fn = CopySlices(path=[select 0], Add) <- Mul, w;   v: stale
-        v.grad_fn          ViewHistory(path=[select 0]) <- CopySlices
-    Both replay the path on gradients with differentiable ops, so they are right for any layout and any order.
+        v.grad_fn          Select <- CopySlices        (the path replayed from b)
+    CopySlices replays the path on gradients with differentiable ops, so it is right for any layout and any order.
 """
 
 from __future__ import annotations
@@ -310,7 +310,8 @@ class OpNode(Node):
         def lookup(name: str) -> Any:
             if name in names:
                 return names[name]
-            names[name] = value = _unpack(saved[name], self)
+            several = name == "out" and len(op.schema.returns) > 1
+            names[name] = value = (_Outputs if several else _unpack)(saved[name], self)
             return value
 
         grouped = self._grouped(needs)
@@ -351,6 +352,19 @@ def _unpack(saved: Any, node: Node) -> Any:
     if isinstance(saved, tuple) and any(isinstance(item, SavedTensor) for item in saved):
         return tuple(_unpack(item, node) for item in saved)
     return saved
+
+
+class _Outputs(Sequence[Any]):
+    """The saved outputs of a node; only those that a formula looks at have to be what they were."""
+
+    def __init__(self, saved: tuple[Any, ...], node: Node) -> None:
+        self._saved, self._node = saved, node
+
+    def __len__(self) -> int:
+        return len(self._saved)
+
+    def __getitem__(self, index: Any) -> Any:
+        return _unpack(self._saved[index], self._node)
 
 
 def _flatten(results: Sequence[Any], groups: Sequence[int | None]) -> Any:
@@ -423,24 +437,6 @@ class CopySlices(Node):
         self.inner.release()
 
 
-class ViewHistory(Node):
-    """The history of a view whose base was written to: the view's gradient goes to its place in the base."""
-
-    def __init__(self, base: Tensor, path: tuple[ViewStep, ...]) -> None:
-        super().__init__("ViewHistory", (edge_of(base),))
-        self.path = path
-        self.base_shape = tuple(base._array.shape)
-
-    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        from ..functions import F
-
-        gradient = gradients[0]
-        if gradient is None:
-            return [None]
-        zeros = F.zeros(self.base_shape, dtype=gradient.dtype)
-        return [scatter(F, self.path, zeros, gradient)]
-
-
 def replay(path: Sequence[ViewStep], base: Any) -> Any:
     """Follow `path` from `base` to the view."""
     from ..dispatch import call
@@ -495,11 +491,13 @@ def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
 
 
 def view_history(view: Variable) -> None:
-    """Derive the history of `view` from its base's, which an in-place operation has changed."""
+    """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now."""
     base = view._base
     assert base is not None
     if base.requires_grad:
-        view.set_history(ViewHistory(base, view._path), 0)
+        with context.tracing(None), context.enable_grad():
+            fresh = replay(view._path, base)
+        view.set_history(fresh.grad_fn, fresh.output_nr)
     view._grad_version = view._storage.version
 
 

@@ -42,7 +42,7 @@ def test_a_view_follows_a_write_to_its_base():
     b = a * 1
     v = b[1:3]
     b.mul_(a.detach())
-    assert v.grad_fn.name == "ViewHistory"
+    assert v.grad_fn.name == "SliceBackward"
     v.sum().backward()
     assert_close(a.grad, np.array([0, 2 / 3, 1, 0]))
 
@@ -201,3 +201,37 @@ def test_as_strided_has_first_and_second_derivatives():
 
     assert jit.autograd.gradcheck(window, (leaf(5),))
     assert jit.autograd.gradgradcheck(window, (leaf(5),))
+
+
+@pytest.mark.parametrize("take, weights", [
+    (lambda t: t.unfold(0, 2, 1), [1, 2, 2, 1]),
+    (lambda t: t.expand(3, 4), [3, 3, 3, 3]),
+    (lambda t: t.view(2, 2)[1].expand(2, 2), [0, 0, 2, 2]),
+    (lambda t: t.as_strided((3, 2), (1, 1)), [1, 2, 2, 1]),
+])  # fmt: skip
+@pytest.mark.parametrize("traced", [False, True])
+def test_views_that_show_elements_several_times_follow_a_write_to_their_base(take, weights, traced):
+    def f(x: Any) -> Any:
+        base = x * 1
+        view = take(base)
+        base.mul_(3)
+        return view.sum()
+
+    function = jit.trace(f) if traced else f
+    for _ in range(2 if traced else 1):
+        x = leaf(4)
+        function(x).backward()
+        assert x.grad.tolist() == [3 * w for w in weights]
+    assert jit.autograd.gradgradcheck(lambda x: f(x.sin()), (leaf(4),))
+
+
+def test_an_output_that_no_derivative_looks_at_may_be_overwritten():
+    x = jit.tensor([[1.0, 5.0], [3.0, 2.0]], requires_grad=True)
+    values, indices = (x * 1).max(0)
+    values.mul_(2)
+    values.sum().backward()
+    assert x.grad.tolist() == [[0, 2], [2, 0]]
+    values, indices = (x * 1).max(0)
+    indices.add_(1)
+    with pytest.raises(jit.AutogradError, match=r"output 1 of MaxBackward .*test_views.py.*test_views.py"):
+        values.sum().backward()
