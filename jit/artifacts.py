@@ -104,10 +104,7 @@ def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
         return LoadedFunction(reader, manifest)
     except Error as error:
         raise type(error)(f"{name} cannot be loaded: {error}") from error
-    except (
-        ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError,
-        AssertionError, StopIteration, zipfile.BadZipFile, NotImplementedError, EOFError,
-    ) as error:  # fmt: skip
+    except Exception as error:  # whatever reading stumbles over is the file's fault
         raise ArtifactError(f"{name} cannot be loaded: it is damaged, or no artifact ({error})") from error
 
 

@@ -19,6 +19,7 @@ from jit.ir import REGISTRY, RandomState, Source, dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import Error, UsageError
 
+from .dispatch import return_type
 from .nn import Parameter
 from .pytree import Static, Structure
 from .stages import OutputSpec
@@ -77,6 +78,14 @@ def _write_type(kind: Any) -> Any:
     if _is_record(kind):
         return [kind.__module__, kind.__qualname__]
     raise UsageError(f"the class {kind.__qualname__} cannot be saved as plain data; use a dataclass or a named tuple")
+
+
+def _returned_by(kind: Any) -> str | None:
+    """The operator whose results are of this named tuple."""
+    if not isinstance(kind, type) or kind.__module__ != return_type.__module__:
+        return None
+    alike = (op for op in REGISTRY.values() if op.schema.name.lstrip("_") == kind.__name__)
+    return next((op.name for op in alike if return_type(op) is kind), None)
 
 
 def _is_record(kind: Any) -> bool:
@@ -192,7 +201,7 @@ def _read_record(content: Any, depth: int) -> Any:
 def _read_view(content: Any, depth: int) -> ViewStep:
     name, arguments, index = content[0], decode(content[1], depth), _size(content[2])
     op = REGISTRY[name]
-    if op.kind != "view" or type(arguments) is not tuple:
+    if (op.kind != "view" and name != "aten::as_strided_of") or type(arguments) is not tuple:
         raise PlainError(f"{name} is no view")
     return ViewStep(op, arguments, index)
 
@@ -234,6 +243,11 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], _Write, _Read]] = {
     ),
     "scalar": (lambda v: isinstance(v, np.generic), _write_array, lambda c, d: _read_array(c, d)[()]),
     "array": (lambda v: isinstance(v, np.ndarray), _write_array, _read_array),
+    "returns": (
+        lambda v: _returned_by(v) is not None,
+        _returned_by,
+        lambda c, d: return_type(REGISTRY[c]),
+    ),
     "type": (lambda v: isinstance(v, type), _write_type, _read_type),
     "state": (_is(RandomState), lambda v: [v.seed % 2**64, v.offset], _read_state),
     "static": (_is(Static), lambda v: encode(v.value), lambda c, d: Static(decode(c, d))),

@@ -1,7 +1,6 @@
 """From an artifact's plain data to recordings that run, with every number compared with the graph that it is about.
 
-A file that lies is refused here, and not met by a kernel: `jit.ir.verify` has checked the graphs, and `_Checker` what
-the manifest says of them.
+A file that lies is refused: `jit.ir.verify` checks the graphs, and `jit.vetting` what the manifest says of them.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir import GENERATOR, HANDLE, Graph, Node, TensorType, Value, dtypes, parse, verify
-from jit.ir.types import ScalarType
+from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
 
 from .autograd.registered import registered
 from .compiling import optimise, unoptimised
@@ -21,16 +19,14 @@ from .generators import Generator, default_generator
 from .manifests import CARRIERS, CHAIN, RECORDING
 from .nn import Parameter
 from .plain import PlainError, decode
-from .pytree import Structure, paths, statics
+from .pytree import Structure, statics
 from .shapes import Family
-from .stages import Chain, OutputSpec, Recording, graph_of
+from .stages import Chain, Recording, graph_of
 from .surroundings import World, view_of_objects
 from .tensors import Tensor
 from .tracer import Capture, Composite, Constant, GuardRecord, Trace, Treatment, _Slot, kind_of
 from .tracing import Entry, Key, TracedFunction
-
-LARGEST = 1 << 40
-"""Bytes that one value of a graph may have."""
+from .vetting import check, check_nodes
 
 
 class Reader:
@@ -129,6 +125,8 @@ class Reader:
                 function._cache[key] = Entry(recordings)
             else:
                 family_key, pattern = key_of(entry["general"][0]), decode(entry["general"][1])
+                if not _is_made_like(pattern, [[int]]) or len(pattern) != len(key.tensors):
+                    raise PlainError("this says of no tensors which sizes vary")
                 family = function._families.setdefault(family_key, Family())
                 family.general.setdefault(pattern, {})[key] = Entry(recordings)
 
@@ -146,7 +144,7 @@ class Reader:
         for number, arguments, needs, written in data["calls"]:
             node = nodes[_natural(number, len(nodes))]
             _restore_call(node, decode(arguments), Treatment(tuple(needs), tuple(written)))
-        _check_nodes(graph)
+        check_nodes(graph)
         trace = Trace(graph=graph)
         trace.captures = [
             self._capture(c, v, view) for c, v in zip(data["captures"], _captured(graph, data), strict=True)
@@ -237,36 +235,11 @@ def _chosen(nodes: Sequence[Node], numbers: Sequence[Any]) -> list[Node]:
 # -- graphs ------------------------------------------------------------------------------------------------------
 
 
-def _check_nodes(graph: Graph) -> None:
-    """PlainError for nodes that no recording has, and for values of impossible size."""
-    for node in graph.nodes:
-        called = node.kind.startswith(("^", "cpp::")) and "function" in node.attributes
-        allowed = called or node.kind.startswith("aten::") or node.kind in _PRIMITIVES or _is_scalar(node)
-        if not allowed or next(node.subgraphs, None) is not None:
-            raise PlainError(f"a recording holds no {node.kind}")
-    for value in _values(graph):
-        if _bytes_of(value.type) > LARGEST:
-            raise PlainError(f"%{value.name} is declared to be {value.type}, which is too large")
-
-
-def _bytes_of(type: Any) -> int:
-    known = isinstance(type, TensorType) and type.sizes is not None and type.dtype is not None
-    return type.numel * type.dtype.itemsize if known else 0
-
-
 def _values(graph: Graph) -> Iterator[Value]:
     for stage in graph.stages:
         yield from stage.inputs
     for node in graph.nodes:
         yield from node.outputs
-
-
-_PRIMITIVES = ("prim::Constant", "prim::Guard", "prim::Eval")
-
-
-def _is_scalar(node: Node) -> bool:
-    """Arithmetic on numbers."""
-    return node.kind.startswith("prim::") and node.kind[6:7].islower()
 
 
 def _captured(graph: Graph, data: Mapping[str, Any]) -> Sequence[Value]:
@@ -306,112 +279,3 @@ def _restore_draws(trace: Trace) -> None:
         if isinstance(capture.owner, Generator):
             trace._initial_states[capture.owner] = capture.value
             trace._generators[capture.owner] = updates.get(capture.value, capture.value)
-
-
-# -- whether it all fits together --------------------------------------------------------------------------------
-
-
-def check(recording: Recording, key: Key) -> None:
-    """PlainError if a recording says of its graphs what is not so."""
-    for problem in _problems(recording, key):
-        raise PlainError(f"a recording contradicts its graph: {problem}")
-
-
-def _problems(recording: Recording, key: Key) -> Iterator[str]:
-    if not recording.chains:
-        yield "it has no graph"
-    for chain in recording.chains:
-        yield from _problems_of_inputs(recording, chain, key)
-        yield from _problems_of_stages(recording, chain)
-    yield from _problems_of_outputs(recording)
-
-
-def _problems_of_inputs(recording: Recording, chain: Chain, key: Key) -> Iterator[str]:
-    inputs, captures = chain.trace.graph.stages[0].inputs, chain.trace.captures
-    positions = recording.positions
-    if len(positions) + len(captures) != len(inputs) or not _all_below(positions, len(key.tensors)):
-        yield "arguments"
-        return
-    varying = {(at, dim) for at, dim in recording.varying}
-    for at, (index, value) in enumerate(zip(positions, inputs)):
-        if not _fits(value.type, key.tensors[index], {d for i, d in varying if i == at}, recording.general):
-            yield f"the argument %{value.name}"
-    for capture in captures:
-        owner, type = capture.owner, capture.value.type
-        if isinstance(owner, Tensor):
-            fits = _fits(type, kind_of(owner), set(), False)
-        elif isinstance(owner, Generator):
-            fits = type is GENERATOR
-        elif capture.gradient_of is not None:
-            fits = _all_below([capture.gradient_of], len(inputs)) and isinstance(type, TensorType)
-        else:
-            fits = isinstance(type, ScalarType) and (owner is None or type.name == _scalar_name(owner))
-        if not fits:
-            yield f"the captured %{capture.value.name}"
-
-
-def _scalar_name(number: Any) -> str:
-    return str(type(number).__name__)
-
-
-def _fits(type: Any, kind: Sequence[Any], varying: set[int], general: bool) -> bool:
-    """Whether an input is declared as what the key admits."""
-    if len(kind) < 3:
-        return not isinstance(type, TensorType)
-    if not isinstance(type, TensorType) or type.dtype is None or type.dtype.numpy != kind[0] or type.sizes is None:
-        return False
-    if general:  # a general key has other sizes; what varies is checked in every call by the recording itself
-        return len(type.sizes) == len(kind[1])
-    return type.sizes == tuple(kind[1])
-
-
-def _problems_of_stages(recording: Recording, chain: Chain) -> Iterator[str]:
-    stages = chain.trace.graph.stages
-    if not len(chain.keys) == len(chain.differentiable) == len(stages) - 1:
-        yield "stages"
-        return
-    edges, returns = len(stages[0].inputs), _returned(stages[0])
-    for number, (asked, _) in enumerate(chain.keys, 1):
-        gradients, wanted, create = asked
-        stage = stages[number]
-        given = [kind for kind in gradients if kind is not None]
-        fits = len(gradients) == returns and len(wanted) == edges and len(given) == len(stage.inputs)
-        if not fits or type(create) is not bool or len(stage.outputs) != len(wanted):
-            yield f"stage {number}"
-            return
-        for kind, value in zip(given, stage.inputs):
-            if not _fits(value.type, kind, set(), recording.general):
-                yield f"the gradient %{value.name}"
-        if not _all_below(chain.differentiable[number - 1], len(stage.outputs)):
-            yield f"what stage {number} returns"
-        edges, returns = edges + len(given), _returned(stage)
-
-
-def _returned(stage: Any) -> int:
-    return len(stage.outputs) + len(stage.updates)
-
-
-def _problems_of_outputs(recording: Recording) -> Iterator[str]:
-    stage = recording.trace.graph.stages[0]
-    inputs, returned = len(stage.inputs), len(stage.outputs)
-    ends = {"fresh": returned, "view": returned, "number": returned, "input": inputs}
-    for number, spec in enumerate(recording.outputs):
-        end = number if spec.kind == "same" else ends.get(spec.kind, 0)
-        if type(spec) is not OutputSpec or not _all_below([spec.index], end):
-            yield f"output {number}"
-    counts = len(paths(recording.structure)), recording.count
-    if counts[0] != counts[1] or recording.count > len(recording.outputs):
-        yield "outputs"
-    if len(recording.targets) != len(stage.updates) or not _all_below(recording.targets, inputs):
-        yield "updates"
-    pairs = [(i, n, len(recording.outputs)) for i, n in recording.slots] + [(i, n, inputs) for i, n in recording.reads]
-    if not _all_below([i for i, *_ in pairs], inputs) or any(
-        n is not None and not _all_below([n], e) for _, n, e in pairs
-    ):
-        yield "gradients"
-    if not _all_below(recording.hookless, inputs) or not _all_below(recording.differentiable, _returned(stage)):
-        yield "what can be differentiated"
-
-
-def _all_below(numbers: Sequence[Any], end: int) -> bool:
-    return all(type(n) is int and 0 <= n < end for n in numbers)

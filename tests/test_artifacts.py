@@ -7,6 +7,8 @@ import io
 import json
 import os
 import pickle
+import random
+import re
 import subprocess
 import sys
 import zipfile
@@ -442,6 +444,69 @@ def test_graphs_that_lie(artifact):
     ]:  # fmt: skip
         assert old in text
         assert refused(packed({**members, "graphs/0.ir": text.replace(old, new)})), new[:80]
+
+
+def lying(*replacements):
+    """An artifact of a few operators, with other text in its graph; each old text must be there."""
+
+    def program(x):
+        n = x.shape[0] + 1
+        a, b = (x * jit.from_numpy(np.full((2, 2), 3, np.float32))).chunk(2)
+        return a @ x + b, n
+
+    f = jit.trace(program)
+    f(jit.ones(2, 2))
+    members = parts(dumps(f))
+    text = members["graphs/0.ir"].decode()
+    for old, new in replacements:
+        assert old in text, text
+        text = text.replace(old, new, 1)
+    return packed({**members, "graphs/0.ir": text})
+
+
+def test_what_is_not_lied_about_loads():
+    assert not refused(lying())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Float(2, 2) = prim::Constant", "Float(3, 3) = prim::Constant"), ("prim::size[dim=0]", "prim::size[dim=9]"),
+        ("prim::add(", "prim::neg("), ("prim::add(", "prim::nothing("), ("chunks=2", "chunks=1"),
+        ("aten::mul(", "aten::masked_fill("), ("aten::mm", "prim::Eval"),
+        ("(%x : Float(2, 2))", "(%x : Float(2, 2, strides=[2]))"),
+    ],
+)  # fmt: skip
+def test_graphs_that_lie_about_what_kernels_rely_on(old, new):
+    assert refused(lying((old, new)))
+
+
+def test_an_encrypted_member(artifact):
+    flagged = bytearray(artifact)
+    flagged[flagged.index(b"PK\x01\x02") + 8] |= 1
+    assert refused(bytes(flagged))
+
+
+NUMBERS = ["0", "1", "3", "-1", "100000", "99999999999", "1e400"]
+
+
+def test_mutated_members_are_refused_or_run(artifact):
+    """Words of the graph are exchanged and numbers changed behind a right checksum, as an attacker would."""
+    rng = random.Random(0)
+    members, x = parts(artifact), jit.ones(1, 2)
+    words = re.findall(r"%?[\w.:]+|\s+|.", members["graphs/0.ir"].decode())
+    places = [i for i, word in enumerate(words) if not word.isspace()]
+    survivors = 0
+    for _ in range(400):
+        text = list(words)
+        for place in rng.sample(places, rng.choice([1, 1, 2])):
+            text[place] = rng.choice(NUMBERS) if text[place].isdigit() else text[rng.choice(places)]
+        try:
+            loads(packed({**members, "graphs/0.ir": "".join(text)}))(x)
+            survivors += 1
+        except errors.Error:
+            pass
+    assert 0 < survivors < 200
 
 
 def test_nothing_is_unpacked(artifact):

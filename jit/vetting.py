@@ -1,0 +1,257 @@
+"""Refuses recordings that contradict themselves: what `restoring` has made of a file is compared with its graphs.
+
+`jit.ir.verify` checks what every graph has to be. Here stands what else code generation, the interpreter and the
+autograd engine take for granted of a recording, so that a file that lies is refused and not met by a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jit.ir import GENERATOR, HANDLE, UNDEFINED, Graph, Node, Op, TensorType, Value, dtypes, find
+from jit.ir.inference import inferred_types
+from jit.ir.scalars import scalar_function
+from jit.ir.types import ScalarType
+
+from .dispatch import coerce
+from .generators import Generator
+from .plain import PlainError
+from .pytree import paths
+from .stages import Chain, OutputSpec, Recording
+from .tensors import Tensor, ViewStep
+from .tracer import kind_of
+from .tracing import Key
+
+LARGEST = 1 << 40
+"""Bytes that one value of a graph may have."""
+
+
+# -- graphs ------------------------------------------------------------------------------------------------------
+
+
+def check_nodes(graph: Graph) -> None:
+    """PlainError for nodes that no recording has, and for values of impossible size."""
+    for node in graph.nodes:
+        if not _is_recorded(node):
+            raise PlainError(f"a recording holds no {node.kind} like this")
+    for value in [*(v for stage in graph.stages for v in stage.inputs), *(v for n in graph.nodes for v in n.outputs)]:
+        if not _is_possible(value.type):
+            raise PlainError(f"%{value.name} is declared to be {value.type}, which no tensor is")
+
+
+def _is_possible(type: Any) -> bool:
+    """Whether there may be a tensor of this type."""
+    if not isinstance(type, TensorType) or type.sizes is None:
+        return True
+    size = 1 if type.dtype is None else type.dtype.itemsize
+    return (type.numel or 0) * size <= LARGEST and (type.strides is None or len(type.strides) == len(type.sizes))
+
+
+def _is_recorded(node: Node) -> bool:
+    """Whether the tracer could have recorded it; operands of operators are what `verify` looks at."""
+    if next(node.subgraphs, None) is not None:
+        return False
+    if node.kind.startswith("aten::"):
+        op = find(node.kind)
+        return op is None or (_takes_operands(node, op) and _gives_outputs(node, op))
+    if node.kind.startswith(("^", "cpp::")):
+        return "function" in node.attributes
+    if node.kind == "prim::Constant":
+        return len(node.outputs) == 1 and not node.inputs and _is_declared(node.attribute("value"), node.output.type)
+    if node.kind == "prim::Eval":
+        return bool(node.inputs) and node.inputs[-1].type is HANDLE
+    if node.kind in ("prim::size", "prim::item"):
+        return _reads_tensor(node)
+    if node.kind == "prim::Guard":
+        return len(node.inputs) == 1 and isinstance(node.inputs[0].type, ScalarType) and not node.outputs
+    return _is_scalar(node)
+
+
+def _takes_operands(node: Node, op: Op) -> bool:
+    """Whether tensors stand where the operator takes tensors; numbers only where they are promoted."""
+    values = op.join(node.operands, {name: node.resolve(item) for name, item in node.attributes.items()})
+    for index, (argument, value) in enumerate(zip(op.arguments, values, strict=True)):
+        kind = argument.type
+        if kind.base != "Tensor":
+            continue
+        optional = kind.optional or kind.optional_elements
+        for item in value if isinstance(value, tuple) else (value,):
+            type = item.type if isinstance(item, Value) else None
+            number = isinstance(type, ScalarType) or isinstance(item, (int, float, complex))
+            if number and index not in op.promoted:
+                return False
+            if (
+                not number
+                and not isinstance(type, TensorType)
+                and type is not UNDEFINED
+                and not (item is None and optional)
+            ):
+                return False
+    return True
+
+
+def _gives_outputs(node: Node, op: Op) -> bool:
+    """Whether a view that gives a list has as many outputs as its operand has parts."""
+    return op.kind != "view" or len(node.outputs) == len(inferred_types(node) or node.outputs)
+
+
+def _is_declared(value: Any, type: Any) -> bool:
+    """Whether a constant is what its type says: kernels go by the type."""
+    if not isinstance(value, np.ndarray):
+        return not isinstance(type, TensorType) or type.sizes is None
+    return isinstance(type, TensorType) and type.sizes == value.shape and type.dtype is dtypes.from_numpy(value.dtype)
+
+
+def _reads_tensor(node: Node) -> bool:
+    if len(node.inputs) != 1 or len(node.outputs) != 1 or not isinstance(node.inputs[0].type, TensorType):
+        return False
+    ndim = node.inputs[0].type.ndim
+    return node.kind == "prim::item" or _all_below([node.attribute("dim")], ndim if ndim is not None else 64)
+
+
+def _is_scalar(node: Node) -> bool:
+    """Whether it is arithmetic on numbers of these types: tried with ones."""
+    function = scalar_function(node.kind)
+    if function is None or len(node.outputs) != 1:
+        return False
+    types = [item.type if isinstance(item, Value) else type(item).__name__ for item in node.operands]
+    known = {"int": 1, "float": 1.0, "bool": True, "complex": 1j}
+    try:
+        function.python(*(known[str(each)] for each in types))
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+# -- recordings --------------------------------------------------------------------------------------------------
+
+
+def check(recording: Recording, key: Key) -> None:
+    """PlainError if a recording says of its graphs what is not so."""
+    for problem in _problems(recording, key):
+        raise PlainError(f"a recording contradicts its graph: {problem}")
+
+
+def _problems(recording: Recording, key: Key) -> Iterator[str]:
+    if not recording.chains:
+        yield "it has no graph"
+    for chain in recording.chains:
+        yield from _problems_of_inputs(recording, chain, key)
+        yield from _problems_of_stages(recording, chain)
+    yield from _problems_of_outputs(recording)
+    yield from _problems_of_views(recording)
+
+
+def _problems_of_inputs(recording: Recording, chain: Chain, key: Key) -> Iterator[str]:
+    inputs, captures = chain.trace.graph.stages[0].inputs, chain.trace.captures
+    positions = recording.positions
+    if len(positions) + len(captures) != len(inputs) or not _all_below(positions, len(key.tensors)):
+        yield "arguments"
+        return
+    varying = {(at, dim) for at, dim in recording.varying}
+    for at, (index, value) in enumerate(zip(positions, inputs)):
+        if not _fits(value.type, key.tensors[index], {d for i, d in varying if i == at}, recording.general):
+            yield f"the argument %{value.name}"
+    for capture in captures:
+        owner, type = capture.owner, capture.value.type
+        if isinstance(owner, Tensor):
+            fits = _fits(type, kind_of(owner), set(), False)
+        elif isinstance(owner, Generator):
+            fits = type is GENERATOR
+        elif capture.gradient_of is not None:
+            fits = _all_below([capture.gradient_of], len(inputs)) and isinstance(type, TensorType)
+        else:
+            fits = isinstance(type, ScalarType) and (owner is None or type.name == _scalar_name(owner))
+        if not fits:
+            yield f"the captured %{capture.value.name}"
+
+
+def _scalar_name(number: Any) -> str:
+    return str(type(number).__name__)
+
+
+def _fits(type: Any, kind: Sequence[Any], varying: set[int], general: bool) -> bool:
+    """Whether an input is declared as what the key admits."""
+    if len(kind) < 3:
+        return not isinstance(type, TensorType)
+    if not isinstance(type, TensorType) or type.dtype is None or type.dtype.numpy != kind[0] or type.sizes is None:
+        return False
+    if general:  # a general key has other sizes; what varies is checked in every call by the recording itself
+        return len(type.sizes) == len(kind[1])
+    return type.sizes == tuple(kind[1])
+
+
+def _problems_of_stages(recording: Recording, chain: Chain) -> Iterator[str]:
+    stages = chain.trace.graph.stages
+    if not len(chain.keys) == len(chain.differentiable) == len(stages) - 1:
+        yield "stages"
+        return
+    edges, returns = len(stages[0].inputs), _returned(stages[0])
+    for number, (asked, _) in enumerate(chain.keys, 1):
+        gradients, wanted, create = asked
+        stage = stages[number]
+        given = [kind for kind in gradients if kind is not None]
+        fits = len(gradients) == returns and len(wanted) == edges and len(given) == len(stage.inputs)
+        if not fits or type(create) is not bool or len(stage.outputs) != len(wanted):
+            yield f"stage {number}"
+            return
+        for kind, value in zip(given, stage.inputs):
+            if not _fits(value.type, kind, set(), recording.general):
+                yield f"the gradient %{value.name}"
+        if not _all_below(chain.differentiable[number - 1], len(stage.outputs)):
+            yield f"what stage {number} returns"
+        edges, returns = edges + len(given), _returned(stage)
+
+
+def _returned(stage: Any) -> int:
+    return len(stage.outputs) + len(stage.updates)
+
+
+def _problems_of_outputs(recording: Recording) -> Iterator[str]:
+    stage = recording.trace.graph.stages[0]
+    inputs, returned = len(stage.inputs), len(stage.outputs)
+    ends = {"fresh": returned, "view": returned, "number": returned, "input": inputs}
+    for number, spec in enumerate(recording.outputs):
+        end = number if spec.kind == "same" else ends.get(spec.kind, 0)
+        if type(spec) is not OutputSpec or not _all_below([spec.index], end):
+            yield f"output {number}"
+    counts = len(paths(recording.structure)), recording.count
+    if counts[0] != counts[1] or recording.count > len(recording.outputs):
+        yield "outputs"
+    if len(recording.targets) != len(stage.updates) or not _all_below(recording.targets, inputs):
+        yield "updates"
+    pairs = [(i, n, len(recording.outputs)) for i, n in recording.slots] + [(i, n, inputs) for i, n in recording.reads]
+    if not _all_below([i for i, *_ in pairs], inputs) or any(
+        n is not None and not _all_below([n], e) for _, n, e in pairs
+    ):
+        yield "gradients"
+    if not _all_below(recording.hookless, inputs) or not _all_below(recording.differentiable, _returned(stage)):
+        yield "what can be differentiated"
+
+
+def _problems_of_views(recording: Recording) -> Iterator[str]:
+    """The views that outputs are of what the plan returns or was given."""
+    stage = recording.trace.graph.stages[0]
+    ends = {"view": stage.outputs, "input": stage.inputs}
+    for number, spec in enumerate(recording.outputs):
+        viewed = ends.get(spec.kind, ())[spec.index] if spec.kind in ends else None
+        try:
+            _follow(spec.path, viewed.type if isinstance(viewed, Value) else None)
+        except Exception:  # operators refuse arguments in any way they like
+            yield f"the view that output {number} is"
+
+
+def _follow(path: Sequence[Any], type: Any) -> None:
+    """Raises if a path cannot be followed from a tensor of some type."""
+    for step in path:
+        if not isinstance(step, ViewStep) or not isinstance(type, TensorType):
+            raise TypeError(step)
+        arguments = coerce(step.op, (Tensor(np.zeros(0)), *step.arguments))[1:]
+        type = step.op.infer([type, *arguments])[step.index]
+
+
+def _all_below(numbers: Sequence[Any], end: int) -> bool:
+    return all(type(n) is int and 0 <= n < end for n in numbers)
