@@ -38,9 +38,11 @@ def replay_stages(
     edges: list[Edge | None] = []
     flags = iter(requires_grad)
     token = context.SIZED.set(trace if sized else None)
+    watching = context.ANOMALY.set(None)  # what is on the stack here is not what called the operators
     try:
         _replay_all(trace, inputs, flags, environment, edges)
     finally:
+        context.ANOMALY.reset(watching)
         context.SIZED.reset(token)
     stage = trace.graph.stages[len(inputs) - 1]
     returned = [*stage.outputs, *(value for _, value in stage.updates)]

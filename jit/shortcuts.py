@@ -98,6 +98,7 @@ def _needs_python(call: Call, recording: Recording) -> bool:
         or bool(
             recording.targets or recording.slots or recording.reads or recording.hookless or recording.trace.drawn()
         )
+        or bool(recording.trace.backwards)  # where NaN may be looked for
         or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)
         or any(t._array.size == 0 for t in leaves)
         or any(vars(t) for t in (*owners, *leaves))

@@ -31,6 +31,7 @@ from jit.runtime.interpreter import GuardFailed, Interpreter
 
 from . import context, dispatch
 from .aliasing import Aliasing, analyse
+from .autograd.blame import refuse_nan
 from .autograd.engine import run_backward
 from .autograd.nodes import AccumulateGrad, Edge, Node, edge_of, replay
 from .compiling import engine, unoptimised
@@ -608,6 +609,10 @@ class StageNode(Node):
         plan = self.recording.plan(chain)
         arrays = [g._array for g in gradients if g is not None]
         outputs, _, following = plan.run(len(self.keys) + 1, arrays, self._state(plan))
+        if context.ANOMALY.get():
+            assert self.kept is not None
+            with self.kept.recalled():
+                refuse_nan(outputs, self.recording._folded(chain), [*self.kept.inputs, arrays], PythonHost())
         results = [None if o is None else Tensor(o) for o in outputs]
         if create:
             node = self._attach(chain, gradients, results, arrays)

@@ -1261,6 +1261,47 @@ def test_anomaly_detect_nan():
     make_nan(x).sum().backward()
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["recorded backward", "compiled backward"])
+@pytest.mark.parametrize("optimize", [False, True])
+def test_anomaly_names_the_forward_line_of_traced_functions(optimize, known):
+    traced = jit.trace(lambda x, y: (make_nan(x.exp()) * y).sum(), optimize=optimize)
+    for _ in range(2):
+        result = traced(normal(2), normal(2))
+        if known:
+            result.backward()
+    result = traced(normal(2), normal(2))
+    with (
+        jit.autograd.detect_anomaly(),
+        pytest.raises(jit.AutogradError, match=r"nan.*seed_era.py:\d+ in make_nan") as info,
+    ):
+        result.backward(retain_graph=True)
+    assert not any("in test_anomaly" in note for note in getattr(info.value, "__notes__", ()))
+    result.backward()  # nothing is left behind
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_anomaly_in_second_derivatives_of_traced_functions(optimize):
+    traced = jit.trace(lambda x: (x * x).sum().sqrt() * 0 + (x * 3).sum(), optimize=optimize)
+    x = jit.zeros(2, requires_grad=True)
+    for _ in range(3):
+        (g,) = jit.grad(traced(x + 1), x, create_graph=True)
+        jit.grad(g.sum(), x)
+    (g,) = jit.grad(traced(x + 1), x, create_graph=True)
+    with jit.autograd.detect_anomaly():
+        assert jit.grad(g.sum(), x)[0].isfinite().all()
+        with pytest.raises(jit.AutogradError, match=r"nan.*test_seed_era.py"):
+            jit.grad(traced(x * 1), x)
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_anomaly_of_a_backward_inside_of_a_traced_function(optimize):
+    traced = jit.trace(lambda x: jit.grad(make_nan(x.exp()).sum(), x)[0] * 2, optimize=optimize)
+    for _ in range(3):
+        assert traced(normal(2)).isnan().all()
+    with jit.autograd.detect_anomaly(), pytest.raises(jit.AutogradError, match=r"nan.*in make_nan"):
+        traced(normal(2))
+
+
 def test_anomaly_gives_back_the_forward_of_errors():
     class Failing(Function):
         @staticmethod
