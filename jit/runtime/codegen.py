@@ -346,8 +346,8 @@ def geometry_of(nest: Nest, loops: Loops, function: Function, start: int = 0, st
             point = nest.points[where[0]]
             assert isinstance(point, Bound)
             return point.size
-        if kind == "kept":
-            return places[where[0]]
+        if kind in ("kept", "tile"):
+            return places[kind, *where]
         index = nest.indices[where[0]]
         if kind == "index size":
             return index.size
@@ -361,9 +361,10 @@ def _kept(nest: Nest, loops: Loops, function: Function) -> dict[Any, int]:
     """Where each scratch row starts; the whole size under None."""
     places, total = {}, 0
     for kind, *where in function.numbers:
-        if kind == "kept":
-            number, size = where[0], int(str(where[1]))
-            places[number] = total
-            points = nest.row * (1 if loops.along_row else function.lanes) + function.lanes
-            total += -(-points * size // _ALIGNMENT) * _ALIGNMENT
+        if kind in ("kept", "tile"):
+            places[kind, *where] = total
+            size = int(str(where[-1]))
+            if kind == "kept":
+                size *= nest.row * (1 if loops.along_row else function.lanes) + function.lanes
+            total += -(-size // _ALIGNMENT) * _ALIGNMENT
     return {**places, None: total}

@@ -70,7 +70,8 @@ class Function:
     numbers: tuple[tuple[Hashable, ...], ...] = ()
     """What its argument `geometry` holds, by name: ("extent", loop), ("offset", map) and ("stride", map, loop) in bytes
     or, for maps that yield numbers, in units, ("size", point), ("index stride", index) in bytes, ("index size", index),
-    ("kept", local, bytes of an element) in bytes from the start of the scratch memory."""
+    ("kept", local, bytes of an element) and ("tile", level, local, bytes of all) in bytes from the start of the scratch
+    memory."""
     lanes: int = 1
     """How many points of the row a turn takes, or how many rows."""
 
@@ -89,7 +90,11 @@ def lower(nest: Nest, loops: Loops, target: Target) -> Function:
     for buffer in nest.inputs + nest.outputs:
         if buffer.dtype not in ELEMENT:
             raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
-    return Lowering(nest, loops, lanes(nest, loops, target), target).function()
+    from .llvm_tiles import TiledLowering, is_tiled
+
+    width = lanes(nest, loops, target)
+    lowering = TiledLowering if width > 1 and is_tiled(nest, loops) else Lowering
+    return lowering(nest, loops, min(width, lowering.most_lanes), target).function()
 
 
 def lanes(nest: Nest, loops: Loops, target: Target) -> int:
@@ -149,6 +154,9 @@ class Chain:
 
 class Lowering:
     """One function under construction."""
+
+    most_lanes = 1 << 10
+    """More of them are not taken at a time."""
 
     def __init__(self, nest: Nest, loops: Loops, width: int, target: Target) -> None:
         self.nest, self.loops, self.width = nest, loops, width

@@ -335,27 +335,35 @@ class Memory:
         value = self.locals[number]
         if isinstance(value, Value):
             return Value(self.math, value.dtype, self.builder.broadcast(value.register))
-        type, address = self.builder.vector(kept_type(value)), self._scratch(number, value)
-        here = Register("", "", self.builder.depth)  # not further out, where the row has not been written yet
-        register = self.builder.emit(type, f"load {type}, {address}{self.alignment}", address, here)
-        if value is bool_:
-            register = self.builder.compare("icmp ne", register, self.builder.splat("i8", "0"))
-        return Value(self.math, value, register)
+        return self.fetched(value, self._scratch(number, value))
 
     def keep(self, number: int, value: Value) -> None:
         """Write a vector to the scratch row, all of its lanes."""
-        register = self.builder.convert("zext", value.register, "i8") if value.dtype is bool_ else value.register
         self.locals[number] = value.dtype
-        self.builder.write(
-            f"store {register}, {self._scratch(number, value.dtype)}{self.alignment}", self.builder.depth
-        )
+        self.leave(value, self._scratch(number, value.dtype))
+
+    def fetched(self, dtype: DType, address: Register) -> Value:
+        """A vector from scratch memory."""
+        type = self.builder.vector(kept_type(dtype))
+        here = Register("", "", self.builder.depth)  # not further out, where it has not been written yet
+        register = self.builder.emit(type, f"load {type}, {address}{self.alignment}", address, here)
+        if dtype is bool_:
+            register = self.builder.compare("icmp ne", register, self.builder.splat("i8", "0"))
+        return Value(self.math, dtype, register)
+
+    def leave(self, value: Value, address: Register) -> None:
+        """A vector to scratch memory, all of its lanes."""
+        register = self.builder.convert("zext", value.register, "i8") if value.dtype is bool_ else value.register
+        register = self.builder.broadcast(register)
+        self.builder.write(f"store {register}, {address}{self.alignment}", self.builder.depth)
+
+    def scratch(self, key: tuple[Hashable, ...], offset: Register) -> Register:
+        """An address in the scratch memory: so many bytes behind the start of a named part."""
+        base = self._pointer(len(self.nest.inputs) + len(self.nest.outputs))
+        return self._moved(self._moved(base, self.number(*key)), offset)
 
     def _scratch(self, number: int, dtype: DType) -> Register:
         """Where the vector of the current point of the row stands in the scratch memory."""
-        start = self._moved(
-            self._pointer(len(self.nest.inputs) + len(self.nest.outputs)),
-            self.number("kept", number, kept_bytes(dtype)),
-        )
         lanes = 1 if self.loops.along_row else self.builder.width
         place = Register("0", "i64")
         for loop in range(self.loops.parallel, len(self.loops.extents)):
@@ -363,7 +371,7 @@ class Memory:
             index = self.indices[loop]
             place = index if place.text == "0" else self.builder.binary("add", place, index)
         size = Register(str(lanes * kept_bytes(dtype)), "i64")
-        return self._moved(start, self.builder.binary("mul", place, size))
+        return self.scratch(("kept", number, kept_bytes(dtype)), self.builder.binary("mul", place, size))
 
     # -- stores --------------------------------------------------------------------------------------------------
 
