@@ -111,11 +111,15 @@ def scope(name: str) -> Iterator[None]:
 @contextmanager
 def tracing(trace: Trace | None) -> Iterator[None]:
     """Record into `trace` within this block; None pauses recording."""
-    token = TRACE.set(trace)
+    before = TRACE.get()
     try:
-        yield
-    finally:
-        TRACE.reset(token)
+        try:
+            TRACE.set(trace)
+            yield
+        finally:
+            TRACE.set(before)
+    finally:  # once more: an interrupt may have come in the place of the first time
+        TRACE.set(before)
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep

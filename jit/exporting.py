@@ -76,6 +76,8 @@ def export_onnx(
     with _evaluation(surroundings, training), _same_randomness():
         recording = _recorded(function, owner, arguments, options, stage)
         graph = recording.graph().clone()
+        if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
+            graph.set_return(graph.outputs[: recording.count], graph.stages[0].updates, 0)
         with _unknown_sizes(graph if dynamic_axes else None):
             run(graph, EXPORT)
         exported = _exported(
@@ -151,7 +153,7 @@ def _same_randomness() -> Iterator[None]:
 
 def _recorded(function: Any, owner: Any, arguments: tuple[Any, ...], options: dict[str, Any], stage: int) -> Recording:
     traced = TracedFunction(function, owner, optimize=False)
-    traced.keep_examples = True
+    traced.keep_examples, traced.open_sizes = True, stage == 0
     with context.tracing(None), context.set_grad_enabled(stage > 0):
         result = traced(*arguments, **options)
         recording = traced._last
@@ -213,6 +215,10 @@ def _verify(
                 result = function(*sized[0], **sized[1])
             feeds.append(dict(zip(names, before, strict=True)))
             expected.append(_outputs(result))
+        if recording.trace.left_open:
+            for other, results in _of_other_data(function, arguments, options):
+                feeds.append(dict(zip(names, other, strict=True)))
+                expected.append(results)
     found = verify_model(
         exported, feeds, expected, intermediates=lambda index: _intermediates(exported, recording, graph, index)
     )
@@ -233,6 +239,28 @@ def _sizes(
             _grown(name, leaf, axes) for name, leaf in zip(names, flatten((arguments, options))[0], strict=True)
         )
         yield _mapped((arguments, options), lambda _: next(leaves))
+
+
+def _of_other_data(
+    function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Inputs with other elements, and what becomes of them: sizes that depend on elements are others there."""
+    for pick in (lambda i: i // 2, lambda i: -1 - i // 2, lambda i: i * 0):
+        others = _mapped((arguments, options), lambda t, pick=pick: _picked(t, pick))
+        arrays = [t._array.copy() for t in flatten(others)[0]]
+        try:
+            with context.no_grad():
+                result = function(*others[0], **others[1])
+        except Exception:  # not every selection makes sense to every function
+            continue
+        yield arrays, _outputs(result)
+
+
+def _picked(tensor: Tensor, pick: Callable[[Any], Any]) -> Tensor:
+    """A tensor of the same sizes, of elements that `pick` chooses by their places."""
+    array = tensor._array
+    places = pick(np.arange(array.size))
+    return Tensor(np.take(array.ravel(), places, mode="wrap").reshape(array.shape) if array.size else array.copy())
 
 
 def _copied(value: Any) -> Any:

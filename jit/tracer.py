@@ -149,6 +149,10 @@ class Trace:
     graph: Graph = field(default_factory=Graph)
     strict: bool = False
     """Whether a decision of Python's on a traced value is an error."""
+    open_sizes: bool = False
+    """Whether sizes that depend on elements are not fixed: for exporting, where all sizes are looked at anew."""
+    left_open: bool = False
+    """Whether there were any."""
     captures: list[Capture] = field(default_factory=list)
     guards: list[GuardRecord] = field(default_factory=list)
     constants: list[Constant] = field(default_factory=list)
@@ -192,6 +196,8 @@ class Trace:
         self.handles: weakref.WeakKeyDictionary[Any, Value] = weakref.WeakKeyDictionary()
         """Autograd node of a PythonOp -> its Handle."""
         self._guarded: dict[Value, Any] = {}
+        self._numbers: dict[int, tuple[ViewStep, list[TracedScalar]]] = {}
+        """By the identity of the step: the traced numbers behind its plain ones."""
         self._dirty: dict[Cell, None] = {}
         self._inputs: list[Cell] = []
 
@@ -253,6 +259,7 @@ class Trace:
 
     def _derive(self, binding: Binding) -> Value:
         """The Value of a view whose root has moved on: the path replayed from the new root."""
+        self.settle(binding.path)
         with context.enable_grad(), self._building() as F:  # a view has the history of its base, wherever it is read
             proxy = F.wrap(binding.cell.root)
             for step in binding.path:
@@ -417,6 +424,9 @@ class Trace:
 
     def _guard_sizes(self, tensors: Sequence[Tensor]) -> None:
         """Sizes that depend on elements may differ in the next call, and what follows has been recorded for these."""
+        if self.open_sizes:
+            self.left_open = True
+            return
         for size in (size for tensor in tensors for size in self.sizes_of(tensor)):
             size._decide()
 
@@ -436,14 +446,31 @@ class Trace:
             source = self.binding(values[0])
             assert source is not None
             if op.schema.name == "as_strided":
-                self._bind_strided(tensor, source, value)
+                self._bind_strided(tensor, source, value, values[1:])
                 return
             step = ViewStep(op, _plain(tuple(values[1:])), index)
+            self._note_numbers(step, values[1:])
             self.bind(tensor, source.cell, (*source.path, step), value)
         else:
             self.bind_root(tensor, value)
 
-    def _bind_strided(self, tensor: Tensor, source: Binding, value: Value) -> None:
+    def _note_numbers(self, step: ViewStep, arguments: Any) -> None:
+        """Remember what a step knows as plain numbers, and was given as traced ones."""
+        if numbers := [n for n in leaves(tuple(arguments)) if type(n) is TracedScalar]:
+            self._numbers[id(step)] = (step, numbers)
+
+    def _numbers_of(self, step: ViewStep) -> Sequence[TracedScalar]:
+        return self._numbers[id(step)][1] if id(step) in self._numbers else ()
+
+    def settle(self, path: Sequence[ViewStep], returned: bool = False) -> None:
+        """A way to a view is gone once more, by numbers that are plain there: from now on these are decided upon."""
+        if returned and self.open_sizes:  # nobody goes that way
+            return
+        for step in path:
+            for number in self._numbers_of(step):
+                number._decide()
+
+    def _bind_strided(self, tensor: Tensor, source: Binding, value: Value, numbers: Sequence[Any]) -> None:
         """`as_strided` shows what lies in memory; of any but a contiguous root, a graph says it of its elements."""
         cell = source.cell
         if isinstance(cell.root.type, TensorType) and cell.root.type.dtype is not tensor.dtype:
@@ -451,7 +478,9 @@ class Trace:
         address, sizes, strides = cell.geometry
         home = Geometry(sizes, tuple(s // tensor._array.itemsize for s in strides))
         plain = not source.path and home.is_contiguous
-        binding = self.bind(tensor, cell, (strided_step(address, home, tensor._array),), value)
+        step = strided_step(address, home, tensor._array)
+        self._note_numbers(step, [*numbers, *(n for before in source.path for n in self._numbers_of(before))])
+        binding = self.bind(tensor, cell, (step,), value)
         if not plain:
             binding.value = self._derive(binding)
 
@@ -491,6 +520,7 @@ class Trace:
         cell = binding.cell
         root_before = cell.root
         if binding.path:
+            self.settle(binding.path)
             with self._building() as F:
                 root = _scatter(F, binding.path, F.wrap(cell.root), F.wrap(value))
                 cell.root = (root if root.is_contiguous() else F.clone(root)).value

@@ -140,6 +140,8 @@ class TracedFunction(Watched, Inspected):
         """How many runs have changed something of Python's."""
         self.keep_examples = False
         """Whether recordings keep copies of the arrays that they were made with."""
+        self.open_sizes = False
+        """Whether recordings are for looking at, and may leave open what sizes depend on elements."""
         self.enabled = True
         """False makes the function transparent: calls run eagerly."""
         self._hits = 0
@@ -375,7 +377,7 @@ class TracedFunction(Watched, Inspected):
 
     def _record_alone(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in _distinct(call.leaves)] if self.keep_examples else []
-        draft = _Draft(Trace(call.world.locate, strict=self._strict), call, self.where)
+        draft = _Draft(Trace(call.world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)
         call.world.watch_random()
         with context.tracing(draft.trace):
             with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign):
@@ -864,6 +866,7 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             continue
         seen[id(leaf)] = number
         if binding.cell.source is not None:
+            trace.settle(binding.path, returned=True)
             specs.append(
                 OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path, leaf.requires_grad)
             )
@@ -877,6 +880,7 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             specs.append(OutputSpec("fresh", number, (), leaf.requires_grad))
             carriers[number] = leaf
         else:
+            trace.settle(binding.path, returned=True)
             specs.append(OutputSpec("view", root, binding.path, leaf.requires_grad))
     return specs, values, carriers
 

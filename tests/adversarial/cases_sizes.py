@@ -300,3 +300,23 @@ def a_size_steers_a_second_function(t: Trial) -> None:
     f = t.trace(lambda x: inner(x, x.shape[0] - 1) + inner(x, 2))
     for n in (3, 4, 5, 2, 6, 3):
         t.twice(f, ramp(n))
+
+
+@case()
+def parts_by_sizes_are_written_and_returned(t: Trial) -> None:
+    def f(x):
+        quarter = x.shape[0] // 4
+        y = x * 1
+        view = y[:quarter]
+        y[: quarter + 1] = 0
+        y.add_(1)
+        return y, view.sum() * 2, y[quarter:], x[:quarter]
+
+    def g(x):
+        x[: x.shape[0] // 4].zero_()
+        return x.sum(), x.as_strided((x.shape[0] // 3,), (1,))
+
+    f, g = t.trace(f), t.trace(g)
+    for n in (5, 6, 7, 9, 12, 13, 6):
+        t.twice(f, ramp(n))
+        t.call(g, ramp(n).detach())
