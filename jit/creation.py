@@ -105,7 +105,8 @@ def _default_dtype(array: Any, is_numpy: bool) -> dtypes.DType:
         return dtypes.from_numpy(array.dtype)
     python = {"b": dtypes.bool_, "i": dtypes.int64, "u": dtypes.int64, "f": dtypes.DEFAULT, "c": dtypes.complex64}
     if array.dtype.kind not in python:
-        raise DTypeError(f"tensors hold numbers, not {array.dtype}; they cannot be made from these elements")
+        held = {"U": "text", "S": "bytes", "O": "objects", "M": "dates", "m": "time spans"}.get(array.dtype.kind)
+        raise DTypeError(f"tensors hold numbers, not {held or array.dtype}; they cannot be made from these elements")
     return dtypes.DEFAULT if array.size == 0 else python[array.dtype.kind]
 
 

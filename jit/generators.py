@@ -6,6 +6,7 @@ import secrets
 import threading
 
 from jit.ir import RandomState
+from jit.ir.errors import UsageError
 
 from . import context
 from .effects import NOTES, REPLAYED
@@ -44,8 +45,12 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Start the sequence of `seed` from its beginning."""
         self._note_in_trace(sets=True)
+        try:
+            state = RandomState(seed=int(seed))
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"a seed is a whole number, not {seed!r}") from error
         with self.lock:
-            self.state = RandomState(seed=int(seed))
+            self.state = state
         return self
 
     def seed(self) -> int:

@@ -30,6 +30,8 @@ def _operators() -> dict[str, Callable[..., Any]]:
     table |= {f"__r{name}__": _binary(lambda a, b, f=function: f(b, a)) for name, function in plain.items()}
     compare = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
     table |= {f"__{name}__": _binary(function, name in ("eq", "ne")) for name, function in compare.items()}
+    table["__rlshift__"] = _binary(lambda a, b: F.bitwise_left_shift(b, a))
+    table["__rrshift__"] = _binary(lambda a, b: F.bitwise_right_shift(b, a))
     table["__rsub__"] = _binary(lambda a, b: F.rsub(a, b))
     table["__rtruediv__"] = _binary(lambda a, b: F.reciprocal(a) * b)
     inplace = {

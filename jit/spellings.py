@@ -16,7 +16,7 @@ from .tensors import Size, Tensor
 __all__ = [
     "allclose", "as_strided_", "broadcast_shapes", "can_cast", "detach_", "equal", "gradient", "is_complex", "is_conj",
     "is_floating_point", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero", "numel", "promote_types",
-    "resize_as_", "result_type", "tensor_split", "tensordot", "unique", "unique_consecutive",
+    "resize_as_", "result_type", "tensor_split", "tensordot", "unique", "unique_consecutive", "where",
 ]  # fmt: skip
 
 
@@ -55,6 +55,21 @@ def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
     if as_tuple:
         return tuple(F.unbind(F.nonzero(input if input.ndim else F.reshape(input, [1])), 1))
     return F.nonzero(input) if out is None else F.nonzero(input, out=out)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """`input` where the condition holds, `other` elsewhere; of a condition alone, the places where it holds, as
+    `nonzero(condition, as_tuple=True)`.
+
+    >>> import jit
+    >>> jit.where(jit.tensor([True, False]), 1, 2).tolist(), jit.where(jit.tensor([0, 3]))[0].tolist()
+    ([1, 2], [1])
+    """
+    if input is None and other is None and out is None:
+        return nonzero(condition, as_tuple=True)
+    if isinstance(condition, Tensor) and condition.dtype not in (dtypes.bool_, dtypes.uint8):
+        raise DTypeError(f"where: the condition should be a tensor of bools, got {condition.dtype.name}")
+    return F.where(condition, input, other) if out is None else F.where(condition, input, other, out=out)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:

@@ -53,6 +53,8 @@ def ctc_loss(
     if not 0 <= blank < classes:
         raise UsageError(f"ctc_loss: blank is {blank}, but there are {classes} classes")
     lengths, counts = _whole(input_lengths, batch, "input"), _whole(target_lengths, batch, "target")
+    if bool(F.any(F.logical_or(F.gt(lengths, log_probs.shape[0]), F.lt(F.minimum(lengths, counts), 0)))):
+        raise UsageError(f"ctc_loss: lengths are not negative, and input lengths at most {log_probs.shape[0]} here")
     labels = _padded(targets, counts, batch)
     losses = -_likelihood(log_probs, _states(labels, counts, blank), lengths, counts, blank)
     unreachable = F.gt(losses, -NEVER / 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ShapeError
-from ..op import absent, array
+from ..op import array
 from ..samples import make, sample
 from ..types import TensorType
 
@@ -15,13 +15,19 @@ def _like(self: TensorType, *_: Any) -> TensorType:
 
 
 @array("aten::copy(Tensor self, Tensor src) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
-       grad=dict(self=absent("it is overwritten"),
+       grad=dict(self=lambda F, g: F.zeros_like(g),
                  src=lambda F, g, src_meta:
                  F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype)))  # fmt: skip
 def copy(m: Any, self: Any, src: Any) -> Any:
-    if src.shape != self.shape and (src.ndim > self.ndim or m.broadcast_shapes(src.shape, self.shape) != self.shape):
+    if not _spreads(src.shape, self.shape):
         raise ShapeError(f"copy_: sizes {list(src.shape)} do not broadcast to {list(self.shape)}")
     return m.array(m.broadcast_to(src, self.shape), dtype=self.dtype, copy=True)
+
+
+def _spreads(sizes: Any, over: Any) -> bool:
+    """Whether sizes broadcast to those written over."""
+    offset = len(over) - len(sizes)
+    return offset >= 0 and all(n in (1, over[offset + dim]) for dim, n in enumerate(sizes))
 
 
 @copy.onnx

@@ -49,6 +49,12 @@ ordered_only = Refusal(is_complex, "complex numbers have no order; compare abs()
 no_bool = Refusal(is_bool, "cast with x.int(), or use logical_not, logical_and, logical_or, logical_xor")
 
 
+def require_order(name: str, dtype: Any) -> None:
+    """Refuse to compare complex numbers; takes a dtype of ours or of numpy."""
+    if getattr(dtype, "kind", "") == "c" or getattr(dtype, "is_complex", False):
+        raise DTypeError(f"{name} does not take complex tensors: {ordered_only.way_out}")
+
+
 # -- numbers given as attributes ---------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from ..geometry import broadcast_shapes, wrap_dim
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
+from .common import require_order
 from .views import sum_to
 
 _INTEGERS = absent("its result is made of integers")
@@ -919,6 +920,7 @@ def _() -> Any:
 
 def _ordered(m: Any, self: Any, dim: int, descending: bool) -> tuple[Any, int]:
     """(stable argsort along `dim`, dim); NaN counts as the largest."""
+    require_order("sort", self.dtype)
     line = self.reshape(self.shape or (1,))
     at = wrap_dim(dim, line.ndim)
     if not descending:

@@ -471,6 +471,9 @@ def _() -> Any:
 def meshgrid(F: Any, tensors: Any, indexing: str) -> Any:
     if indexing not in ("ij", "xy"):
         raise UsageError(f"meshgrid: indexing {indexing!r} is neither 'ij' nor 'xy'")
+    for tensor in tensors:
+        if tensor.ndim > 1:
+            raise ShapeError(f"meshgrid: expects tensors of at most 1 dim, got the sizes {list(tensor.shape)}")
     swap = indexing == "xy" and len(tensors) > 1
     lines = [tensors[1], tensors[0], *tensors[2:]] if swap else list(tensors)
     sizes = [line.numel() for line in lines]

@@ -394,6 +394,9 @@ def tensordot(F: Any, self: Any, other: Any, dims_self: Any, dims_other: Any) ->
     for i, j in zip(left, right):  # a dim of size 1 goes with any other
         self = F.sum(self, [i], True) if other.shape[j] == 1 and self.shape[i] != 1 else self
         other = F.sum(other, [j], True) if self.shape[i] == 1 and other.shape[j] != 1 else other
+        if self.shape[i] != other.shape[j]:
+            sizes = f"{list(self.shape)} and {list(other.shape)}"
+            raise ShapeError(f"tensordot: dims {i} and {j} of the sizes {sizes} should be equal, to be summed together")
     keep_left = [d for d in range(self.ndim) if d not in left]
     keep_right = [d for d in range(other.ndim) if d not in right]
     inner = math.prod(self.shape[d] for d in left)

@@ -15,7 +15,7 @@ from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
 from ..op import absent, array, composite
 from ..samples import make, sample, strided, whole
 from ..types import TensorType
-from .common import accumulation, wide_sum_dtype
+from .common import accumulation, require_order, wide_sum_dtype
 
 INDICES = absent("the result is a tensor of indices")
 BOOLEAN = absent("the result is boolean")
@@ -353,6 +353,7 @@ def _amax_type(name: str) -> Any:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """The maximum over dim (empty: all); ties share the gradient."""
+    require_order("amax", self.dtype)
     require_elements("amax", self.shape, dim)
     return m.max(self, axis=dims_of(self, dim), keepdims=keepdim)
 
@@ -363,6 +364,7 @@ def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
 def amin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """The minimum over dim (empty: all); ties share the gradient."""
+    require_order("amin", self.dtype)
     require_elements("amin", self.shape, dim)
     return m.min(self, axis=dims_of(self, dim), keepdims=keepdim)
 
@@ -390,6 +392,7 @@ def _all_samples() -> Any:
        grad=dict(self=lambda F, g, self, out: shared_among_ties(F, g, self, out, None, False)))  # fmt: skip
 def max(m: Any, self: Any) -> Any:
     """The maximum of all elements."""
+    require_order("max", self.dtype)
     require_elements("max", self.shape, None)
     return m.max(self)
 
@@ -399,6 +402,7 @@ def max(m: Any, self: Any) -> Any:
        grad=dict(self=lambda F, g, self, out: shared_among_ties(F, g, self, out, None, False)))  # fmt: skip
 def min(m: Any, self: Any) -> Any:
     """The minimum of all elements."""
+    require_order("min", self.dtype)
     require_elements("min", self.shape, None)
     return m.min(self)
 
@@ -482,6 +486,7 @@ def min_other(F: Any, self: Any, other: Any) -> Any:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
 def max_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
     """(The maximum along dim, its index); the first of ties."""
+    require_order("max", self.dtype)
     require_elements("max", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
     return picked(m, self, m.argmax(self, axis=dim, keepdims=True) if self.ndim else None, dim, keepdim)
@@ -494,6 +499,7 @@ def max_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
 def min_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
     """(The minimum along dim, its index); the first of ties."""
+    require_order("min", self.dtype)
     require_elements("min", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
     return picked(m, self, m.argmin(self, axis=dim, keepdims=True) if self.ndim else None, dim, keepdim)
@@ -529,6 +535,7 @@ def _arg_samples() -> Any:
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMax", self, dim, keepdim))  # fmt: skip
 def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """The index of the maximum along dim, or in the flattened tensor."""
+    require_order("argmax", self.dtype)
     require_elements("argmax", self.shape, dim)
     axis = None if dim is None else wrap_dim(dim, self.ndim)
     return m.argmax(self, axis=axis if self.ndim else None, keepdims=keepdim)
@@ -538,6 +545,7 @@ def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMin", self, dim, keepdim))  # fmt: skip
 def argmin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """The index of the minimum along dim, or in the flattened tensor."""
+    require_order("argmin", self.dtype)
     require_elements("argmin", self.shape, dim)
     axis = None if dim is None else wrap_dim(dim, self.ndim)
     return m.argmin(self, axis=axis if self.ndim else None, keepdims=keepdim)

@@ -12,7 +12,7 @@ from ..geometry import wrap_dim
 from ..op import absent, array, composite
 from ..samples import make, sample, strided, whole
 from ..types import TensorType
-from .common import ordered_only
+from .common import ordered_only, require_order
 from .reductions import picked, reduced, require_elements, selected_gradient
 
 COUNTS = absent("the result is made of counts or places")
@@ -55,8 +55,7 @@ def _middle(F: Any, self: Any, values: Any, dim: int, skip_nan: bool) -> Any:
 
 
 def _median(F: Any, name: str, self: Any, dim: int, keepdim: bool, skip_nan: bool) -> Any:
-    if self.dtype.is_complex:
-        raise DTypeError(f"{name} does not take complex tensors: complex numbers have no order")
+    require_order(name, self.dtype)
     at = wrap_dim(dim, self.ndim)
     if self.ndim == 0:
         return F.clone(self), F.zeros([], dtype=dtypes.int64)
@@ -470,6 +469,7 @@ def _() -> Any:
        promote=("sorted_sequence", "self"))  # fmt: skip
 def searchsorted(m: Any, sorted_sequence: Any, self: Any, out_int32: bool, right: bool, side: Any, sorter: Any) -> Any:
     """Where each element is to be put into its row of the sorted sequence to keep that sorted."""
+    require_order("searchsorted", self.dtype)
     side = _checked_side(right, side)
     _check_rows(sorted_sequence.shape, self.shape, None if sorter is None else sorter.shape)
     line = sorted_sequence if sorter is None else m.take_along_axis(sorted_sequence, sorter, -1)
