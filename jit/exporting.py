@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -246,7 +247,7 @@ def _of_other_data(
 ) -> Iterator[tuple[list[Any], list[Any]]]:
     """Inputs with other elements, and what becomes of them: sizes that depend on elements are others there."""
     for pick in (lambda i: i // 2, lambda i: -1 - i // 2, lambda i: i * 0):
-        others = _mapped((arguments, options), lambda t, pick=pick: _picked(t, pick))
+        others = _mapped((arguments, options), partial(_picked, pick))
         arrays = [t._array.copy() for t in flatten(others)[0]]
         try:
             with context.no_grad():
@@ -256,7 +257,7 @@ def _of_other_data(
         yield arrays, _outputs(result)
 
 
-def _picked(tensor: Tensor, pick: Callable[[Any], Any]) -> Tensor:
+def _picked(pick: Callable[[Any], Any], tensor: Tensor) -> Tensor:
     """A tensor of the same sizes, of elements that `pick` chooses by their places."""
     array = tensor._array
     places = pick(np.arange(array.size))
