@@ -135,7 +135,7 @@ class Inputs(MutableSequence[Value]):
 def map_template(function: Callable[[Any], Any], template: Any) -> Any:
     """`template` with `function` applied to its leaves; lists become tuples."""
     if isinstance(template, (tuple, list)):
-        return tuple(map_template(function, item) for item in template)
+        return tuple([map_template(function, item) for item in template])
     if isinstance(template, dict):
         return {key: map_template(function, item) for key, item in template.items()}
     return function(template)
@@ -153,6 +153,19 @@ def leaves(template: Any) -> Iterator[Any]:
         yield template
 
 
+def _templates(args: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[Any, dict[str, Any], list[Value]]:
+    """Operands with Refs for the Values in them, and the Values."""
+    values: list[Value] = []
+
+    def place(leaf: Any) -> Any:
+        if not isinstance(leaf, Value):
+            return leaf
+        values.append(leaf)
+        return Ref(len(values) - 1)
+
+    return map_template(place, tuple(args)), {k: map_template(place, item) for k, item in attributes.items()}, values
+
+
 class Node:
     """One operation. `kind` is `aten::name`, `prim::Name`, `^PythonOp` or `cpp::name`."""
 
@@ -161,21 +174,19 @@ class Node:
         "source", "stage",
     )  # fmt: skip
 
-    def __init__(self, graph: Graph | None, kind: str, args: Sequence[Any], attributes: Mapping[str, Any]) -> None:
-        values: list[Value] = []
-
-        def place(leaf: Any) -> Any:
-            if not isinstance(leaf, Value):
-                return leaf
-            values.append(leaf)
-            return Ref(len(values) - 1)
-
+    def __init__(
+        self, graph: Graph | None, kind: str, args: Sequence[Any], attributes: Mapping[str, Any],
+        inputs: Sequence[Value] | None = None,
+    ) -> None:  # fmt: skip
+        """With `inputs`, the operands are templates that name them; else they hold Values."""
         self.graph = graph
         """The graph that it stands in; None before insertion and after `erase`."""
         self.kind = kind
-        self.args: tuple[Any, ...] = map_template(place, tuple(args))
-        self.attributes: dict[str, Any] = {key: map_template(place, item) for key, item in attributes.items()}
-        self.inputs = Inputs(self, values)
+        if inputs is None:
+            args, attributes, inputs = _templates(args, attributes)
+        self.args: tuple[Any, ...] = tuple(args)
+        self.attributes: dict[str, Any] = dict(attributes)
+        self.inputs = Inputs(self, inputs)
         self.outputs: list[Value] = []
         self.stage = 0
         """0 forward, 1 backward, 2 double backward, ...; never less than the stage of an input."""
@@ -506,15 +517,15 @@ class Graph:
     def copy_node(self, node: Node, mapping: dict[Value, Value], keep_names: bool = False) -> Node:
         """Insert a copy of `node` (of this or another graph) whose inputs go through `mapping`; extends `mapping`."""
 
-        def lookup(value: Value) -> Value:
-            return mapping.get(value, value)
-
-        args = node.resolve(node.args, lookup)
-        attributes = {
-            key: item.clone() if isinstance(item, Graph) else node.resolve(item, lookup)
-            for key, item in node.attributes.items()
-        }
-        copy = self.insert(self.create(node.kind, args, attributes))
+        inputs = [mapping.get(value, value) for value in node.inputs]
+        attributes = {key: item.clone() if isinstance(item, Graph) else item for key, item in node.attributes.items()}
+        if all(isinstance(value, Value) for value in inputs):
+            made = Node(None, node.kind, node.args, attributes, inputs)
+        else:  # constants have taken the place of some
+            fill = {value: other for value, other in zip(node.inputs, inputs, strict=True)}.__getitem__
+            resolved = {key: node.resolve(item, fill) for key, item in attributes.items()}
+            made = Node(None, node.kind, node.resolve(node.args, fill), resolved)
+        copy = self.insert(made)
         copy.source, copy.scope = node.source, node.scope
         for value in node.outputs:
             mapping[value] = copy.add_output(value.type, value.name if keep_names else None)
