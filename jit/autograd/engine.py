@@ -146,7 +146,7 @@ class Task:
             results = node.apply(gradients, needs)
         else:
             results = watched(node, gradients, needs, self.checked)
-        if not self.keep:
+        if not self.keep and not node.is_inner:
             node.release()
         for hook in list(node.hooks.values()) if node.hooks else ():
             results = _replaced(node, results, hook(tuple(results), tuple(gradients)))

@@ -117,6 +117,13 @@ def _changed(node: Node, what: str, version: int, storage: Storage) -> AutogradE
     )
 
 
+def _freed(node: Node) -> AutogradError:
+    return AutogradError(
+        f"backward through {node.name} (called at {node.source}) a second time: the saved tensors were freed; "
+        "say retain_graph=True the first time"
+    )
+
+
 class Node:
     """One step of the backward computation: gradients of the outputs in, gradients of the inputs out."""
 
@@ -134,6 +141,8 @@ class Node:
     """The user's line of the operation."""
     is_users = False
     """Whether it runs code of the user's, who may expect to be called on his own thread and in order."""
+    is_inner = False
+    """Whether a CopySlices runs it, and lets go of it."""
     must_be_alone = False
     """Whether nothing else may run beside it."""
 
@@ -285,10 +294,7 @@ class OpNode(Node):
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         saved = self.saved
         if saved is None:
-            raise AutogradError(
-                f"backward through {self.name} (called at {self.source}) a second time: the saved tensors were freed; "
-                "say retain_graph=True the first time"
-            )
+            raise _freed(self)
         from ..functions import F
 
         differentiable = self.op.differentiable
@@ -412,7 +418,8 @@ class CopySlices(Node):
     def __init__(self, base: Tensor, path: tuple[ViewStep, ...], inner: Node, self_index: int) -> None:
         super().__init__("CopySlices", (edge_of(base), *(e for i, e in enumerate(inner.edges) if i != self_index)))
         self.path = path
-        self.inner = inner
+        self.inner: Node | None = inner
+        inner.is_inner = True
         self.self_index = self_index
         self.source = inner.source
         self.is_users = inner.is_users
@@ -420,12 +427,14 @@ class CopySlices(Node):
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         from ..functions import F
 
-        gradient = gradients[0]
+        gradient, inner = gradients[0], self.inner
         if gradient is None:
             return [None] * len(self.edges)
+        if inner is None:
+            raise _freed(self)
         inner_needs = list(needs[1:])
-        inner_needs.insert(self.self_index, needs[0] and self.inner.edges[self.self_index] is not None)
-        results = list(self.inner.apply([replay(self.path, gradient)], inner_needs))
+        inner_needs.insert(self.self_index, needs[0] and inner.edges[self.self_index] is not None)
+        results = list(inner.apply([replay(self.path, gradient)], inner_needs))
         part = results.pop(self.self_index)
         whole = None
         if needs[0]:
@@ -434,7 +443,7 @@ class CopySlices(Node):
         return [whole, *results]
 
     def release(self) -> None:
-        self.inner.release()
+        self.inner = None  # what it has saved may still be needed: second derivatives lead through it alone
 
 
 def replay(path: Sequence[ViewStep], base: Any) -> Any:

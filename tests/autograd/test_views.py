@@ -235,3 +235,29 @@ def test_an_output_that_no_derivative_looks_at_may_be_overwritten():
     indices.add_(1)
     with pytest.raises(jit.AutogradError, match=r"output 1 of MaxBackward .*test_views.py.*test_views.py"):
         values.sum().backward()
+
+
+def test_second_derivatives_through_the_result_of_a_write_to_a_view():
+    """The derivative of tanh_ is its result's, whose own derivative is that of tanh_ again: by two ways at once."""
+    x = leaf(3)
+    base = x * 1
+    base[:2].tanh_()
+    (g,) = jit.grad(base.sin().sum(), x, create_graph=True)
+    (second,) = jit.grad(g.sum(), x)
+    t = np.tanh(x.detach().numpy()[:2])
+    expected = -np.sin(t) * (1 - t**2) ** 2 - 2 * np.cos(t) * t * (1 - t**2)
+    np.testing.assert_allclose(second.numpy()[:2], expected, rtol=1e-12)
+    with pytest.raises(jit.AutogradError, match="say retain_graph=True the first time"):
+        jit.grad(g.sum(), x)
+
+
+def test_what_is_overwritten_has_a_gradient_of_zero():
+    for write in (lambda y: y.copy_(jit.ones(4)), lambda y: y.fill_(2), lambda y: y.zero_()):
+        x = leaf(4)
+        y = x * 2
+        write(y)
+        assert jit.grad(y.sum(), x)[0].tolist() == [0] * 4
+        z = x * 2
+        write(z)
+        z.sum().backward()
+        assert x.grad.tolist() == [0] * 4
