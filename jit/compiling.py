@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from jit.ir import Graph, Node, Op
@@ -17,9 +20,26 @@ def unoptimised(graph: Graph) -> Graph:
 
 def optimise(graph: Graph) -> Graph:
     """A copy of the graph, improved by the passes."""
-    improved = graph.clone()
-    run(improved, OPTIMIZE, options=_options())
-    return improved
+    with _collector_resting():
+        improved = graph.clone()
+        run(improved, OPTIMIZE, options=_options())
+        return improved
+
+
+@contextlib.contextmanager
+def _collector_resting() -> Iterator[None]:
+    """No search for garbage within this block.
+
+    Passes make many objects and little garbage; a search goes through all of them each time, which takes as long as
+    the passes themselves and more than linear time.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def engine(graph: Graph, optimised: bool, host: Host) -> Interpreter:
@@ -31,7 +51,8 @@ def engine(graph: Graph, optimised: bool, host: Host) -> Interpreter:
         return Interpreter(graph, host)
     from jit.runtime.plan import PlannedInterpreter
 
-    made = PlannedInterpreter(graph, host)
+    with _collector_resting():
+        made = PlannedInterpreter(graph, host)
     if folder := os.environ.get("JIT_DUMP"):
         from jit.runtime.views import dump
 
