@@ -458,7 +458,7 @@ def _cat(lowering: Lowering, node: Node) -> None:
             continue
         length = source.geometry.sizes[dim]
         part = target.geometry.window(dim, start, length)
-        if source.block is not target.block:
+        if source.block is not target.block or source.geometry != part:  # it may be a view of another part
             _copied(lowering, node, source, Place(target.block, target.dtype, part))
         start += length
 

@@ -344,6 +344,17 @@ JOINED = """graph(%x : Float(2, 3), %y : Float(2, 3), %z : Float(6, 3)) {
 }"""
 
 
+def test_a_view_of_a_part_is_a_part_of_its_own():
+    def joined(x):
+        y = x * 2
+        return jit.cat([y, y.narrow(0, 0, 1), y.narrow(0, 1, 2)]) + 1
+
+    x = jit.rand(3, 5)
+    native = jit.trace(joined)
+    for _ in range(3):
+        np.testing.assert_array_equal(native(x)._array, joined(x)._array)
+
+
 def test_what_is_joined_is_written_where_it_belongs():
     arrays = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((2, 3), (2, 3), (6, 3))]
     expected, planned = stage_of(JOINED, *arrays)
