@@ -11,9 +11,10 @@ from typing import Any
 
 import jit.ir.ops  # noqa: F401  (fills the registry)
 from jit.ir import OVERLOADS, Op
+from jit.ir.errors import Error
 from jit.ir.memory_formats import as_memory_format
 
-from .context import no_grad
+from .context import no_grad, user_source
 from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
 from .proxies import TracedScalar
 from .tensors import Tensor
@@ -41,18 +42,33 @@ def make_function(
     pairs = [(op, op.bind) for op in ops]
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        for op, bind in pairs:
-            try:
-                return invoke(op, bind(*args, **kwargs))
-            except (Mismatch, TypeError) as error:
-                if isinstance(error, TypeError) and not _from_binder(error):
-                    raise
-        return _resolve(name, ops, args, kwargs, invoke)
+        try:
+            for op, bind in pairs:
+                try:
+                    return invoke(op, bind(*args, **kwargs))
+                except (Mismatch, TypeError) as error:
+                    if isinstance(error, TypeError) and not _from_binder(error):
+                        raise
+            return _resolve(name, ops, args, kwargs, invoke)
+        except Error as error:
+            _locate(error, name)
+            raise
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = _documentation(ops)
     function.__dict__["declarations"] = tuple(ops)
     return function
+
+
+_LOCATED = "in a call of "
+
+
+def _locate(error: Error, name: str) -> None:
+    """Note which call of the user's has failed; what the operators inside of it have noted is forgotten."""
+    notes = error.__dict__.get("__notes__", [])
+    notes[:] = [note for note in notes if not note.startswith(_LOCATED)]
+    source = user_source()
+    error.add_note(f"{_LOCATED}{name}" + (f" at {source}" if source is not None else ""))
 
 
 def _from_binder(error: TypeError) -> bool:
