@@ -15,6 +15,7 @@ through an interpreter or compiled kernels from then on; `jit.export_onnx` write
 from __future__ import annotations
 
 import importlib
+from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from . import ir
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from .verifying import verify as verify
 
 memory_format = MemoryFormat
+dtype = DType
+newaxis = None
 float = float32
 double = float64
 half = float16
@@ -65,12 +68,12 @@ __all__ = [
     "ExportError", "Generator", "GraphError", "ParseError", "SchemaError", "ShapeError", "Size", "Tensor", "TraceError",
     "UsageError", "Variable", "VerificationError", "are_deterministic_algorithms_enabled", "as_tensor", "asarray",
     "autograd", "backends", "bfloat16", "bool", "channels_last", "channels_last_3d", "checkpoint",
-    "checkpoint_sequential", "complex128", "complex64", "contiguous_format", "default_generator", "double",
-    "enable_grad", "finfo", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer",
-    "get_rng_state", "grad", "half", "iinfo", "initial_seed", "int", "int16", "int32", "int64", "int8", "ir",
-    "is_grad_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods", "nn", "no_grad", "optim",
-    "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short", "tensor", "trace", "uint8",
-    "use_deterministic_algorithms",
+    "checkpoint_sequential", "complex128", "complex64", "contiguous_format", "default_generator", "double", "dtype",
+    "e", "enable_grad", "finfo", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer",
+    "get_rng_state", "grad", "half", "iinfo", "inf", "initial_seed", "int", "int16", "int32", "int64",
+    "int8", "ir", "is_grad_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
+    "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
+    "tensor", "trace", "uint8", "use_deterministic_algorithms",
 ]  # fmt: skip
 """What is written by hand; the operators come from the registry, see `jit.functions.public`."""
 

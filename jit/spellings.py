@@ -14,9 +14,10 @@ from .functions import F
 from .tensors import Size, Tensor
 
 __all__ = [
-    "allclose", "as_strided_", "broadcast_shapes", "can_cast", "detach_", "equal", "gradient", "is_complex", "is_conj",
-    "is_floating_point", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero", "numel", "promote_types",
-    "resize_as_", "result_type", "tensor_split", "tensordot", "unique", "unique_consecutive", "where",
+    "allclose", "as_strided_", "broadcast_shapes", "can_cast", "detach_", "equal", "get_default_dtype", "gradient",
+    "is_complex", "is_conj", "is_floating_point", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero",
+    "numel", "promote_types", "resize_as_", "result_type", "tensor_split", "tensordot", "unique", "unique_consecutive",
+    "where",
 ]  # fmt: skip
 
 
@@ -199,6 +200,11 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return tuple(input.shape) == tuple(other.shape)
 
 
+def get_default_dtype() -> dtypes.DType:
+    """What Python's floats become: float32."""
+    return dtypes.DEFAULT
+
+
 def is_signed(input: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
     return input.dtype not in (dtypes.bool_, dtypes.uint8)
@@ -291,6 +297,8 @@ def _fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
 
 
 METHODS: dict[str, Any] = {
+    "get_device": lambda self: int((str(self.device).split(":") + ["0"])[1]) if self.is_cuda else -1,
+    "is_inference": lambda self: False,
     "__rdiv__": Tensor.__rtruediv__,
     "polygamma": _polygamma, "polygamma_": _polygamma_, "float_power_": _float_power_, "resize_": _resize_,
     "resize_as_": _resize_as_, "fill_diagonal_": _fill_diagonal_,
