@@ -19,6 +19,8 @@ import numpy as np
 
 LARGE = 1 << 20
 """Bytes from which on arrays are made here."""
+ALIGNMENT = 64
+"""Bytes: where a cache line begins, so that whole lines can be written past the cache."""
 KEPT = 1 << 28
 """Bytes of unused blocks that are kept."""
 
@@ -64,9 +66,9 @@ class _Block:
 
     def __init__(self, pool: Pool, shape: tuple[int, ...], dtype: Any, size: int) -> None:
         self._pool = pool
-        self._memory = pool.take(size)
-        address = self._memory.__array_interface__["data"]
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": address}
+        self._memory = pool.take(size + ALIGNMENT)
+        start = -(-self._memory.__array_interface__["data"][0] // ALIGNMENT) * ALIGNMENT
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (start, False)}
 
     def __del__(self) -> None:
         self._pool.give(self._memory)

@@ -42,7 +42,7 @@ from jit.ir.errors import CompileError
 
 from .llvm_build import Builder, Register
 from .llvm_math import ELEMENT, LLVMMath, Value
-from .llvm_memory import Memory, memory_type
+from .llvm_memory import Memory, is_streamed, memory_type
 from .llvm_reduce import MONOIDS, Monoid, across_lanes, neutral_of, running
 from .nest import Access, Keep, Local, Nest, Operand, Reduce, Scan, Step
 from .schedule import BLOCK, FIXED, UNIT, Loops, is_packed
@@ -56,7 +56,9 @@ DEAR = 8
 """Bodies of more instructions than this take fewer points at a time."""
 MODERATE, EXCESSIVE = 16, 300
 """Pointwise bodies of so many instructions take several vectors at a time: their chains of instructions are long, so
-one vector leaves the machine waiting; but of bodies that hold many values at once, not all would be in registers."""
+one vector leaves the machine waiting; but of bodies that hold many values at once, not all would be in registers. Rows
+that an index picks are read faster, too: more of them are on their way at a time; and what goes past the cache is
+written faster."""
 SCAN_LANES = 16
 
 
@@ -106,16 +108,27 @@ def lanes(nest: Nest, loops: Loops, target: Target) -> int:
     if any(isinstance(r, Scan) for step in nest.steps for r in step.results) and loops.along_row:
         return SCAN_LANES
     if loops.along_row:
-        return (256 if nest.cost <= DEAR else 128) // widest
+        return (256 if nest.cost <= DEAR else 128) // (_widest_read(nest) if _picks(nest) else widest)
     few_registers = target.vector_registers < 32
     if _multiplies(nest) and loops.jam is not None:
         return vector * (2 if few_registers else 4)
     if _gathers(nest, loops):
         return vector
     if not nest.reduced:
-        return _within(loops, vector, vector * (4 if MODERATE <= nest.cost <= EXCESSIVE else 1))
+        several = MODERATE <= nest.cost <= EXCESSIVE or nest.indices or any(map(is_streamed, nest.outputs))
+        return _within(loops, vector, vector * (4 if several else 1))
     many = 8 if nest.cost <= 2 else 4 if nest.cost <= DEAR else 2
     return _within(loops, vector, vector * (many // 2 if few_registers else many))
+
+
+def _picks(nest: Nest) -> bool:
+    """Whether all that is reduced are positions of extrema, in which the number of lanes does not show."""
+    reduced = [r for step in nest.steps if step.inner for r in step.results]
+    return all(isinstance(r, Reduce) and r.monoid in ("argmax", "argmin") for r in reduced)
+
+
+def _widest_read(nest: Nest) -> int:
+    return max(4, *(b.dtype.itemsize for b in nest.inputs))
 
 
 def _multiplies(nest: Nest) -> bool:
@@ -178,6 +191,7 @@ class Lowering:
             "%status = alloca i32",
             "store i32 0, ptr %status",
             *self.builder.sections[0].lines,
+            *(["fence seq_cst"] if self.memory.streams else []),
             "%result = load i32, ptr %status",
             "ret i32 %result",
             "}\n",

@@ -6,6 +6,7 @@ scalar, loaded in the outermost loop that it can stand in, then broadcast).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 
 from jit.ir.dtypes import DType, bool_, int64
@@ -13,11 +14,13 @@ from jit.ir.dtypes import DType, bool_, int64
 from . import halves
 from .llvm_build import Builder, Register, mangled
 from .llvm_math import ELEMENT, LLVMMath, Value
-from .nest import Access, Bound, Index, Local, Nest, Operand, Position
+from .nest import Access, Bound, Buffer, Index, Local, Nest, Operand, Position
 from .schedule import FIXED, UNIT, Loops
 
 OUT_OF_RANGE = 4
 """What a kernel returns, or'ed to the errors of `division`, if an index was outside of what it indexes."""
+STREAMED = 1 << 25
+"""Outputs of so many bytes are written past the cache."""
 
 
 def memory_type(dtype: DType) -> str:
@@ -25,6 +28,11 @@ def memory_type(dtype: DType) -> str:
     if dtype is bool_:
         return "i8"
     return "i16" if dtype.is_half else ELEMENT[dtype]
+
+
+def is_streamed(buffer: Buffer) -> bool:
+    """Whether an output is so large that none of it would be in the cache any more when it is read."""
+    return math.prod(buffer.sizes) * buffer.dtype.itemsize >= STREAMED
 
 
 def kept_type(dtype: DType) -> str:
@@ -51,6 +59,8 @@ class Memory:
         """How many points are left along the lanes, this vector's included."""
         self.locals: dict[int, Value | DType] = {}
         """What earlier steps made: a value for each row, or the dtype of a scratch row."""
+        self.streams = False
+        """Whether some stores go past the cache: their order has to be restored at the end."""
         self.numbers: dict[Hashable, int] = {}
         """What the function is told of the geometry: a name for each number -> its place."""
         self._reads = {access: number for number, access in enumerate(nest.reads)}
@@ -383,6 +393,9 @@ class Memory:
     def store(self, write: int, register: Register, address: Register, mask: Register | None) -> None:
         """A vector to memory, active lanes only if there is a mask."""
         unit = self.loops.motion(len(self.nest.reads) + write, self.loops.lane) == UNIT
+        if self.builder.width > 1 and unit and mask is None and self._is_streamed(write):
+            self._stream(register, address)
+            return
         if self.builder.width == 1 or (unit and mask is None):
             self.builder.write(f"store {register}, {address}{self.alignment}", self.builder.depth)
             return
@@ -393,6 +406,26 @@ class Memory:
         where = f"{address.type} align 1 {address.text}"
         self.builder.write(f"call void @{name}({register}, {where}, {lanes})", self.builder.depth)
 
+    def _is_streamed(self, write: int) -> bool:
+        """Whether vectors of an output go past the cache; several lines at a time, since single ones are slow."""
+        buffer = self.nest.outputs[self.nest.writes[write].buffer]
+        return is_streamed(buffer) and self.builder.width * buffer.dtype.itemsize >= 128
+
+    def _stream(self, register: Register, address: Register) -> None:
+        """Store past the cache, which saves reading the lines first; only where vectors are aligned."""
+        builder, depth, size = self.builder, self.builder.depth, min(64, self.builder.width * _bytes(register))
+        number = builder.emit("i64", f"ptrtoint {address} to i64", address)
+        odd = builder.binary("and", number, Register(str(size - 1), "i64"))
+        aligned = builder.compare("icmp eq", odd, Register("0", "i64"))
+        names = [builder.name(stem) for stem in ("stream", "plain", "join")]
+        builder.declarations["!0"] = "!0 = !{i32 1}"
+        builder.write(f"br {aligned}, label %{names[0]}, label %{names[1]}", depth)
+        for name, how in ((names[0], f", align {size}, !nontemporal !0"), (names[1], self.alignment)):
+            with builder.branch(name, names[2], depth):
+                builder.write(f"store {register}, {address}{how}", depth)
+        builder.block(names[2], depth)
+        self.streams = True
+
     def _encoded(self, value: Value) -> Register:
         if value.dtype is bool_:
             return self.builder.convert("zext", value.register, "i8")
@@ -401,6 +434,12 @@ class Memory:
 
 def _guarded(access: Access) -> bool:
     return bool(access.gather or access.within)
+
+
+def _bytes(register: Register) -> int:
+    """The size of a lane in memory."""
+    element = register.type[1:-1].partition(" x ")[2]
+    return {"float": 4, "double": 8, "half": 2}.get(element) or int(element[1:]) // 8
 
 
 def _zero(type: str) -> Register:

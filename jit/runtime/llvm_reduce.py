@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 Values = list["Value"]
 
-NOWHERE = 2**63 - 1
-"""The position of a value that is not there."""
-
 
 @dataclass(frozen=True)
 class Monoid:
@@ -60,8 +57,12 @@ def _simple(number: Callable[[DType], Any], combine: Callable[[LLVMMath, Value, 
     return Monoid(lambda m, dtype: [m.constant(number(dtype), dtype)], both, both)
 
 
-def _extreme(start: Callable[[DType], Any], better: str) -> Monoid:
-    """(value, position) of the best; NaN is best of all, the lower position the better of equals."""
+def _extreme(start: Callable[[DType], Any], better: str, not_better: str) -> Monoid:
+    """(value, position) of the best; NaN is best of all, the lower position the better of equals.
+
+    An accumulator starts from the worst of values at position 0, where a row begins: that is still right at the end if
+    nothing was better, since then the row holds nothing but the worst of values.
+    """
 
     def join(m: LLVMMath, a: Values, b: Values) -> Values:
         takes = getattr(m, better)(b[0], a[0]) | (m.isnan(b[0]) & ~m.isnan(a[0]))
@@ -70,12 +71,12 @@ def _extreme(start: Callable[[DType], Any], better: str) -> Monoid:
         return [m.where(takes, b[0], a[0]), m.where(takes, b[1], a[1])]
 
     def fold(m: LLVMMath, a: Values, x: Values) -> Values:
-        """Positions only grow along a lane, so equals leave the accumulator as it is - but for the neutral element."""
-        takes = getattr(m, better)(x[0], a[0]) | (m.isnan(x[0]) & ~m.isnan(a[0])) | (a[1] == NOWHERE)
+        """Positions only grow along a lane, so equals leave the accumulator as it is."""
+        takes = ~getattr(m, not_better)(x[0], a[0]) & ~m.isnan(a[0])  # a comparison with NaN does not hold
         return [m.where(takes, x[0], a[0]), m.where(takes, x[1], a[1])]
 
     def neutral(m: LLVMMath, dtype: DType) -> Values:
-        return [m.constant(start(dtype), dtype), m.constant(NOWHERE, int64)]
+        return [m.constant(start(dtype), dtype), m.constant(0, int64)]
 
     return Monoid(neutral, fold, join, width=2)
 
@@ -92,8 +93,8 @@ MONOIDS = {
     "prod": _simple(lambda dtype: 1, lambda m, a, b: a * b),
     "max": _simple(_least, lambda m, a, b: m.maximum(a, b)),
     "min": _simple(_greatest, lambda m, a, b: m.minimum(a, b)),
-    "argmax": _extreme(_least, "greater"),
-    "argmin": _extreme(_greatest, "less"),
+    "argmax": _extreme(_least, "greater", "less_equal"),
+    "argmin": _extreme(_greatest, "less", "greater_equal"),
     "dot": _DOT,
 }
 

@@ -80,14 +80,14 @@ class TiledLowering(Lowering):
         stop, size = self.memory.number("extent", loop), self._tile()
         with self.builder.loop(_ZERO, stop, size) as opened:
             end = self.builder.binary("add", opened.index, Register(str(size), "i64"))
-            self._start = opened.index
-            self._stop = self.builder.call("i64", "llvm.smin.i64", end, stop)
+            self._first = opened.index
+            self._end = self.builder.call("i64", "llvm.smin.i64", end, stop)
             yield
 
     @contextmanager
     def _vectors(self) -> Iterator[None]:
         """The loop over the vectors of the tile."""
-        with self.builder.loop(self._start, self._stop, self.width) as opened:
+        with self.builder.loop(self._first, self._end, self.width) as opened:
             self._enter(self.loops.lane, opened.index, self.memory.number("extent", self.loops.lane))
             yield
 
@@ -178,7 +178,7 @@ class TiledLowering(Lowering):
 
     def _address(self, key: tuple[int, int], dtype: DType) -> Register:
         size = kept_bytes(dtype)
-        place = self.builder.binary("sub", self.memory.indices[self.loops.lane], self._start)
+        place = self.builder.binary("sub", self.memory.indices[self.loops.lane], self._first)
         offset = self.builder.binary("mul", place, Register(str(size), "i64"))
         return self.memory.scratch(("tile", *key, size * self._tile()), offset)
 

@@ -12,7 +12,7 @@ import pytest
 
 from jit.ir.dtypes import float32, float64
 from jit.ir.errors import CompileError
-from jit.runtime import numpy_math
+from jit.runtime import llvm_memory, numpy_math
 from jit.runtime.codegen import compile_functions, compile_nest, compile_nests
 from jit.runtime.llvm_lower import Function
 from jit.runtime.nest import Access, Buffer, one_step, pointwise_nest
@@ -419,3 +419,30 @@ class TestSignals:
             print("done")
         """)
         assert (finished.returncode, finished.stdout.strip()) == (0, "done"), finished.stderr
+
+
+class TestStreams:
+    """Large outputs are written past the cache, with the same bits."""
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int8", "float16", "bool"])
+    @pytest.mark.parametrize("start", [0, 1])
+    def test_bits(self, dtype, start, monkeypatch):
+        monkeypatch.setattr(llvm_memory, "STREAMED", 1)
+        x = (np.random.default_rng(1).standard_normal((7, 1003)) * 9).astype(dtype)
+        whole = np.full(x.size + 64 + start, 1).astype(dtype)
+        aligned = -whole.__array_interface__["data"][0] // x.itemsize % (64 // x.itemsize) + start
+        out = whole[aligned : aligned + x.size].reshape(x.shape)
+        nest = pointwise_nest(lambda m, a: m.maximum(a, 1), [x], [out])
+        kernel = compile_nest(nest)
+        kernel([x], [out])
+        assert out.tobytes() == np.maximum(x, x.dtype.type(1)).tobytes()
+        lanes = kernel.code.function.lanes
+        assert ("!nontemporal" in kernel.llvm_ir) == (lanes * x.itemsize >= 128)
+        assert lanes * x.itemsize >= 128 or dtype in ("int8", "bool")
+        untouched = np.ones(whole.size, bool)
+        untouched[aligned : aligned + x.size] = False
+        assert (whole[untouched] == np.asarray(1).astype(dtype)).all()
+
+    def test_small_outputs_stay_in_the_cache(self):
+        x = np.zeros(1 << 12, np.float32)
+        assert "!nontemporal" not in compile_nest(pointwise_nest(lambda m, a: a + 1, [x], [x.copy()])).llvm_ir
