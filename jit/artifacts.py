@@ -183,7 +183,7 @@ class LoadedFunction(TracedFunction):
     def _entry(self, call: Call) -> Entry | None:
         entry = self._cache.get(call.key)
         if entry is None:
-            self._explain_key(call.key)
+            self._explain_key(call)
             self._refuse()
         return entry
 

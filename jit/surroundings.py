@@ -409,7 +409,8 @@ def _named_by(function: types.FunctionType) -> Iterator[tuple[str, Fetch]]:
     """The globals, closure cells and defaults that a function's code names, nested code included."""
     space = function.__globals__
     names = list(dict.fromkeys(_global_names(function.__code__)))
-    for name in names:
+    loaded = _loaded_names(function.__code__)
+    for name in [name for name in names if name in loaded]:  # others are attributes
         found = space.get(name)
         if isinstance(found, types.ModuleType):
             yield from _module_children(name, found, names, {id(found)})
@@ -417,7 +418,7 @@ def _named_by(function: types.FunctionType) -> Iterator[tuple[str, Fetch]]:
             yield name, functools.partial(space.get, name)
         elif name in ("globals", "eval", "exec", "vars"):
             yield from _plain_globals(space)
-        if name not in space and name in _loaded_names(function.__code__):  # a builtin, until somebody hides it
+        if name not in space:  # a builtin, until somebody hides it
             yield name, functools.partial(space.get, name)
     for name in _imported_names(function.__code__):
         yield f"sys.modules.{name}", functools.partial(sys.modules.get, name)
@@ -442,8 +443,8 @@ def _plain_globals(space: dict[str, Any]) -> Iterator[tuple[str, Fetch]]:
 
 @functools.cache
 def _loaded_names(code: types.CodeType) -> frozenset[str]:
-    """What code, and code inside of it, looks up as a global."""
-    names = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    """What code, and code inside of it, reads or writes as a global."""
+    names = {i.argval for i in dis.get_instructions(code) if "GLOBAL" in i.opname or i.opname == "LOAD_NAME"}
     return frozenset(names.union(*(_loaded_names(c) for c in code.co_consts if isinstance(c, types.CodeType))))
 
 

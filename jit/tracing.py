@@ -38,6 +38,7 @@ from .inspecting import Inspected
 from .promoting import KINDS, replaced, setter
 from .proxies import TracedScalar
 from .pytree import Structure, flatten, paths, statics, unflatten
+from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
 from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .shortcuts import Shortcut, hits, shortcut
@@ -64,13 +65,6 @@ class Key(NamedTuple):
     sharing: tuple[Any, ...]
     grad_mode: bool
     surroundings: tuple[Any, ...]
-
-
-_KEY_WORDS = {
-    "structure": "the structure of the arguments or a non-tensor argument", "tensors": "a tensor argument",
-    "sharing": "which arguments share memory", "grad_mode": "whether gradients are recorded",
-    "surroundings": "a Python value that the function reads",
-}  # fmt: skip
 
 
 @dataclass
@@ -236,7 +230,7 @@ class TracedFunction(Watched, Inspected):
         with self._lock:
             entry = self._cache.get(call.key)
             if entry is None and len(self._cache) < KEYS and self._effects < BRANCHES:
-                self._explain_key(call.key)
+                self._explain_key(call)
                 entry = self._cache[call.key] = Entry()
             return entry
 
@@ -490,14 +484,11 @@ class TracedFunction(Watched, Inspected):
         """Why the last recording was made, in a sentence."""
         return self._explanation
 
-    def _explain_key(self, key: Key) -> None:
+    def _explain_key(self, call: Call) -> None:
         if not self._cache:
             self._explanation = "it was recorded because this was its first call"
-            return
-        nearest = max(self._cache, key=lambda other: sum(a == b for a, b in zip(key, other, strict=True)))
-        differing = [name for name in Key._fields if getattr(key, name) != getattr(nearest, name)]
-        details = [f"{_KEY_WORDS[n]} differs: {_difference(getattr(nearest, n), getattr(key, n))}" for n in differing]
-        self._explanation = "it was recorded anew because " + "; ".join(details)
+        else:
+            self._explanation = f"it was recorded anew because {why_anew(call.key, [*self._cache], call.names)}"
 
     def _explain_guard(self, recording: Recording, failed: GuardFailed) -> None:
         guard = recording.trace.guards[failed.index]
@@ -601,25 +592,6 @@ def _unflatten_arguments(structures: Sequence[Structure], leaves: Sequence[Any])
 
 def _leaf_names(names: Sequence[str], structures: Sequence[Structure]) -> list[str]:
     return [path for name, structure in zip(names, structures, strict=True) for path in paths(structure, name)]
-
-
-def _difference(old: Any, new: Any) -> str:
-    if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
-        for a, b in zip(old, new, strict=True):
-            if a != b:
-                return (
-                    _difference(a, b)
-                    if isinstance(a, tuple) and isinstance(b, tuple) and not hasattr(a, "_fields")
-                    else f"{_show(a)} became {_show(b)}"
-                )
-    return f"{_show(old)} became {_show(new)}"
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, Structure):
-        return repr(value.keys[0]) if value.kind == "static" else str(getattr(value.kind, "__name__", value.kind))
-    text = repr(value)
-    return text if len(text) < 80 else text[:77] + "..."
 
 
 # -- from a finished run to a recording --------------------------------------------------------------------------

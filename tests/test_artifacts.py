@@ -95,9 +95,9 @@ def test_a_call_that_was_not_recorded_is_refused():
     f = jit.trace(lambda x, k=2: x * k if x.sum() > 0 else x)
     f(jit.ones(2))
     g = again(f)
-    with pytest.raises(errors.UsageError, match="no trace for this call: a tensor argument differs: 2 became 3"):
+    with pytest.raises(errors.UsageError, match="no trace for this call: x has sizes"):
         g(jit.ones(3))
-    with pytest.raises(errors.UsageError, match="2 became 3"):
+    with pytest.raises(errors.UsageError, match="k is 3, not 2"):
         g(jit.ones(2), 3)
     with pytest.raises(errors.UsageError, match=r"the value decided upon at .* was False, not True"):
         g(-jit.ones(2))
