@@ -26,7 +26,7 @@ from jit.ir import Graph, Node, Value
 from jit.ir.errors import CompileError
 from jit.passes.analysis import has_effects
 
-from . import blas, blocks, entry, pool
+from . import blas, blocks, entry, packed, pool
 from .arena import Arena
 from .codegen import Kernel, check_status, compile_nests
 from .interpreter import Host, Interpreter, Program, Registers, locate
@@ -204,8 +204,10 @@ def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -
     lowering = Lowering(stretch, layouts)
     kernels = _kernels(lowering.steps)
     for number, step in enumerate(lowering.steps):
-        if isinstance(step.work, Nest) and (scratch := kernels[id(step.work)].scratch_bytes):
-            lowering.scratch(number, scratch * _parts(step, kernels[id(step.work)]))
+        if not isinstance(step.work, blas.Product):
+            kernel = step.work if isinstance(step.work, packed.Product) else kernels[id(step.work)]
+            if kernel.scratch_bytes:
+                lowering.scratch(number, kernel.scratch_bytes * _parts(step, kernel))
     size = _place_temporaries(lowering, gap)
     words: list[int] = []
     kept: list[Any] = []
@@ -224,10 +226,12 @@ def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -
 
 def _work_of(step: Step, kernels: dict[int, Kernel], kept: list[Any]) -> tuple[int, list[Any], int]:
     """The function of a step, its geometries (of the whole, then of its parts), and the scratch memory of a part."""
-    if not isinstance(step.work, Nest):
+    if isinstance(step.work, blas.Product):
         address, geometry, more = blas.product_step(step.work)
         kept.append(more)
         return address, [geometry], 0
+    if isinstance(step.work, packed.Product):
+        return _work_of_product(step, step.work)
     kernel = kernels[id(step.work)]
     parts = _parts(step, kernel)
     geometries = [kernel.geometry]
@@ -238,8 +242,17 @@ def _work_of(step: Step, kernels: dict[int, Kernel], kept: list[Any]) -> tuple[i
     return kernel.address, geometries, kernel.scratch_bytes
 
 
-def _parts(step: Step, kernel: Kernel) -> int:
+def _work_of_product(step: Step, product: packed.Product) -> tuple[int, list[Any], int]:
+    parts = _parts(step, product)
+    bounds = itertools.pairwise(product.panels * i // parts for i in range(parts + 1))
+    geometries = [product.geometry(), *(product.geometry(*pair) for pair in bounds)]
+    return product.function(), geometries if parts > 1 else geometries[:1], product.scratch_bytes
+
+
+def _parts(step: Step, kernel: Kernel | packed.Product) -> int:
     """Among how many threads a step is worth being shared."""
+    if isinstance(kernel, packed.Product):
+        return max(min(pool.most_parts(), kernel.panels), 1) if kernel.effort >= _LONG_PRODUCT else 1
     assert isinstance(step.work, Nest)
     body = step.node.attributes.get("body")
     effort = math.prod(step.work.extents) * (2 + (len(body) if isinstance(body, Graph) else 1))
@@ -249,6 +262,8 @@ def _parts(step: Step, kernel: Kernel) -> int:
 
 _LONG = 1 << 19
 """Operators at points that take some hundred microseconds, many times what waking a thread takes."""
+_LONG_PRODUCT = 1 << 23
+"""The same for the multiplications of a product."""
 
 
 def _kernels(steps: Sequence[Step]) -> dict[int, Kernel]:

@@ -20,7 +20,7 @@ from jit.ir.dtypes import COMPLEX, DType, from_numpy, uint8
 from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 
-from . import blas, fusion
+from . import blas, fusion, packed
 from .nest import Nest, pointwise_nest
 
 
@@ -85,7 +85,7 @@ class Place(NamedTuple):
 class Step:
     """A call of a kernel."""
 
-    work: Nest | blas.Product
+    work: Nest | blas.Product | packed.Product
     operands: list[Place]
     """What it reads, then what it writes."""
     results: int
@@ -93,6 +93,8 @@ class Step:
     node: Node
     reusable: tuple[int, ...] = ()
     """Operands that are read at the very point where the result is written, so that it may take their memory."""
+    scratch: int = 0
+    """How many further operands are memory for the kernel's own use."""
 
 
 class Declined(CompileError):
@@ -206,6 +208,8 @@ class Lowering:
         """Nodes that were lowered before their turn."""
         self.families = _families(stretch)
         """The products that are still to be lowered, by their right operand."""
+        self.packed: dict[tuple[Block, Geometry], Place] = {}
+        """Right operands of several products, in panels."""
         for number, (value, layout) in enumerate(zip(stretch.inputs, layouts, strict=True)):
             self.places[value] = _input_place(number, layout)
         for node in stretch.nodes:
@@ -306,6 +310,7 @@ class Lowering:
         place = Place(Block("temporary", nbytes, 0, number, number), uint8, Geometry.contiguous((nbytes,)))
         self.blocks.append(place.block)
         self.steps[number].operands.append(place)
+        self.steps[number].scratch += 1
 
     def pointwise(self, node: Node, body: Callable[..., Any], reads: Sequence[Place], write: Place, name: str) -> None:
         """A step that fills `write` with `body` of what it reads."""
@@ -567,6 +572,8 @@ def _addmm(lowering: Lowering, node: Node) -> None:
 
 def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float) -> None:
     """result = alpha a b + beta result, over a batch."""
+    if a.geometry.sizes[0] == 1 and (alpha, beta) == (1.0, 0.0) and _multiply_packed(lowering, node, a, b, result):
+        return
     a, b = _straight(lowering, node, a), _straight(lowering, node, b)
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
     left, right = (blas.as_matrix(p.geometry.sizes[1:], p.geometry.strides[1:]) for p in (a, b))
@@ -574,6 +581,26 @@ def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place,
     steps = (a.geometry.strides[0], b.geometry.strides[0], rows * columns)
     product = blas.Product(result.dtype, (rows, columns, inner), left, right, alpha, beta, batch, steps)
     lowering.step(Step(product, [a, b, result], 1, node))
+
+
+def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result: Place) -> bool:
+    """A product without BLAS, if there is code for it. What many products of few rows share is packed once."""
+    (_, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
+    _, *left = a.geometry.strides
+    _, *right = b.geometry.strides
+    work = packed.Product(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
+    if not packed.supports(work):
+        return False
+    key = b.block, b.geometry
+    waiting = lowering.families[node.inputs[1]] if node.kind == "aten::mm" else ()
+    if key not in lowering.packed and waiting and rows <= _SHORT:
+        size = work.panels * packed.panel_columns(work.dtype) * inner
+        lowering.packed[key] = lowering.temporary(work.dtype, (size,))
+        lowering.step(Step(work._replace(multiplies=False), [b, lowering.packed[key]], 1, node))
+    if key in lowering.packed:
+        b, work = lowering.packed[key], work._replace(packed=True)
+    lowering.step(Step(work, [a, b, result], 1, node))
+    return True
 
 
 def _straight(lowering: Lowering, node: Node, place: Place) -> Place:

@@ -11,7 +11,7 @@ import numpy as np
 
 from jit.ir import Node
 
-from . import entry
+from . import blas, entry
 from .interpreter import Interpreter, Program, Registers
 from .nest import Nest
 from .plan import Code, Native, PlannedInterpreter, _data, _fits
@@ -85,8 +85,10 @@ def _steps_of(native: Native, arrays: Sequence[Any], stage: int) -> Iterator[Tim
 
 
 def code_name(step: Step) -> str:
-    """The kernel's name, or that of the operator that BLAS computes."""
-    return step.work.name if isinstance(step.work, Nest) else step.node.kind.removeprefix("aten::") + " (BLAS)"
+    """The kernel's name, or that of the operator that is a product."""
+    if isinstance(step.work, Nest):
+        return step.work.name
+    return step.node.kind.removeprefix("aten::") + (" (BLAS)" if isinstance(step.work, blas.Product) else " (packed)")
 
 
 def _durations(code: Code, arrays: Sequence[Any]) -> list[float]:

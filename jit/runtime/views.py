@@ -101,7 +101,8 @@ def work_of_step(step: Step) -> tuple[int, int]:
     """Bytes that a step moves and flops that it computes."""
     if isinstance(step.work, Nest):
         return _bytes_of_nest(step.work), sum(map(flops_of, parts_of(step.node)))
-    return sum(place.geometry.numel * place.dtype.itemsize for place in step.operands), flops_of(step.node)
+    operands = step.operands[: len(step.operands) - step.scratch]
+    return sum(place.geometry.numel * place.dtype.itemsize for place in operands), flops_of(step.node)
 
 
 def _bytes_of_nest(nest: Nest) -> int:

@@ -1,0 +1,102 @@
+"""Products of packed operands: every layout, rest of rows and panels; parts and packing beforehand change no bit."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from jit.ir import dtypes, parse
+from jit.runtime import packed
+from jit.runtime.interpreter import Interpreter
+from jit.runtime.plan import PlannedInterpreter
+
+pytestmark = pytest.mark.llvm
+
+SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+LANES = 16
+SIZES = [(4, 16, 4), (8, 32, 16), (13, 48, 32), (33, 80, 48), (7, 64, 17), (64, 16, 100), (16, 1024, 64), (5, 32, 128)]
+
+
+def run(product, *arrays, first=0, last=None):
+    scratch = np.zeros(product.scratch_bytes + 64, np.uint8)
+    data = np.array([a.ctypes.data for a in (*arrays, scratch)], np.int64)
+    geometry = product.geometry(first, last)
+    assert SIGNATURE(product.function())(data.ctypes.data, geometry.ctypes.data) == 0
+
+
+def operands(sizes, dtype, turned):
+    rows, columns, inner = sizes
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(s).astype(dtype.numpy) for s in ((rows, inner), (inner, columns)))
+    a, b = (np.asfortranarray(x) if turn else x for x, turn in zip((a, b), turned))
+    strides = [tuple(s // x.itemsize for s in x.strides) for x in (a, b)]
+    return a, b, packed.Product(dtype, sizes, *strides)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_products(sizes, dtype, turned):
+    a, b, product = operands(sizes, dtype, turned)
+    if not packed.supports(product):
+        lanes = packed.panel_columns(dtype) // 2
+        assert sizes[1] % lanes or (turned[1] and sizes[2] % lanes)
+        return
+    result = np.full(sizes[:2], np.nan, dtype.numpy)
+    run(product, a, b, result)
+    exact = a.astype(np.longdouble) @ b.astype(np.longdouble)
+    bound = np.finfo(dtype.numpy).eps * sizes[2] * (abs(a).astype(np.longdouble) @ abs(b).astype(np.longdouble))
+    assert (abs(result - exact) <= bound).all()
+    by_parts = np.full_like(result, np.nan)
+    for panel in reversed(range(product.panels)):
+        run(product, a, b, by_parts, first=panel, last=panel + 1)
+    np.testing.assert_array_equal(by_parts, result)
+    panels = np.full(product.panels * packed.panel_columns(dtype) * sizes[2], np.nan, dtype.numpy)
+    run(product._replace(multiplies=False), b, panels)
+    beforehand = np.full_like(result, np.nan)
+    run(product._replace(packed=True), a, panels, beforehand)
+    np.testing.assert_array_equal(beforehand, result)
+
+
+def test_most_are_supported():
+    assert packed.supports(operands((16, 1024, 256), dtypes.float32, (False, True))[2])
+    assert packed.supports(operands((512, 784, 64), dtypes.float32, (True, False))[2])
+    assert not packed.supports(operands((16, 10, 64), dtypes.float32, (False, False))[2])
+    assert not packed.supports(operands((2, 64, 64), dtypes.float32, (False, False))[2])
+
+
+LOOP = """graph(%x : Float(8, 32), %w : Float(32, 32)) {
+  %0 : Float(32, 32, strides=[1, 32]) = aten::t(%w)
+  %1 : Float(8, 32) = aten::mm(%x, %0)
+  %2 : Float(8, 32) = aten::tanh(%1)
+  %3 : Float(8, 32) = aten::mm(%2, %0)
+  %4 : Float(8, 32) = aten::tanh(%3)
+  %5 : Float(8, 32) = aten::mm(%4, %0)
+  %6 : Float(8, 32) = aten::mm(%4, %w)
+  return (%5, %6)
+}"""
+
+
+def test_what_several_products_share_is_packed_once():
+    arrays = [np.random.default_rng(1).standard_normal(s).astype(np.float32) for s in ((8, 32), (32, 32))]
+    graph = parse(LOOP)
+    expected, planned = Interpreter(graph).run(0, arrays)[0], PlannedInterpreter(graph)
+    for found, wanted in zip(planned.run(0, arrays)[0], expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    works = [s.work for s in planned.whole(0).code.lowering.steps if isinstance(s.work, packed.Product)]
+    assert [(w.multiplies, w.packed) for w in works] == [
+        (False, False), (True, True), (True, True), (True, True), (True, False)
+    ]  # fmt: skip
+
+
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
+    text = "graph(%a : Float(40, 640), %b : Float(640, 720)) { %0 : Float(40, 720) = aten::mm(%a, %b) return (%0) }"
+    arrays = [np.random.default_rng(2).standard_normal(s).astype(np.float32) for s in ((40, 640), (640, 720))]
+    found = []
+    for threads in ("1", "2", "5"):
+        monkeypatch.setenv("JIT_NUM_THREADS", threads)
+        planned = PlannedInterpreter(parse(text))
+        found.append(planned.run(0, arrays)[0][0])
+        assert planned.whole(0).code.program[3] == int(threads)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
