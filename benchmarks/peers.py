@@ -58,7 +58,7 @@ def _plain(tensor: Any) -> Any:
 def _torch(threads: int) -> Any:
     torch = importlib.import_module("torch")
     torch.set_num_threads(threads)
-    names = ("tanh", "sigmoid", "relu", "mean", "softmax", "sum", "var", "chunk", "matmul", "cumsum")
+    names = ("tanh", "sigmoid", "relu", "mean", "softmax", "sum", "var", "chunk", "matmul", "cumsum", "argmax")
     functions = {name: getattr(torch, name) for name in names}
     functions["layer_norm"] = lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b)
     functions["embedding"] = torch.nn.functional.embedding
@@ -138,7 +138,7 @@ def jax_jit(work: Workload, arrays: list[Any], threads: int) -> Call:
     t = SimpleNamespace(
         tanh=jnp.tanh, sigmoid=jax.nn.sigmoid, relu=jax.nn.relu, mean=jnp.mean, softmax=jax.nn.softmax, sum=jnp.sum,
         var=lambda x, dim: jnp.var(x, dim, ddof=1), chunk=lambda x, n, dim: jnp.split(x, n, dim), matmul=jnp.matmul,
-        cumsum=jnp.cumsum, layer_norm=lambda x, w, b: _layer_norm(jnp, x, w, b),
+        cumsum=jnp.cumsum, argmax=jnp.argmax, layer_norm=lambda x, w, b: _layer_norm(jnp, x, w, b),
         embedding=lambda index, table: table[index],
     )  # fmt: skip
     grad = lambda f, ts, which: jax.grad(f, which)(*ts)  # noqa: E731
@@ -164,7 +164,7 @@ def _numpy_softmax(x: Any, dim: int) -> Any:
 NUMPY = SimpleNamespace(
     tanh=np.tanh, sigmoid=lambda x: 1 / (1 + np.exp(-x)), relu=lambda x: np.maximum(x, 0), mean=np.mean, sum=np.sum,
     softmax=_numpy_softmax, var=lambda x, dim: np.var(x, dim, ddof=1), chunk=lambda x, n, dim: np.split(x, n, dim),
-    matmul=np.matmul, cumsum=np.cumsum, layer_norm=lambda x, w, b: _layer_norm(np, x, w, b),
+    matmul=np.matmul, cumsum=np.cumsum, argmax=np.argmax, layer_norm=lambda x, w, b: _layer_norm(np, x, w, b),
     embedding=lambda index, table: table[index],
 )  # fmt: skip
 
@@ -214,7 +214,7 @@ def _jit(threads: int) -> Any:
     F = jit.nn.functional
     return jit, SimpleNamespace(
         tanh=jit.tanh, sigmoid=jit.sigmoid, relu=jit.relu, mean=jit.mean, softmax=jit.softmax, sum=jit.sum, var=jit.var,
-        chunk=jit.chunk, matmul=jit.matmul, cumsum=jit.cumsum, embedding=F.embedding,
+        chunk=jit.chunk, matmul=jit.matmul, cumsum=jit.cumsum, argmax=jit.argmax, embedding=F.embedding,
         layer_norm=lambda x, w, b: F.layer_norm(x, list(w.shape), w, b),
     )  # fmt: skip
 

@@ -4,11 +4,13 @@
     python -m benchmarks.run --only softmax_last --only lstm_cell --threads 1
     python -m benchmarks.run --first                      # time from the first call to its result instead
     python -m benchmarks.run --memory                     # peak memory instead
+    python -m benchmarks.run --threads 1 --cpu            # CPU time: what a busy machine can still tell
+    python -m benchmarks.run --markdown                   # as the tables of README.md
     python -m benchmarks.run --json results.json
 
 Peers live in whatever environment runs this: `pip install torch jax onnxruntime numba numexpr` beside jit, best in an
 environment of its own. A peer that is missing has no column. Ratios are what counts: the peers take turns, so that a
-busy machine slows all of them alike.
+busy machine slows all of them alike. A peer that takes many times as long as the fastest one is not asked often.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 ROUNDS = 15
+ROUNDS_OF_THE_SLOW, SLOW = 3, 4.0
+"""After so many rounds, whoever takes so many times as long as the fastest has been measured well enough."""
 SECONDS = 0.003  # a measurement repeats its call until it has lasted so long
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -47,12 +51,13 @@ def main() -> int:
         print(json.dumps(_child(json.loads(options.child))))
         return 0
     rows = []
+    shown = _markdown if options.markdown else _line
     for threads in options.threads:
-        print(_machine(threads))
+        print(_machine(threads) + (_HEAD if options.markdown else ""))
         for name in options.only or _workloads():
             row = _measure_apart(name, threads, options)
             rows.append(row)
-            print(_line(row), flush=True)
+            print(shown(row), flush=True)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
     return 0
@@ -67,10 +72,14 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--first", action="store_true", help="the time from the first call to its result")
     parser.add_argument("--memory", action="store_true", help="the growth of the resident set over the inputs")
+    parser.add_argument("--cpu", action="store_true", help="CPU time of the process instead of time; for one thread")
+    parser.add_argument("--markdown", action="store_true", help="print tables of ratios")
     parser.add_argument("--json", help="also write the figures to this file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.threads = options.threads or [2, 1]
+    options.threads = options.threads or ([1] if options.cpu else [2, 1])
+    if options.cpu and options.threads != [1]:
+        parser.error("CPU time says nothing about several threads: add --threads 1")
     return options
 
 
@@ -91,7 +100,8 @@ def _measure_apart(name: str, threads: int, options: argparse.Namespace) -> Row:
     row: Row = dict(workload=name, threads=threads, peers={}, unit="MB" if options.memory else "s")
     alone = options.first or options.memory
     for group in [[p] for p in peers] if alone else [peers]:
-        order = dict(workload=name, threads=threads, peers=group, first=options.first, memory=options.memory)
+        order = dict(workload=name, threads=threads, peers=group)
+        order |= dict(first=options.first, memory=options.memory, cpu=options.cpu)
         done = _run_child(order, threads)
         row["peers"].update(done.pop("peers"))
         row.update(done)
@@ -126,8 +136,9 @@ def _child(order: Row) -> Row:
     if order["first"] or order["memory"]:
         return dict(peers=_alone(work, arrays, order))
     calls, errors = _prepare(work, arrays, order)
-    medians = _interleaved(calls)
-    return dict(peers=medians | errors, **_limits(work, order["threads"]))
+    if order["cpu"]:
+        return dict(peers=_interleaved(calls, time.process_time, min) | errors, **_limits(work, 1, time.process_time))
+    return dict(peers=_interleaved(calls) | errors, **_limits(work, order["threads"]))
 
 
 def _prepare(work: Any, arrays: list[Any], order: Row) -> tuple[dict[str, Callable[[], Any]], Row]:
@@ -176,20 +187,30 @@ def _difference(found: list[Any], expected: list[Any]) -> float:
     return max(float(np.abs(a - b).max() / (np.abs(b).max() + 1e-30)) for a, b in pairs)
 
 
-def _interleaved(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    repeats = {name: max(1, int(SECONDS / max(_once(call, 1), 1e-7))) for name, call in calls.items()}
+Clock = Callable[[], float]
+
+
+def _interleaved(
+    calls: dict[str, Callable[[], Any]],
+    clock: Clock = time.perf_counter,
+    typical: Callable[[list[float]], float] = statistics.median,
+) -> dict[str, float]:
+    """The typical time of each. CPU time is never too short, so its least is the best estimate; else the median."""
+    repeats = {name: max(1, int(SECONDS / max(_once(call, 1, clock), 1e-7))) for name, call in calls.items()}
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
+    for round in range(ROUNDS):
+        best = min((typical(found) for found in times.values() if found), default=0.0)
         for name, call in calls.items():
-            times[name].append(_once(call, repeats[name]))
-    return {name: statistics.median(found) for name, found in times.items()}
+            if round < ROUNDS_OF_THE_SLOW or typical(times[name]) < SLOW * best:
+                times[name].append(_once(call, repeats[name], clock))
+    return {name: typical(found) for name, found in times.items()}
 
 
-def _once(call: Callable[[], Any], repeats: int) -> float:
-    start = time.perf_counter()
+def _once(call: Callable[[], Any], repeats: int, clock: Clock) -> float:
+    start = clock()
     for _ in range(repeats):
         call()
-    return (time.perf_counter() - start) / repeats
+    return (clock() - start) / repeats
 
 
 def _alone(work: Any, arrays: list[Any], order: Row) -> Row:
@@ -216,14 +237,14 @@ def _resident() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
 
 
-def _limits(work: Any, threads: int) -> Row:
+def _limits(work: Any, threads: int, clock: Clock = time.perf_counter) -> Row:
     """What part of the measured limit the best and jit could reach."""
     from benchmarks import limits
 
     if work.flops:
-        return dict(limit_s=work.flops / limits.flops(), limit="flops")
+        return dict(limit_s=work.flops / limits.flops(clock), limit="flops")
     if work.bytes:
-        return dict(limit_s=work.bytes / limits.bandwidth(threads, work.writes), limit="bytes")
+        return dict(limit_s=work.bytes / limits.bandwidth(threads, work.writes, clock), limit="bytes")
     return {}
 
 
@@ -249,6 +270,29 @@ def _line(row: Row) -> str:
     parts += [f"{name} {t / best:.2f}" for name, t in sorted(others.items(), key=lambda item: item[1])]
     parts.append(f"best {_quantity(best, row['unit'])}")
     return "  ".join(parts) + ("  " + str(wrong) if wrong else "")
+
+
+_HEAD = """
+
+| workload | jit | of limit | best peer | its time | jit / best | the others |
+| --- | --- | --- | --- | --- | --- | --- |"""
+
+
+def _markdown(row: Row) -> str:
+    """A row of a table; the last columns are times relative to the best peer's."""
+    found = {name: t for name, t in row["peers"].items() if isinstance(t, float)}
+    ours = found.pop("jit", None)
+    ranked = sorted(found, key=found.__getitem__)
+    if ours is None or not ranked:
+        return f"| {row['workload']} | {'-' if ours is None else _quantity(ours, row['unit'])} | - | - | - | - | - |"
+    best = found[ranked[0]]
+    share = f"{row['limit_s'] / ours:.0%}" if "limit_s" in row else "-"
+    others = ", ".join(f"{name} {found[name] / max(best, 1e-9):.2f}" for name in ranked[1:])
+    cells = (
+        row["workload"], _quantity(ours, row["unit"]), share, ranked[0], _quantity(best, row["unit"]),
+        f"{ours / max(best, 1e-9):.2f}", others,
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
 
 
 def _quantity(value: float, unit: str) -> str:

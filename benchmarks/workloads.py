@@ -86,6 +86,12 @@ workload(normal((BIG,), (BIG,)), "ew_big", bytes=of_bytes(3 * BIG), numba=_gated
 workload(normal((1024,), (1024,)), "ew_small", numba=_gated_loop, numexpr=GATED)(gated)
 
 
+@workload(normal((BIG,), (BIG,)), bytes=of_bytes(3 * BIG), numexpr="a + b")
+def add_big(t: Any, x: Any, y: Any) -> Any:
+    """One op on much data: nothing but memory."""
+    return x + y
+
+
 def _add_loop(out: Any, x: Any, y: Any) -> None:
     for i in range(out.size):
         out[i] = x[i] + y[i]
@@ -175,6 +181,18 @@ def sumall(t: Any, x: Any) -> Any:
 def var1(t: Any, x: Any) -> Any:
     """The variance of rows."""
     return t.var(x, 1)
+
+
+@workload(MATRIX, bytes=of_bytes(4096 * 4096), writes=False)
+def argmax1(t: Any, x: Any) -> Any:
+    """Where in each row the maximum is."""
+    return t.argmax(x, 1)
+
+
+@workload(normal((4096, 4096), (4096, 4096)), bytes=of_bytes(2 * 4096 * 4096), writes=False)
+def dots(t: Any, x: Any, y: Any) -> Any:
+    """The products of rows, averaged: a chain that ends in a reduction."""
+    return t.mean(t.relu(x * y), 1)
 
 
 # -- recurrent ---------------------------------------------------------------------------------------------------
