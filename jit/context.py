@@ -30,6 +30,8 @@ BACKWARD: ContextVar[Any] = ContextVar("backward", default=None)
 """The innermost backward that runs here: a Task of jit.autograd.engine."""
 CHECKPOINTS: ContextVar[tuple[int, ...]] = ContextVar("checkpoints", default=())
 """The checkpoints that are being recorded here, the outermost first; see jit.recomputation."""
+SAVING: ContextVar[tuple[Callable[[Any], Any], Callable[[Any], Any]] | None] = ContextVar("saving", default=None)
+"""What packs and unpacks the tensors that are saved for backward; see jit.autograd.graph."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
 SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
 """The line to which recorded nodes belong, where that is not the one that runs: a derivative is its operator's."""
@@ -92,6 +94,25 @@ class set_grad_enabled(GradMode):  # noqa: N801 - users call it like a function
         return super().__call__(function)
 
 
+class inference_mode(GradMode):  # noqa: N801
+    """`no_grad()` under the name that people use for it around evaluation; `inference_mode(False)` records again.
+
+    >>> import jit
+    >>> @jit.inference_mode()
+    ... def evaluate(x):
+    ...     return x * 2
+    >>> evaluate(jit.ones(2, requires_grad=True)).requires_grad
+    False
+    """
+
+    def __init__(self, mode: bool | Callable[..., Any] = True) -> None:
+        super().__init__(not mode)
+
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        """`@inference_mode` without parentheses decorates, too."""
+        return object.__new__(cls) if not callable(mode) else GradMode(False)(mode)
+
+
 def is_grad_enabled() -> bool:
     """Whether derivatives are being recorded here."""
     return GRAD_ENABLED.get()
@@ -106,6 +127,16 @@ def scope(name: str) -> Iterator[None]:
         yield
     finally:
         SCOPE.reset(token)
+
+
+@contextmanager
+def saving(hooks: tuple[Callable[[Any], Any], Callable[[Any], Any]] | None) -> Iterator[None]:
+    """Within this block, tensors that are saved for backward go through `hooks`."""
+    token = SAVING.set(hooks)
+    try:
+        yield
+    finally:
+        SAVING.reset(token)
 
 
 @contextmanager

@@ -137,6 +137,9 @@ def _results(trace: Trace, environment: dict[Value, Any], node: Node) -> list[An
         return _run(op, values)
     if node.kind.startswith("^"):
         return _run_python(trace, node, [environment[v] for v in node.inputs])
+    if node.kind == "prim::Eval":
+        *gradients, handle = map(lookup, node.operands)
+        return list(handle.evaluated(gradients, node.attribute("wanted")))
     return _run_primitive(node, environment)
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from jit.ir.errors import AutogradError, UsageError
 
-from ..context import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from ..context import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from ..tensors import Variable
 from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
 from .engine import queue_callback, run_backward
-from .nodes import accumulate
+from .nodes import Edge, accumulate
 
 
 def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (tuple, list)) else [value]
+    return list(value) if isinstance(value, (tuple, list)) and not isinstance(value, Edge) else [value]
 
 
 def _weights(outputs: Sequence[Any], gradients: Any) -> list[Any]:
@@ -98,14 +98,15 @@ def grad(
     return tuple(found)
 
 
-from . import profiler  # noqa: E402
+from . import function, functional, graph, profiler  # noqa: E402
 from .checks import gradcheck, gradgradcheck  # noqa: E402
-from .custom import Function  # noqa: E402
+from .custom import Function, once_differentiable  # noqa: E402
 from .recomputing import checkpoint, checkpoint_sequential  # noqa: E402
 from .registered import register  # noqa: E402
 
 __all__ = [
-    "Function", "Variable", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad", "grad",
-    "gradcheck", "gradgradcheck", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "no_grad",
+    "Function", "Variable", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad",
+    "function", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "no_grad", "once_differentiable",
     "profiler", "queue_callback", "register", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from jit.ir.errors import AutogradError, EscapedTracerError, UsageError
 
 from .. import context
-from ..tensors import Tensor, Variable
+from ..tensors import Tensor, Variable, alias
 from .nodes import Node, SavedTensor, conform, edge_of, meta_of
 
 
@@ -65,7 +66,7 @@ class FunctionNode(Node):
         super().__init__(f"{function.__name__}Backward", [edge_of(a) for a in args], len(outputs))
         self.function = function
         self.ctx = ctx
-        self.shapes = [(o._array.shape, o.dtype) for o in outputs]
+        self.shapes = [(o._array.shape, o.dtype) if isinstance(o, Tensor) else None for o in outputs]
         self.metas = [meta_of(a) if isinstance(a, Tensor) and a.defined else None for a in args]
         self.source = context.user_source()
 
@@ -78,17 +79,41 @@ class FunctionNode(Node):
             return self._run(gradients, needs)
         if not context.GRAD_ENABLED.get():
             return trace.record_eval(self, gradients, lambda: self._run(gradients, needs))
+        if self.is_once:
+            results = trace.record_eval(self, gradients, lambda: self._quietly(gradients, needs))
+            ended = [_ended(result, self, gradients) for result in results]
+            for tensor, result in zip(ended, results, strict=True):
+                if result is not None:
+                    trace.bind_again(tensor, result)
+            return ended
         try:
             return self._run(gradients, needs)
         except EscapedTracerError:  # it computes by foreign code, so what it returns cannot be differentiated
             return trace.record_eval(self, gradients, lambda: self._run(gradients, needs))
+
+    @property
+    def is_once(self) -> bool:
+        """Whether its gradient has been declared to have none."""
+        return hasattr(self.function.backward, "once_differentiable")
+
+    def evaluated(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> list[Tensor]:
+        """What an Eval of this node gave, once more."""
+        results = [r for r in self._quietly(gradients, needs) if r is not None]
+        return [_ended(r, self, gradients) for r in results] if self.is_once and context.GRAD_ENABLED.get() else results
+
+    def _quietly(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        with context.no_grad():
+            return self._run(gradients, needs)
 
     def _run(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         from ..functions import F
 
         filled: list[Any] = list(gradients)
         if self.ctx.materialize_grads:
-            filled = [F.zeros(s, dtype=d) if g is None else g for g, (s, d) in zip(gradients, self.shapes, strict=True)]
+            filled = [
+                F.zeros(of[0], dtype=of[1]) if g is None and of is not None else g
+                for g, of in zip(gradients, self.shapes, strict=True)
+            ]
         results = self.function.backward(self.ctx, *filled)
         results = tuple(results) if isinstance(results, (tuple, list)) else (results,)
         results = _without_trailing_none(results, len(self.edges))
@@ -131,8 +156,12 @@ class Function:
 
     @staticmethod
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compute the outputs; to be defined by the subclass."""
+        """Compute the outputs; to be defined by the subclass: without `ctx`, if it defines `setup_context`, too."""
         raise UsageError("define a static forward(ctx, ...) in the Function")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Leave in `ctx` what `backward` needs; an alternative to doing so in `forward`."""
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
@@ -145,28 +174,44 @@ class Function:
         trace = context.TRACE.get()
         if trace is not None:
             return trace.record_function(cls, args)
-        return cls._run(args)[0]
+        return cls._run(args, only_tensors=False)[0]
 
     @classmethod
-    def _run(cls, args: Sequence[Any]) -> tuple[Any, FunctionNode | None]:
+    def _forward(cls, ctx: Context, args: Sequence[Any]) -> Any:
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(ctx, *args)
+        output = cls.forward(*args)
+        cls.setup_context(ctx, tuple(args), output)
+        return output
+
+    @classmethod
+    def _run(cls, args: Sequence[Any], only_tensors: bool = True) -> tuple[Any, FunctionNode | None]:
         ctx = Context()
         needs = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         tracked = context.GRAD_ENABLED.get() and any(needs)
         ctx.needs_input_grad = needs if tracked else (False,) * len(args)
         with context.no_grad():
-            result = cls.forward(ctx, *args)
+            result = cls._forward(ctx, args)
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
         for index, output in enumerate(outputs):
-            if not isinstance(output, Tensor):
+            if only_tensors and not isinstance(output, Tensor):
                 raise UsageError(
-                    f"{cls.__name__}.forward returned {type(output).__name__} as output {index}; it must return tensors"
+                    f"{cls.__name__}.forward returned {type(output).__name__} as output {index}; in a traced function "
+                    "it must return tensors"
                 )
         outputs = [
-            _fresh(o) if any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o for o in outputs
+            _fresh(o)
+            if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty)
+            else o
+            for o in outputs
         ]
         node = _attach(cls, ctx, args, outputs) if tracked else None
         ctx._to_save = ctx._dirty = ctx._constant = ()  # holding outputs would make a cycle
         return (type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]), node
+
+
+def _is_among(value: Any, others: Sequence[Any]) -> bool:
+    return isinstance(value, Tensor) and any(value is other for other in others)
 
 
 def _fresh(tensor: Tensor) -> Tensor:
@@ -188,7 +233,9 @@ def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs
     node = FunctionNode(function, ctx, args, outputs)
     ctx._node = weakref.ref(node)
     for index, output in enumerate(outputs):
-        if any(output is c for c in ctx._constant) or not (output.dtype.is_floating_point or output.dtype.is_complex):
+        if not isinstance(output, Tensor) or any(output is c for c in ctx._constant):
+            continue
+        if not (output.dtype.is_floating_point or output.dtype.is_complex):
             continue
         if any(output is d for d in ctx._dirty):
             _check_dirty(function, output)
@@ -206,3 +253,60 @@ def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs
         saved.append(SavedTensor(tensor, "a saved tensor", which if differentiable else None))
     ctx._saved = saved
     return node
+
+
+# -- derivatives that end here -----------------------------------------------------------------------------------
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator for a `backward` that has no derivative itself: to differentiate its results is an error.
+
+    Put it below `@staticmethod`. The backward then runs without recording, so it may compute in place or in numpy.
+
+    >>> import jit
+    >>> class Double(jit.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     @jit.autograd.once_differentiable
+    ...     def backward(ctx, g):
+    ...         return jit.from_numpy(g.numpy() * 2)
+    """
+
+    @functools.wraps(backward)
+    def run(ctx: Context, *gradients: Any) -> Any:
+        with context.no_grad():
+            plain = [g.detach() if isinstance(g, Tensor) else g for g in gradients]
+            results = backward(ctx, *plain)
+        if not context.GRAD_ENABLED.get():
+            return results
+        many = isinstance(results, (tuple, list))
+        origin = ctx._node()
+        assert origin is not None
+        fresh = [r.detach() if isinstance(r, Tensor) else r for r in (results if many else [results])]
+        ended = [_ended(r, origin, gradients) for r in fresh]
+        return tuple(ended) if many else ended[0]
+
+    run.once_differentiable = True  # type: ignore[attr-defined]
+    return run
+
+
+class DifferentiatedTwice(Node):
+    """The history of what a `once_differentiable` backward returned."""
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        raise AutogradError(
+            f"{self.name} (called at {self.source}) is once_differentiable, so its gradient has none; write its "
+            "backward in tensor operations, without that decorator"
+        )
+
+
+def _ended(result: Any, origin: Node, gradients: Sequence[Any]) -> Any:
+    if not isinstance(result, Tensor):
+        return result
+    ended = alias(result, Variable)
+    node = DifferentiatedTwice(origin.name, [*origin.edges, *map(edge_of, gradients)])
+    node.source = origin.source
+    ended.set_history(node)  # type: ignore[attr-defined]
+    return ended

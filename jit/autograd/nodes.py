@@ -78,7 +78,7 @@ def meta_of(tensor: Tensor) -> Meta:
 class SavedTensor:
     """A tensor kept for backward, with the version that it must still have then."""
 
-    __slots__ = ("_array", "_bindings", "_edge", "_index", "storage", "version", "what")
+    __slots__ = ("_array", "_bindings", "_edge", "_index", "_packed", "storage", "version", "what")
 
     def __init__(self, tensor: Tensor, what: str, output: int | None = None) -> None:
         self._array = tensor._array
@@ -89,17 +89,40 @@ class SavedTensor:
         """Which output of the node this is; None for an input."""
         self._edge = edge_of(tensor) if output is None else None  # an output's would make a cycle
         self.what = what
+        hooks = context.SAVING.get()
+        self._packed: Any = None
+        """What a hook has made of the tensor, and the hook that makes it again; None without hooks."""
+        if hooks is not None and context.TRACE.get() is None:
+            pack, unpack = hooks
+            with context.no_grad(), context.saving(None):
+                self._packed = pack(Tensor(tensor._array, tensor._storage)), unpack
+            self._array = None
+
+    def _original(self, node: Node) -> Any:
+        """The array that was saved; AutogradError if an in-place operation has changed it since."""
+        if self._packed is None:
+            if self.storage.version != self.version:
+                raise _changed(node, self.what, self.version, self.storage)
+            return self._array
+        value, unpack = self._packed
+        with context.no_grad():
+            tensor = unpack(value)
+        if not isinstance(tensor, Tensor) or not tensor.defined:
+            raise AutogradError(
+                f"the unpack hook returned {type(tensor).__name__} for {self.what} of {node.name} (called at "
+                f"{node.source}); return the tensor that the pack hook got"
+            )
+        return tensor._array
 
     def unpack(self, node: Node) -> Tensor:
         """The tensor as it was saved; AutogradError if an in-place operation has changed it since."""
-        if self.storage.version != self.version:
-            raise _changed(node, self.what, self.version, self.storage)
+        array = self._original(node)
         edge = self._edge if self._index is None else Edge(node, self._index)
         if edge is None:
-            plain = Tensor(self._array, self.storage)
+            plain = Tensor(array, self.storage)
             plain._bindings = self._bindings
             return plain
-        fresh = Variable(self._array, self.storage)
+        fresh = Variable(array, self.storage)
         fresh._bindings = self._bindings
         if isinstance(edge.node, AccumulateGrad):
             fresh._requires_grad = True
@@ -161,6 +184,12 @@ class Node:
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The edges in PyTorch's form."""
         return tuple((None, 0) if edge is None else (edge.node, edge.index) for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """Whatever somebody wants to note about this node."""
+        made: dict[Any, Any] = self.__dict__.setdefault("_metadata", {})
+        return made
 
     @property
     def belongs_to_caller(self) -> bool:

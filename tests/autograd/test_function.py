@@ -203,14 +203,6 @@ def test_what_a_function_must_not_do():
     with pytest.raises(jit.AutogradError, match="returned 2 gradients, but forward took 1"):
         Wrong.apply(leaf(1.0)).sum().backward()
 
-    class Number(jit.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return 3
-
-    with pytest.raises(jit.UsageError, match="must return tensors"):
-        Number.apply(leaf(1.0))
-
 
 def test_a_result_of_another_kind_than_recorded_is_an_error():
     class Moody(jit.autograd.Function):
@@ -239,3 +231,102 @@ def test_saved_tensors_are_freed_and_checked():
     inner.add_(1)
     with pytest.raises(jit.AutogradError, match="changed by an in-place"):
         z.sum().backward()
+
+
+class ByNumpyOnce(jit.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    @jit.autograd.once_differentiable
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return jit.from_numpy(3 * x.detach().numpy() ** 2 * g.numpy())
+
+
+@pytest.mark.parametrize("optimize", [None, False, True], ids=["eager", "traced", "optimised"])
+def test_once_differentiable(optimize):
+    def f(x: Any) -> Any:
+        return ByNumpyOnce.apply(x) + x * x
+
+    f = f if optimize is None else jit.trace(f, optimize=optimize)
+    for _ in range(3):
+        x, other = leaf(1.0, 2.0), leaf(3.0)
+        f(x).sum().backward()
+        assert x.grad.tolist() == [5, 16]
+        (g,) = jit.grad((f(x) * other).sum(), x, create_graph=True)
+        assert g.tolist() == [15, 48]
+        with pytest.raises(
+            jit.Error, match=r"ByNumpyOnceBackward .*test_function.py:\d+ .*once_differentiable|foreign"
+        ):
+            jit.grad(g.sum(), x)
+
+
+def test_a_context_set_up_apart_from_forward():
+    class Scaled(jit.autograd.Function):
+        @staticmethod
+        def forward(x: Any, factor: float) -> Any:
+            return x * x * factor
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            x, ctx.factor = inputs
+            assert output.shape == x.shape
+            ctx.save_for_backward(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return 2 * ctx.saved_tensors[0] * g * ctx.factor, None
+
+    traced = jit.trace(lambda x: Scaled.apply(x, 3.0))
+    for f in (lambda x: Scaled.apply(x, 3.0), traced, traced):
+        x = leaf(1.0, 2.0)
+        (g,) = jit.grad(f(x).sum(), x, create_graph=True)
+        assert g.tolist() == [6, 12]
+        assert jit.grad(g.sum(), x)[0].tolist() == [6, 6]
+
+
+def test_outputs_that_are_no_tensors():
+    class Counting(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2, "text", None
+
+        @staticmethod
+        def backward(ctx: Any, g: Any, text: Any, nothing: Any) -> Any:
+            assert text is None and nothing is None
+            return 2 * g
+
+    x = leaf(1.0)
+    y, text, nothing = Counting.apply(x)
+    y.backward()
+    assert (text, nothing, x.grad.tolist()) == ("text", None, [2])
+    with pytest.raises(jit.UsageError, match=r"returned str as output 1; in a traced function it must return tensors"):
+        jit.trace(Counting.apply)(leaf(1.0))
+
+
+def test_gradients_of_other_sizes_and_kinds():
+    class Returning(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, made: Any) -> Any:
+            ctx.made = made
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return ctx.made(g), None
+
+    def gradient(made: Any) -> Any:
+        x = leaf(1.0, 2.0)
+        Returning.apply(x, made).sum().backward()
+        return x.grad
+
+    assert gradient(lambda g: jit.ones(3, 2)).tolist() == [3, 3]  # summed over what was broadcast
+    assert gradient(lambda g: g.double()).dtype is jit.float32
+    assert gradient(lambda g: None) is None
+    with pytest.raises(jit.AutogradError, match=r"test_function.py:\d+ .* sizes \[3\] for input 0, .* \[2\]"):
+        gradient(lambda g: jit.ones(3))
+    with pytest.raises(jit.AutogradError, match=r"returned float as gradient 0"):
+        gradient(lambda g: 1.0)

@@ -1,0 +1,217 @@
+"""What is saved along the graph and who looks at it; grad modes of threads; `inference_mode`."""
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jit
+from jit.autograd import Function, graph
+
+
+def leaf(*sizes: int) -> Any:
+    return jit.from_numpy(np.arange(1.0, np.prod(sizes) + 1).reshape(sizes)).requires_grad_()
+
+
+def test_saved_tensors_go_through_hooks():
+    x = leaf(3)
+    packed, unpacked = [], []
+
+    def pack(tensor: Any) -> Any:
+        assert not tensor.requires_grad
+        packed.append(tensor.tolist())
+        return len(packed) - 1
+
+    def unpack(number: int) -> Any:
+        unpacked.append(number)
+        return jit.tensor(packed[number], dtype=jit.float64)
+
+    with graph.saved_tensors_hooks(pack, unpack):
+        y = (x * 2).exp()  # exp saves its result; a product with a number saves nothing
+    z = y.sin()  # saved without hooks
+    assert packed == [np.exp(2 * x.detach().numpy()).tolist()] and not unpacked
+    z.sum().backward()
+    assert unpacked == [0]
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp([2, 4, 6]) * np.cos(np.exp([2, 4, 6])), rtol=1e-12)
+
+
+def test_second_derivatives_through_hooks():
+    def f(x: Any) -> Any:
+        with graph.saved_tensors_hooks(lambda t: t.numpy().copy(), jit.from_numpy):
+            return (x * x).sin() * x.tanh()
+
+    assert jit.autograd.gradcheck(f, (leaf(3),)) and jit.autograd.gradgradcheck(f, (leaf(3),))
+
+
+def test_hooks_of_custom_functions_and_the_innermost_wins():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return 2 * g * ctx.saved_tensors[0]
+
+    seen: list[str] = []
+
+    def hooks(name: str) -> Any:
+        def pack(tensor: Any) -> Any:
+            seen.append(name)
+            return tensor
+
+        return graph.saved_tensors_hooks(pack, lambda t: t)
+
+    x = leaf(2)
+    with hooks("outer"):
+        with hooks("inner"):
+            y = Square.apply(x)
+        z = y.sin()
+    assert seen == ["inner", "outer"]
+    z.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.array([1, 2]) * np.cos([1, 4]), rtol=1e-12)
+
+
+def test_hooks_let_go_of_the_memory():
+    x = leaf(3)
+    with graph.saved_tensors_hooks(lambda t: None, lambda _: jit.zeros(3, dtype=jit.float64)):
+        y = x * 2
+        reference = weakref.ref(y._array)
+        z = y.sin()
+    del y
+    assert reference() is None
+    z.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]  # cos(0)
+
+
+def test_hooks_that_fail_and_what_they_return():
+    x = leaf(2)
+    with (
+        pytest.raises(ZeroDivisionError),
+        graph.saved_tensors_hooks(lambda t: 1 / 0, lambda t: t),
+    ):
+        x.exp()
+    wrong: Any = lambda t: 3  # noqa: E731
+    with graph.saved_tensors_hooks(lambda t: t, wrong):
+        y = x.exp()
+    with pytest.raises(jit.AutogradError, match=r"hook returned int for output 0 of ExpBackward .*test_graph.py"):
+        y.sum().backward()
+
+
+def test_a_traced_function_keeps_what_its_plan_says():
+    traced = jit.trace(lambda x: x.exp().sin())
+    for _ in range(3):
+        x = leaf(2)
+        with graph.saved_tensors_hooks(lambda t: pytest.fail("called"), lambda t: t):
+            y = traced(x)
+        y.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), np.exp([1, 2]) * np.cos(np.exp([1, 2])), rtol=1e-12)
+
+
+def test_nodes_and_edges():
+    x, w = leaf(3), leaf(3)
+    y = x * w
+    node = y.grad_fn
+    assert isinstance(node, graph.Node) and node.name == "MulBackward" and repr(node) == "<MulBackward>"
+    following: Any = [n for n, _ in node.next_functions]
+    assert [n.name for n in following] == ["AccumulateGrad"] * 2 and following[0].variable is x
+    node.metadata["mine"] = 3
+    assert y.grad_fn.metadata == {"mine": 3} and (x * w).grad_fn.metadata == {}
+    edge = graph.get_gradient_edge(y)
+    assert edge.node is node
+    assert jit.grad(y.sin().sum(), edge, retain_graph=True)[0].tolist() == np.cos(x.detach().numpy() ** 2).tolist()
+    with pytest.raises(jit.AutogradError, match="does not require grad"):
+        graph.get_gradient_edge(jit.ones(2))
+
+
+def to_list(tensor: Any) -> Any:
+    return tensor.tolist()
+
+
+def test_a_hook_that_waits_for_several_gradients():
+    x, w = leaf(2), leaf(2)
+    seen: list[Any] = []
+    handle = graph.register_multi_grad_hook((x, w), lambda grads: seen.append([to_list(g) for g in grads]))
+    (x * 2).sum().backward()  # does not reach w
+    assert not seen
+    (w * 4).sum().backward()
+    assert not seen
+    (x * 2 + w * 3).sum().backward()
+    assert seen == [[[2, 2], [3, 3]]]
+    handle.remove()
+    (x * w).sum().backward()
+    assert len(seen) == 1
+
+
+def test_no_cycle_through_packed_tensors():
+    gc.disable()
+    try:
+        x = leaf(3)
+        with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            y = x.exp()
+        node = weakref.ref(y.grad_fn)
+        del y
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+# -- modes -------------------------------------------------------------------------------------------------------
+
+
+def test_inference_mode():
+    x = leaf(2)
+    with jit.inference_mode():
+        assert not (x * 2).requires_grad and not jit.is_grad_enabled()
+        with jit.inference_mode(False):
+            assert (x * 2).requires_grad
+
+    @jit.inference_mode()
+    def called(x: Any) -> Any:
+        return x * 2
+
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    bare: Any = jit.inference_mode(twice)
+    assert not called(x).requires_grad and not bare(x).requires_grad and bare.__name__ == "twice"
+    assert jit.is_grad_enabled()
+
+
+def test_set_grad_enabled_as_function_block_and_decorator():
+    x = leaf(2)
+    jit.set_grad_enabled(False)
+    try:
+        assert not (x * 2).requires_grad
+    finally:
+        jit.set_grad_enabled(True)
+    with jit.set_grad_enabled(False):
+        assert not (x * 2).requires_grad
+
+    @jit.set_grad_enabled(False)
+    def f(x: Any) -> Any:
+        return x * 2
+
+    assert jit.is_grad_enabled() and not f(x).requires_grad and (x * 2).requires_grad
+
+
+def test_grad_mode_is_each_threads_own():
+    seen: list[bool] = []
+    with jit.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(jit.is_grad_enabled()))
+        thread.start()
+        thread.join()
+        assert seen == [True] and not jit.is_grad_enabled()
+
+    def switch_off() -> None:
+        jit.set_grad_enabled(False)
+        seen.append(jit.is_grad_enabled())
+
+    thread = threading.Thread(target=switch_off)
+    thread.start()
+    thread.join()
+    assert seen == [True, False] and jit.is_grad_enabled()
