@@ -11,8 +11,9 @@ from jit.ir import dtypes
 from jit.ir.errors import AutogradError, UsageError, VerificationError
 
 from .autograd import grad
-from .generators import default_generator
-from .pytree import flatten, unflatten
+from .generators import Generator, default_generator
+from .pytree import Structure, flatten, statics, unflatten
+from .surroundings import Surroundings
 from .tensors import Tensor
 
 TOLERANCES = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-5, dtypes.float64: 1e-10,
@@ -49,7 +50,7 @@ def verify(
     function, owner = _unwrapped(fn)
     arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     traced = TracedFunction(function, owner)
-    world = _World(owner)
+    world = _World(function, owner)
     orders = min(orders, _orders(function, arguments, loss_fn, world))
     expected = [_observe(function, arguments, loss_fn, world, orders) for _ in range(calls)]
     world.restore()
@@ -65,20 +66,25 @@ def verify(
 
 
 class _World:
-    """The state that calls may change: parameters, buffers, gradients, the random generator."""
+    """The state that calls may change: parameters, buffers, captured tensors, gradients, random generators."""
 
-    def __init__(self, owner: Any) -> None:
-        self.tensors = dict(owner.state_dict(keep_vars=True)) if owner is not None else {}
-        self.start = {name: tensor._array.copy() for name, tensor in self.tensors.items()}
-        self.random = default_generator().state
+    def __init__(self, function: Any, owner: Any) -> None:
+        found = Surroundings(function, owner).look()
+        named = {found.name_of(thing) or f"tensor {i}": thing for i, thing in enumerate(found.tensors)}
+        self.tensors = {n: t for n, t in named.items() if isinstance(t, Tensor) and t.defined and t.is_leaf}
+        self.start = {name: (tensor._array.copy(), tensor._grad) for name, tensor in self.tensors.items()}
+        generators = {default_generator(), *(g for g in named.values() if isinstance(g, Generator))}
+        self.random = [(generator, generator.state) for generator in generators]
 
     def restore(self) -> None:
         """Everything as it was."""
-        default_generator().state = self.random
+        for generator, state in self.random:
+            generator.state = state
         for name, tensor in self.tensors.items():
-            np.copyto(tensor._array, self.start[name])
-            tensor._storage.written()
-            tensor._grad = None
+            before, tensor._grad = self.start[name]
+            if not np.array_equal(tensor._array, before, equal_nan=before.dtype.kind in "fc"):
+                np.copyto(tensor._array, before)
+                tensor._storage.written()
 
 
 def _orders(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _World) -> int:
@@ -99,8 +105,12 @@ def _observe(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _Worl
     for tensor in world.tensors.values():
         tensor._grad = None
     result = function(*unflatten(structure, copies))
-    outputs = [t for t in flatten(result)[0] if isinstance(t, Tensor)]
-    seen = {f"output {i}": t._array.copy() for i, t in enumerate(outputs)}
+    leaves_of_result, shape = flatten(result)
+    outputs = [t for t in leaves_of_result if isinstance(t, Tensor)]
+    seen: dict[str, Any] = {f"output {i}": t._array.copy() for i, t in enumerate(outputs)}
+    seen |= {f"number {i}": np.asarray(value) for i, value in enumerate(_numbers(shape))}
+    seen["the structure of the result"] = np.frombuffer(_described(shape).encode(), np.uint8)
+    seen |= {f"whether output {i} requires grad": np.asarray(t.requires_grad) for i, t in enumerate(outputs)}
     differentiable = [t for t in outputs if t.requires_grad]
     leaves: dict[str, Tensor] = {f"argument {i}": t for i, t in enumerate(copies)} | world.tensors
     if differentiable and orders > 0:
@@ -112,6 +122,19 @@ def _observe(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _Worl
     seen |= {f"the gradient of argument {i}": _raw(t.grad) for i, t in enumerate(copies)}
     seen |= {name: t._array.copy() for name, t in world.tensors.items()}
     return seen | {f"the gradient of {name}": _raw(t.grad) for name, t in world.tensors.items()}
+
+
+def _numbers(structure: Structure) -> list[Any]:
+    return [value for value in statics(structure) if isinstance(value, (int, float, complex))]
+
+
+def _described(structure: Structure) -> str:
+    """Everything about a structure but its numbers."""
+    if structure.kind == "static":
+        value = structure.keys[0].value
+        return type(value).__name__ if isinstance(value, (int, float, complex)) else repr(structure.keys)
+    kind = structure.kind if isinstance(structure.kind, str) else structure.kind.__name__
+    return f"{kind}{structure.keys}({', '.join(map(_described, structure.children))})"
 
 
 def _gradients_of_gradients(loss: Tensor, leaves: dict[str, Tensor]) -> dict[str, Any]:

@@ -138,3 +138,46 @@ def test_a_second_order_is_compared_where_there_is_one():
     jit.verify(lambda x: (x**3).sum(), (x,))
     jit.verify(lambda x: Once.apply(x).sum(), (x,))
     jit.verify(lambda x: (x**3).sum(), (x,), orders=0)
+
+
+def test_captured_tensors_are_compared_and_put_back():
+    w, total = jit.tensor([2.0, 3.0], requires_grad=True), jit.zeros(2)
+    own = jit.Generator()
+
+    def f(x):
+        total.add_(1)
+        return (x * w * total + jit.rand(2, generator=own)).sum()
+
+    state = own.state
+    jit.verify(f, (jit.ones(2, requires_grad=True),))
+    assert total.tolist() == [0, 0] and w.grad is None and own.state == state
+
+
+def test_a_wrong_gradient_of_a_captured_parameter_is_found():
+    w = jit.ones(2, requires_grad=True)
+
+    class Wrong(jit.autograd.Function):
+        count = 0
+
+        @staticmethod
+        def forward(ctx, w):
+            return w * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            Wrong.count += 1
+            return g * Wrong.count
+
+    with pytest.raises(jit.VerificationError, match="gradient of w"):
+        jit.verify(lambda x: x + Wrong.apply(w), (jit.ones(2),), orders=1)
+
+
+def test_numbers_and_structures_are_compared():
+    count = iter(range(100))
+
+    jit.verify(lambda x: {"sum": x.sum().item(), "sizes": (x.shape[0], "text", None)}, (jit.ones(2),))
+    with pytest.raises(jit.VerificationError, match="number 0 of the traced function differs"):
+        jit.verify(lambda x: (x * 2, next(count)), (jit.ones(2),))
+    words = iter("abcdefghij")
+    with pytest.raises(jit.VerificationError, match="the structure of the result"):
+        jit.verify(lambda x: (x * 2, next(words)), (jit.ones(2),))
