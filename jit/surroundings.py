@@ -602,12 +602,20 @@ def _attributes(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
         for table in tables:
             for key in list(space[table]):
                 yield f"{prefix}{key}", functools.partial(_entry, space, table, key)
+        if "_modules" in tables:
+            yield f"{prefix}hooks of all modules", _shared_hooks
         for key in list(space):
             if key not in tables and not key.startswith("__"):
                 yield f"{prefix}{key}", functools.partial(space.get, key)
     for key in slots_of(value):
         yield f"{prefix}{key}", functools.partial(_attribute_of, _reference(value), key)
     yield f"{prefix}__class__", functools.partial(_class_of, _reference(value))
+
+
+def _shared_hooks() -> Any:
+    from .nn.everywhere import CALLS
+
+    return CALLS
 
 
 def _reference(value: Any) -> Fetch:

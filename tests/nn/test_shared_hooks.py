@@ -87,3 +87,13 @@ def test_extra_state_goes_along():
         other.load_state_dict(plain)
     with pytest.raises(jit.UsageError, match=r"not expected: 0\._extra_state"):
         nn.Sequential(nn.Linear(2, 2)).load_state_dict(net.state_dict())
+
+
+def test_a_trace_without_the_hook_is_another_trace():
+    net = nn.Sequential(nn.Linear(2, 2))
+    traced, x = jit.trace(lambda x: net(x)), jit.ones(1, 2)
+    plain = traced(x)
+    with nn.register_module_forward_hook(lambda module, args, output: output * 0):
+        for _ in range(2):
+            assert jit.equal(traced(x), plain * 0)
+    assert jit.equal(traced(x), plain)
