@@ -1,0 +1,101 @@
+"""One call of a traced function: its arguments taken apart, and the key that they are reduced to."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jit.ir.errors import UsageError
+
+from .pytree import Structure, flatten, paths, unflatten
+from .surroundings import World
+
+if TYPE_CHECKING:
+    from .stages import Recording
+
+
+class Key(NamedTuple):
+    """What a recording is specialised on."""
+
+    structure: tuple[Structure, ...]
+    tensors: tuple[Any, ...]
+    sharing: tuple[Any, ...]
+    grad_mode: bool
+    surroundings: tuple[Any, ...]
+
+
+@dataclass
+class Entry:
+    """All paths of one key."""
+
+    recordings: list[Recording] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held while one is made: other threads with the same key wait for it, others do not."""
+
+
+@dataclass
+class Call:
+    """One call, taken apart."""
+
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    names: list[str]
+    leaves: list[Any]
+    """The tensors among the arguments."""
+    structures: tuple[Structure, ...]
+    world: World
+    key: Key
+    promoted: dict[str, Any]
+    """The promoted numbers among the arguments."""
+
+    @property
+    def numbers(self) -> list[Any]:
+        """All promoted numbers: arguments, then what stands around the function."""
+        return [*self.promoted.values(), *(number.value for number in self.world.numbers)]
+
+    def knows(self, tensor: Any) -> bool:
+        """Whether a tensor is an argument, or something that the function can name."""
+        return any(tensor is leaf for leaf in self.leaves) or self.world.locate(tensor)[1] is not None
+
+
+def signature_of(function: Any) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+class _Promoted(NamedTuple):
+    """Stands for a promoted number in the key."""
+
+    kind: type
+
+
+class CallError(UsageError, TypeError):
+    """Arguments that a function does not take; a TypeError too, as in Python."""
+
+
+def flatten_arguments(values: Sequence[Any]) -> tuple[list[Any], tuple[Structure, ...]]:
+    leaves: list[Any] = []
+    structures = []
+    for value in values:
+        found, structure = flatten(value)
+        leaves.extend(found)
+        structures.append(structure)
+    return leaves, tuple(structures)
+
+
+def unflatten_arguments(structures: Sequence[Structure], leaves: Sequence[Any]) -> list[Any]:
+    values, start = [], 0
+    for structure in structures:
+        count = len(paths(structure))
+        values.append(unflatten(structure, leaves[start : start + count]))
+        start += count
+    return values
+
+
+def leaf_names(names: Sequence[str], structures: Sequence[Structure]) -> list[str]:
+    return [path for name, structure in zip(names, structures, strict=True) for path in paths(structure, name)]

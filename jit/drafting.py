@@ -1,0 +1,356 @@
+"""From a finished run of a function to a recording: what it returned, what it changed, what it has left behind."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import gc
+from collections.abc import Callable, Sequence
+from types import CellType, FrameType
+from typing import Any
+
+import numpy as np
+
+from jit.ir import Value
+from jit.ir.dtypes import DType
+from jit.ir.errors import TraceError
+from jit.ir.graph import leaves as leaves_of
+
+from .autograd.nodes import OpNode, edge_of
+from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
+from .generators import default_generator
+from .proxies import TracedScalar
+from .pytree import Structure, flatten, statics
+from .stages import Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
+from .surroundings import World, attributes_of, has_state, slots_of
+from .tensors import Size, Tensor, Variable
+from .tracer import Constant, GradientSlot, Trace
+
+
+class Draft:
+    """A recording in the making."""
+
+    def __init__(self, trace: Trace, call: Call, where: Callable[[], str]) -> None:
+        self.trace = trace
+        self.call = call
+        self.where = where
+        self.positions = distinct(call.leaves)
+        self.edges: list[Any] = []
+        """Per input, where its gradient leaves the function."""
+        names = leaf_names(call.names, call.structures)
+        inners = {}
+        for index in self.positions:
+            tensor = call.leaves[index]
+            inners[tensor] = inner = stand_in(tensor)
+            trace.add_argument(inner, tensor.name or names[index])
+            trace.stand_for(inner, tensor)
+            self.edges.append(edge_of(inner))
+        for tensor in call.leaves:
+            if tensor not in inners:
+                inners[tensor] = self._twin(tensor, inners)
+        self.inners = [inners[tensor] for tensor in call.leaves]
+        self.values = unflatten_arguments(call.structures, self.inners)
+        for name, number in call.promoted.items():
+            self.values[call.names.index(name)] = trace.add_number(number, name)
+        self.numbers = [trace.add_number(number.value, number.name) for number in call.world.numbers]
+        """What stands in the places of promoted numbers around the function."""
+
+    def _twin(self, tensor: Tensor, inners: dict[Tensor, Tensor]) -> Tensor:
+        """What the function gets for another object that is the same tensor as one before."""
+        first = inners[next(t for i in self.positions if same_tensor(t := self.call.leaves[i], tensor))]
+        copy = twin(first, tensor)
+        self.trace.bind_again(copy, first)
+        self.trace.stand_for(copy, tensor)
+        return copy
+
+    def close(self, result: Any, optimise: Any) -> tuple[Recording, Live]:
+        """End stage 0: describe the outputs, list the updates, gather what a backward would start from."""
+        self._check_arguments()
+        trace = self.trace
+        leaves, structure = flatten(result)
+        _check_structure(structure, self.where)
+        slots = [slot for slot in trace.slots.values() if slot.has_changed]
+        left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
+        specs, values, tensors = _describe(trace, [*leaves, *left])
+        self._check_leaves(leaves)
+        updates, drawn = trace.updates(), trace.drawn()
+        pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
+        pairs += [(first, last) for _, first, last in drawn]
+        trace.graph.set_return(values, pairs)
+        position = {value: index for index, value in enumerate(trace.graph.inputs)}
+        outputs = [*tensors, *(self._rebased(cell) for cell, _ in updates), *(None for _ in drawn)]
+        recording = Recording(specs, structure, self.positions, optimise, [Chain(trace)], count=len(leaves))
+        _describe_gradients(recording, slots, values)
+        recording.targets = [position[target] for target, _ in pairs]
+        recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
+        recording.spent = bool(recording.differentiable) and all(
+            _is_spent(outputs[i]) for i in recording.differentiable
+        )
+        recording.outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards)
+        edges = [*self.edges, *(capture.edge for capture in trace.captures)]
+        return recording, Live(outputs, recording.used(edges), trace)
+
+    def _check_leaves(self, results: Sequence[Any]) -> None:
+        """TraceError if the function returns a leaf that it made: gradients would have to end there in later calls."""
+        for tensor in results:
+            if isinstance(tensor, Variable) and tensor._requires_grad and self.trace.is_inside(tensor):
+                raise TraceError(
+                    f"{self.where()}: the traced function returns a leaf that it has made and that requires grad, "
+                    "which a recording cannot make anew; call requires_grad_() outside"
+                )
+
+    def _rebased(self, cell: Any) -> Any:
+        """A tensor from outside that was written to, if that gave it another history; without one it keeps its own."""
+        at = self.trace.graph.inputs.index(cell.source)
+        before = [*self.edges, *(capture.edge for capture in self.trace.captures)][at]
+        return None if edge_of(cell.tensor) == before else cell.tensor
+
+    def _check_arguments(self) -> None:
+        """TraceError if the function has changed a list or dict among its arguments: the caller would not see it."""
+        promoted = self.call.promoted
+        values = [None if n in promoted else v for n, v in zip(self.call.names, self.values, strict=True)]
+        leaves, structures = flatten_arguments(values)
+        for name, before, after in zip(self.call.names, self.call.structures, structures, strict=True):
+            if before != after and name not in promoted:
+                raise TraceError(
+                    f"{self.where()}: the function changes its argument {name!r} itself, which a recording cannot "
+                    "repeat; return the new value"
+                )
+        for inner, outer in self.trace.outer.items():
+            if not _same_items(attributes_of(inner), attributes_of(outer)):
+                raise TraceError(
+                    f"{self.where()}: the function sets an attribute of a tensor among its arguments, which a "
+                    "recording cannot repeat; return the value"
+                )
+        if any(a is not b for a, b in zip(leaves, self.inners, strict=True)):
+            raise TraceError(
+                f"{self.where()}: the function replaces a tensor in an argument, which a recording cannot repeat; "
+                "return the new value"
+            )
+
+    def effect(self) -> str | None:
+        """What the function has done besides computing, in words that fit behind "the call"."""
+        hidden = (capture.name for capture in self.trace.captures if _is_hidden(capture))
+        name = next(hidden, None)
+        where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
+        return self.trace.impure or self.call.world.effect() or where
+
+    def give_back(self) -> None:
+        """Replace what stood for arguments and numbers by these themselves, where the function has kept it."""
+        stand_ins: list[tuple[Any, Any]] = list(self.trace.outer.items())
+        numbers = [number for reference in self.trace.numbers if (number := reference()) is not None]
+        for known, true in [*stand_ins, *((number, number._number) for number in numbers)]:
+            for holder in gc.get_referrers(known):
+                if holder is not self.trace.outer and holder is not numbers:
+                    _put_in(holder, known, true)
+
+    def finish(self, recording: Recording, live: Live) -> Any:
+        """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
+        trace = self.trace
+        owners = recording.inputs(self.call.leaves)
+        recording.sharing = sharing_of(owners) if recording.targets else ()
+        results = [t._array if isinstance(t, Tensor) else t for t in live.outputs]
+        storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]
+        before = [trace.input_value(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
+        node = None
+        if recording.differentiable:
+            node = recording.node_of(owners, before, self._outer_edges(owners))
+            node.live = None if recording.spent else live
+        first = len(recording.trace.graph.outputs)
+        for number, index in enumerate(recording.targets, first):
+            if node is not None and number in recording.differentiable:
+                adopt(owners[index], node, number)
+        result = recording.rebuild(results[:first], owners, node, storages)
+        trace.forget()
+        return result
+
+    def _outer_edges(self, owners: Sequence[Any]) -> list[Any]:
+        """Where gradients go on outside: captures as they were before the function wrote to them."""
+        count = len(self.positions)
+        return [*(edge_of(o) for o in owners[:count]), *(capture.edge for capture in self.trace.captures)]
+
+
+def _is_hidden(capture: Any) -> bool:
+    """Whether later calls cannot know where to find what was captured."""
+    known = capture.place is not None or capture.gradient_of is not None or capture.number is not None
+    return not known and capture.owner is not default_generator()
+
+
+def _put_in(holder: Any, known: Any, true: Any) -> None:
+    """Let a container, a closure or an object of the user's hold `true` in the place of `known`."""
+    if isinstance(holder, dict):
+        if any(key is known for key in holder):
+            items = [(true if key is known else key, value) for key, value in holder.items()]
+            holder.clear()
+            holder.update(items)
+        for key in [key for key, value in holder.items() if value is known]:
+            holder[key] = true
+    elif isinstance(holder, (list, collections.deque)):
+        for index in [index for index, item in enumerate(holder) if item is known]:
+            holder[index] = true
+    elif type(holder) in (tuple, Size):  # another one has to stand in its place
+        made = type(holder)(true if item is known else item for item in holder)
+        for outer in gc.get_referrers(holder):
+            if not isinstance(outer, FrameType):
+                _put_in(outer, holder, made)
+    elif isinstance(holder, set):
+        if any(item is known for item in holder):
+            holder.discard(known)
+            holder.add(true)
+    elif isinstance(holder, CellType):
+        if holder != CellType() and holder.cell_contents is known:
+            holder.cell_contents = true
+    elif has_state(holder):
+        for name in [*getattr(holder, "__dict__", ()), *slots_of(holder)]:
+            if getattr(holder, name, None) is known:
+                setattr(holder, name, true)
+
+
+def distinct(leaves: Sequence[Any]) -> list[int]:
+    """The positions of the tensors that are inputs of their own: identical ones are one input."""
+    repeated = {index for index, _, _, same in sharing_of(leaves) if same}
+    return [i for i in range(len(leaves)) if i not in repeated]
+
+
+def _same_items(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return a.keys() == b.keys() and all(a[key] is b[key] for key in a)
+
+
+_REBUILT = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type,
+    range,
+    slice,
+    type(...),
+    np.generic,
+    DType,
+    enum.Enum,
+    frozenset,
+)
+
+
+def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
+    """TraceError if the result holds an object that would be the same one in every call."""
+    for value in statics(structure):
+        if not isinstance(value, _REBUILT):
+            raise TraceError(
+                f"{where()}: the traced function returns an object of type {type(value).__name__}, which a recording "
+                "cannot make anew; return tensors, numbers, strings, None, or tuples, lists, dicts and dataclasses of "
+                "them"
+            )
+
+
+def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], list[Any], list[Any]]:
+    """Per output how it is made, what stage 0 returns, and for each return the tensor that carries its gradient."""
+    values = [_returned(trace, leaf) for leaf in leaves]
+    carriers: list[Any] = [leaf._number if type(leaf) is TracedScalar else None for leaf in leaves]
+    cells = collections.Counter(id(b.cell) for b in (trace.binding(t) for t in _tensors(leaves)) if b is not None)
+    roots: dict[int, int | None] = {}
+    seen: dict[int, int] = {}
+    specs = []
+    for number, leaf in enumerate(leaves):
+        if type(leaf) is TracedScalar:
+            specs.append(OutputSpec("number", number))
+            continue
+        if not leaf.defined:
+            specs.append(OutputSpec("fresh", number))
+            continue
+        binding = trace.binding(leaf)
+        assert binding is not None
+        if id(leaf) in seen:
+            specs.append(OutputSpec("same", seen[id(leaf)]))
+            continue
+        seen[id(leaf)] = number
+        if binding.cell.source is not None:
+            trace.settle(binding.path, returned=True)
+            specs.append(
+                OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path, leaf.requires_grad)
+            )
+            continue
+        root = None
+        if cells[id(binding.cell)] > 1:
+            if id(binding.cell) not in roots:
+                roots[id(binding.cell)] = _root_of(trace, binding.cell, leaves, values, carriers)
+            root = roots[id(binding.cell)]
+        if root is None or root == number:
+            specs.append(OutputSpec("fresh", number, (), leaf.requires_grad))
+            carriers[number] = leaf
+        else:
+            trace.settle(binding.path, returned=True)
+            specs.append(OutputSpec("view", root, binding.path, leaf.requires_grad))
+    return specs, values, carriers
+
+
+def _describe_gradients(recording: Recording, slots: Sequence[GradientSlot], values: Sequence[Any]) -> None:
+    """What the recording takes for granted of `.grad` of its inputs, and what it leaves there; see docs/tracing.md."""
+    trace = recording.trace
+    place = {value: index for index, value in enumerate(trace.graph.inputs)}
+    number = recording.count
+    for slot in slots:
+        if slot.holder._grad is None:
+            recording.slots.append((place[slot.value], None))
+            continue
+        recording.slots.append((place[slot.value], number))
+        if not values[number].is_input:
+            trace.graph.rename(values[number], f"{slot.value.name}.grad")
+        number += 1
+    reads = [slot for slot in trace.slots.values() if slot.is_read]
+    recording.reads = [(place[s.value], None if s.found is None else place[s.found]) for s in reads]
+    recording.hookless = [place[value] for value in trace.differentiated.values()]
+
+
+def _is_spent(tensor: Any) -> bool:
+    """Whether a backward has run through the last operator behind a tensor, and freed what it had saved."""
+    return isinstance(tensor.grad_fn, OpNode) and tensor.grad_fn.saved is None
+
+
+def _returned(trace: Trace, leaf: Any) -> Any:
+    if type(leaf) is TracedScalar:
+        return leaf._ir() if leaf._trace is trace else leaf._number
+    return trace.value_of(leaf) if leaf.defined else None
+
+
+def _tensors(leaves: Sequence[Any]) -> list[Tensor]:
+    """The tensors among the leaves, each once."""
+    return list({id(t): t for t in leaves if isinstance(t, Tensor) and t.defined}.values())
+
+
+def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], carriers: list[Any]) -> int | None:
+    """Which return is all of the memory that several outputs show parts of; one more return if it is no output."""
+    for number, leaf in enumerate(leaves):
+        binding = trace.binding(leaf) if isinstance(leaf, Tensor) else None
+        if binding is not None and binding.cell is cell and not binding.path:
+            return number
+    bases = (t._base for t in leaves if isinstance(t, Tensor) and t._base is not None)
+    for base in bases:
+        binding = trace.binding(base)
+        if binding is not None and binding.cell is cell and not binding.path:
+            values.append(trace.value_of(base))
+            carriers.append(base)
+            return len(values) - 1
+    return None
+
+
+def ledger(recording: Recording, world: World, structures: Sequence[Structure], names: Sequence[str]) -> list[Constant]:
+    """The Python values in the key of a recording: near ones, and all that its nodes use, with the first one's line."""
+    lines: dict[Any, Any] = {}
+    for node in recording.trace.graph.nodes:
+        for leaf in leaves_of((node.args, *node.attributes.values())):
+            if isinstance(leaf, (int, float, complex, str)) and not isinstance(leaf, bool):
+                lines.setdefault((type(leaf), leaf), node.source)
+    arguments = [(name, value) for name, s in zip(names, structures, strict=True) for value in statics(s)]
+    found = [(n, v, "an argument") for n, v in arguments] + [(n, v, "read by the function") for n, v in world.plain()]
+    made = []
+    for name, value, reason in found:
+        if isinstance(value, np.ndarray):
+            made.append(Constant(name, value.nbytes, None, f"a numpy array, {reason}; other contents record anew"))
+        elif type(value) in (int, float, complex, str) and ((type(value), value) in lines or name.count(".") < 2):
+            line, size = lines.get((type(value), value)), len(value) if isinstance(value, str) else 8
+            made.append(Constant(name, size, line, f"{reason}; another value records anew", value))
+    return made
