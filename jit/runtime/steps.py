@@ -545,7 +545,7 @@ def _family(lowering: Lowering, node: Node, a: Place) -> dict[Node, Place]:
 
 _SHORT = 128
 """Rows up to which a product is joined with others by the same matrix."""
-_TOGETHER = 1 << 25
+_TOGETHER = 1 << 21
 """Bytes of results that are made ahead of their time, at most."""
 
 
