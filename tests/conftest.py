@@ -1,19 +1,24 @@
 """What every test gets: a seed of its own, graphs verified after every pass, a skip where its hardware is absent."""
 
+import atexit
 import ctypes
 import os
 import random
+import shutil
 import sys
+import tempfile
 import zlib
 
 # Before numpy loads: parallel workers that each run a threaded BLAS would mostly wait for one another.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JIT_VERIFY", "1")
-os.environ.setdefault("JIT_CACHE", "off")  # tests of the cache name a folder; none writes into the user's
+os.environ["JIT_CACHE"] = tempfile.mkdtemp(prefix="jit-cache-")  # not the user's; subprocesses share this one
 
 import numpy as np
 import pytest
+
+atexit.register(shutil.rmtree, os.environ["JIT_CACHE"], ignore_errors=True)
 
 
 def cuda_obstacle() -> str | None:

@@ -18,8 +18,8 @@ Note [What decides on machine code]
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import ctypes.util
 import itertools
 import os
 import re
@@ -34,13 +34,14 @@ import numpy as np
 from jit.ir.errors import CompileError, DivisionError, ShapeError
 
 from . import cache as caching
+from . import linking
 from .division import DIVISION_BY_ZERO
 from .llvm_lower import Function, lower
 from .llvm_math import PREFIX
 from .llvm_memory import OUT_OF_RANGE
 from .nest import Bound, Buffer, Nest
 from .schedule import Loops, schedule
-from .target import Target, binding
+from .target import Target, binding, llvm_version
 
 Array = np.ndarray[Any, Any]
 
@@ -211,17 +212,25 @@ def _compile(functions: Sequence[Function], target: Target) -> list[Code]:
     names = [f"kernel{i}" for i in range(len(functions))]
     declarations = dict.fromkeys(line for f in functions for line in f.declarations)
     text = "\n".join([*declarations, *(f.named(name) for f, name in zip(functions, names))])
-    addresses = _resolved(_DECLARED.findall(text))
-    library = binding().JITLibraryBuilder().add_object_img(_object(text, target))
+    addresses, owner = _linked(_object(text, target), names, _resolved(_DECLARED.findall(text)), target)
+    return [Code(addresses[name], f, target, owner) for f, name in zip(functions, names)]
+
+
+def _linked(image: bytes, names: Sequence[str], imports: dict[str, int], target: Target) -> tuple[dict[str, int], Any]:
+    """The addresses of the functions in an object file, and what keeps them in memory."""
+    if linking.available():
+        with contextlib.suppress(linking.Unlinkable):
+            return linking.link(image, imports)
+    library = binding().JITLibraryBuilder().add_object_img(image)
     for name in names:
         library.export_symbol(name)
-    for name, address in addresses.items():
+    for name, address in imports.items():
         library.import_symbol(name, address)
     try:
         owner = library.link(_linker(target), f"library{next(_serial)}")
     except RuntimeError as error:
         raise CompileError(f"the kernel could not be linked: {error}; run with the interpreter") from error
-    return [Code(owner[name], f, target, owner) for f, name in zip(functions, names)]
+    return {name: owner[name] for name in names}, owner
 
 
 _DECLARED = re.compile(r'^declare [^@\n]*@"?([^"(\n]+)"?\(', re.MULTILINE)
@@ -246,9 +255,8 @@ def _circumstances(target: Target) -> tuple[str, ...]:
     """What besides the text decides on machine code."""
     import llvmlite
 
-    version = ".".join(map(str, binding().llvm_version_info))
     features = ",".join(target.features), ",".join(target.absent)
-    return _PASSES, llvmlite.__version__, version, target.triple, target.cpu, *features
+    return _PASSES, llvmlite.__version__, llvm_version(), target.triple, target.cpu, *features
 
 
 def _optimized(text: str, target: Target) -> Any:
@@ -297,7 +305,9 @@ def _c_function(name: str) -> int | None:
     """The address of a function of the C mathematical library, or None."""
     if not re.fullmatch(r"[a-z][a-z0-9]*", name):
         return None
-    for library in (ctypes.util.find_library("m"), None):
+    from ctypes.util import find_library
+
+    for library in (find_library("m"), None):
         try:
             return ctypes.cast(getattr(ctypes.CDLL(library), name), ctypes.c_void_p).value
         except (OSError, AttributeError):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import platform
 import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from jit.ir.errors import CompileError
+
+from .cache import digest, shared
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,7 @@ class Target:
     @cache
     def host() -> Target:
         """The machine that this process runs on."""
-        llvm = binding()
-        flags = llvm.get_host_cpu_features()
-        present = tuple(sorted(name for name, on in flags.items() if on))
-        absent = tuple(sorted(name for name, on in flags.items() if not on))
-        return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), present, absent)
+        return Target(*_host()[1:])
 
     @staticmethod
     @cache
@@ -110,6 +111,59 @@ class Target:
             raise CompileError(
                 f"LLVM cannot generate code for {self.triple} ({error}); run with the interpreter instead"
             ) from error
+
+
+# -- this machine ------------------------------------------------------------------------------------------------
+
+
+def llvm_version() -> str:
+    """The version of LLVM in this process."""
+    return _host()[0]
+
+
+@cache
+def _host() -> tuple[str, str, str, tuple[str, ...], tuple[str, ...]]:
+    """LLVM's version, triple, CPU, present and absent features: from the cache where the processor is the same.
+
+    Asking LLVM takes loading it, which a process that finds all its kernels in the cache need not do.
+    """
+    kept, processor = shared(), _processor()
+    name = digest(["host", _llvmlite(), platform.machine(), processor])
+    found = kept.load(name) if kept is not None and processor else None
+    if found is None:
+        found = json.dumps(_asked()).encode()
+        if kept is not None and processor:
+            kept.store(name, found)
+    version, triple, cpu, present, absent = json.loads(found)
+    return version, triple, cpu, tuple(present), tuple(absent)
+
+
+def _asked() -> list[Any]:
+    llvm = binding()
+    flags = llvm.get_host_cpu_features()
+    present, absent = (sorted(name for name, on in flags.items() if on is wanted) for wanted in (True, False))
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return [version, llvm.get_process_triple(), llvm.get_host_cpu_name(), present, absent]
+
+
+def _llvmlite() -> str:
+    """Its version, and which installation it is: another one may bring another LLVM."""
+    import llvmlite
+
+    return f"{llvmlite.__version__} {llvmlite.__file__} {os.stat(llvmlite.__file__).st_mtime_ns}"
+
+
+def _processor() -> str:
+    """What the system says of the first processor, or nothing."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            lines = [line for line in file.read(1 << 14).partition("\n\n")[0].splitlines()]
+    except OSError:
+        return ""
+    return "\n".join(line for line in lines if line.startswith(_TELLING))
+
+
+_TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags")
 
 
 @cache

@@ -1,6 +1,7 @@
 """The cache on disk: what is stored comes back, what was tampered with does not, and nothing is ever raised."""
 
 import os
+import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -156,10 +157,11 @@ print(codegen.compilations, [r.numpy().tobytes().hex() for r in results])
 """
 
 
-def started(folder):
+def started(folder, **options):
     """A process that compiles and runs a function, with its cache in `folder`."""
     environment = {**os.environ, "JIT_CACHE": str(folder)}
-    return subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", PROGRAM]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, **options)
 
 
 def outcome(process):
@@ -182,13 +184,45 @@ def test_a_second_process_compiles_nothing(tmp_path):
 def test_tampered_machine_code_is_compiled_again(tmp_path):
     count, bits = outcome(started(tmp_path))
     entries = [path for path in tmp_path.iterdir() if path.name != "secret"]
-    assert len(entries) == count
+    assert len(entries) == count + 1  # what LLVM has said of this machine is one, too
     for entry in entries:
         whole = bytearray(entry.read_bytes())
         whole[len(whole) // 2] ^= 8
         entry.write_bytes(whole)
     assert outcome(started(tmp_path)) == (count, bits)
     assert outcome(started(tmp_path)) == (0, bits)
+
+
+@pytest.mark.llvm
+def test_torn_machine_code_is_compiled_again(tmp_path):
+    count, bits = outcome(started(tmp_path))
+    for entry in tmp_path.iterdir():
+        if entry.name != "secret":
+            entry.write_bytes(entry.read_bytes()[:-7])
+    assert outcome(started(tmp_path)) == (count, bits)
+
+
+@pytest.mark.llvm
+def test_a_disk_that_is_full_does_no_harm(tmp_path):
+    def fill() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))  # room for the secret, for nothing else
+
+    full = outcome(started(tmp_path / "c", preexec_fn=fill))
+    assert full[0] > 0
+    assert full == outcome(started("off"))
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["secret"]
+
+
+@pytest.mark.llvm
+def test_a_folder_that_cannot_be_written_does_no_harm(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert outcome(started(tmp_path / "file" / "c")) == outcome(started("off"))
+    _, bits = outcome(started(tmp_path / "c"))
+    (tmp_path / "c").chmod(0o500)
+    try:
+        assert outcome(started(tmp_path / "c")) == (0, bits)
+    finally:
+        (tmp_path / "c").chmod(0o700)
 
 
 @pytest.mark.llvm
