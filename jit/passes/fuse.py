@@ -38,6 +38,12 @@ from jit.ir.types import is_contiguous
 from .spaces import NORMS, REDUCTIONS, Declined, Space, argument, has_rows, is_cast, is_view, main_output
 
 Supported = Callable[[Node], bool]
+Reasons = dict[tuple[Node, Node], str]
+
+LIBRARY = frozenset(
+    f"aten::{name}" for name in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "convolution", "_convolution")
+)
+"""Products: what follows one is a kernel of its own, that runs while the result is in the cache."""
 
 LARGEST = 1000
 """Nodes in a group: LLVM's time grows faster than its functions do."""
@@ -66,13 +72,44 @@ def fuse(graph: Graph, supported: Supported = lambda node: True, minimum: int = 
 
 
 def declined(graph: Graph, supported: Supported = lambda node: True) -> dict[tuple[Node, Node], str]:
-    """Why pairs of a producer and the last node of the group it might have joined are not one kernel.
+    """Why pairs of nodes are not one kernel, in words: every producer and consumer that `fuse` leaves apart is there.
 
-    Looks at a graph as it was before `fuse`, and leaves it as it is.
+    Args:
+        graph: As it was before `fuse`; it stays as it is.
+        supported: As for `fuse`.
+
+    Returns:
+        A reason by (producer, the last node of the group that would have taken it in), by (producer, consumer) where
+        the consumer is in no group, and by (node, node) for a node that cannot end a group.
+
+    >>> from jit.ir import parse
+    >>> body = "%0 : Float(4, 4) = aten::tanh(%x) %1 : Float(4, 4) = aten::mm(%0, %0)"
+    >>> graph = parse(f"graph(%x : Float(4, 4)) {{ {body} return (%1) }}")
+    >>> [f"{a.kind} before {b.kind}: {reason}" for (a, b), reason in declined(graph).items()]
+    ['aten::tanh before aten::mm: aten::mm is left to BLAS, between two kernels']
     """
-    reasons: dict[tuple[Node, Node], str] = {}
-    _groups(graph, {node: index for index, node in enumerate(graph.nodes)}, supported, 2, reasons)
+    reasons: Reasons = {}
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    homes = {node: group for group in _groups(graph, order, supported, 2, reasons) for node in group.members}
+    for node in graph.nodes:
+        for value in node.inputs:
+            if value.node in order and value.node.kind != "prim::Constant":
+                _explain(value.node, node, homes, supported, reasons)
     return reasons
+
+
+def _explain(producer: Node, consumer: Node, homes: dict[Node, _Group], supported: Supported, reasons: Reasons) -> None:
+    """Add why two neighbours are not one kernel, if that has not been said."""
+    home = homes.get(consumer)
+    key = producer, consumer if home is None else home.last
+    if key in reasons or (home is not None and producer in home.members):
+        return
+    if is_view(producer) or is_view(consumer):
+        reasons[key] = "a view needs no kernel: what reads it reads the memory that it shows"
+    elif home is not None:
+        reasons[key] = f"the group has {LARGEST} nodes, which is the limit"
+    else:
+        reasons[key] = _obstacle(consumer, supported) or "its consumer was tried as the end of a group, without it"
 
 
 def groups(graph: Graph, supported: Supported = lambda node: True) -> list[set[Node]]:
@@ -81,9 +118,7 @@ def groups(graph: Graph, supported: Supported = lambda node: True) -> list[set[N
     return [set(group.members) for group in _groups(graph, order, supported, 2, {})]
 
 
-def _groups(
-    graph: Graph, order: dict[Node, int], supported: Supported, minimum: int, reasons: dict[tuple[Node, Node], str]
-) -> list[_Group]:
+def _groups(graph: Graph, order: dict[Node, int], supported: Supported, minimum: int, reasons: Reasons) -> list[_Group]:
     taken: set[Node] = set()
     found = []
     for node in graph.reversed_nodes:
@@ -99,18 +134,27 @@ def _groups(
 
 
 def _is_fusable(node: Node, supported: Supported) -> bool:
+    return _obstacle(node, supported) is None
+
+
+def _obstacle(node: Node, supported: Supported) -> str | None:
+    """Why a node cannot be in any group; None if it can."""
     op = find(node.kind)
     if op is None or not node.inputs:
-        return False
+        return f"{node.kind} computes nothing from tensors that a loop could compute"
+    if node.kind in LIBRARY:
+        return f"{node.kind} is left to BLAS, between two kernels"
     special = _is_special(node) or node.kind == "aten::cat"
     if not special and not is_cast(node) and (op.kind != "pointwise" or len(node.outputs) != 1):
-        return False
+        return f"there is no loop for {node.kind}: it is neither pointwise nor a reduction that kernels know"
     used = [v for v in node.outputs if v.uses] or [main_output(node)]
-    if not all(_is_known(v.type) for v in (*node.inputs, *used)) or not all(_is_row_major(v.type) for v in used):
-        return False
+    if not all(_is_known(v.type) for v in (*node.inputs, *used)):
+        return f"the sizes or dtypes of {node.kind} are not known beforehand, or it computes complex numbers"
+    if not all(_is_row_major(v.type) for v in used):
+        return f"the result of {node.kind} is not row-major, and kernels write row-major results"
     if special and not has_rows(node):
-        return False
-    return supported(node)
+        return f"{node.kind} reduces a number, or nothing"
+    return None if supported(node) else f"there is no kernel for {node.kind} of these dtypes"
 
 
 def _is_special(node: Node) -> bool:
@@ -165,7 +209,7 @@ def _separate_gradients(graph: Graph) -> None:
 
 
 def _grow(
-    last: Node, order: dict[Node, int], taken: set[Node], supported: Supported, reasons: dict[tuple[Node, Node], str]
+    last: Node, order: dict[Node, int], taken: set[Node], supported: Supported, reasons: Reasons
 ) -> _Group | None:
     """Pull producers in for as long as one may join, latest first."""
     group = _Group(last, Space(last))
@@ -204,7 +248,7 @@ def _refusal(node: Node, group: _Group, order: dict[Node, int], taken: set[Node]
     if node.stage != group.last.stage:
         return "it is of another stage"
     if not (_is_known_view(node) or _is_fusable(node, supported)):
-        return "there is no kernel for it, or its shape is not known"
+        return _obstacle(node, supported)
     leaving = [v for v in node.outputs if any(use.node not in group.members for use in v.uses)]
     if leaving and (is_view(node) or not all(_is_late(v, group, order) for v in leaving)):
         return "its result is needed before the group has run"

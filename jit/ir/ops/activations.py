@@ -14,7 +14,16 @@ from ..op import array, composite, pointwise
 from ..samples import make, sample, strided, unary
 from ..types import TensorType
 from .backwards import SQRT_HALF, TANH_CUBE, TANH_SCALE, is_tanh
-from .common import accumulation, floats_only, no_integers, onnx_expm1, onnx_scaled, onnx_softplus, ordered_only
+from .common import (
+    accumulation,
+    floats_only,
+    no_bool,
+    no_integers,
+    onnx_expm1,
+    onnx_scaled,
+    onnx_softplus,
+    ordered_only,
+)
 
 FUNCTIONAL = ("nn.functional",)
 EVERYWHERE = ("jit", "Tensor", "nn.functional")
@@ -80,6 +89,7 @@ def _(g: Any, self: Any, negative_slope: Any) -> Any:
 
 
 @ordered_only
+@no_bool
 @pointwise("aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", inplace=True,
            samples=_with(-0.5, 1.5), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, min_val, max_val:
