@@ -18,7 +18,7 @@ from jit.ir.types import contiguous_strides
 from jit.runtime.codegen import compile_nest
 from jit.runtime.fusion import group_nest
 from jit.runtime.nest import Buffer, Nest
-from jit.runtime.ptx import device_kernel
+from jit.runtime.ptx import device_kernel, ptxas_path
 
 from ..registry_cases import all_cases, function_of
 from .grid_emulation import GPU
@@ -27,6 +27,9 @@ pytestmark = pytest.mark.llvm
 
 POINTWISE = [op for op in REGISTRY.values() if op.kind == "pointwise" and all_cases(op)]
 DTYPES = [d.name for d in ALL if not d.is_complex]
+needs_ptxas = pytest.mark.skipif(
+    ptxas_path() is None, reason="no ptxas: install a CUDA toolkit, or `pip install --no-deps nvidia-cuda-nvcc-cu12`"
+)
 operators = pytest.mark.parametrize("op", POINTWISE, ids=lambda op: op.name.removeprefix("aten::"))
 
 

@@ -1,0 +1,181 @@
+"""Kernels for GPUs: run thread by thread on the CPU they agree with the CPU's, and ptxas takes their PTX.
+
+Without ptxas the tests that need it are skipped, and say so. `pip install --no-deps nvidia-cuda-nvcc-cu12` brings one;
+`python -m pytest tests/runtime -k ptxas` then assembles a kernel of every operator, with `-m "slow or not slow"` all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jit.ir.errors import CompileError
+from jit.passes.fuse import fuse
+from jit.runtime import ptx
+from jit.runtime.codegen import compile_nest
+from jit.runtime.fusion import group_nest, supports
+from jit.runtime.nest import Buffer, Nest
+from jit.runtime.ptx import device_kernel
+from jit.runtime.target import Target
+
+from ..passes.test_fuse_rows import ONE_KERNEL, recorded
+from .grid_emulation import GPU, emulated, launch
+from .nests_under_test import embedding, lstm_cell, product, reduction, running, softmax
+from .test_ptx_registry import DTYPES, kernels, needs_ptxas, nodes, operators, texts
+
+pytestmark = pytest.mark.llvm
+
+Array = np.ndarray[Any, Any]
+Built = tuple[Nest, list[Array], list[Array]]
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def group_of(name: str) -> Built:
+    """The one kernel of a test of fusion, with inputs and room for outputs."""
+    function, arrays = ONE_KERNEL[name]
+    graph = recorded(function, *arrays)
+    assert fuse(graph, supports)
+    (group,) = graph.nodes
+    given = dict(zip(graph.inputs, arrays, strict=True))
+    inputs = [given[v] for v in group.inputs]
+    outputs = [np.zeros(v.type.sizes, v.type.dtype.numpy) for v in group.outputs]  # type: ignore[attr-defined]
+    return group_nest(group.attributes["body"], [Buffer.like(a) for a in inputs]), inputs, outputs
+
+
+def five() -> dict[str, Built]:
+    """What a nest can say, in five, and reductions by every monoid."""
+    x, out = normal(9, 130), np.zeros((9, 130), np.float32)
+    gates, cell = normal(4, 40), normal(4, 10, seed=1)
+    weight, tokens = normal(7, 33), np.array([[0, 6, 2], [3, 3, 1]])
+    a, b, bias = normal(19, 23), normal(23, 37, seed=1), normal(37, seed=2)
+    hidden, state = np.zeros((4, 10), np.float32), np.zeros((4, 10), np.float32)
+    looked_up, multiplied = np.zeros((2, 3, 33), np.float32), np.zeros((19, 37), np.float32)
+    found: dict[str, Built] = {
+        "softmax of rows": (softmax(x, out, 1), [x], [out]),
+        "softmax of columns": (softmax(x, out, 0), [x], [out.copy()]),
+        "lstm cell": (lstm_cell(gates, cell, hidden, state), [gates, cell], [hidden, state]),
+        "embedding": (embedding(weight, tokens, looked_up), [weight, tokens], [looked_up]),
+        "product": (
+            product(a, b, bias, multiplied, lambda m, x, c: m.maximum(x + c, 0)), [a, b, bias], [multiplied]
+        ),
+    }  # fmt: skip
+    for dim in (0, 1):
+        found[f"running sum {dim}"] = (running(x, out, dim), [x], [out.copy()])
+        for monoid in ("sum", "prod", "max", "min", "argmax", "argmin"):
+            reduced = np.zeros(x.shape[1 - dim], np.int64 if monoid.startswith("arg") else np.float32)
+            found[f"{monoid} {dim}"] = (reduction(monoid, x, reduced, (dim,)), [x], [reduced])
+    return found
+
+
+FIVE = five()
+
+
+def agree(nest: Nest, inputs: list[Array], outputs: list[Array], rtol: float) -> None:
+    wanted = [a.copy() for a in outputs]
+    compile_nest(nest)(inputs, wanted)
+    emulated(nest, inputs, outputs)
+    for found, expected in zip(outputs, wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_threads_compute_what_lanes_compute(name):
+    agree(*FIVE[name], rtol=2e-6)
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_threads_compute_groups(name):
+    agree(*group_of(name), rtol=2e-6)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.parametrize("name", [*FIVE, *ONE_KERNEL])
+def test_ptxas_takes_groups(name, arch):
+    nest = FIVE[name][0] if name in FIVE else group_of(name)[0]
+    kernel = device_kernel(nest, Target.nvidia(arch))
+    assert f".target {arch}" in kernel.ptx
+    assert kernel.assemble()[:4] == b"\x7fELF"
+
+
+# -- every pointwise operator --------------------------------------------------------------------------------------
+
+
+@needs_ptxas
+@operators
+def test_ptxas_takes_a_kernel_of_every_operator(op):
+    for kernel in [*texts(op)][:1]:
+        assert kernel.assemble()[:4] == b"\x7fELF"
+
+
+@pytest.mark.slow
+@needs_ptxas
+@operators
+def test_ptxas_takes_every_kernel_of_every_operator(op):
+    for kernel in texts(op):
+        assert kernel.assemble()[:4] == b"\x7fELF"
+
+
+BITWISE = re.compile(r"libm_|call double @|\bfma\b")
+
+
+@operators
+def test_threads_compute_every_operator(op, rng):
+    """In one dtype in CI: float32 where it takes that. What calls no function of C has the same bits."""
+    found = {dtype: (cpu, gpu) for dtype, cpu, gpu in kernels(op)[0]}
+    if not found:
+        assert not any(nodes(op, dtype) and not kernels(op)[1] for dtype in DTYPES)
+        return
+    cpu, gpu = found.get("float32") or next(iter(found.values()))
+    inputs = [some(b, rng) for b in cpu.nest.inputs]
+    outputs = [np.zeros(b.sizes, b.dtype.numpy) for b in cpu.nest.outputs]
+    wanted = [a.copy() for a in outputs]
+    cpu(inputs, wanted)
+    launch(gpu, inputs, outputs)
+    for a, b in zip(outputs, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=3e-6 if a.dtype.kind not in "iub" else 0, atol=1e-37)
+
+
+def some(buffer: Buffer, rng: np.random.Generator) -> Array:
+    if buffer.dtype.is_floating_point:
+        return rng.uniform(0.05, 0.95, buffer.sizes).astype(buffer.dtype.numpy)
+    return rng.integers(1, 2 if buffer.dtype.name == "bool" else 6, buffer.sizes).astype(buffer.dtype.numpy)
+
+
+# -- finding ptxas -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def forgetful():
+    ptx.ptxas_path.cache_clear()
+    yield
+    ptx.ptxas_path.cache_clear()
+
+
+@pytest.mark.parametrize("folder", ["cuda_nvcc", "cu13"])
+def test_ptxas_is_found_in_the_packages_that_carry_it(folder, tmp_path, monkeypatch, forgetful):
+    program = tmp_path / "nvidia" / folder / "bin" / "ptxas"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert ptx.ptxas_path() == str(program)
+
+
+def test_without_ptxas_nothing_is_assembled(monkeypatch):
+    monkeypatch.setattr(ptx, "ptxas_path", lambda: None)
+    with pytest.raises(CompileError, match="nvidia-cuda-nvcc"):
+        ptx.assemble(".version 7.0", "sm_80")
+
+
+@needs_ptxas
+def test_what_ptxas_refuses_is_an_error():
+    with pytest.raises(CompileError, match="ptxas refuses"):
+        ptx.assemble("this is no PTX", GPU.cpu)
