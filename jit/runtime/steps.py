@@ -396,11 +396,24 @@ def _reusable(body: Graph, reads: Sequence[Place], result: Place) -> tuple[int, 
         return ()
     found = []
     for index, (value, place) in enumerate(zip(body.inputs, reads, strict=True)):
-        direct = all((op := find(use.node.kind)) is None or op.kind == "pointwise" for use in value.uses)
+        direct = not _is_viewed(value)
         alike = place.geometry == result.geometry and place.dtype.itemsize == result.dtype.itemsize
         if direct and alike and place.block.kind == "temporary":
             found.append(index)
     return tuple(found)
+
+
+def _is_viewed(value: Value) -> bool:
+    """Whether a view shows an operand, or what pointwise nodes make of it, at another point than its own."""
+    reached, stack = {value}, [value]
+    while stack:
+        for use in stack.pop().uses:
+            op = find(use.node.kind)
+            if op is not None and op.kind == "view":
+                return True
+            stack += [made for made in use.node.outputs if made not in reached]
+            reached.update(use.node.outputs)
+    return False
 
 
 # -- copies ------------------------------------------------------------------------------------------------------

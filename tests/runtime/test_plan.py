@@ -523,3 +523,26 @@ def test_steps_grow_with_the_graph_and_kernels_do_not():
 def test_layouts_tell_how_values_lie():
     layout = Layout.of(TensorType(dtypes.float32, (2, 3), (1, 2)))
     assert layout == Layout(np.dtype(np.float32), (2, 3), (4, 8)) and layout.itemsize == 4
+
+
+def test_what_is_read_at_another_point_is_not_written_over():
+    """`neg` reads its operand straight, but a transpose shows the result elsewhere."""
+    x = np.random.default_rng(0).uniform(-1, 1, (3, 3))
+    expected, planned = stage_of(
+        """
+        graph(%x : Double(3, 3)) {
+          %0 : Double(3, 3) = aten::mm(%x, %x)
+          %1 : Double(3, 3) = prim::FusionGroup[body=@0](%0)
+          %2 : Double(3, 3) = aten::mm(%1, %x)
+          return (%2)
+        }
+        where @0 = graph(%0 : Double(3, 3)) {
+          %1 : Double(3, 3) = aten::neg(%0)
+          %2 : Double(3, 3, strides=[1, 3]) = aten::transpose.int[dim0=0, dim1=1](%1)
+          %3 : Double(3, 3) = aten::add(%0, %2)
+          return (%3)
+        }
+        """,
+        x,
+    )
+    same(expected, planned.run(0, [x])[0], exact=False)
