@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -92,14 +93,32 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     if type(value) in (list, tuple, Size) or _is_namedtuple(value):
         return Structure(type(value), (), tuple(_flatten(item, leaves) for item in value))
     if isinstance(value, dict):
-        keys = tuple(key if type(key) is str or isinstance(key, Tensor) else Static(key) for key in value)
-        return Structure(type(value), keys, tuple(_flatten(item, leaves) for item in value.values()))
+        keys = [key if type(key) is str or isinstance(key, Tensor) else Static(key) for key in value]
+        return _with_attributes(value, keys, list(value.values()), leaves)
     if isinstance(value, slice):
         return Structure(slice, (), tuple(_flatten(item, leaves) for item in (value.start, value.stop, value.step)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = tuple(f.name for f in dataclasses.fields(value))
-        return Structure(type(value), names, tuple(_flatten(getattr(value, n), leaves) for n in names))
+        names = [f.name for f in dataclasses.fields(value)]
+        return _with_attributes(value, names, [getattr(value, name) for name in names], leaves)
     return Structure("static", (Static(value),), ())
+
+
+class Attribute(NamedTuple):
+    """The key of what a dict or a dataclass has beside its items or fields."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _with_attributes(value: Any, keys: list[Any], items: list[Any], leaves: list[Any]) -> Structure:
+    fields = () if isinstance(value, dict) else keys
+    more = {name: item for name, item in getattr(value, "__dict__", {}).items() if name not in fields}
+    if isinstance(value, defaultdict):
+        more["default_factory"] = value.default_factory
+    keys, items = [*keys, *map(Attribute, more)], [*items, *more.values()]
+    return Structure(type(value), tuple(keys), tuple(_flatten(item, leaves) for item in items))
 
 
 def _is_namedtuple(value: Any) -> bool:
@@ -132,14 +151,18 @@ def _rebuilt_dict(kind: Any, items: dict[Any, Any]) -> Any:
     if kind is dict:
         return items
     made = kind.__new__(kind)
-    made.update(items)
+    for key, item in items.items():
+        if type(key) is Attribute:
+            object.__setattr__(made, key.name, item)
+        else:
+            made[key] = item
     return made
 
 
-def _rebuilt_dataclass(kind: Any, items: dict[str, Any]) -> Any:
+def _rebuilt_dataclass(kind: Any, items: dict[Any, Any]) -> Any:
     made = object.__new__(kind)
     for name, item in items.items():
-        object.__setattr__(made, name, item)
+        object.__setattr__(made, str(name), item)
     return made
 
 

@@ -604,3 +604,37 @@ def arrays_of_objects_and_of_half_floats(t: Trial) -> None:
     t.call(f, vector(1.0))
     when += 1
     t.call(f, vector(1.0))
+
+
+class Table(dict):
+    """A dict with something beside its items."""
+
+    factor = 1
+
+
+@dataclass
+class Derived:
+    """A dataclass with something beside its fields."""
+
+    x: jit.Tensor
+
+    def __post_init__(self) -> None:
+        self.factor: Any = 3
+
+
+@case()
+def containers_with_attributes(t: Trial) -> None:
+    f = t.trace(lambda c: (c["x"] if isinstance(c, dict) else c.x) * c.factor)
+    table, derived = Table(x=vector(1.0, 2.0)), Derived(vector(3.0, 4.0))
+    for factor in (1, 2, 2, 5.0, vector(7.0), vector(8.0), 1):
+        table.factor = derived.factor = factor  # type: ignore[assignment]
+        t.call(f, table)
+        t.call(f, derived)
+
+
+@case()
+def default_dict_is_an_argument(t: Trial) -> None:
+    f = t.trace(lambda table, x: x * (table["missing"] if x.sum() > 100 else len(table)) * table.default_factory())
+    for factory in (int, lambda: 3, int, lambda: 5):
+        for a in (1.0, 2.0):
+            t.call(f, defaultdict(factory, a=1), vector(a))
