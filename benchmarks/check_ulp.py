@@ -4,6 +4,9 @@
     python benchmarks/check_ulp.py tanh --every 64       # one function, every 64th input: a few seconds
     python benchmarks/check_ulp.py --without-fma         # as on a machine without fused multiply-add
 
+Functions from `tan` on are the C library's in float64, rounded. Operators whose formula consists of several functions,
+such as `gelu`, are as exact as their formula: tests/runtime/test_kernel_registry.py holds them against it.
+
 The reference is numpy's or SciPy's float64 function, whose own error is a millionth of a float32 ulp. An error is
 counted in ulps of the reference rounded to float32; NaN must meet NaN, and a zero the zero of the same sign. Exits
 with 1 if a function is off by more than 2 ulp or wrong on a special value.
@@ -41,6 +44,8 @@ REFERENCES: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "expm1": np.expm1, "exp2": np.exp2, "log": np.log, "log1p": np.log1p, "log2": np.log2,
     "log10": np.log10, "tanh": np.tanh, "sigmoid": sigmoid, "erf": special.erf, "sin": np.sin, "cos": np.cos,
     "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "reciprocal": lambda x: 1 / x,
+    "tan": np.tan, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh, "erfc": special.erfc, "cbrt": np.cbrt,
 }  # fmt: skip
 
 

@@ -264,7 +264,7 @@ class Exact:
         """The results; with a generator, of values that are all moved a little."""
         known = {v: self._moved(wide(a), v, rng) for v, a in zip(self.graph.inputs, self.arrays, strict=True)}
         for node in self.graph.nodes:
-            known.update(zip(node.outputs, self._node(node, known, rng), strict=False))
+            known.update(self._node(node, known, rng))
         return [known[v] for v in self.graph.outputs]
 
     def samples(self) -> list[list[Array]]:
@@ -272,12 +272,12 @@ class Exact:
         movers: list[Mover | None] = [None, ToNearest(), *map(np.random.default_rng, range(SAMPLES))]
         return [self.run(mover) for mover in movers]
 
-    def _node(self, node: Node, known: dict[Value, Any], rng: Mover | None) -> list[Any]:
+    def _node(self, node: Node, known: dict[Value, Any], rng: Mover | None) -> dict[Value, Any]:
         from tests.ir.test_ops import REFERENCES
 
         if node.kind == "prim::Constant":
             value = node.attributes["value"]
-            return [wide(value) if isinstance(value, np.ndarray) else value]
+            return {node.output: wide(value) if isinstance(value, np.ndarray) else value}
         op = find(node.kind)
         assert op is not None, node.kind
         given = self._given(node, op, known, rng)
@@ -287,7 +287,9 @@ class Exact:
             else:
                 found = REFERENCES[node.kind](*given)
         many = list(found) if isinstance(found, (tuple, list)) else [found]
-        return [self._moved(f, v, rng) for f, v in zip(many, node.outputs, strict=False)]
+        made = [f for f in many if f is not None]  # gradients that a mask leaves out are undefined
+        defined = [v for v in node.outputs if getattr(v.type, "dtype", None) is not None]
+        return {v: self._moved(f, v, rng) for f, v in zip(made, defined, strict=False)}
 
     def _given(self, node: Node, op: Op, known: dict[Value, Any], rng: Mover | None) -> list[Any]:
         """The arguments; what a sum adds up is moved, because the sums in between are rounded."""
