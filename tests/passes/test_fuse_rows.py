@@ -10,10 +10,11 @@ import jit.nn.functional as F
 from jit.ir import UNDEFINED, Graph, TensorType, parse
 from jit.ir.errors import ShapeError
 from jit.passes import run as run_passes
-from jit.passes.fuse import declined, fuse
+from jit.passes.fuse import declined, fuse, groups
 from jit.runtime.fusion import group_nest, supports
 from jit.runtime.interpreter import Interpreter
 from jit.runtime.nest import Buffer
+from tests.random_graphs import inputs, program
 
 CLEANING = ["inline_composites", "infer_types", "constant_fold", "peephole", "cse", "dce"]
 
@@ -234,6 +235,20 @@ REASONS: dict[str, tuple[str, str]] = {
 def test_what_is_declined_says_why(name):
     text, reason = REASONS[name]
     assert reason in declined(parse(text)).values()
+
+
+@pytest.mark.llvm
+@pytest.mark.parametrize("seed", range(12))
+def test_all_neighbours_that_are_left_apart_have_a_reason(seed):
+    graph = recorded(program(seed), *inputs(seed))
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    homes = {node: group for group in groups(graph, supports) for node in group}
+    reasons = declined(graph, supports)
+    for node in graph.nodes:
+        last = max(homes.get(node, {node}), key=order.__getitem__)
+        for maker in (value.node for value in node.inputs if value.node in order):
+            together = maker in homes and homes[maker] is homes.get(node)
+            assert together or maker.kind == "prim::Constant" or reasons[maker, last]
 
 
 def test_a_statistic_that_the_backward_needs_is_an_output():
