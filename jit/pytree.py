@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import enum
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +55,8 @@ bits = struct.Struct("<d").pack
 
 def _static_key(value: Any) -> Any:
     kind = type(value)
+    if isinstance(value, (int, float, str, bytes)) and not isinstance(value, enum.Enum) and hasattr(value, "__dict__"):
+        return (kind, repr(value), tuple((name, _static_key(item)) for name, item in vars(value).items()))
     if isinstance(value, float):
         return (kind, bits(value))
     if isinstance(value, complex):

@@ -606,6 +606,12 @@ def arrays_of_objects_and_of_half_floats(t: Trial) -> None:
     t.call(f, vector(1.0))
 
 
+class Length(int):
+    """A number with something beside its value."""
+
+    unit = 1.0
+
+
 class Table(dict):
     """A dict with something beside its items."""
 
@@ -638,3 +644,12 @@ def default_dict_is_an_argument(t: Trial) -> None:
     for factory in (int, lambda: 3, int, lambda: 5):
         for a in (1.0, 2.0):
             t.call(f, defaultdict(factory, a=1), vector(a))
+
+
+@case()
+def numbers_with_attributes(t: Trial) -> None:
+    f = t.trace(lambda x, n: x * int(n) * n.unit)
+    for unit in (1.0, 2.0, 2.0, 1.0):
+        length = Length(3)
+        length.unit = unit
+        t.call(f, vector(1.0, 2.0), length)
