@@ -116,7 +116,9 @@ def small_power_of_two(m: Any, f: Format, k: Any, like: Any) -> Any:
 
 
 def scaled(m: Any, f: Format, y: Any, k: Any) -> Any:
-    """y * 2**k in two steps, so that overflow and denormal results round once."""
+    """y * 2**k, in two steps, so that overflow and denormal results round once, or by an instruction of its own."""
+    if m.scales(y.dtype):
+        return m.scaled(y, k)
     half = k >> 1
     return y * power_of_two(m, f, half, y) * power_of_two(m, f, k - half, y)
 

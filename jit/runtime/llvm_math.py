@@ -21,7 +21,7 @@ from jit.ir.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, fl
 from jit.ir.errors import CompileError
 
 from . import casts, division, elementary, halves
-from .llvm_build import Builder, Register, float_literal
+from .llvm_build import Builder, Register, float_literal, mangled
 from .target import Target
 
 ELEMENT = {
@@ -212,6 +212,15 @@ class LLVMMath:
         if not self.target.has_fma:
             return a * b + c
         return Value(self, a.dtype, self.builder.intrinsic("fma", a.register.type, a.register, b.register, c.register))
+
+    def scales(self, dtype: DType) -> bool:
+        """Whether the machine multiplies vectors of a dtype by powers of two that no number can hold."""
+        return dtype is float32 and self.builder.width > 1 and {"avx512f", "avx512vl"} <= set(self.target.features)
+
+    def scaled(self, x: Value, k: Value) -> Value:
+        """x * 2**k for integers k, rounded once; see `scales`."""
+        name = f"llvm.ldexp.{mangled(x.register.type)}.{mangled(k.register.type)}"
+        return Value(self, x.dtype, self.builder.call(x.register.type, name, x.register, k.register))
 
     def negative(self, x: Value) -> Value:
         """-x; flips the sign of a zero."""
