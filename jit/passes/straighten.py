@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jit.ir import Graph, Node, TensorType, Value
+from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import float32, float64
 
 from .analysis import fixed_shapes, with_subgraphs
@@ -61,12 +61,18 @@ def _turn_operands(node: Node, F: Builder) -> bool:
     product = node.inputs[0].node
     if product.kind != "aten::mm" or product.stage != node.stage or len(product.output.uses) != 1:
         return False
-    if not all(map(_is_matrix, product.inputs)) or not _is_matrix(node.output):
+    if not all(map(_is_matrix, product.inputs)) or not _is_matrix(node.output) or _is_viewed(node.output):
         return False
     left, right = product.inputs
     _replace(node, F.mm(_turned(right, F), _turned(left, F)))
     product.erase()
     return True
+
+
+def _is_viewed(value: Value) -> bool:
+    """Whether a view shows it further: its type tells how the transpose lies."""
+    users = (find(use.node.kind) for use in value.uses)
+    return any(op is not None and op.kind == "view" for op in users)
 
 
 def _turned(value: Value, F: Builder) -> Any:

@@ -32,6 +32,19 @@ def test_a_chain_of_100_000_nodes():
     assert node() is None
 
 
+def test_second_derivatives_of_a_long_chain():
+    x = leaf(1.0)
+    y = x
+    for _ in range(25_000):
+        y = y * 1.0
+    y = y * y  # both orders run through the whole chain, as a graph of about 100,000 nodes
+    (g,) = jit.grad(y, x, create_graph=True)
+    assert jit.grad(g, x)[0].item() == 2
+    nodes = weakref.ref(y.grad_fn), weakref.ref(g.grad_fn)
+    del y, g
+    assert [node() for node in nodes] == [None, None]
+
+
 def test_a_chain_in_a_thread_with_a_small_stack():
     result = []
     previous = threading.stack_size(256 * 1024)
