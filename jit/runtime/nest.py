@@ -42,9 +42,9 @@ from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry, broadcast_shapes
 
 MONOIDS = ("sum", "prod", "max", "min", "argmax", "argmin", "dot")
-"""What a row can be reduced by. `argmax` and `argmin` take (value, position) and yield both, where positions begin with 0
-and grow along the row; `dot` takes two factors. max and min propagate NaN, and of equal values the one at the lowest
-position counts."""
+"""What a row can be reduced by. `argmax` and `argmin` take (value, position) and yield both, where positions begin
+with 0 and grow along the row; `dot` takes two factors. max and min propagate NaN, and of equal values the one at the
+lowest position counts."""
 
 
 @dataclass(frozen=True)
