@@ -18,9 +18,9 @@ _TURNED = {"aten::t": [(1, 0)], "aten::permute": [(1, 0)], "aten::transpose.int"
 def straighten(graph: Graph) -> bool:
     """Rewrite nodes in two cases; says whether there were any.
 
-    1.  The transpose of a product that nobody else uses is the product of the transposes. Those are views for BLAS,
-        while whoever reads a transposed result goes through memory in steps. The gradient of a weight that was
-        transposed before its product is of that form:
+    1.  The transpose of a product that nobody else uses is the product of the transposes, for those who only read it.
+        They are views for BLAS, while whoever reads a transposed result goes through memory in steps. The gradient of
+        a weight that was transposed before its product is of that form:
 
             %1 : Float(784, 512) = aten::mm(%x, %g)           %1 : Float(512, 64, ...) = aten::t(%g)
             %2 : Float(512, 784, ...) = aten::t(%1)           %2 : Float(784, 64) = aten::t(%x)
@@ -61,7 +61,7 @@ def _turn_operands(node: Node, F: Builder) -> bool:
     product = node.inputs[0].node
     if product.kind != "aten::mm" or product.stage != node.stage or len(product.output.uses) != 1:
         return False
-    if not all(map(_is_matrix, product.inputs)) or not _is_matrix(node.output) or _is_viewed(node.output):
+    if not all(map(_is_matrix, product.inputs)) or not _is_matrix(node.output) or not _is_only_read(node.output):
         return False
     left, right = product.inputs
     _replace(node, F.mm(_turned(right, F), _turned(left, F)))
@@ -69,10 +69,10 @@ def _turn_operands(node: Node, F: Builder) -> bool:
     return True
 
 
-def _is_viewed(value: Value) -> bool:
-    """Whether a view shows it further: its type tells how the transpose lies."""
-    users = (find(use.node.kind) for use in value.uses)
-    return any(op is not None and op.kind == "view" for op in users)
+def _is_only_read(value: Value) -> bool:
+    """Whether nobody minds how a value lies: no view of it is taken, and it is not handed out."""
+    ops = (find(use.node.kind) for use in value.uses)
+    return all(op is not None and (op.kind == "pointwise" or op.name == "aten::mm") for op in ops)
 
 
 def _turned(value: Value, F: Builder) -> Any:

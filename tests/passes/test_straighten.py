@@ -17,7 +17,8 @@ def test_a_transposed_product_is_a_product_of_transposes() -> None:
           %0 : Float(784, 64, strides=[1, 784]) = aten::t(%x)
           %1 : Float(784, 512) = aten::mm(%0, %g)
           %2 : Float(512, 784, strides=[1, 512]) = aten::permute[dims=[1, 0]](%1)  # m.py:1 in f
-          return (%2)
+          %3 : Float(512, 784) = aten::neg(%2)
+          return (%3)
         }""",
     )
     assert_expected_inline(
@@ -25,9 +26,10 @@ def test_a_transposed_product_is_a_product_of_transposes() -> None:
         """\
 graph(%x : Float(64, 784), %g : Float(64, 512)) {
   %0 : Float(784, 64, strides=[1, 784]) = aten::t(%x)
-  %3 : Float(512, 64, strides=[1, 512]) = aten::t(%g)
-  %4 : Float(512, 784) = aten::mm(%3, %x)  # m.py:1 in f
-  return (%4)
+  %4 : Float(512, 64, strides=[1, 512]) = aten::t(%g)
+  %5 : Float(512, 784) = aten::mm(%4, %x)  # m.py:1 in f
+  %3 : Float(512, 784) = aten::neg(%5)
+  return (%3)
 }""",
     )
 
@@ -60,6 +62,18 @@ USED_TWICE = """graph(%a : Float(2, 3), %b : Float(3, 4)) {
   %1 : Float(4, 2, strides=[1, 4]) = aten::t(%0)
   return (%1, %0)
 }"""
+VIEWED = """graph(%a : Float(2, 3), %b : Float(3, 4)) {
+  %0 : Float(2, 4) = aten::mm(%a, %b)
+  %1 : Float(4, 2, strides=[1, 4]) = aten::t(%0)
+  %2 : Float(4, 1, 2, strides=[1, 2, 4]) = aten::unsqueeze[dim=1](%1)
+  %3 : Float(4, 1, 2) = aten::neg(%2)
+  return (%3)
+}"""
+HANDED_OUT = """graph(%a : Float(2, 3), %b : Float(3, 4)) {
+  %0 : Float(2, 4) = aten::mm(%a, %b)
+  %1 : Float(4, 2, strides=[1, 4]) = aten::t(%0)
+  return (%1)
+}"""
 NOT_TURNED = """graph(%a : Float(2, 3), %b : Float(3, 4)) {
   %0 : Float(2, 4) = aten::mm(%a, %b)
   %1 : Float(2, 4) = aten::permute[dims=[0, 1]](%0)
@@ -75,7 +89,7 @@ NOTHING_SUMMED = """graph(%x : Float(2, 3)) {
 }"""
 
 
-@pytest.mark.parametrize("text", [USED_TWICE, NOT_TURNED, INTEGERS, NOTHING_SUMMED])
+@pytest.mark.parametrize("text", [USED_TWICE, VIEWED, HANDED_OUT, NOT_TURNED, INTEGERS, NOTHING_SUMMED])
 def test_left_alone(text: str) -> None:
     unchanged("straighten", text)
 
@@ -85,8 +99,9 @@ def test_values(turn: str) -> None:
     graph = parse(f"""graph(%a : Float(2, 3), %b : Float(3, 4)) {{
       %0 : Float(2, 4) = aten::mm(%a, %b)
       %1 : Float(4, 2, strides=[1, 4]) = aten::{turn}(%0)
-      %2 : Float(2) = aten::sum_to_size[size=[2]](%1)
-      return (%1, %2)
+      %2 : Float(4, 2) = aten::neg(%1)
+      %3 : Float(2) = aten::sum_to_size[size=[2]](%2)
+      return (%2, %3)
     }}""")
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(s).astype(np.float32) for s in ((2, 3), (3, 4))]
