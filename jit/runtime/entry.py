@@ -181,7 +181,8 @@ def _surroundings() -> str:
             r.api("PyErr_Clear", returns="void")
             r.leave(0)
     with r.table("defaults", "default_table", 2) as row:
-        with r.unless(r.same(r.api("PyFunction_GetDefaults", r.word(row)), r.word(row, 1))):
+        found = r.api("PyFunction_GetDefaults", r.word(row))
+        with r.unless(r.same(found, r.word(row, 1))):
             r.leave(0)
     with r.table("orders", "order_table", 3) as row:
         _check_order(r, r.word(row), r.word(row, 1), r.word(row, 2))
