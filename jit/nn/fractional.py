@@ -8,6 +8,7 @@ Note [Windows of random steps]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -80,9 +81,9 @@ def _largest(x: Any, kernel: Any, wanted: Any, drawn: Any) -> tuple[Any, Any]:
         inside = F.unsqueeze(starts, -1) + F.arange(k)  # [N, C, m, k]
         windows, entries = ([size if d == dim else 1 for d in range(rank)] for size in (m, k))
         places = places * n + F.reshape(inside, [*x.shape[:2], *windows, *entries])
-    places = F.reshape(places, [*x.shape[:2], *wanted, -1])
-    flat = F.reshape(x, [*x.shape[:2], -1])
-    picked = F.reshape(F.gather(flat, 2, F.reshape(places, [*x.shape[:2], -1])), places.shape)
+    places = F.reshape(places, [*x.shape[:2], *wanted, math.prod(kernel)])
+    flat = F.reshape(x, [*x.shape[:2], math.prod(sizes)])
+    picked = F.reshape(F.gather(flat, 2, F.flatten(places, 2)), places.shape)
     values, which = F.max(picked, -1)
     return values, F.squeeze(F.gather(places, -1, F.unsqueeze(which, -1)), -1)
 

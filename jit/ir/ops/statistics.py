@@ -684,9 +684,6 @@ def _weights(F: Any, x: Any, fweights: Any, aweights: Any) -> Any:
             raise ShapeError(f"cov: {name} of sizes {list(given.shape)} do not fit {x.shape[1]} observations")
     if fweights is not None and not fweights.dtype.is_integral:
         raise DTypeError("cov: fweights are whole numbers")
-    for name, given in (("fweights", fweights), ("aweights", aweights)):
-        if given is not None and bool(F.any(F.lt(given, 0))):
-            raise UsageError(f"cov: {name} cannot be negative")
     given = [w for w in (fweights, aweights) if w is not None]
     if not given:
         return None
