@@ -94,7 +94,7 @@ def _() -> Any:
            grad=dict(self=lambda F, g, self: angle_gradient(F, g, self)))  # fmt: skip
 def angle(m: Any, self: Any) -> Any:
     """The angle in the plane, from -pi to pi; of a real number 0, or pi where it is negative."""
-    return m.where(self < 0, math.pi, self * 0)
+    return m.where(self < 0, math.pi, m.where(self >= 0, 0, self))
 
 
 @angle.numpy
@@ -123,6 +123,7 @@ def _(g: Any, self: Any) -> Any:
 @angle.samples
 def _() -> Any:
     yield from complex_samples()
+    yield sample(np.array([np.inf, -np.inf, -2.0, np.nan], "float32"), note="kinks", grad=False)
     yield sample(np.array([1.0, -1.0, 0.0, np.nan], np.float32), note="reals", grad=False)
     yield sample(make(4, low=-3, high=3, dtype="int64"), note="integer", grad=False)
 
