@@ -250,7 +250,7 @@ def _rows(fetch: Any, value: Any) -> list[_Row] | None:
     if function is _contents:
         return [] if value is not None and _contents(args[0]) is value else None
     if function is _class_entry:
-        return _rows_of_class(*args, value)
+        return _rows_of_class(args[0], args[1], value)
     if function is _wrapped_by and type(args[0]) is FunctionType:
         return _rows_of([(vars(args[0]), "__wrapped__", value)])
     if getattr(function, "__name__", "") == "get" and len(args) == 1:

@@ -29,8 +29,8 @@ def operands(sizes, dtype, turned):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(dtype.numpy) for s in ((rows, inner), (inner, columns)))
     a, b = (np.asfortranarray(x) if turn else x for x, turn in zip((a, b), turned))
-    strides = [tuple(s // x.itemsize for s in x.strides) for x in (a, b)]
-    return a, b, packed.Product(dtype, sizes, *strides)
+    strides = [(x.strides[0] // x.itemsize, x.strides[1] // x.itemsize) for x in (a, b)]
+    return a, b, packed.Product(dtype, sizes, strides[0], strides[1])
 
 
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
@@ -83,7 +83,9 @@ def test_what_several_products_share_is_packed_once():
     expected, planned = Interpreter(graph).run(0, arrays)[0], PlannedInterpreter(graph)
     for found, wanted in zip(planned.run(0, arrays)[0], expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
-    works = [s.work for s in planned.whole(0).code.lowering.steps if isinstance(s.work, packed.Product)]
+    whole = planned.whole(0)
+    assert whole is not None
+    works = [s.work for s in whole.code.lowering.steps if isinstance(s.work, packed.Product)]
     assert [(w.multiplies, w.packed) for w in works] == [
         (False, False), (True, True), (True, True), (True, True), (True, False)
     ]  # fmt: skip
@@ -97,6 +99,8 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
         monkeypatch.setenv("JIT_NUM_THREADS", threads)
         planned = PlannedInterpreter(parse(text))
         found.append(planned.run(0, arrays)[0][0])
-        assert planned.whole(0).code.program[3] == int(threads)
+        whole = planned.whole(0)
+        assert whole is not None
+        assert whole.code.program[3] == int(threads)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
