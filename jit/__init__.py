@@ -38,17 +38,17 @@ from .tensors import Size, Tensor, Variable
 from . import methods, spellings  # complete Tensor
 from . import autograd, backends, nn, optim
 from .autograd import checkpoint, checkpoint_sequential, grad
-from .tracing import trace
+from .tracing.function import trace
 
 if TYPE_CHECKING:
     from . import export as export, fft as fft, linalg as linalg, passes as passes, runtime as runtime
     from . import special as special
     from ._stubs.functions import *  # noqa: F403
-    from .artifacts import load as load
+    from .artifacts.files import load as load
     from .exporting import ExportReport as ExportReport, export_onnx as export_onnx
     from .native import CppOp as CppOp
     from .spellings import *  # noqa: F403
-    from .verifying import verify as verify
+    from .tracing.verifying import verify as verify
 
 memory_format = MemoryFormat
 dtype = DType
@@ -78,8 +78,8 @@ __all__ = [
 """What is written by hand; the operators come from the registry, see `jit.functions.public`."""
 
 _LATER = {
-    "export_onnx": "exporting", "ExportReport": "exporting", "CppOp": "native", "verify": "verifying",
-    "load": "artifacts",
+    "export_onnx": "exporting", "ExportReport": "exporting", "CppOp": "native", "verify": "tracing.verifying",
+    "load": "artifacts.files",
 }  # fmt: skip
 """Public names whose modules are imported when first used."""
 

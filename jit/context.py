@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jit.ir import Source
 
 if TYPE_CHECKING:
-    from .tracer import Trace
+    from .tracing.tracer import Trace
 
 GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -29,7 +29,7 @@ PROFILE: ContextVar[Callable[[str, Callable[[], Any]], Any] | None] = ContextVar
 BACKWARD: ContextVar[Any] = ContextVar("backward", default=None)
 """The innermost backward that runs here: a Task of jit.autograd.engine."""
 CHECKPOINTS: ContextVar[tuple[int, ...]] = ContextVar("checkpoints", default=())
-"""The checkpoints that are being recorded here, the outermost first; see jit.recomputation."""
+"""The checkpoints that are being recorded here, the outermost first; see jit.tracing.recomputation."""
 SAVING: ContextVar[tuple[Callable[[Any], Any], Callable[[Any], Any]] | None] = ContextVar("saving", default=None)
 """What packs and unpacks the tensors that are saved for backward; see jit.autograd.graph."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
@@ -153,7 +153,8 @@ def tracing(trace: Trace | None) -> Iterator[None]:
         TRACE.set(before)
 
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""Where this package lies: frames and modules from there are not the user's."""
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
@@ -163,7 +164,7 @@ hashes all it holds."""
 
 
 def _is_ours(path: str) -> bool:
-    return path.startswith((_HERE, "<jit")) or (path.startswith(_STDLIB) and "-packages" not in path)
+    return path.startswith((PACKAGE, "<jit")) or (path.startswith(_STDLIB) and "-packages" not in path)
 
 
 @functools.cache
@@ -190,4 +191,4 @@ def user_source() -> Source | None:
 def user_stack() -> list[str]:
     """The calls that led here, the innermost last, without those of this package."""
     frames = traceback.extract_stack()
-    return traceback.format_list([f for f in frames if not f.filename.startswith((_HERE, "<jit"))])
+    return traceback.format_list([f for f in frames if not f.filename.startswith((PACKAGE, "<jit"))])

@@ -23,10 +23,10 @@ from jit.runtime.kernels import execute
 
 from . import context
 from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of, requires_grad
-from .effects import note_write
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
 from .tensors import Tensor, Variable
+from .tracing.effects import note_write
 
 
 class Mismatch(Exception):

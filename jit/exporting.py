@@ -21,12 +21,12 @@ from jit.runtime.interpreter import Interpreter
 from . import context
 from .creation import asarray
 from .generators import default_generator
-from .hosting import PythonHost
 from .pytree import flatten
-from .stages import Recording
-from .surroundings import Surroundings
 from .tensors import Tensor
-from .tracing import TracedFunction
+from .tracing.function import TracedFunction
+from .tracing.hosting import PythonHost
+from .tracing.stages import Recording
+from .tracing.surroundings import Surroundings
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 

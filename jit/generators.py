@@ -9,7 +9,7 @@ from jit.ir import RandomState
 from jit.ir.errors import UsageError
 
 from . import context
-from .effects import NOTES, REPLAYED
+from .tracing.effects import NOTES, REPLAYED
 
 
 class Generator:

@@ -19,7 +19,7 @@ from jit.ir import Value
 from . import context
 
 if TYPE_CHECKING:
-    from .tracer import Trace
+    from .tracing.tracer import Trace
 
 
 class TracedScalar:

@@ -19,7 +19,7 @@ import pytest
 
 import jit
 from jit import nn
-from jit.artifacts import dumps, loads
+from jit.artifacts.files import dumps, loads
 from jit.ir import errors
 
 

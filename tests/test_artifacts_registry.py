@@ -3,7 +3,7 @@
 import pytest
 
 import jit
-from jit.artifacts import dumps, loads
+from jit.artifacts.files import dumps, loads
 from jit.ir import errors
 
 from .registry_cases import Case, bits, cases

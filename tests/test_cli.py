@@ -66,7 +66,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def jit_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "jit.cli", *arguments]
+    command = [sys.executable, "-m", "jit.command.cli", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 

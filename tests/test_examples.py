@@ -49,7 +49,7 @@ def test_digits_are_learned_traced_and_exported(tmp_path):
 
 
 def test_the_model_of_digits_is_exported_by_the_command_line(tmp_path):
-    run("-m", "jit.cli", "export-onnx", f"{DIGITS}:model", "-o", "digits.onnx", cwd=tmp_path)
+    run("-m", "jit.command.cli", "export-onnx", f"{DIGITS}:model", "-o", "digits.onnx", cwd=tmp_path)
     model = onnx.load(tmp_path / "digits.onnx")
     onnx.checker.check_model(model, full_check=True)
     assert {"conv1.weight", "norm2.running_var", "head.bias"} <= {each.name for each in model.graph.initializer}
@@ -57,7 +57,7 @@ def test_the_model_of_digits_is_exported_by_the_command_line(tmp_path):
 
 def test_a_program_that_cannot_write_says_so(tmp_path):
     missing = tmp_path / "nowhere" / "digits.onnx"
-    done = attempt("-m", "jit.cli", "export-onnx", f"{DIGITS}:model", "-o", missing, cwd=tmp_path)
+    done = attempt("-m", "jit.command.cli", "export-onnx", f"{DIGITS}:model", "-o", missing, cwd=tmp_path)
     assert done.returncode in (1, 2) and "Traceback" not in done.stderr and not missing.exists()
 
 

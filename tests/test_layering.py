@@ -48,7 +48,7 @@ MAY_USE = {
 # The rest is imported inside the function that first needs it, so that `import jit` stays quick ...
 LIGHT = {"numpy", "ml_dtypes"}
 # ... but the command line's decorators need click, and nothing else imports that module.
-COMMAND_LINE = ("jit.cli",)
+COMMAND_LINE = ("jit.command.cli",)
 
 # Public functions of the contract: `import jit.trace` would replace the function jit.trace by the module.
 PUBLIC_FUNCTIONS = {

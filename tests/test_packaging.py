@@ -39,7 +39,7 @@ def test_the_wheel_holds_the_package_alone(wheel):
 
 def test_the_wheel_declares_the_command(wheel):
     (entry_points,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
-    assert b"jit = jit.cli:main" in wheel.read(entry_points)
+    assert b"jit = jit.command.cli:main" in wheel.read(entry_points)
 
 
 def test_the_sdist_holds_the_package_its_tests_and_no_link(sdist):

@@ -27,7 +27,7 @@ def test_import_jit_loads_no_heavy_library():
 
 
 def test_the_command_line_loads_click_alone():
-    assert loaded_after("import jit.cli") <= {"click"}
+    assert loaded_after("import jit.command.cli") <= {"click"}
 
 
 @pytest.mark.parametrize("package", ["jit.ir", "jit.passes", "jit.runtime", "jit.export"])

@@ -41,7 +41,7 @@ def test_several_outputs_need_a_loss():
 
 def test_results_that_differ_are_located():
     with pytest.raises(jit.VerificationError, match=r"first at \[1\]: 3.0 instead of 2.0"):
-        from jit.verifying import compare_results
+        from jit.tracing.verifying import compare_results
 
         compare_results(jit.tensor([1.0, 2.0]), jit.tensor([1.0, 3.0]), "f")
 

@@ -24,8 +24,8 @@ from typing import Any
 from jit.ir.errors import AutogradError, UsageError
 
 from .. import context
-from ..effects import Effects, noting
 from ..tensors import Tensor, Variable, alias
+from ..tracing.effects import Effects, noting
 from .nodes import AccumulateGrad, Edge, Node, SavedTensor, edge_of, meta_of, next_serial, replay
 
 

@@ -5,8 +5,8 @@ import pytest
 from expecttest import assert_expected_inline
 
 import jit
-from jit.compiling import optimise
 from jit.runtime.interpreter import Interpreter
+from jit.tracing.compiling import optimise
 from tests.passes.common import transformed, unchanged
 
 

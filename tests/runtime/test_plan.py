@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import jit
-from jit.compiling import optimise
 from jit.ir import Graph, TensorType, dtypes, parse
 from jit.ir.errors import DivisionError
 from jit.runtime import blas, entry, packed, plan
 from jit.runtime.interpreter import GuardFailed, Interpreter
 from jit.runtime.plan import PlannedInterpreter
 from jit.runtime.steps import Layout
+from jit.tracing.compiling import optimise
 
 pytestmark = pytest.mark.llvm
 

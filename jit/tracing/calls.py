@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.ir.errors import UsageError
 
-from .pytree import Structure, flatten, paths, unflatten
+from ..pytree import Structure, flatten, paths, unflatten
 from .surroundings import World
 
 if TYPE_CHECKING:

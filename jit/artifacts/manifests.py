@@ -1,4 +1,4 @@
-"""Recordings as plain data: what `jit.artifacts` puts into a file; `jit.restoring` reads it.
+"""Recordings as plain data: what `jit.artifacts.files` puts into a file; `jit.artifacts.restoring` reads it.
 
 Nodes are told by their places in the graph's text, values by their names.
 """
@@ -16,16 +16,16 @@ from jit.ir.geometry import Geometry
 from jit.ir.printer import format_graph, large_constants
 from jit.runtime.arrays import address_of, window
 
-from .autograd.registered import kind_of_call, registered
-from .compiling import unoptimised
-from .generators import Generator, default_generator
-from .nn import Parameter
+from ..autograd.registered import kind_of_call, registered
+from ..generators import Generator, default_generator
+from ..nn import Parameter
+from ..pytree import Structure
+from ..tensors import Tensor
+from ..tracing.compiling import unoptimised
+from ..tracing.function import Entry, Key, TracedFunction, _Promoted
+from ..tracing.stages import Chain, OutputSpec, Recording
+from ..tracing.tracer import Capture, Constant, Trace, Treatment, _Slot, extent_of
 from .plain import encode
-from .pytree import Structure
-from .stages import Chain, OutputSpec, Recording
-from .tensors import Tensor
-from .tracer import Capture, Constant, Trace, Treatment, _Slot, extent_of
-from .tracing import Entry, Key, TracedFunction, _Promoted
 
 RECORDING = {
     "outputs": [OutputSpec], "structure": Structure, "positions": [int], "differentiable": [int], "targets": [int],

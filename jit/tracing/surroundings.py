@@ -36,19 +36,18 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
-from .autograd.custom import Function
-from .generators import Generator
+from ..autograd.custom import Function
+from ..context import PACKAGE
+from ..generators import Generator
+from ..pytree import bits
+from ..tensors import Tensor, Variable
 from .promoting import KINDS, Number
-from .pytree import bits
-from .tensors import Tensor, Variable
 
 Fetch = Callable[[], Any]
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _FOREIGN = tuple(
-    os.path.realpath(p) + os.sep
-    for p in {*sysconfig.get_paths().values(), os.path.dirname(__file__)}
-    if p and p != sys.prefix
+    os.path.realpath(p) + os.sep for p in {*sysconfig.get_paths().values(), PACKAGE} if p and p != sys.prefix
 )
 _UNWATCHED = ("asyncio", "concurrent", "logging", "multiprocessing", "re", "threading", "types", "warnings", "weakref")
 """Packages whose objects have state of their own that says nothing about a function's results."""
@@ -613,7 +612,7 @@ def _attributes(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
 
 
 def _shared_hooks() -> Any:
-    from .nn.everywhere import CALLS
+    from ..nn.everywhere import CALLS
 
     return CALLS
 

@@ -30,8 +30,9 @@ import numpy as np
 
 from jit.runtime import entry
 
-from . import context
-from .pytree import TENSOR, Structure, unflatten
+from .. import context
+from ..pytree import TENSOR, Structure, unflatten
+from ..tensors import Storage, Tensor, Variable
 from .surroundings import (
     View,
     _class_entry,
@@ -47,11 +48,10 @@ from .surroundings import (
     _type_of,
     _wrapped_by,
 )
-from .tensors import Storage, Tensor, Variable
 
 if TYPE_CHECKING:
+    from .function import Call
     from .stages import Recording
-    from .tracing import Call
 
 Shortcut = Callable[..., Any]
 _ARGUMENTS = 16

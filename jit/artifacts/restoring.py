@@ -1,6 +1,7 @@
 """From an artifact's plain data to recordings that run, with every number compared with the graph that it is about.
 
-A file that lies is refused: `jit.ir.verify` checks the graphs, and `jit.vetting` what the manifest says of them.
+A file that lies is refused: `jit.ir.verify` checks the graphs, and `vetting` what the manifest says of
+them.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ import numpy as np
 
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
 
-from .autograd.registered import registered
-from .compiling import optimise, unoptimised
-from .generators import Generator, default_generator
+from ..autograd.registered import registered
+from ..generators import Generator, default_generator
+from ..nn import Parameter
+from ..pytree import Structure, statics
+from ..tensors import Tensor
+from ..tracing.compiling import optimise, unoptimised
+from ..tracing.function import Entry, Key, TracedFunction
+from ..tracing.shapes import Family
+from ..tracing.stages import Chain, Recording, graph_of
+from ..tracing.surroundings import World, view_of_objects
+from ..tracing.tracer import Capture, Composite, Constant, GuardRecord, Trace, Treatment, _Slot, kind_of
 from .manifests import CARRIERS, CHAIN, RECORDING
-from .nn import Parameter
 from .plain import PlainError, decode
-from .pytree import Structure, statics
-from .shapes import Family
-from .stages import Chain, Recording, graph_of
-from .surroundings import World, view_of_objects
-from .tensors import Tensor
-from .tracer import Capture, Composite, Constant, GuardRecord, Trace, Treatment, _Slot, kind_of
-from .tracing import Entry, Key, TracedFunction
 from .vetting import check, check_nodes
 
 

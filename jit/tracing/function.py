@@ -22,22 +22,22 @@ from jit.ir import Graph
 from jit.ir.errors import TraceError, UsageError
 from jit.runtime.interpreter import GuardFailed
 
-from . import context
+from .. import context
+from ..generators import Generator, default_generator
+from ..inspection.inspected import Inspected
+from ..pytree import statics
+from ..tensors import Tensor
 from .calls import Call, CallError, Entry, Key, _Promoted, flatten_arguments, leaf_names, signature_of
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
-from .generators import Generator, default_generator
 from .impurity import watching
-from .inspecting import Inspected
 from .promoting import KINDS, replaced, setter
-from .pytree import statics
 from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
 from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .shortcuts import Shortcut, hits, shortcut
 from .stages import BRANCHES, Recording, sharing_of
 from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
-from .tensors import Tensor
 from .tracer import Constant, Trace, kind_of
 
 SAMPLES = 4
@@ -186,7 +186,7 @@ class TracedFunction(Watched, Inspected):
     # -- sizes that vary -----------------------------------------------------------------------------------------
 
     def _general_entry(self, call: Call) -> Entry | None:
-        """The recordings that serve many sizes, this call's among them; see jit.shapes."""
+        """The recordings that serve many sizes, this call's among them; see jit.tracing.shapes."""
         family = self._families.get(self._general_key(call.key)) if self._families else None
         for pattern, entries in family.general.items() if family is not None else ():
             found = entries.get(self._general_key(call.key, pattern))
@@ -529,7 +529,7 @@ def trace(
 
 
 def _wrap(function: Any, options: dict[str, Any]) -> Any:
-    from .nn import Module
+    from ..nn import Module
 
     if isinstance(function, TracedFunction):
         return function

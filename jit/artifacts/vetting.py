@@ -16,14 +16,14 @@ from jit.ir.inference import inferred_types
 from jit.ir.scalars import scalar_function
 from jit.ir.types import ScalarType
 
-from .dispatch import coerce
-from .generators import Generator
+from ..dispatch import coerce
+from ..generators import Generator
+from ..pytree import paths
+from ..tensors import Tensor, ViewStep
+from ..tracing.function import Key
+from ..tracing.stages import Chain, OutputSpec, Recording
+from ..tracing.tracer import kind_of
 from .plain import PlainError
-from .pytree import paths
-from .stages import Chain, OutputSpec, Recording
-from .tensors import Tensor, ViewStep
-from .tracer import kind_of
-from .tracing import Key
 
 LARGEST = 1 << 40
 """Bytes that one value of a graph may have."""

@@ -10,11 +10,11 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import AutogradError, UsageError, VerificationError
 
-from .autograd import grad
-from .generators import Generator, default_generator
-from .pytree import Structure, flatten, statics, unflatten
+from ..autograd import grad
+from ..generators import Generator, default_generator
+from ..pytree import Structure, flatten, statics, unflatten
+from ..tensors import Tensor
 from .surroundings import Surroundings
-from .tensors import Tensor
 
 TOLERANCES = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-5, dtypes.float64: 1e-10,
               dtypes.complex64: 1e-5, dtypes.complex128: 1e-10}  # fmt: skip
@@ -44,8 +44,8 @@ def verify(
     >>> import jit
     >>> jit.verify(lambda x: jit.tanh(x) * 2, (jit.ones(3, requires_grad=True),))
     """
-    from .exporting import _unwrapped
-    from .tracing import TracedFunction
+    from ..exporting import _unwrapped
+    from .function import TracedFunction
 
     function, owner = _unwrapped(fn)
     arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)

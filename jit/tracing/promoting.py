@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .ir.errors import UsageError
+from ..ir.errors import UsageError
 
 KINDS = (int, float)
 """What can be promoted."""

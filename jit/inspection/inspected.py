@@ -11,8 +11,8 @@ from jit.ir.errors import UsageError
 if TYPE_CHECKING:
     from jit.runtime.views import KernelView
 
+    from ..tracing.function import TracedFunction
     from .profiling import Profile
-    from .tracing import TracedFunction
 
 
 class Inspected:
@@ -45,7 +45,7 @@ class Inspected:
         >>> bool((g(jit.ones(1, 3)) == y).all()), [name for name, _ in g.named_parameters()]
         (True, ['weight', 'bias'])
         """
-        from .artifacts import save
+        from ..artifacts.files import save
 
         save(self, path)  # type: ignore[arg-type]
 
@@ -119,7 +119,7 @@ class Inspected:
 
     @property
     def _traced(self) -> TracedFunction:
-        from .tracing import TracedFunction
+        from ..tracing.function import TracedFunction
 
         assert isinstance(self, TracedFunction)
         return self
@@ -127,14 +127,14 @@ class Inspected:
     # -- copies --------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> Any:
-        from .artifacts import pickled
+        from ..artifacts.files import pickled
 
         return pickled(self)  # type: ignore[arg-type]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A traced function of a copy of the module, or of the same plain function; without recordings."""
-        from .compiling import unoptimised
-        from .tracing import TracedFunction
+        from ..tracing.compiling import unoptimised
+        from ..tracing.function import TracedFunction
 
         mine = self._traced
         owner = copy.deepcopy(mine._owner, memo)

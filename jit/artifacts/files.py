@@ -2,7 +2,7 @@
 
 An artifact is a zip file without compression:
 
-    manifest.json         signature, keys, and what each recording takes for granted, as `jit.plain` writes it
+    manifest.json         signature, keys, and what each recording takes for granted, as `jit.artifacts.plain` writes it
     graphs/0.ir ...       the recorded graphs, all stages, as text
     tensors.safetensors   parameters, buffers, captured tensors and large constants
 
@@ -32,10 +32,10 @@ from typing import Any
 from jit.ir.errors import Error, TraceError, UsageError
 from jit.ir.files import write_atomically
 
+from ..tracing.function import Call, Entry, TracedFunction
+from ..tracing.surroundings import Surroundings
 from .manifests import Writer
 from .restoring import Reader
-from .surroundings import Surroundings
-from .tracing import Call, Entry, TracedFunction
 
 FORMAT = 1
 _MANIFEST, _TENSORS = "manifest.json", "tensors.safetensors"
@@ -159,14 +159,14 @@ class LoadedFunction(TracedFunction):
 
     def named_parameters(self) -> list[tuple[str, Any]]:
         """The same, with their state-dict paths."""
-        from .nn import Parameter
+        from ..nn import Parameter
 
         return [(name, t) for name, t in self.tensors.items() if isinstance(t, Parameter)]
 
     def named_buffers(self) -> list[tuple[str, Any]]:
         """The other tensors that the function reads, with their names."""
-        from .nn import Parameter
-        from .tensors import Tensor
+        from ..nn import Parameter
+        from ..tensors import Tensor
 
         return [(n, t) for n, t in self.tensors.items() if isinstance(t, Tensor) and not isinstance(t, Parameter)]
 

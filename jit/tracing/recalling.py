@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from .autograd.custom import FunctionNode
-from .autograd.nodes import SavedTensor
-from .tensors import Tensor
+from ..autograd.custom import FunctionNode
+from ..autograd.nodes import SavedTensor
+from ..tensors import Tensor
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ import numpy as np
 from jit.ir import HANDLE, Node, TensorType, dtypes
 from jit.ir.errors import TraceError
 
-from . import context, dispatch
+from .. import context, dispatch
+from ..tensors import Tensor, Variable, alias
 from .recalling import run_once
-from .tensors import Tensor, Variable, alias
 
 
 class PythonHost:

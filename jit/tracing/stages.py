@@ -10,7 +10,7 @@ Note [Chains of stages]
 Note [Whose memory]
     A plan hands out arrays that later stages read too: the output of a sigmoid is what its derivative needs. If the
     caller has changed such an output in place meanwhile, the stage runs again from the kept inputs; if an input has
-    changed that is still needed, that is the same error as in eager mode. `jit.aliasing` says which ones matter.
+    changed that is still needed, that is the same error as in eager mode. `aliasing` says which ones matter.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from jit.ir.errors import AutogradError, TraceError
 from jit.passes import CLEANUP, run
 from jit.runtime.interpreter import GuardFailed, Interpreter
 
-from . import context, dispatch
+from .. import context, dispatch
+from ..autograd.blame import refuse_nan
+from ..autograd.engine import run_backward
+from ..autograd.nodes import AccumulateGrad, Edge, Node, edge_of, replay
+from ..generators import Generator
+from ..tensors import Tensor, Variable, ViewStep, alias
 from .aliasing import Aliasing, analyse
-from .autograd.blame import refuse_nan
-from .autograd.engine import run_backward
-from .autograd.nodes import AccumulateGrad, Edge, Node, edge_of, replay
 from .compiling import engine, unoptimised
 from .effects import note_write
 from .folding import fold
-from .generators import Generator
 from .hosting import PythonHost
 from .impurity import watching
 from .promoting import KINDS
@@ -45,7 +46,6 @@ from .recalling import Recollection, recalling, recollection
 from .recomputation import recompute
 from .shapes import forget_sizes, general_kind, skeleton
 from .surroundings import attributes_of, is_foreign, view_of_objects
-from .tensors import Tensor, Variable, ViewStep, alias
 from .tracer import Trace, extent_of, has_hooks, kind_of
 
 Key = tuple[Any, ...]
@@ -140,7 +140,7 @@ class Recording:
     read: list[Any] = field(default_factory=list)
     """The Python values in its key that it has baked in: lines of the constants ledger."""
     general: bool = False
-    """Whether it serves many sizes; see jit.shapes."""
+    """Whether it serves many sizes; see jit.tracing.shapes."""
     varying: tuple[tuple[int, int], ...] = ()
     """Which ones: pairs of an input and a dim."""
     calls_python: bool = False
@@ -330,7 +330,7 @@ class Recording:
             node: The history of the result, if gradients are recorded.
             storages: Per result, what identifies its memory, where that is known already.
         """
-        from .pytree import unflatten
+        from ..pytree import unflatten
 
         fresh: dict[int, Tensor] = {}
 

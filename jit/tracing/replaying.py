@@ -14,14 +14,14 @@ from jit.ir.errors import TraceError
 from jit.ir.graph import map_template
 from jit.runtime.interpreter import Interpreter
 
-from . import context, dispatch
-from .autograd.nodes import AccumulateGrad, Edge, edge_of
-from .generators import Generator
+from .. import context, dispatch
+from ..autograd.nodes import AccumulateGrad, Edge, edge_of
+from ..generators import Generator
+from ..proxies import TracedScalar, concrete
+from ..tensors import Tensor, Variable, alias
 from .hosting import PythonHost
-from .proxies import TracedScalar, concrete
 from .recalling import run_once
 from .stages import Live
-from .tensors import Tensor, Variable, alias
 from .tracer import Trace
 
 

@@ -16,14 +16,14 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import TraceError
 from jit.ir.graph import leaves as leaves_of
 
-from .autograd.nodes import OpNode, edge_of
+from ..autograd.nodes import OpNode, edge_of
+from ..generators import default_generator
+from ..proxies import TracedScalar
+from ..pytree import Structure, flatten, statics
+from ..tensors import Size, Tensor, Variable
 from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
-from .generators import default_generator
-from .proxies import TracedScalar
-from .pytree import Structure, flatten, statics
 from .stages import Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
 from .surroundings import World, attributes_of, has_state, slots_of
-from .tensors import Size, Tensor, Variable
 from .tracer import Constant, GradientSlot, Trace
 
 

@@ -1,7 +1,7 @@
 """Records what runs: operators, sizes, guards, captures and random draws become the graph of a `Trace`.
 
 See docs/tracing.md for the cases that shaped this. The graph of a Trace is in full detail: the parts of composites
-stand beside them; `jit.folding` makes the graph that passes and people see.
+stand beside them; `jit.tracing.folding` makes the graph that passes and people see.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from jit.ir.graph import leaves
 from jit.ir.types import INT, UNDEFINED, ScalarType, Type, is_contiguous
 from jit.passes.builder import Builder
 
-from . import context, dispatch
-from .autograd.nodes import edge_of, is_plain, next_serial, scatter, strided_step
-from .generators import Generator, default_generator
+from .. import context, dispatch
+from ..autograd.nodes import edge_of, is_plain, next_serial, scatter, strided_step
+from ..generators import Generator, default_generator
+from ..proxies import TracedScalar, concrete
+from ..tensors import Size, Storage, Tensor, ViewStep
 from .impurity import pause, resume
 from .promoting import KINDS
-from .proxies import TracedScalar, concrete
 from .recalling import run_once
 from .surroundings import class_of
-from .tensors import Size, Storage, Tensor, ViewStep
 
 _BINDING = threading.Lock()
 """Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters."""
@@ -171,7 +171,7 @@ class Trace:
     """What was written over tensors without recording derivatives -> what they held before, whose history stays."""
 
     impure: str | None = None
-    """What the function has done that no recording can repeat; see jit.impurity."""
+    """What the function has done that no recording can repeat; see jit.tracing.impurity."""
     printing: int = 0
     """How many calls of `print` are under way."""
     numbers: list[weakref.ref[TracedScalar]] = field(default_factory=list)
@@ -796,7 +796,7 @@ class Trace:
 
     def accumulate(self, tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
         """What `jit.autograd.nodes.accumulate` does, by operators that are recorded."""
-        from .functions import F
+        from ..functions import F
 
         have = self.gradient_of(tensor)
         if have is None:

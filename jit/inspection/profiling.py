@@ -16,13 +16,13 @@ from jit.ir.errors import UsageError
 from jit.ir.files import write_atomically
 from jit.runtime.interpreter import GuardFailed
 
-from .compiling import engine, unoptimised
-from .hosting import PythonHost
+from ..tracing.compiling import engine, unoptimised
+from ..tracing.hosting import PythonHost
 
 if TYPE_CHECKING:
     from jit.runtime.timing import Timed
 
-    from .stages import Chain, Recording
+    from ..tracing.stages import Chain, Recording
 
 ROUNDS = 5
 
@@ -151,7 +151,7 @@ def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
     """All stages of a recording that have been seen, each kernel in its fastest round; nothing is written back."""
     from jit.runtime.timing import timed
 
-    from .stages import _value
+    from ..tracing.stages import _value
 
     values = [_value(owner) for owner in owners]
     chain = recording.chains[0]

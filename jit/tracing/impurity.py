@@ -25,6 +25,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from ..context import PACKAGE
+
 Note = Callable[[str], None]
 
 
@@ -165,7 +167,6 @@ def resume(hook: Any) -> None:
 
 # -- Python 3.12 and later ---------------------------------------------------------------------------------------
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _eyes: dict[int, list[_Eye]] = {}
 """By threads; the innermost is the last."""
 
@@ -214,7 +215,7 @@ def _switch(tool: int) -> None:
 
 
 def _called(code: Any, offset: int, function: Any, first: Any) -> Any:
-    if code.co_filename.startswith(_HERE):
+    if code.co_filename.startswith(PACKAGE):
         return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
     here = _eyes.get(_thread.get_ident())
     if not here or here[-1].closed:

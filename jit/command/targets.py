@@ -20,8 +20,8 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import Error, UsageError
 
-from .creation import from_numpy
-from .tensors import Tensor
+from ..creation import from_numpy
+from ..tensors import Tensor
 
 
 class UserCodeError(Error):
@@ -101,8 +101,8 @@ def _guarded(action: Any, what: str) -> Any:
 
 def _made(value: Any, name: str) -> Any:
     """`value`, or what it makes if it is a factory: a Module class, or a function of no arguments."""
-    from .nn import Module
-    from .tracing import TracedFunction
+    from ..nn import Module
+    from ..tracing.function import TracedFunction
 
     if isinstance(value, (Module, TracedFunction)):
         return value
@@ -205,6 +205,6 @@ def parse_dynamic(texts: Sequence[str]) -> dict[str, dict[int, str]]:
 
 def tensors_of(args: Any) -> list[Tensor]:
     """The tensors among arguments."""
-    from .pytree import flatten
+    from ..pytree import flatten
 
     return [t for t in flatten(args)[0] if isinstance(t, Tensor)]

@@ -19,13 +19,13 @@ from jit.ir import REGISTRY, RandomState, Source, dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import Error, UsageError
 
-from .dispatch import return_type
-from .nn import Parameter
-from .pytree import Static, Structure
-from .stages import OutputSpec
-from .tensors import Size, Tensor, Variable, ViewStep
-from .tracer import Constant
-from .tracing import _Promoted
+from ..dispatch import return_type
+from ..nn import Parameter
+from ..pytree import Static, Structure
+from ..tensors import Size, Tensor, Variable, ViewStep
+from ..tracing.function import _Promoted
+from ..tracing.stages import OutputSpec
+from ..tracing.tracer import Constant
 
 DEEPEST = 200
 """How far data may be nested."""

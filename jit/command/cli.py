@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 import jit
+from jit.context import PACKAGE
 from jit.ir.errors import Error, UsageError
 
 DONE, FAILED, WRONG_CALL = 0, 1, 2
@@ -123,8 +124,8 @@ def inspect_command(target: str, inputs: Sequence[str], save: str | None, optimi
 
 
 def _traced(target: str, inputs: Sequence[str], gradients: bool = False) -> tuple[Any, Any, Any]:
+    from ..tracing.function import TracedFunction
     from .targets import load_inputs, load_target, tensors_of
-    from .tracing import TracedFunction
 
     loaded = load_target(target)
     args, kwargs = load_inputs(loaded, inputs)
@@ -198,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _user_line(error: Exception) -> str:
     """Where in the user's code it happened: the innermost frame that is not ours, a library's or the interpreter's."""
-    foreign = (os.path.dirname(os.path.abspath(__file__)) + os.sep, *sysconfig.get_paths().values(), "<")
+    foreign = (PACKAGE, *sysconfig.get_paths().values(), "<")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(foreign)]
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
 

@@ -1,0 +1,1 @@
+"""What a traced function says of itself: its kernels, where its time goes, why lines are one kernel or are not."""
