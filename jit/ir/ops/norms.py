@@ -37,10 +37,14 @@ _SAVED = absent("a function of the input, and differentiated as such")
 # -- what the normalisations share -------------------------------------------------------------------------------
 
 
-def _moments(m: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]:
-    """(x less its mean, the mean, 1 / standard deviation), dims kept."""
+def _refuse_integers(x: Any) -> None:
     if x.dtype.kind not in "fc":
         raise DTypeError(f"only floating tensors can be normalised, and this one is {x.dtype}; cast with x.float()")
+
+
+def _moments(m: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]:
+    """(x less its mean, the mean, 1 / standard deviation), dims kept."""
+    _refuse_integers(x)
     mean = m.mean(x, axis=dims, keepdims=True)
     centered = m.subtract(x, mean, order="C")
     variance = m.mean(centered * centered, axis=dims, keepdims=True)
@@ -224,6 +228,7 @@ def native_batch_norm_backward(
     m: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
     save_invstd: Any, train: bool, eps: float, output_mask: Any,
 ) -> Any:  # fmt: skip
+    _refuse_integers(input)
     n, dims = input.ndim, _others(input.ndim)
     mean, r = (save_mean, save_invstd) if train else (running_mean, (1 / m.sqrt(running_var + eps)).astype(input.dtype))
     r = _column(m, r, n)
@@ -549,6 +554,7 @@ def native_layer_norm_backward(
     output_mask: Any,
 ) -> Any:  # fmt: skip
     """ATen's has no eps and takes the bias; with eps the double backward can start from the input."""
+    _refuse_integers(input)
     lead = tuple(range(input.ndim - len(normalized_shape)))
     x_hat = (input - mean) * rstd
     by_x = by_w = by_b = None
@@ -735,6 +741,7 @@ def native_group_norm_backward(
     output_mask: Any,
 ) -> Any:  # fmt: skip
     """A function of the statistics as of the other arguments: all of them have derivatives."""
+    _refuse_integers(input)
     groups = _groups("group_norm", input, N, C, HxW, group, weight)
     g, x = (t.reshape(groups.sizes) for t in (grad_out, input))
     r = rstd.reshape(groups.per_group)
