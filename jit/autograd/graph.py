@@ -7,7 +7,7 @@ from contextvars import Token
 from types import TracebackType
 from typing import Any
 
-from jit.ir.errors import AutogradError, UsageError
+from jit.ir.errors import AutogradError, TraceError, UsageError
 
 from .. import context
 from ..hooks import RemovableHandle
@@ -20,7 +20,8 @@ from .nodes import Node, edge_of
 class saved_tensors_hooks:  # noqa: N801 - users call it like a function
     """Within this block, what is saved for backward is put away by `pack`, and brought back by `unpack` when needed.
 
-    A traced function keeps what its plan says, whatever hooks there are: `jit.checkpoint` saves memory there.
+    Calls of traced functions in the block run eagerly, since recordings save other things; inside a traced function the
+    block is an error. `jit.checkpoint` saves memory there.
 
     Args:
         pack: Called with every tensor that is saved; returns anything. It must not write to the tensor.
@@ -41,6 +42,11 @@ class saved_tensors_hooks:  # noqa: N801 - users call it like a function
         self._tokens: list[Token[Any]] = []
 
     def __enter__(self) -> None:
+        if context.TRACE.get() is not None:
+            raise TraceError(
+                f"saved_tensors_hooks() in a traced function (at {context.user_source()}): a recording decides itself "
+                "what is saved; put the block around the call, which then runs eagerly, or use jit.checkpoint"
+            )
         self._tokens.append(context.SAVING.set(self._hooks))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

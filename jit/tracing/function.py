@@ -114,8 +114,8 @@ class TracedFunction(Watched, Inspected):
         return self._long_way(args, kwargs)
 
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if context.TRACE.get() is not None or not self.enabled:
-            return self._function(*args, **kwargs)
+        if context.TRACE.get() is not None or not self.enabled or context.SAVING.get() is not None:
+            return self._function(*args, **kwargs)  # hooks on what is saved see what eager mode saves
         call = self._prepare(args, kwargs)
         entry = self._cache.get(call.key)
         general = self._general_entry(call) if entry is None else None

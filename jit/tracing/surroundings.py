@@ -162,7 +162,7 @@ class View:
             if not isinstance(fetch, weakref.ref):  # an object that is not to be kept alive stays the one that it is
                 self._slots.append((name, fetch, value))
             yield self._look(name, value)
-            if not isinstance(value, _PLAIN) and id(value) not in seen and len(self._slots) < _LIMIT:
+            if not _is_bare(value) and id(value) not in seen and len(self._slots) < _LIMIT:
                 seen.add(id(value))
                 stack.extend(list(_children(name, value))[::-1])
 
@@ -170,10 +170,10 @@ class View:
         """What the fingerprint says of one value."""
         if isinstance(value, (Tensor, Generator)):
             return self._note_tensor(name, value)
-        if isinstance(value, float):
-            return (name, type(value), bits(value))
         if isinstance(value, _PLAIN):
-            return (name, type(value).__name__, value)
+            shown = bits(value) if isinstance(value, float) else value
+            carried = 0 if _is_bare(value) else self._note_size(name, value)
+            return (name, type(value), shown, carried)
         if isinstance(value, np.ndarray):
             self._contents.append((name, value, value.copy()))
             return (name, value.dtype.str, value.shape, value.tobytes())
@@ -210,6 +210,11 @@ class View:
         answer = ask()
         self._facts.append((name, ask, answer))
         return answer
+
+    def _note_size(self, name: str, value: Any) -> int:
+        """How many attributes a number or a string carries."""
+        self._sizes.append((name, vars(value), len(vars(value))))
+        return len(vars(value))
 
     def _note_order(self, name: str, container: Any) -> None:
         """Which keys or elements there are, in which order: by identity, since they may be tensors."""
@@ -313,6 +318,11 @@ def view_of_objects(objects: Sequence[tuple[str, Any]]) -> View | None:
     """A view of argument values that are neither tensors nor plain; None if there are none."""
     odd = [(name, value) for name, value in objects if not isinstance(value, (*_PLAIN, DType, np.generic, np.ndarray))]
     return View([(name, functools.partial(_itself, value)) for name, value in odd]) if odd else None
+
+
+def _is_bare(value: Any) -> bool:
+    """Whether a value is a number or a string, and nothing but that: no attributes come with it."""
+    return isinstance(value, _PLAIN) and (not hasattr(value, "__dict__") or not has_state(value))
 
 
 def attributes_of(tensor: Any) -> dict[str, Any]:

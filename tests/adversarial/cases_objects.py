@@ -646,6 +646,19 @@ def default_dict_is_an_argument(t: Trial) -> None:
             t.call(f, defaultdict(factory, a=1), vector(a))
 
 
+LENGTH = Length(3)
+
+
+@case()
+def global_number_with_attributes(t: Trial) -> None:
+    f = t.trace(lambda x: x * int(LENGTH) * LENGTH.unit)
+    for unit in (1.0, 2.0, 2.0, 1.0):
+        LENGTH.unit = unit
+        t.call(f, vector(1.0, 2.0))
+    del LENGTH.unit
+    t.call(f, vector(1.0, 2.0))
+
+
 @case()
 def numbers_with_attributes(t: Trial) -> None:
     f = t.trace(lambda x, n: x * int(n) * n.unit)

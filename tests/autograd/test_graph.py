@@ -102,14 +102,39 @@ def test_hooks_that_fail_and_what_they_return():
         y.sum().backward()
 
 
-def test_a_traced_function_keeps_what_its_plan_says():
-    traced = jit.trace(lambda x: x.exp().sin())
-    for _ in range(3):
+def test_a_traced_function_runs_eagerly_under_hooks():
+    def f(x: Any) -> Any:
+        return x.exp().sin()
+
+    def pack(t: Any) -> Any:
+        packed.append(t)
+        return t.numpy().copy()
+
+    packed: list[Any] = []
+    traced = jit.trace(f)
+    for function, recorded in ((traced, False), (f, False), (traced, True), (traced, False)):
         x = leaf(2)
-        with graph.saved_tensors_hooks(lambda t: pytest.fail("called"), lambda t: t):
-            y = traced(x)
+        count = len(packed)
+        with graph.saved_tensors_hooks(pack, jit.from_numpy):
+            y = function(x)
         y.sum().backward()
+        assert len(packed) - count == 2
         np.testing.assert_allclose(x.grad.numpy(), np.exp([1, 2]) * np.cos(np.exp([1, 2])), rtol=1e-12)
+        if recorded:
+            traced(x)
+    assert (traced.misses, traced.hits) == (1, 0)
+
+
+def test_hooks_on_saved_tensors_inside_a_traced_function():
+    @jit.trace
+    def traced(x: Any) -> Any:
+        with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            return x.exp()
+
+    with pytest.raises(jit.TraceError, match=r"saved_tensors_hooks.*test_graph.py.*around the call"):
+        traced(leaf(2))
+    node: Any = jit.ones(2, requires_grad=True).exp().grad_fn
+    assert node.saved["out"]._packed is None  # nothing is left switched on
 
 
 def test_nodes_and_edges():
