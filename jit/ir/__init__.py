@@ -1,6 +1,6 @@
 """What a graph is and what an operator is: the bottom layer, on the standard library, numpy and ml_dtypes alone."""
 
-from . import dtypes
+from . import dtypes, loading
 from .errors import Error
 from .graph import Graph, Node, Ref, Source, Stage, Use, Value
 from .op import OVERLOADS, REGISTRY, Op, find
@@ -13,5 +13,5 @@ from .verifier import verify
 __all__ = [
     "BOOL", "COMPLEX_SCALAR", "FLOAT", "GENERATOR", "HANDLE", "INT", "OVERLOADS", "REGISTRY", "TENSOR", "UNDEFINED",
     "Error", "Graph", "Node", "Op", "RandomState", "Ref", "Schema", "Source", "Stage", "TensorType", "Type", "Use",
-    "Value", "dtypes", "find", "parse", "parse_schema", "verify",
+    "Value", "dtypes", "find", "loading", "parse", "parse_schema", "verify",
 ]  # fmt: skip

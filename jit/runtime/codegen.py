@@ -12,42 +12,50 @@ Note [How code is kept]
 
 Note [What decides on machine code]
     The text of a module, the target, LLVM's version and the passes. A digest of these names the object file in the
-    `cache` on disk; a process that finds it there links it and does no more. What an object file imports is told by
-    the declarations in the text, so nothing has to be parsed for that either.
+    `cache` on disk. What an object file imports is told by the declarations in the text, so nothing has to be parsed.
+
+Note [Code without text]
+    Writing that text takes longer than all the rest once the object file is there. So the functions of a call of
+    `compile_nests` are recorded under what decides on their text (`recipes`): which object file they are in, under
+    which name, and what a caller must know of them - the numbers to pass, and the lanes. A process that finds the
+    record and the file links them, and imports nothing that writes or reads LLVM. The text is written when asked for.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import itertools
 import os
 import re
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from jit.ir.errors import CompileError, DivisionError, ShapeError
 
 from . import cache as caching
-from . import linking
-from .division import DIVISION_BY_ZERO
-from .llvm_lower import Function, lower
-from .llvm_math import PREFIX
-from .llvm_memory import OUT_OF_RANGE
+from . import linking, recipes
 from .nest import Bound, Buffer, Nest
 from .schedule import Loops, schedule
-from .target import Target, binding, llvm_version
+from .target import Target, binding
+
+if TYPE_CHECKING:
+    from .llvm_lower import Function
 
 Array = np.ndarray[Any, Any]
 
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _lock = threading.Lock()
 _compiled: dict[tuple[Function, Target], Code] = {}
+_recalled: dict[tuple[str, str], Code] = {}
+"""By object file and name: the same code, however it was asked for."""
+_images: dict[str, tuple[dict[str, int], Any]] = {}
+"""Object files in memory: the addresses of their functions, and what keeps them there."""
 _serial = itertools.count()
 """Names of libraries; one that failed to link stays taken."""
 _PASSES = "2: combine, simplify"
@@ -56,16 +64,30 @@ compilations = 0
 """How many modules LLVM has compiled in this process; those that came from the cache are none."""
 
 
-@dataclass(frozen=True)
 class Code:
     """A compiled function."""
 
-    address: int
-    """Of `int32 kernel(void **data, int64 *geometry)`, see `llvm_lower`."""
-    function: Function
-    target: Target
-    _owner: Any
-    """Keeps the machine code in memory."""
+    def __init__(self, facts: Facts, target: Target, write: Callable[[], Function]) -> None:
+        self.facts = facts
+        self.target = target
+        self._write = write
+        self.address = _images[facts.image][0][facts.name]
+        """Of `int32 kernel(void **data, int64 *geometry)`, see `llvm_lower`."""
+
+    @cached_property
+    def function(self) -> Function:
+        """The function before LLVM: written when asked for, if the code came from the cache."""
+        return self._write()
+
+    @property
+    def numbers(self) -> tuple[tuple[Any, ...], ...]:
+        """What the function takes as `geometry`, see `llvm_lower.Function`."""
+        return self.facts.numbers
+
+    @property
+    def lanes(self) -> int:
+        """How many points of a row a turn takes, or how many rows."""
+        return self.facts.lanes
 
     @property
     def asm(self) -> str:
@@ -73,6 +95,20 @@ class Code:
         with _lock:
             module = _optimized(self.function.text(), self.target)
             return str(_machine(self.target).emit_assembly(module))
+
+
+class Facts(NamedTuple):
+    """Where the code of a function is, and what its callers must know."""
+
+    image: str
+    """The object file's name in the cache."""
+    name: str
+    numbers: tuple[tuple[Any, ...], ...]
+    lanes: int
+    functions: int
+    """How many there are in the object file."""
+    imports: tuple[tuple[str, str], ...]
+    """What the object file calls: the names that it uses, and those of the C functions."""
 
 
 class Kernel:
@@ -96,9 +132,9 @@ class Kernel:
         self.nest = nest
         self.code = code
         self.loops = loops
-        self.geometry = geometry_of(nest, loops, code.function)
+        self.geometry = geometry_of(nest, loops, code)
         """The numbers that the function is called with."""
-        self.scratch_bytes = _kept(nest, loops, code.function)[None]
+        self.scratch_bytes = _kept(nest, loops, code)[None]
         """How much scratch memory a call needs, aligned to 64 bytes; 0 for most kernels."""
         self._call = _SIGNATURE(code.address)
         self._empty = 0 in nest.extents
@@ -131,7 +167,7 @@ class Kernel:
 
     def part(self, start: int, stop: int) -> Any:
         """`geometry` for the turns `start` to `stop` of `rows`; the results are those of one call, bit for bit."""
-        return geometry_of(self.nest, self.loops, self.code.function, start, stop)
+        return geometry_of(self.nest, self.loops, self.code, start, stop)
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Compute `outputs` from `inputs`, without the GIL.
@@ -170,6 +206,11 @@ class Kernel:
 
 def check_status(status: int) -> None:
     """Raise the error that a kernel has returned, if it has."""
+    if not status:
+        return
+    from .division import DIVISION_BY_ZERO
+    from .llvm_memory import OUT_OF_RANGE
+
     if status & DIVISION_BY_ZERO:
         raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
     if status & OUT_OF_RANGE:
@@ -195,8 +236,32 @@ def compile_nests(nests: Sequence[Nest], target: Target | None = None) -> list[K
     """Compile several nests in one LLVM module, which is faster and smaller than one by one."""
     target = target or Target.host()
     loops = [schedule(nest) for nest in nests]
-    codes = compile_functions([lower(nest, order, target) for nest, order in zip(nests, loops)], target)
+    writers = [partial(_lowered, nest, order, target) for nest, order in zip(nests, loops)]
+    codes = _found_or_compiled([recipes.of_nest(nest) for nest in nests], writers, target)
     return [Kernel(nest, code, order) for nest, code, order in zip(nests, codes, loops)]
+
+
+def _lowered(nest: Nest, loops: Loops, target: Target) -> Function:
+    from .llvm_lower import lower
+
+    return lower(nest, loops, target)
+
+
+def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -> int:
+    """The address of a function for this machine that is no kernel.
+
+    Args:
+        name: Names the function and whatever it is written from, besides the sources of `jit.runtime`.
+        write: What it calls and its definition, as in `llvm_lower.Function`; called if it is not in the cache.
+    """
+
+    def written() -> Function:
+        from .llvm_lower import Function
+
+        declarations, definition = write()
+        return Function(tuple(declarations), definition)
+
+    return _found_or_compiled([f"routine {name}"], [written], Target.host())[0].address
 
 
 def compile_functions(functions: Sequence[Function], target: Target) -> list[Code]:
@@ -209,11 +274,67 @@ def compile_functions(functions: Sequence[Function], target: Target) -> list[Cod
 
 
 def _compile(functions: Sequence[Function], target: Target) -> list[Code]:
-    names = [f"kernel{i}" for i in range(len(functions))]
+    names = _names(len(functions))
     declarations = dict.fromkeys(line for f in functions for line in f.declarations)
     text = "\n".join([*declarations, *(f.named(name) for f, name in zip(functions, names))])
-    addresses, owner = _linked(_object(text, target), names, _resolved(_DECLARED.findall(text)), target)
-    return [Code(addresses[name], f, target, owner) for f, name in zip(functions, names)]
+    image, imports = _name_of(text, target), _c_names(_DECLARED.findall(text))
+    if image not in _images:
+        addresses = _resolved(imports)
+        _images[image] = _linked(_object(text, target), names, addresses, target)
+    codes = []
+    for f, name in zip(functions, names):
+        facts = Facts(image, name, f.numbers, f.lanes, len(names), tuple(imports.items()))
+        codes.append(_recalled.setdefault((image, name), Code(facts, target, partial(_same, f))))
+    return codes
+
+
+def _names(count: int) -> list[str]:
+    """What the functions of a module are called."""
+    return [f"kernel{number}" for number in range(count)]
+
+
+def _same(function: Function) -> Function:
+    return function
+
+
+# -- code without text -------------------------------------------------------------------------------------------
+
+
+def _found_or_compiled(
+    recipes_: Sequence[str | None], writers: Sequence[Callable[[], Function]], target: Target
+) -> list[Code]:
+    """See Note [Code without text]."""
+    kept = caching.shared()
+    name = recipes.name_of(recipes_, target) if kept is not None else None
+    if kept is None or name is None:
+        return compile_functions([write() for write in writers], target)
+    record = kept.load(name)
+    codes = _recall(record, writers, target, kept) if record is not None else None
+    if codes is None:
+        codes = compile_functions([write() for write in writers], target)
+        kept.store(name, repr([tuple(code.facts) for code in codes]).encode())
+    return codes
+
+
+def _recall(
+    record: bytes, writers: Sequence[Callable[[], Function]], target: Target, kept: caching.Cache
+) -> list[Code] | None:
+    """The codes of a record; None if an object file is gone, or does not link here."""
+    rows = [Facts(*row) for row in ast.literal_eval(record.decode())]
+    with _lock, contextlib.suppress(CompileError):
+        for facts in rows:
+            if facts.image not in _images:
+                image = kept.load(facts.image)
+                if image is None:
+                    return None
+                addresses = _resolved(dict(facts.imports))
+                _images[facts.image] = _linked(image, _names(facts.functions), addresses, target)
+        pairs = zip(rows, writers, strict=True)
+        return [_recalled.setdefault((f.image, f.name), Code(f, target, write)) for f, write in pairs]
+    return None
+
+
+# -- LLVM --------------------------------------------------------------------------------------------------------
 
 
 def _linked(image: bytes, names: Sequence[str], imports: dict[str, int], target: Target) -> tuple[dict[str, int], Any]:
@@ -236,11 +357,16 @@ def _linked(image: bytes, names: Sequence[str], imports: dict[str, int], target:
 _DECLARED = re.compile(r'^declare [^@\n]*@"?([^"(\n]+)"?\(', re.MULTILINE)
 
 
+def _name_of(text: str, target: Target) -> str:
+    """The name of a module's object file, see Note [What decides on machine code]."""
+    return caching.digest([text, _PASSES, *target.circumstances()])
+
+
 def _object(text: str, target: Target) -> bytes:
     """The object file of a module: from the cache, or compiled and put there."""
     global compilations
     kept = caching.shared()
-    name = caching.digest([text, *_circumstances(target)])
+    name = _name_of(text, target)
     image = kept.load(name) if kept is not None else None
     if image is None:
         compilations += 1
@@ -248,15 +374,6 @@ def _object(text: str, target: Target) -> bytes:
         if kept is not None:
             kept.store(name, image)
     return image
-
-
-@cache
-def _circumstances(target: Target) -> tuple[str, ...]:
-    """What besides the text decides on machine code."""
-    import llvmlite
-
-    features = ",".join(target.features), ",".join(target.absent)
-    return _PASSES, llvmlite.__version__, llvm_version(), target.triple, target.cpu, *features
 
 
 def _optimized(text: str, target: Target) -> Any:
@@ -287,17 +404,33 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def _resolved(names: Iterable[str]) -> dict[str, int]:
-    """The addresses of the C functions among `names`; CompileError for a name that is neither that nor LLVM's own."""
+def _c_names(declared: Iterable[str]) -> dict[str, str]:
+    """The C functions among what a module declares; CompileError for a name that is neither that nor LLVM's own."""
+    from .llvm_math import PREFIX
+
     found = {}
-    for name in names:
-        if name.startswith("llvm."):
-            continue
-        address = _c_function(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
-        if address is None:
-            raise CompileError(f"the kernel calls {name!r}, which this process does not have; run with the interpreter")
-        found[name] = address
+    for name in declared:
+        if not name.startswith("llvm."):
+            if not name.startswith(PREFIX):
+                _refuse_call(name)
+            found[name] = name.removeprefix(PREFIX)
     return found
+
+
+def _resolved(names: Mapping[str, str]) -> dict[str, int]:
+    """The addresses of C functions, by the names that modules give them; CompileError for unknown ones."""
+    found = {}
+    for name, function in names.items():
+        address = _c_function(function)
+        if address is None:
+            _refuse_call(name)
+        else:
+            found[name] = address
+    return found
+
+
+def _refuse_call(name: str) -> None:
+    raise CompileError(f"the kernel calls {name!r}, which this process does not have; run with the interpreter")
 
 
 @cache
@@ -337,7 +470,7 @@ def _layout(buffer: Buffer) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
 _ALIGNMENT = 64
 
 
-def geometry_of(nest: Nest, loops: Loops, function: Function, start: int = 0, stop: int | None = None) -> Any:
+def geometry_of(nest: Nest, loops: Loops, function: Function | Code, start: int = 0, stop: int | None = None) -> Any:
     """The numbers that a function asks for, as it reads them; the outermost loop runs from `start` to `stop`."""
     accesses = [(a, nest.inputs[a.buffer].dtype.itemsize) for a in nest.reads]
     accesses += [(a, nest.outputs[a.buffer].dtype.itemsize) for a in nest.writes]
@@ -367,7 +500,7 @@ def geometry_of(nest: Nest, loops: Loops, function: Function, start: int = 0, st
     return (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
 
 
-def _kept(nest: Nest, loops: Loops, function: Function) -> dict[Any, int]:
+def _kept(nest: Nest, loops: Loops, function: Function | Code) -> dict[Any, int]:
     """Where each scratch row starts; the whole size under None."""
     places, total = {}, 0
     for kind, *where in function.numbers:

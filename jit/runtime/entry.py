@@ -462,25 +462,21 @@ def _fail(r: _Writer, outputs: Word, status: Word) -> None:
 @cache
 def _function() -> int:
     """The address of the entry."""
-    parts = (pool.share(), _execute(), _surroundings(), _residue(), _input(), _apart(), _tensor(), _results())
-    return _compiled(parts, _entry())
+    from .codegen import compile_routine
+
+    return compile_routine("entry", lambda: (
+        (pool.share(), _execute(), _surroundings(), _residue(), _input(), _apart(), _tensor(), _results()), _entry(),
+    ))  # fmt: skip
 
 
 @cache
 def executor() -> Any:
     """`execute(program, bases, most)` for ctypes, which releases the GIL; for where entries are not available."""
-    address = _compiled((pool.share(),), _execute().replace("@execute(", "@kernel("))
+    from .codegen import compile_routine
+
+    address = compile_routine("execute", lambda: ((pool.share(),), _execute().replace("@execute(", "@kernel(")))
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(address)
     return lambda program, bases, most: function(program, bases, most, _cell())
-
-
-def _compiled(helpers: tuple[str, ...], definition: str) -> int:
-    from .codegen import compile_functions
-    from .llvm_lower import Function
-    from .target import Target
-
-    (code,) = compile_functions([Function(helpers, definition)], Target.host())
-    return code.address
 
 
 def _cell() -> int:

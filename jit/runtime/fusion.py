@@ -27,6 +27,7 @@ from jit.ir.geometry import Geometry
 from jit.ir.types import contiguous_strides
 from jit.passes.spaces import Axes, Declined, Space, arguments, has_rows, is_cast, is_view, main_output, sizes_of
 
+from . import recipes
 from .codegen import Kernel, compile_nest
 from .nest import Access, Buffer, Index, Keep, Local, Nest, Position, Reduce, Result, Step
 from .terms import DEAR, EXPANSIONS, Apply, Read, Reduced, Term, Terms, dtype_of, wide
@@ -212,6 +213,9 @@ class _Lowering:
         types = [value.type for value in self.body.outputs]
         buffers = tuple(Buffer(t.dtype, t.sizes, contiguous_strides(t.sizes)) for t in types)
         steps = _Steps(self.terms, self._stored(), self._keeps()).steps()
+        recipe = recipes.of_group(self.body)
+        for number, step in enumerate(steps):
+            recipes.named(step.body, recipe and f"step {number} of {recipe}")
         cost = max(sum(t.cost for t in self.terms.all if isinstance(t, Apply) and self.terms.is_inner(t)), 1)
         comments = tuple(dict.fromkeys(str(n.source) for n in self.body.nodes if n.source is not None))
         kinds = (n.kind.split("::")[1].split(".")[0] for n in self.body.nodes if n.outputs[0] not in self.places)
@@ -402,7 +406,8 @@ def supports(node: Node) -> bool:
     types = tuple(getattr(v.type, "dtype", None) if pointwise else str(v.type) for v in node.inputs)
     key = (node.kind, types, repr(node.args), repr(node.attributes))
     if key not in _supported:
-        _supported[key] = _try(node, pointwise)
+        question = "pointwise" if pointwise else "supported"
+        _supported[key] = recipes.answered(question, recipes.of_node(node), lambda: _try(node, pointwise))
     return _supported[key]
 
 

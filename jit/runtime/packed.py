@@ -23,7 +23,6 @@ import numpy as np
 from jit.ir.dtypes import DType, float32, float64
 
 from .assembly import Routine, Word
-from .llvm_lower import Function
 from .target import Target
 
 _ELEMENT = {float32: "float", float64: "double"}
@@ -131,13 +130,15 @@ def _lanes(dtype: DType) -> int:
 
 @cache
 def _compiled(shape: Shape) -> int:
-    from .codegen import compile_functions
+    from .codegen import compile_routine
 
-    target = Target.host()
+    return compile_routine(f"packed {tuple(shape)}", lambda: _written(shape, Target.host()))
+
+
+def _written(shape: Shape, target: Target) -> tuple[tuple[str, ...], str]:
     writer = _Writer(shape, target)
     declared = (f"declare {writer.vector} @{writer.fma}({', '.join([writer.vector] * 3)})",) if target.has_fma else ()
-    (code,) = compile_functions([Function(declared, writer.kernel())], target)
-    return code.address
+    return declared, writer.kernel()
 
 
 class _Writer(Routine):

@@ -204,12 +204,9 @@ def _library() -> Any:
 
 @cache
 def _function() -> int:
-    from .codegen import compile_functions
-    from .llvm_lower import Function
-    from .target import Target
+    from .codegen import compile_routine
 
-    (code,) = compile_functions([Function((), _work())], Target.host())
-    return code.address
+    return compile_routine("work", lambda: ((), _work()))
 
 
 def _address(array: Any) -> int:

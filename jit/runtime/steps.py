@@ -20,7 +20,7 @@ from jit.ir.dtypes import COMPLEX, DType, from_numpy, uint8
 from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 
-from . import blas, fusion, packed
+from . import blas, fusion, packed, recipes
 from .nest import Nest, pointwise_nest
 
 
@@ -423,7 +423,8 @@ def _copied(lowering: Lowering, node: Node, source: Place, target: Place) -> Non
     """Fill `target` with `source`, broadcast and cast."""
     expanded = Place(source.block, source.dtype, source.geometry.expand(target.geometry.sizes))
     dtype = target.dtype
-    lowering.pointwise(node, lambda m, a: m.cast(a, dtype), [expanded], target, "copy")
+    body = recipes.named(lambda m, a: m.cast(a, dtype), f"cast to {dtype.name}")
+    lowering.pointwise(node, body, [expanded], target, "copy")
 
 
 def _copy(lowering: Lowering, node: Node) -> None:
@@ -434,7 +435,8 @@ def _fill(lowering: Lowering, node: Node) -> None:
     value = _filling(node)
     target = lowering.make(node.output)
     dtype = target.dtype
-    lowering.pointwise(node, lambda m: m.constant(value, dtype), [], target, "fill")
+    recipe = f"fill {recipes.exact(value)} {dtype.name}" if type(value) in (bool, int, float) else None
+    lowering.pointwise(node, recipes.named(lambda m: m.constant(value, dtype), recipe), [], target, "fill")
 
 
 def _filling(node: Node) -> Any:

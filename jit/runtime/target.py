@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import os
 import platform
 import re
@@ -92,6 +92,13 @@ class Target:
         """True if floor, ceil, trunc and round-to-even are instructions; elsewhere LLVM calls the C library."""
         return self.is_arm or self.is_nvidia or "sse4.1" in self.features
 
+    def circumstances(self) -> tuple[str, ...]:
+        """All that LLVM is told of the machine, and which LLVM it is: what besides a module decides on its code."""
+        import llvmlite
+
+        absent = (f"-{name}" for name in self.absent)
+        return llvmlite.__version__, llvm_version(), self.triple, self.cpu, *self.features, *absent
+
     def machine(self) -> Any:
         """An llvmlite TargetMachine; CompileError if LLVM knows no such target.
 
@@ -131,10 +138,10 @@ def _host() -> tuple[str, str, str, tuple[str, ...], tuple[str, ...]]:
     name = digest(["host", _llvmlite(), platform.machine(), processor])
     found = kept.load(name) if kept is not None and processor else None
     if found is None:
-        found = json.dumps(_asked()).encode()
+        found = repr(_asked()).encode()
         if kept is not None and processor:
             kept.store(name, found)
-    version, triple, cpu, present, absent = json.loads(found)
+    version, triple, cpu, present, absent = ast.literal_eval(found.decode())
     return version, triple, cpu, tuple(present), tuple(absent)
 
 

