@@ -170,7 +170,7 @@ class TestNests:
         x, column, out = np.ones((4, 50), np.float32), np.ones((4, 1), np.float32), np.empty((4, 50), np.float32)
         text = compile_nest(pointwise_nest(lambda m, a, b: a * m.exp(b) + m.exp(b), [x, column], [out])).llvm_ir
         before, inside = text.split("\nloop2:")
-        powers = "scalef" if "scalef" in text else "shl"  # how `exp` multiplies by a power of two
+        powers = "ldexp" if "ldexp" in text else "shl"  # how `exp` multiplies by a power of two
         assert powers in before.split("define")[1] and powers not in inside
         assert inside.count("fmul") == 1
 
