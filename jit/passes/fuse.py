@@ -18,7 +18,7 @@ Note [What joins a group]
     first, so that all consumers of a node have been decided upon before it. A node may join if
     1. its types are known, in the same stage, and the code generator has a kernel for it (`supported`);
     2. it fits the group's space, see Note [Axes from the end] in `spaces`: it is pointwise, a reduction of the group's
-       rows, a norm or softmax along them, rows of an embedding, or a view between such;
+       rows, a norm, softmax or running sum along them, rows of an embedding, or a view between such;
     3. every use of it is inside the group or after it; a use after it makes it an output of the group, and outputs
        must run along all axes, or along all that are not reduced.
     Views of the group's inputs come along. A `cat` of equal parts may be the last node: each part is written in place.
@@ -35,7 +35,7 @@ from jit.ir import UNDEFINED, Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import COMPLEX
 from jit.ir.types import is_contiguous
 
-from .spaces import NORMS, REDUCTIONS, Declined, Space, argument, has_rows, is_cast, is_view, main_output
+from .spaces import NORMS, REDUCTIONS, SCANS, Declined, Space, argument, has_rows, is_cast, is_view, main_output
 
 Supported = Callable[[Node], bool]
 Reasons = dict[tuple[Node, Node], str]
@@ -159,7 +159,7 @@ def _obstacle(node: Node, supported: Supported) -> str | None:
 
 def _is_special(node: Node) -> bool:
     """True for what is not pointwise and is worth a kernel even alone."""
-    return node.kind in REDUCTIONS | NORMS or node.kind == "aten::embedding"
+    return node.kind in REDUCTIONS | NORMS | SCANS or node.kind == "aten::embedding"
 
 
 def _is_known(type: object) -> bool:

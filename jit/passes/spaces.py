@@ -43,6 +43,8 @@ NORMS = frozenset(
     )
 )  # fmt: skip
 """Operators whose result has the shape of their first operand, and that reduce dims of it on the way."""
+SCANS = frozenset(f"aten::{name}" for name in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"))
+"""Operators whose results run along one dim of their operand, and have its shape."""
 BATCH_NORMS = ("aten::native_batch_norm", "aten::native_batch_norm_backward")
 LAYER_NORMS = ("aten::native_layer_norm", "aten::native_layer_norm_backward")
 
@@ -101,7 +103,7 @@ def sums_gradients(node: Node) -> bool:
 
 
 def reduced_dims(node: Node) -> tuple[int, ...]:
-    """The dims of its first operand that a reduction or norm reduces."""
+    """The dims of its first operand that a reduction or norm reduces, or that a scan runs along."""
     ndim = len(sizes_of(node.inputs[0]))
     if node.kind in BATCH_NORMS:
         return tuple(d for d in range(ndim) if d != 1)
@@ -177,7 +179,7 @@ class Space:
         if any(len(axes) > 1 for axes in wanted):
             raise Declined("it is read along different axes")
         first = next(i for i, value in enumerate(node.outputs) if value is main_output(node))
-        if not wanted[first] and node.kind not in REDUCTIONS:
+        if not wanted[first] and node.kind not in REDUCTIONS | SCANS:
             raise Declined("its first result is not read here")
         asked = next(iter(next(axes for axes in wanted if axes)))
         for value, axes in zip(node.outputs, wanted, strict=True):
@@ -197,7 +199,7 @@ class Space:
             return self._of_reduction(node, asked)
         if node.kind in BATCH_NORMS:
             return self._of_batch_norm(node, asked)
-        if node.kind in NORMS:
+        if node.kind in NORMS or node.kind in SCANS:
             return self._of_norm(node, asked)
         if node.kind == "aten::embedding":
             return self._of_embedding(node, asked)
@@ -258,7 +260,9 @@ class Space:
         if {a for a in asked if a is not None} != {a for a, e in enumerate(self.extents) if e != 1}:
             raise Declined("it would be computed again for every element that reads it")
         self._set_row(tuple(a for d in dims if (a := asked[d]) is not None))
-        if node.kind not in BATCH_NORMS:
+        if node.kind in SCANS:
+            self._also(node.outputs, asked)
+        elif node.kind not in BATCH_NORMS:
             self._also(node.outputs[1:], tuple(None if d in dims else a for d, a in enumerate(asked)))
         return {value: _broadcast(sizes_of(value), asked) for value in node.inputs}
 

@@ -221,7 +221,7 @@ class _GridLowering(Lowering):
         return found[0], found[1]
 
     def _scanned(self, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
-        """(what is written, what the next turn starts from): each thread takes in the thread 1, 2, 4, ... before it."""
+        """(the running value, what the next turn starts from): a thread takes in those 1, 2, 4, ... before it."""
         if self.grid.kind != "rows":
             return super()._scanned(scan, carried, value)
         monoid, threads, shift = MONOIDS[scan.monoid], self.grid.threads, 1

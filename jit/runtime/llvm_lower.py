@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from jit.ir.dtypes import DType, int64
 from jit.ir.errors import CompileError
@@ -44,7 +45,7 @@ from .llvm_build import Builder, Register
 from .llvm_math import ELEMENT, LLVMMath, Value
 from .llvm_memory import Memory, is_streamed, memory_type
 from .llvm_reduce import MONOIDS, Monoid, across_lanes, neutral_of, running
-from .nest import Access, Keep, Local, Nest, Operand, Reduce, Scan, Step
+from .nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Scan, Step
 from .schedule import BLOCK, FIXED, UNIT, Loops, is_packed
 from .target import Target
 
@@ -60,6 +61,7 @@ one vector leaves the machine waiting; but of bodies that hold many values at on
 that an index picks are read faster, too: more of them are on their way at a time; and what goes past the cache is
 written faster."""
 SCAN_LANES = 16
+"""Points of a row that a turn of a scan takes; what they come to is found in 4 steps."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,9 @@ def lanes(nest: Nest, loops: Loops, target: Target) -> int:
         return 1
     widest = max(4, *(b.dtype.itemsize for b in nest.inputs + nest.outputs), *_accumulated(nest))
     vector = target.vector_bytes // widest
-    if any(isinstance(r, Scan) for step in nest.steps for r in step.results) and loops.along_row:
-        return SCAN_LANES
+    scans = [scan for step in nest.steps for scan in step.scans]
+    if scans and loops.along_row:
+        return 1 if any(map(_is_fragile, scans)) else SCAN_LANES
     if loops.along_row:
         return (256 if nest.cost <= DEAR else 128) // (_widest_read(nest) if _picks(nest) else widest)
     few_registers = target.vector_registers < 32
@@ -119,6 +122,11 @@ def lanes(nest: Nest, loops: Loops, target: Target) -> int:
         return _within(loops, vector, vector * (4 if several else 1))
     many = 8 if nest.cost <= 2 else 4 if nest.cost <= DEAR else 2
     return _within(loops, vector, vector * (many // 2 if few_registers else many))
+
+
+def _is_fragile(scan: Scan) -> bool:
+    """Whether values must be taken in one by one: products of others than the first ones may overflow or vanish."""
+    return scan.monoid == "prod" and scan.dtype.is_floating_point
 
 
 def _picks(nest: Nest) -> bool:
@@ -157,12 +165,17 @@ def _gathers(nest: Nest, loops: Loops) -> bool:
 
 @dataclass
 class Chain:
-    """An accumulator: of one result of a step, for one of the rows computed together."""
+    """An accumulator: of one result or scan of a step, for one of the rows computed together."""
 
     result: Reduce | Scan
     copy: int
     monoid: Monoid
     neutral: list[Value]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether inner loops go on with the accumulator of outer ones."""
+        return self.monoid.chained or isinstance(self.result, Scan)
 
 
 class Lowering:
@@ -274,12 +287,13 @@ class Lowering:
         return across_lanes(self.math, chain.monoid, accumulator) if self.loops.along_row else accumulator
 
     def _chains(self, step: Step) -> list[Chain]:
+        """For each of the rows computed together, those of the scans first."""
+        found: list[Reduce | Scan] = [*step.scans, *(r for r in step.results if isinstance(r, Reduce))]
         chains = []
         for copy in range(self.copies):
-            for result in step.results:
-                if isinstance(result, (Reduce, Scan)):
-                    monoid = MONOIDS[result.monoid]
-                    chains.append(Chain(result, copy, monoid, monoid.neutral(self.math, result.dtype)))
+            for result in found:
+                monoid = MONOIDS[result.monoid]
+                chains.append(Chain(result, copy, monoid, monoid.neutral(self.math, result.dtype)))
         return chains
 
     def _start(self, chain: Chain) -> list[Value]:
@@ -309,15 +323,19 @@ class Lowering:
         with self.builder.loop(_ZERO, stop, BLOCK * turn, initial) as blocks:
             end = self.builder.binary("add", blocks.index, Register(str(BLOCK * turn), "i64"))
             bounded = self.builder.call("i64", "llvm.smin.i64", end, stop)
-            anew = [v.register for chain in chains for v in chain.neutral]
-            within = self._turns(loop, step, chains, anew, blocks.index, bounded)
+            within = self._turns(loop, step, chains, self._anew(chains, blocks.carried), blocks.index, bounded)
             blocks.following = self._joined(chains, blocks.carried, within)
         return blocks.results
 
     def _is_blocked(self, chains: Sequence[Chain], extent: int, turn: int) -> bool:
         """Whether rounding errors would grow along a loop."""
-        sums = [c for c in chains if isinstance(c.result, Reduce) and c.result.monoid == "sum"]
-        return bool(sums) and len(sums) == len(chains) and extent > BLOCK * turn
+        reduced = [c.result.monoid for c in chains if isinstance(c.result, Reduce)]
+        return set(reduced) == {"sum"} and extent > BLOCK * turn
+
+    def _anew(self, chains: Sequence[Chain], carried: Sequence[Register]) -> list[Register]:
+        """What the accumulators of a block start from; scans go on."""
+        pairs = zip(chains, self._values(chains, carried), strict=True)
+        return [v.register for chain, values in pairs for v in (values if chain.goes_on else chain.neutral)]
 
     def _turns(
         self, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register], start: Register, stop: Register
@@ -333,14 +351,14 @@ class Lowering:
 
     def _inside(self, loop: int, step: Step, chains: list[Chain], carried: Sequence[Register]) -> list[Register]:
         """An inner loop that begins anew, or goes on where the monoid says so."""
-        if all(chain.monoid.chained for chain in chains):
+        if all(chain.goes_on for chain in chains):
             return self._level(loop, step, chains, carried)
-        within = self._level(loop, step, chains, [v.register for chain in chains for v in chain.neutral])
+        within = self._level(loop, step, chains, self._anew(chains, carried))
         return self._joined(chains, carried, within)
 
     def _joined(self, chains: Sequence[Chain], a: Sequence[Register], b: Sequence[Register]) -> list[Register]:
         pairs = zip(chains, self._values(chains, a), self._values(chains, b), strict=True)
-        return [v.register for chain, x, y in pairs for v in chain.monoid.join(self.math, x, y)]
+        return [v.register for c, x, y in pairs for v in (y if c.goes_on else c.monoid.join(self.math, x, y))]
 
     # -- points --------------------------------------------------------------------------------------------------
 
@@ -368,10 +386,12 @@ class Lowering:
 
     def _point(self, step: Step, copy: int, accumulators: list[list[Value]], guard: Register | None) -> list[Register]:
         """The body once."""
-        results = self._results(step, self.memory.load(step.reads))
+        carries: list[list[Register]] = []
+        results = self._results(step, self._operands(step, accumulators, carries))
+        if not all(carries):
+            raise CompileError(f"{self.nest.name}: the body does not call its scan")
         stores: list[tuple[int, Value]] = []
         folds: list[tuple[Reduce, list[Value], list[Value]]] = []
-        carries: list[list[Register]] = []
         for result in step.results:
             taken, results = results[: result.arity], results[result.arity :]
             if isinstance(result, Keep) and step.inner:
@@ -382,14 +402,28 @@ class Lowering:
                 folds.append((result, accumulators[len(carries)], taken))
                 carries.append([])
             else:
-                if isinstance(result, Scan):
-                    taken[0], carry = self._scanned(result, accumulators[len(carries)][0], taken[0])
-                    carries.append([carry])
                 stores.append((self.written + len(stores), taken[0]))
         joined = self._fold_and_store(folds, stores, guard)
         return [register for carry in carries for register in carry or joined.pop(0)]
 
-    def _results(self, step: Step, operands: list[Value]) -> list[Value]:
+    def _operands(self, step: Step, accumulators: list[list[Value]], carries: list[list[Register]]) -> list[Any]:
+        """The values of a step's operands; those that scans stand for note in `carries` what the next turn gets."""
+        loaded = iter(self.memory.load([o for o in step.reads if not isinstance(o, Scan)]))
+        carries += [[] for _ in step.scans]
+        running = iter([self._running(*each) for each in zip(step.scans, accumulators, carries, strict=False)])
+        return [next(running) if isinstance(o, Scan) else next(loaded) for o in step.reads]
+
+    def _running(self, scan: Scan, accumulator: list[Value], carry: list[Register]) -> Callable[[Value], Value]:
+        def running(value: Value) -> Value:
+            if carry or value.dtype is not scan.dtype:
+                raise CompileError(f"{self.nest.name}: {scan} is called once, with a value of its dtype")
+            scanned, following = self._scanned(scan, accumulator[0], value)
+            carry.append(following)
+            return scanned
+
+        return running
+
+    def _results(self, step: Step, operands: list[Any]) -> list[Value]:
         """Run the body and check what it returns."""
         returned = step.body(self.math, *operands)
         results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
@@ -407,7 +441,7 @@ class Lowering:
                 )
         return results
 
-    def _wanted(self, result: Access | Reduce | Scan | Keep) -> list[DType]:
+    def _wanted(self, result: Result) -> list[DType]:
         if isinstance(result, Access):
             return [self.nest.outputs[result.buffer].dtype]
         if isinstance(result, Reduce) and result.arity == 2:
@@ -415,7 +449,7 @@ class Lowering:
         return [result.dtype]
 
     def _scanned(self, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
-        """(what is written, what the next turn starts from)."""
+        """(what values have come to, what the next turn starts from)."""
         monoid = MONOIDS[scan.monoid]
         if not self.loops.along_row or self.builder.width == 1:
             value = monoid.join(self.math, [carried], [value])[0]

@@ -14,7 +14,7 @@ from jit.ir.dtypes import DType, bool_, int64
 from . import halves
 from .llvm_build import Builder, Register, mangled
 from .llvm_math import ELEMENT, LLVMMath, Value
-from .nest import Access, Bound, Buffer, Index, Local, Nest, Operand, Position
+from .nest import Access, Bound, Buffer, Index, Local, Nest, Operand, Position, Scan
 from .schedule import FIXED, UNIT, Loops
 
 OUT_OF_RANGE = 4
@@ -186,6 +186,7 @@ class Memory:
             return self._local(operand.number)
         if isinstance(operand, Position):
             return self._position(operand)
+        assert not isinstance(operand, Scan)  # the lowering answers for these
         if operand in vectors:
             return self._decoded(self._dtype(operand), vectors[operand])
         if _guarded(operand):

@@ -93,10 +93,16 @@ MONOIDS = {
     "prod": _simple(lambda dtype: 1, lambda m, a, b: a * b),
     "max": _simple(_least, lambda m, a, b: m.maximum(a, b)),
     "min": _simple(_greatest, lambda m, a, b: m.minimum(a, b)),
+    "logaddexp": _simple(_least, lambda m, a, b: _add_logarithms(m, a, b)),
     "argmax": _extreme(_least, "greater", "less_equal"),
     "argmin": _extreme(_greatest, "less", "greater_equal"),
     "dot": _DOT,
 }
+
+
+def _add_logarithms(m: LLVMMath, a: Value, b: Value) -> Value:
+    higher = m.maximum(a, b) + m.log1p(m.exp(-m.abs(a - b)))
+    return m.where(a == b, a + math.log(2), higher)  # inf - inf would be NaN
 
 
 def across_lanes(m: LLVMMath, monoid: Monoid, values: Values) -> Values:

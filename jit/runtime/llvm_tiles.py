@@ -45,7 +45,7 @@ def is_tiled(nest: Nest, loops: Loops) -> bool:
     inner = [step for step in nest.steps if step.inner]
     if loops.along_row or not loops.reduced or loops.jam is not None or len(inner) != 1:
         return False
-    if nest.row < FEWEST_TURNS or loops.extents[loops.lane] < FEWEST_POINTS:
+    if inner[0].scans or nest.row < FEWEST_TURNS or loops.extents[loops.lane] < FEWEST_POINTS:
         return False
     return all(isinstance(r, Reduce) for r in inner[0].results) and _is_far(nest, loops)
 

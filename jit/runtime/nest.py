@@ -2,8 +2,8 @@
 
 A nest is an iteration space whose last dims may be reduced, affine maps that say which element is read or written at a
 point of the space, and a list of steps. A step is a loop of its own over the same rows: its body computes one point,
-and each result is stored, reduced along the row, scanned along the row, or kept for the steps after it. A nest knows
-nothing of the IR, of LLVM, or of the target.
+and each result is stored, reduced along the row, or kept for the steps after it. A nest knows nothing of the IR, of
+LLVM, or of the target.
 
     for i0 in range(extents[0]):                        # a softmax over the last dim of (64, 512): extents (64, 512),
       top = max(x[i0, i1] for i1 in range(512))         #   reduced = 1; three steps share the loop over the rows
@@ -18,7 +18,8 @@ Note [What a nest can say]
     * Rows that stay: `Keep` hands a value at every point to later steps; the lowering finds a place in scratch memory.
     * Contractions: a step whose body returns two factors, reduced by "dot". The schedule, not the nest, packs operands
       and holds a tile of results in registers; an epilogue is a later step with `inner=False`.
-    * Scans: `Scan` writes the running reduction along the one reduced dim.
+    * Scans: `Scan` is an operand that the body calls with its value at a point; it returns the running reduction along
+      the one reduced dim, with which the body goes on.
     * Gather: an Access may be moved by integers read from memory (`Index`), each checked against the size it indexes;
       an index outside of it makes the kernel report an error and read element 0 instead.
     * Padding: an Access may hold only within `Bound`s; outside, the operand is a constant and nothing is read.
@@ -41,7 +42,7 @@ from jit.ir.dtypes import DType, from_numpy
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry, broadcast_shapes
 
-MONOIDS = ("sum", "prod", "max", "min", "argmax", "argmin", "dot")
+MONOIDS = ("sum", "prod", "max", "min", "logaddexp", "argmax", "argmin", "dot")
 """What a row can be reduced by. `argmax` and `argmin` take (value, position) and yield both, where positions begin
 with 0 and grow along the row; `dot` takes two factors. max and min propagate NaN, and of equal values the one at the
 lowest position counts."""
@@ -127,7 +128,20 @@ class Local:
     number: int
 
 
-Operand = Access | Position | Local
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """An operand that is a function: `running(value)` is what values have come to at this point, this one included.
+
+    The body calls it once. It runs along the one reduced dim, with a monoid that yields one value. No two are equal:
+    each has an accumulator of its own.
+    """
+
+    monoid: str
+    dtype: DType
+    """Of the values, and that they are accumulated in."""
+
+
+Operand = Access | Position | Local | Scan
 
 # -- results -----------------------------------------------------------------------------------------------------
 
@@ -148,16 +162,6 @@ class Reduce:
 
 
 @dataclass(frozen=True)
-class Scan:
-    """Write the running reduction, this point included, along the one reduced dim; the monoids that yield one value."""
-
-    monoid: str
-    write: Access
-    dtype: DType
-    arity: ClassVar[int] = 1
-
-
-@dataclass(frozen=True)
 class Keep:
     """Hand the value at every point to later steps; of a step that runs once for each row, that one value."""
 
@@ -166,7 +170,7 @@ class Keep:
     arity: ClassVar[int] = 1
 
 
-Result = Access | Reduce | Scan | Keep
+Result = Access | Reduce | Keep
 
 
 @dataclass(frozen=True)
@@ -186,8 +190,12 @@ class Step:
     @property
     def writes(self) -> tuple[Access, ...]:
         """The maps of what it stores."""
-        found = (r.write if isinstance(r, Scan) else r for r in self.results)
-        return tuple(a for a in found if isinstance(a, Access))
+        return tuple(r for r in self.results if isinstance(r, Access))
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """The operands that are running reductions."""
+        return tuple(o for o in self.reads if isinstance(o, Scan))
 
 
 # -- the nest ----------------------------------------------------------------------------------------------------
@@ -272,6 +280,8 @@ class Nest:
     def _check_read(self, operand: Operand, step: Step) -> None:
         if isinstance(operand, Position):
             self._check_strides(operand.strides, "position")
+        if isinstance(operand, Scan):
+            self._check_scan(operand, step)
         if not isinstance(operand, Access):
             return
         self._check(operand, self.inputs, "read", step)
@@ -283,6 +293,12 @@ class Nest:
                 raise CompileError(f"{self.name}: an index is a plain access to integers")
             if index.size < 1 and 0 not in self.extents:
                 raise CompileError(f"{self.name}: an index into a dim of size 0 has nothing to read")
+
+    def _check_scan(self, scan: Scan, step: Step) -> None:
+        if not step.inner or scan.monoid not in MONOIDS[:5]:
+            raise CompileError(f"{self.name}: {scan} cannot stand in this step")
+        if self.reduced != 1:
+            raise CompileError(f"{self.name}: a scan runs along one reduced dim, not {self.reduced}")
 
     def _check_strides(self, strides: tuple[int, ...], verb: str) -> None:
         if len(strides) != len(self.extents):
@@ -308,11 +324,8 @@ class Nest:
             if isinstance(result, Access) or (isinstance(result, Keep) and not step.inner):
                 continue
             monoid = "sum" if isinstance(result, Keep) else result.monoid
-            scans = isinstance(result, Scan)
-            if not step.inner or monoid not in MONOIDS[:4] and (scans or monoid not in MONOIDS):
+            if not step.inner or monoid not in MONOIDS:
                 raise CompileError(f"{self.name}: {result} cannot stand in this step")
-            if scans and self.reduced != 1:
-                raise CompileError(f"{self.name}: a scan runs along one reduced dim, not {self.reduced}")
 
 
 def _touched(extents: tuple[int, ...], access: Access) -> Geometry:

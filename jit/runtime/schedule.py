@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .nest import Access, Bound, Nest, Position, Reduce, Scan
+from .nest import Access, Bound, Nest, Position, Reduce
 
 FIXED, UNIT, STRIDED = "fixed", "unit", "strided"
 """How a map moves along a loop: not at all, to the next element, or by a stride known at run time."""
@@ -143,7 +143,7 @@ def _is_ordered(nest: Nest) -> bool:
 
 
 def _scans(nest: Nest) -> bool:
-    return any(isinstance(r, Scan) for step in nest.steps for r in step.results)
+    return any(step.scans for step in nest.steps)
 
 
 # -- contractions ------------------------------------------------------------------------------------------------

@@ -17,13 +17,14 @@ from jit.ir.dtypes import DType, float32, int64
 from jit.ir.errors import CompileError
 from jit.passes.spaces import argument, arguments, reduced_dims, sizes_of
 
-from .nest import Access, Position
+from .nest import Access, Position, Scan
 
 DEAR = {
     "exp": 20, "log": 20, "tanh": 25, "sigmoid": 25, "erf": 30, "sin": 25, "cos": 25, "pow": 60, "gelu": 35, "sqrt": 6,
     "rsqrt": 8, "div": 4, "reciprocal": 4, "silu": 25, "softplus": 40, "mish": 60, "expm1": 25, "log1p": 25,
 }  # fmt: skip
 """About how many instructions an operator takes at a point, where that is more than one or two."""
+SCAN_COST = 8
 
 
 @dataclass(eq=False)
@@ -42,9 +43,9 @@ class Term:
 
 @dataclass(eq=False)
 class Read(Term):
-    """An element of memory, or the position in the row."""
+    """An element of memory, the position in the row, or a function that runs along it."""
 
-    operand: Access | Position | None = None
+    operand: Access | Position | Scan | None = None
 
 
 @dataclass(eq=False)
@@ -76,7 +77,7 @@ class Terms:
         self.all.append(term)
         return term
 
-    def read(self, operand: Access | Position, dtype: DType, axes: frozenset[int]) -> Term:
+    def read(self, operand: Access | Position | Scan, dtype: DType, axes: frozenset[int]) -> Term:
         """An operand of the nest."""
         term: Term = self._add(Read(dtype, axes, operand=operand))
         return term
@@ -94,10 +95,20 @@ class Terms:
 
     def extreme(self, monoid: str, term: Term) -> tuple[Term, Term]:
         """(the value, its position in the row)."""
+        return self._reduced(monoid, (term, self.position()))
+
+    def position(self) -> Term:
+        """The position in the row."""
         if self._position is None:
             raise CompileError("the position of an extremum needs a row")
-        position = self.read(self._position, int64, self.row)
-        return self._reduced(monoid, (term, position))
+        return self.read(self._position, int64, self.row)
+
+    def running(self, monoid: str, term: Term) -> Term:
+        """What the terms of the row have come to at each point; a row of one point leaves it as it is."""
+        if not self.row:
+            return term
+        function = self.read(Scan(monoid, term.dtype), term.dtype, self.row)
+        return self.apply(lambda m, run, x: run(x), function, term, cost=SCAN_COST)
 
     def _reduced(self, monoid: str, terms: tuple[Term, ...]) -> tuple[Term, Term]:
         axes = frozenset().union(*(t.axes for t in terms)) - self.row
@@ -169,6 +180,31 @@ def _picked(monoid: str) -> Expansion:
 
 def _position(monoid: str) -> Expansion:
     return lambda t, node, operands: [t.extreme(monoid, operands[0])[1]]
+
+
+def _scan(monoid: str) -> Expansion:
+    def expand(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
+        return [t.cast(t.running(monoid, t.cast(operands[0], wide(_result(node)))), _result(node))]
+
+    return expand
+
+
+def _running_extremum(monoid: str) -> Expansion:
+    """(the extremum so far, where it was last attained)."""
+
+    def expand(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
+        x = operands[0]
+        extremum = t.running(monoid, x)
+        if not t.row:
+            return extremum, t.apply(lambda m, a: m.constant(0, int64), x, dtype=int64)
+        attained = t.apply(_attained, x, extremum, t.position(), dtype=int64, cost=4)
+        return extremum, t.running("max", attained)
+
+    return expand
+
+
+def _attained(m: Any, x: Any, extremum: Any, position: Any) -> Any:
+    return m.where((x == extremum) | m.isnan(x), position, 0)
 
 
 def _spread(t: Terms, node: Node, x: Term) -> Term:
@@ -322,6 +358,8 @@ EXPANSIONS: dict[str, Expansion] = {
         "max.dim": _picked("argmax"), "min.dim": _picked("argmin"),
         "argmax": _position("argmax"), "argmin": _position("argmin"),
         "var.correction": _var, "std.correction": _std, "logsumexp": _logsumexp,
+        "cumsum": _scan("sum"), "cumprod": _scan("prod"), "logcumsumexp": _scan("logaddexp"),
+        "cummax": _running_extremum("max"), "cummin": _running_extremum("min"),
         "softmax": _softmax, "log_softmax": _log_softmax,
         "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
         "native_layer_norm": _layer_norm, "native_batch_norm": _batch_norm,

@@ -66,8 +66,8 @@ def running(x: Array, out: Array, dim: int, monoid: str = "sum") -> Nest:
     """cumsum: a scan along one dim."""
     extents, strides, reduced = rows(x, (dim,))
     _, written, _ = rows(out, (dim,))
-    scan = Scan(monoid, Access(0, written), from_numpy(x.dtype))
-    steps = (Step((Access(0, strides),), (scan,), lambda m, x: x),)
+    reads = (Access(0, strides), Scan(monoid, from_numpy(x.dtype)))
+    steps = (Step(reads, (Access(0, written),), lambda m, x, running: running(x)),)
     return Nest(extents, (Buffer.like(x),), (Buffer.like(out),), steps, reduced, "cumsum")
 
 

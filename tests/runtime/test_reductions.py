@@ -143,6 +143,35 @@ class TestScans:
         bound = np.cumsum(np.abs(x), 1) * 1000 * np.finfo(np.float32).eps
         assert np.all(np.abs(filled(running(x, out, 1), [x], out, target) - exact) <= bound)
 
+    @pytest.mark.parametrize("dim", [0, 1])
+    def test_a_body_goes_on_with_what_runs(self, dim, target, rng):
+        """The sum of squares so far, doubled and stored, and summed once more along the row."""
+        x = rng.integers(-3, 4, (70, 300)).astype(np.float32)
+        outs = [np.empty_like(x), np.empty(x.shape[1 - dim], np.float32)]
+        wide, step = ((300, 70), (1, 300)) if dim == 0 else ((70, 300), (300, 1))
+
+        def body(m: Any, a: Any, running: Any) -> Any:
+            total = running(a * a)
+            return total + total, total
+
+        results = (Access(0, step), Reduce("sum", (0,), float32))
+        steps = (
+            Step((Access(0, step), Scan("sum", float32)), results, body),
+            Step((Local(0),), (Access(1, (1, 0)),), lambda m, a: a, inner=False),
+        )
+        nest = Nest(wide, (Buffer.like(x),), tuple(map(Buffer.like, outs)), steps, 1)
+        compile_nest(nest, target)([x], outs)
+        same_bits(outs[0], 2 * np.cumsum(x * x, dim))
+        same_bits(outs[1], np.cumsum(x * x, dim).sum(dim))
+
+    @pytest.mark.parametrize("shape", [(3, 50), (50, 40)])
+    def test_products_are_taken_one_by_one(self, shape, target):
+        """1e30 * 1e30 is no part of the product of 1e-30, 1e30, 1e30, ..."""
+        x = np.where(np.arange(shape[1]) % 2, 1e30, 1e-30).astype(np.float32) * np.ones(shape, np.float32)
+        x[:, 0] = 1e-38
+        out = np.empty_like(x)
+        same_bits(filled(running(x, out, 1, "prod"), [x], out, target), np.cumprod(x, 1))
+
 
 class TestGathers:
     @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
@@ -287,7 +316,13 @@ class TestRefusals:
 
     def test_a_scan_of_two_dims(self):
         with pytest.raises(CompileError, match="one reduced dim"):
-            self.nest(Step((Access(0, (5, 1)),), (Scan("sum", Access(0, (5, 1)), float32),), lambda m, a: a), reduced=2)
+            reads = (Access(0, (5, 1)), Scan("sum", float32))
+            self.nest(Step(reads, (Access(0, (5, 1)),), lambda m, a, running: running(a)), reduced=2)
+
+    def test_a_scan_that_is_not_called(self):
+        step = Step((Access(0, (5, 1)), Scan("sum", float32)), (Access(0, (5, 1)),), lambda m, a, running: a)
+        with pytest.raises(CompileError, match="does not call its scan"):
+            compile_nest(self.nest(step))
 
     def test_an_unknown_monoid(self):
         with pytest.raises(CompileError, match="cannot stand"):
