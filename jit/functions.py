@@ -39,13 +39,12 @@ def make_function(
     name: str, ops: Sequence[Op], invoke: Callable[[Op, Sequence[Any]], Any] = call
 ) -> Callable[..., Any]:
     """The function that users call: binds, and picks the first declaration that the arguments fit."""
-    pairs = [(op, op.bind) for op in ops]
 
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
-            for op, bind in pairs:
+            for op in ops:
                 try:
-                    return invoke(op, bind(*args, **kwargs))
+                    return invoke(op, op.bind(*args, **kwargs))  # written at the first call: there are hundreds of ops
                 except (Mismatch, TypeError) as error:
                     if isinstance(error, TypeError) and not _from_binder(error):
                         raise
