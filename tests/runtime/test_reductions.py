@@ -145,10 +145,10 @@ class TestScans:
 
     @pytest.mark.parametrize("dim", [0, 1])
     def test_a_body_goes_on_with_what_runs(self, dim, target, rng):
-        """The sum of squares so far, doubled and stored, and summed once more along the row."""
-        x = rng.integers(-3, 4, (70, 300)).astype(np.float32)
+        """The sum of squares so far, doubled and stored, and summed once more along the row, in blocks."""
+        x = rng.integers(0, 2, (170, 2500)).astype(np.float32)
         outs = [np.empty_like(x), np.empty(x.shape[1 - dim], np.float32)]
-        wide, step = ((300, 70), (1, 300)) if dim == 0 else ((70, 300), (300, 1))
+        wide, step = ((2500, 170), (1, 2500)) if dim == 0 else (x.shape, (2500, 1))
 
         def body(m: Any, a: Any, running: Any) -> Any:
             total = running(a * a)
