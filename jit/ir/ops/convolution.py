@@ -191,7 +191,7 @@ def convolution_backward(
         small, large = (input, grad_output) if transposed else (grad_output, input)
         by_w = by_weight(m, small, large, kernel, w)
     if output_mask[2]:
-        by_bias = m.sum(grad_output, axis=(0, *range(2, grad_output.ndim)))
+        by_bias = m.sum(grad_output, axis=(0, *range(2, grad_output.ndim)), dtype=grad_output.dtype)
     return by_x, by_w, by_bias
 
 

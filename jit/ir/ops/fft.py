@@ -48,8 +48,8 @@ def _wrapped(name: str, shape: Sequence[Any], dim: Sequence[int]) -> tuple[int, 
 def _expect(name: str, tensor: Any, complex: bool, dim: Sequence[int]) -> tuple[int, ...]:
     """The dims, if the tensor is complex, or real, as it should be."""
     dtype = tensor.dtype if isinstance(tensor.dtype, DType) else dtypes.from_numpy(tensor.dtype)
-    if dtype.is_complex is not complex or dtype.is_integral or dtype.is_half:
-        wanted = "a complex" if complex else "a float32 or float64"
+    if dtype.is_complex is not complex or dtype.is_integral:
+        wanted = "a complex" if complex else "a real"
         raise DTypeError(f"{name}: expects {wanted} tensor, and this one is {dtype.name}")
     return _wrapped(name, tensor.shape, dim)
 
@@ -117,7 +117,8 @@ def _(self: Any, dim: Any, normalization: int, onesided: bool) -> TensorType:
     if not dims:
         raise DimError("_fft_r2c: there should be at least one dim to transform")
     last, size = dims[-1], self.shape[dims[-1]]
-    return _resized(self, dtypes.complex_of(self.dtype), last, size // 2 + 1 if onesided else size)
+    computed = dtypes.float32 if self.dtype.is_half else self.dtype
+    return _resized(self, dtypes.complex_of(computed), last, size // 2 + 1 if onesided else size)
 
 
 @array("aten::_fft_c2r(Tensor self, int[] dim, int normalization, int last_dim_size) -> Tensor", namespaces=("jit",),

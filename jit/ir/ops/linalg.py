@@ -157,6 +157,8 @@ def _plus(m: Any, name: str, self: Any, product: Any, beta: Any, alpha: Any) -> 
     """`beta * self + alpha * product`, without looking at `self` where beta is 0."""
     if broadcast_shapes(self.shape, product.shape) != product.shape:
         raise ShapeError(f"{name}: {list(self.shape)} does not broadcast to the product's {list(product.shape)}")
+    if product.dtype.kind == "b" and (alpha != 1 or beta not in (0, 1)):
+        raise DTypeError(f"{name}: bools are not scaled by numbers; cast with x.int()")
     if product.dtype.kind in "iu":
         alpha, beta = int(alpha), int(beta)
     product = _scaled(product, alpha)

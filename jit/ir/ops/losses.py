@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..errors import DimError, ShapeError, UsageError
+from ..errors import DimError, DTypeError, ShapeError, UsageError
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -200,6 +200,8 @@ def _class_weights(m: Any, self: Any, target: Any, weight: Any, ignore_index: in
        grad=_CONSTANTS)  # fmt: skip
 def nll_loss_forward(m: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     """(minus the entries of the target classes, weighted and reduced; the sum of the weights)."""
+    if self.dtype.kind in "iub":
+        raise DTypeError(f"nll_loss: scores should be floating, and these are {self.dtype}; cast with x.float()")
     classes, weights = _class_weights(m, self, target, weight, ignore_index)
     dim = min(1, self.ndim - 1)
     picked = m.take_along_axis(self, m.expand_dims(classes, dim), dim).reshape(target.shape)

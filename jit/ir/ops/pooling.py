@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from .. import dtypes
-from ..errors import ShapeError, UsageError
+from ..errors import DTypeError, ShapeError, UsageError
 from ..op import array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -712,6 +712,8 @@ def adaptive_avg_pool2d(m: Any, self: Any, output_size: Any) -> Any:
 
 
 def _adaptive_avg(m: Any, x: Any, output_size: Any) -> Any:
+    if x.dtype.kind in "iub":
+        raise DTypeError(f"only floating tensors can be averaged, and this one is {x.dtype}; cast with x.float()")
     n = len(output_size)
     if all(s == 1 for s in output_size):
         return m.mean(x, axis=tuple(range(x.ndim - n, x.ndim)), keepdims=True)
