@@ -104,7 +104,7 @@ class _Lowering:
         self.row = self.space.reduced or ()
         self.terms = Terms(self.row, self._position())
         self.known: dict[Value, Term] = {}
-        self._reads: dict[Access, Term] = {}
+        self._reads: dict[tuple[Access, frozenset[int]], Term] = {}
 
     # -- the space -----------------------------------------------------------------------------------------------
 
@@ -175,10 +175,10 @@ class _Lowering:
         index, geometry = self.places[value]
         surplus = geometry.ndim - len(axes)  # a place may have more leading dims of one element than its value has
         access = Access(index, self._spread(axes, geometry.strides[surplus:]), geometry.offset, gather)
-        if access not in self._reads:
-            moving = {a for a in axes if a is not None}.union(*(self._moving(i.access) for i in gather))
-            self._reads[access] = self.terms.read(access, dtype_of(value), frozenset(moving))
-        return self._reads[access]
+        moving = frozenset(a for a in axes if a is not None).union(*(self._moving(i.access) for i in gather))
+        if (access, moving) not in self._reads:  # what is repeated along the row may also be read beside the row
+            self._reads[access, moving] = self.terms.read(access, dtype_of(value), moving)
+        return self._reads[access, moving]
 
     def _moving(self, access: Access) -> set[int]:
         """The axes along which an index may differ: by its strides."""
