@@ -138,6 +138,7 @@ def unique_consecutive(self: Any, return_inverse: bool, return_counts: bool, dim
     line = self.reshape(-1) if dim is None else np.moveaxis(self, dim, 0)
     starts = [i for i in range(len(line)) if i == 0 or (line[i] != line[i - 1]).any()]
     inverse = np.array([sum(s <= i for s in starts) - 1 for i in range(len(line))], int)
+    inverse = inverse.reshape(self.shape) if dim is None else inverse
     counts = np.diff([*starts, len(line)]) if starts else np.zeros(0, int)
     values = line[starts] if dim is None else np.moveaxis(line[starts], 0, dim)
     return found(values, inverse, counts, return_inverse, return_counts)

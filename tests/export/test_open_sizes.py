@@ -33,6 +33,8 @@ CASES = {
     "masked_select": (lambda x: jit.masked_select(x, x[:1] > 0), M),
     "unique": (lambda x: jit.unique(x, return_inverse=True, return_counts=True), X),
     "unique rows": (lambda x: jit.unique(x, dim=0), M),
+    "runs": (lambda x: jit.unique_consecutive(x > 0, return_inverse=True, return_counts=True), M),
+    "runs of columns": (lambda x: jit.unique_consecutive(x > 0, dim=1, return_counts=True), M),
     "bincount": (lambda x: jit.bincount(x), INTEGERS),
     "one_hot": (lambda x: F.one_hot(x), INTEGERS),
 }  # fmt: skip

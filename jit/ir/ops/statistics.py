@@ -553,6 +553,8 @@ def _() -> Any:
 # -- distinct elements -------------------------------------------------------------------------------------------
 
 _UNIQUE = "-> (Tensor, Tensor, Tensor)"
+LAST = 2**63 - 1
+"""To the end, in ONNX."""
 
 
 def _found(m: Any, values: Any, inverse: Any, counts: Any, wants_inverse: bool, wants_counts: bool) -> Any:
@@ -617,7 +619,7 @@ def _(g: Any, self: Any, dim: int, sorted: bool, return_inverse: bool, return_co
 
 
 @array("aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) "
-       f"{_UNIQUE}", grad=COUNTS, onnx=NO_ONNX, namespaces=("jit",))  # fmt: skip
+       f"{_UNIQUE}", grad=COUNTS, namespaces=("jit",))  # fmt: skip
 def unique_consecutive(m: Any, self: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
     """(the elements, or slices along dim, that differ from the one before; which of them each is; how many follow)."""
     line = self.reshape(-1) if dim is None else m.moveaxis(self, wrap_dim(dim, self.ndim), 0)
@@ -639,6 +641,38 @@ def _(self: TensorType, return_inverse: bool, return_counts: bool, dim: Any) -> 
     return _unique_types(self, sizes, (self.sizes[at],) if return_inverse else None, return_counts)
 
 
+@unique_consecutive.onnx
+def _(g: Any, self: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
+    at = 0 if dim is None else wrap_dim(dim, self.ndim)
+    line = g.op("Reshape", self, g.ints([-1])) if dim is None else self
+    size = g.op("Slice", g.op("Shape", line), g.ints([at]), g.ints([at + 1]))
+    new = _onnx_starts(g, line, at, size)
+    values = g.op("Compress", line, new, axis=at)
+    inverse = counts = g.ints([])
+    if return_inverse:
+        inverse = g.op("Sub", g.op("CumSum", g.cast(new, dtypes.int64), g.constant(0)), g.constant(1))
+        inverse = g.op("Reshape", inverse, g.op("Shape", self)) if dim is None else inverse
+    if return_counts:
+        starts = g.op("Reshape", g.op("NonZero", new), g.ints([-1]))
+        counts = g.op("Sub", g.op("Concat", _onnx_part(g, starts, 1, LAST, 0), size, axis=0), starts)
+    return values, inverse, counts
+
+
+def _onnx_starts(g: Any, line: Any, at: int, size: Any) -> Any:
+    """Which slices along `at` differ from the one before: the first of all does, if there is one."""
+    same = g.op("Equal", _onnx_part(g, line, 1, LAST, at), _onnx_part(g, line, 0, -1, at))
+    others = [d for d in range(line.ndim) if d != at]
+    differing = g.cast(g.op("Not", same), dtypes.int32)
+    if others:
+        differing = g.op("ReduceSum", differing, g.ints(others), keepdims=0)
+    first = g.cast(g.ints([1]), dtypes.bool_)
+    return g.op("Slice", g.op("Concat", first, g.cast(differing, dtypes.bool_), axis=0), g.ints([0]), size, g.ints([0]))
+
+
+def _onnx_part(g: Any, x: Any, start: int, end: int, axis: int) -> Any:
+    return g.op("Slice", x, g.ints([start]), g.ints([end]), g.ints([axis]))
+
+
 @unique_elements.samples
 def _() -> Any:
     yield sample(np.array([[3, 1, 3], [1, 2, 3]]), True, True, True)
@@ -656,7 +690,10 @@ def _() -> Any:
 def _() -> Any:
     yield sample(np.array([1, 1, 2, 2, 2, 1]), True, True)
     yield sample(np.array([[1, 2], [1, 2], [0, 5]]), True, True, 0)
-    yield sample(np.array([], np.float32), note="empty")
+    yield sample(np.array([[1.0, 1.0, np.nan, np.nan], [2.0, 2.0, 3.0, 3.0]], np.float32), True, True, -1, note="nan")
+    yield sample(np.array([[1, 1], [1, 2]]), True, True, note="flattened")
+    yield sample(np.array(3), True, True, note="0-d")
+    yield sample(np.array([], np.float32), True, True, note="empty")
 
 
 # -- covariance --------------------------------------------------------------------------------------------------
