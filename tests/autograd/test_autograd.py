@@ -239,6 +239,22 @@ def test_retained_gradients():
         jit.ones(1).retain_grad()
 
 
+def test_what_is_asked_for_is_what_hooks_have_made_of_it():
+    for register_first in (True, False):
+        y = leaf(1.0, 2.0) * 2
+        if register_first:
+            y.register_hook(lambda g: g * 10)
+            y.retain_grad()
+        else:
+            y.retain_grad()
+            y.register_hook(lambda g: g * 10)
+        (found,) = jit.grad((y * y).sum(), y, retain_graph=True)
+        assert found.tolist() == [40, 80]
+        y.grad = None
+        (y * y).sum().backward()
+        assert y.grad.tolist() == [40, 80]
+
+
 # -- saved tensors -----------------------------------------------------------------------------------------------
 
 

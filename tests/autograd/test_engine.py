@@ -123,6 +123,17 @@ def test_exceptions_leave_the_engine_usable():
     assert x.grad.item() == 2
 
 
+def test_what_ends_a_program_passes_through_the_threads_of_nested_backwards():
+    def nested(depth: int) -> None:
+        with jit.enable_grad():
+            y = leaf(1.0) * 2
+        y.register_hook(lambda g: sys.exit("stop") if depth == 0 else nested(depth - 1))
+        y.backward()
+
+    with pytest.raises(SystemExit, match="stop"):
+        nested(40)
+
+
 def test_undefined_gradients_stop():
     x, y = leaf(1.0), leaf(2.0)
     pair = jit.stack([x, y]).unbind(0)
