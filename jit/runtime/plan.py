@@ -139,7 +139,7 @@ def _bring_in(value: Value, stretch: Stretch, known: set[Value], cutter: _Cutter
 # -- from steps to a native call ---------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Code:
     """A stretch compiled for certain layouts of its inputs."""
 

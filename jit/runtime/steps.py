@@ -46,7 +46,7 @@ class Layout(NamedTuple):
         return Layout(type.dtype.numpy, type.sizes, tuple(s * type.dtype.itemsize for s in strides_of(type)))
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Block:
     """A piece of memory."""
 
@@ -81,7 +81,7 @@ class Place(NamedTuple):
         return self.geometry.offset * self.dtype.itemsize
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Step:
     """A call of a kernel."""
 
@@ -105,7 +105,7 @@ class Declined(CompileError):
         self.node = node
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Stretch:
     """Nodes of one stage that need no Python, in order, with what they take and give."""
 

@@ -27,7 +27,7 @@ DEAR = {
 SCAN_COST = 8
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Term:
     """One value of a group, at a point or for a row."""
 
@@ -41,21 +41,21 @@ class Term:
     """How many reductions, one after the other, it takes to know it."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Read(Term):
     """An element of memory, the position in the row, or a function that runs along it."""
 
     operand: Access | Position | Scan | None = None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Apply(Term):
     """A function of the math namespace and the arguments' values."""
 
     function: Callable[..., Any] = lambda m: None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Reduced(Term):
     """The arguments combined along the row; which of the results, for monoids with two."""
 
