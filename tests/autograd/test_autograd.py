@@ -255,6 +255,34 @@ def test_what_is_asked_for_is_what_hooks_have_made_of_it():
         assert y.grad.tolist() == [40, 80]
 
 
+def test_gradients_are_never_added_into_memory_that_others_see():
+    x = leaf(1.0, 2.0)
+    x.grad = jit.ones(1, dtype=jit.float64).expand(2)
+    (x * jit.tensor([2.0, 3.0], dtype=jit.float64)).sum().backward()
+    assert x.grad.tolist() == [3, 4]
+    plain = x.grad
+    (x * x).sum().backward(create_graph=True)
+    assert x.grad.tolist() == [5, 8] and x.grad.requires_grad and plain.tolist() == [3, 4]
+    differentiable = x.grad
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [7, 10] and differentiable.tolist() == [5, 8]
+
+
+def test_adding_to_a_gradient_counts_as_a_change():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (x * 2).sum().backward()
+    z = (w * x.grad).sum()
+    (x * 2).sum().backward()
+    with pytest.raises(jit.AutogradError, match="changed by an in-place"):
+        z.backward()
+
+
+def test_gradients_have_the_dtypes_of_what_they_belong_to():
+    x, y = jit.ones(2, requires_grad=True), leaf(3.0, 4.0)
+    g, h = jit.grad((x * y).sum(), (x, y))
+    assert (g.dtype, h.dtype) == (jit.float32, jit.float64) and g.tolist() == [3, 4]
+
+
 # -- saved tensors -----------------------------------------------------------------------------------------------
 
 
@@ -263,6 +291,14 @@ def test_a_second_backward_says_what_to_do():
     y.backward()
     with pytest.raises(jit.AutogradError, match=r"test_autograd.py:\d+ in .*retain_graph=True"):
         y.backward()
+
+
+def test_a_second_backward_through_a_written_view_says_what_to_do():
+    y = leaf(1.0, 2.0) * 2
+    y[0].exp_()
+    y.sum().backward()
+    with pytest.raises(jit.AutogradError, match=r"CopySlices .*test_autograd.py:\d+ in .*retain_graph=True"):
+        y.sum().backward()
 
 
 def test_changed_saved_tensors_are_named_with_both_lines():

@@ -137,6 +137,23 @@ def test_hooks_on_saved_tensors_inside_a_traced_function():
     assert node.saved["out"]._packed is None  # nothing is left switched on
 
 
+def test_hooks_on_saved_tensors_are_not_recorded_themselves():
+    def pack(t: Any) -> Any:
+        assert not jit.is_grad_enabled()
+        with jit.enable_grad():
+            return t, (scale * scale).sum()
+
+    def unpack(packed: Any) -> Any:
+        assert not jit.is_grad_enabled()
+        return packed[0]
+
+    scale, x = leaf(1), leaf(2)
+    with graph.saved_tensors_hooks(pack, unpack):
+        y = x.exp().sum()
+    (g,) = jit.grad(y, x, create_graph=True)
+    assert g.tolist() == np.exp(x.detach().numpy()).tolist()
+
+
 def test_nodes_and_edges():
     x, w = leaf(3), leaf(3)
     y = x * w
