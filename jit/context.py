@@ -97,6 +97,9 @@ class set_grad_enabled(GradMode):  # noqa: N801 - users call it like a function
 class inference_mode(GradMode):  # noqa: N801
     """`no_grad()` under the name that people use for it around evaluation; `inference_mode(False)` records again.
 
+    Unlike PyTorch's, what is made inside is an ordinary tensor: it counts its versions, so it may be used where
+    derivatives are recorded, and may be written to, later.
+
     >>> import jit
     >>> @jit.inference_mode()
     ... def evaluate(x):

@@ -220,6 +220,12 @@ def test_inference_mode():
         return x * 2
 
     bare: Any = jit.inference_mode(twice)
+    inside = called(x)  # an ordinary tensor, which takes part in derivatives later
+    product = (inside * x).sum()
+    assert jit.grad(product, x, retain_graph=True)[0].tolist() == inside.tolist()
+    inside.add_(1)
+    with pytest.raises(jit.AutogradError, match="changed by an in-place"):
+        product.backward()
     assert not called(x).requires_grad and not bare(x).requires_grad and bare.__name__ == "twice"
     assert jit.is_grad_enabled()
 

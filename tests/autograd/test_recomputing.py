@@ -162,6 +162,15 @@ def test_deeply_nested():
     assert_close(found, x.grad, rtol=1e-12)
 
 
+def test_what_a_checkpoint_kept_is_freed():
+    x = jit.ones(2, requires_grad=True)
+    y = jit.checkpoint(lambda x: x.exp(), x)
+    y.backward(jit.ones(2), retain_graph=True)
+    y.backward(jit.ones(2))
+    with pytest.raises(jit.AutogradError, match=r"checkpoint at .*test_recomputing.py.* a second time.*retain_graph"):
+        y.backward(jit.ones(2))
+
+
 def test_the_same_random_numbers_in_the_second_run():
     own = jit.Generator().manual_seed(5)
 
