@@ -302,6 +302,7 @@ def test_interrupts_leave_everything_usable(tmp_path):
     body = """
 import random
 expected = gradients()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told background jobs to ignore it
 main = threading.main_thread().ident
 random.seed(0)
 interrupted = 0
