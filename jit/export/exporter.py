@@ -5,17 +5,16 @@ graph --sizes--> what follows the dynamic axes --converter--> ONNX nodes --peeph
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jit.ir import dtypes
+from jit.ir.collector import collector_resting
 from jit.ir.errors import ExportError, UsageError
 from jit.ir.graph import Graph, Value, leaves
 from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type, UndefinedType
@@ -120,25 +119,13 @@ def export_graph(
     export = _Export(graph, opset, stage)
     export.take_inputs(input_names, initializers or {})
     export.take_axes(dynamic_axes or {}, output_names)
-    with _no_garbage():
+    with collector_resting():
         export.convert(updates_as_outputs)
         export.name_outputs(output_names)
         made = export.finish(keep_initializers_as_inputs, dict(metadata or {}), graph_name)
     if path is not None:
         made.save(path, external_data)
     return made
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Nothing that an export makes is garbage before it ends, so looking for some (a third of the time) is put off."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Export:

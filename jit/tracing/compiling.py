@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from jit.ir import Graph, Node, Op
+from jit.ir.collector import collector_resting
 from jit.passes import OPTIMIZE, Result, run
 from jit.runtime.interpreter import Host, Interpreter
 
@@ -20,26 +18,10 @@ def unoptimised(graph: Graph) -> Graph:
 
 def optimise(graph: Graph) -> Graph:
     """A copy of the graph, improved by the passes."""
-    with _collector_resting():
+    with collector_resting():
         improved = graph.clone()
         run(improved, OPTIMIZE, options=_options())
         return improved
-
-
-@contextlib.contextmanager
-def _collector_resting() -> Iterator[None]:
-    """No search for garbage within this block.
-
-    Passes make many objects and little garbage; a search goes through all of them each time, which takes as long as
-    the passes themselves and more than linear time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def engine(graph: Graph, optimised: bool, host: Host) -> Interpreter:
@@ -51,7 +33,7 @@ def engine(graph: Graph, optimised: bool, host: Host) -> Interpreter:
         return Interpreter(graph, host)
     from jit.runtime.plan import PlannedInterpreter
 
-    with _collector_resting():
+    with collector_resting():
         made = PlannedInterpreter(graph, host)
     if folder := os.environ.get("JIT_DUMP"):
         from jit.runtime.views import dump
