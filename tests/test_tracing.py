@@ -3,6 +3,7 @@
 import copy
 import re
 import threading
+import time
 import warnings
 import weakref
 from typing import Any
@@ -645,6 +646,23 @@ def test_tracing_belongs_to_one_thread():
 
     f(jit.ones(2))
     assert seen == [[1, 1]] and [n.kind for n in f.graph.nodes] == ["aten::mul"]
+
+
+def test_a_python_op_may_read_a_clock_forward_and_backward():
+    class Timed(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * (2 if time.perf_counter() else 0)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * (2 if time.perf_counter() else 0)
+
+    f = jit.trace(lambda x: Timed.apply(x) + 1)
+    for _ in range(2):
+        x = leaf(3.0)
+        f(x).sum().backward()
+        assert x.grad.tolist() == [2]
 
 
 def test_a_trace_inside_a_python_op_and_inside_a_hook():

@@ -172,8 +172,8 @@ class View:
             return self._note_tensor(name, value)
         if isinstance(value, _PLAIN):
             shown = bits(value) if isinstance(value, float) else value
-            carried = 0 if _is_bare(value) else self._note_size(name, value)
-            return (name, type(value), shown, carried)
+            carried = () if _is_bare(value) else (self._note_size(name, value),)
+            return (name, type(value), shown, *carried)
         if isinstance(value, np.ndarray):
             self._contents.append((name, value, value.copy()))
             return (name, value.dtype.str, value.shape, value.tobytes())

@@ -668,8 +668,12 @@ class Trace:
     def record_eval(self, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
         """Run the backward of a PythonOp and record it as an Eval of its Handle."""
         operands = [None if g is None else self.value_of(g) for g in gradients]
-        with context.tracing(None):
-            results = run()
+        hook = pause()  # as in `record_function`
+        try:
+            with context.tracing(None):
+                results = run()
+        finally:
+            resume(hook)
         found = [r for r in results if r is not None]
         if any(r.requires_grad for r in found):
             raise EscapedTracerError(
