@@ -25,7 +25,7 @@ from .pytree import flatten
 from .tensors import Tensor
 from .tracing.function import TracedFunction
 from .tracing.hosting import PythonHost
-from .tracing.stages import Recording
+from .tracing.recording import Recording
 from .tracing.surroundings import Surroundings
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]

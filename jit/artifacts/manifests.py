@@ -21,9 +21,10 @@ from ..generators import Generator, default_generator
 from ..nn import Parameter
 from ..pytree import Structure
 from ..tensors import Tensor
+from ..tracing.chains import Chain
 from ..tracing.compiling import unoptimised
 from ..tracing.function import Entry, Key, TracedFunction, _Promoted
-from ..tracing.stages import Chain, OutputSpec, Recording
+from ..tracing.recording import OutputSpec, Recording
 from ..tracing.tracer import Capture, Constant, Trace, Treatment, _Slot, extent_of
 from .plain import encode
 

@@ -24,7 +24,7 @@ from ..nn import Parameter
 from ..pytree import Static, Structure
 from ..tensors import Size, Tensor, Variable, ViewStep
 from ..tracing.function import _Promoted
-from ..tracing.stages import OutputSpec
+from ..tracing.recording import OutputSpec
 from ..tracing.tracer import Constant
 
 DEEPEST = 200

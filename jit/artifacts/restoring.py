@@ -19,10 +19,11 @@ from ..generators import Generator, default_generator
 from ..nn import Parameter
 from ..pytree import Structure, statics
 from ..tensors import Tensor
+from ..tracing.chains import Chain, graph_of
 from ..tracing.compiling import optimise, unoptimised
 from ..tracing.function import Entry, Key, TracedFunction
+from ..tracing.recording import Recording
 from ..tracing.shapes import Family
-from ..tracing.stages import Chain, Recording, graph_of
 from ..tracing.surroundings import World, view_of_objects
 from ..tracing.tracer import Capture, Composite, Constant, GuardRecord, Trace, Treatment, _Slot, kind_of
 from .manifests import CARRIERS, CHAIN, RECORDING

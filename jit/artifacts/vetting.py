@@ -20,8 +20,9 @@ from ..dispatch import coerce
 from ..generators import Generator
 from ..pytree import paths
 from ..tensors import Tensor, ViewStep
+from ..tracing.chains import Chain
 from ..tracing.function import Key
-from ..tracing.stages import Chain, OutputSpec, Recording
+from ..tracing.recording import OutputSpec, Recording
 from ..tracing.tracer import kind_of
 from .plain import PlainError
 

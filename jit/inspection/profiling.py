@@ -22,7 +22,8 @@ from ..tracing.hosting import PythonHost
 if TYPE_CHECKING:
     from jit.runtime.timing import Timed
 
-    from ..tracing.stages import Chain, Recording
+    from ..tracing.chains import Chain
+    from ..tracing.recording import Recording
 
 ROUNDS = 5
 
@@ -151,9 +152,9 @@ def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
     """All stages of a recording that have been seen, each kernel in its fastest round; nothing is written back."""
     from jit.runtime.timing import timed
 
-    from ..tracing.stages import _value
+    from ..tracing.recording import contents_of
 
-    values = [_value(owner) for owner in owners]
+    values = [contents_of(owner) for owner in owners]
     chain = recording.chains[0]
     graph = recording.plan(chain).interpreter.graph
     interpreter = engine(graph, recording.optimise is not unoptimised, PythonHost())

@@ -14,7 +14,7 @@ from ..pytree import Structure, flatten, paths, unflatten
 from .surroundings import World
 
 if TYPE_CHECKING:
-    from .stages import Recording
+    from .recording import Recording
 
 
 class Key(NamedTuple):

@@ -22,7 +22,11 @@ from ..proxies import TracedScalar
 from ..pytree import Structure, flatten, statics
 from ..tensors import Size, Tensor, Variable
 from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
-from .stages import Chain, Live, OutputSpec, Recording, adopt, same_tensor, sharing_of, stand_in, twin
+from .chains import Chain
+from .histories import adopt, stand_in, twin
+from .recording import OutputSpec, Recording
+from .sharing import same_tensor, sharing_of
+from .stage_recording import Live
 from .surroundings import World, attributes_of, has_state, slots_of
 from .tracer import Constant, GradientSlot, Trace
 

@@ -28,15 +28,17 @@ from ..inspection.inspected import Inspected
 from ..pytree import statics
 from ..tensors import Tensor
 from .calls import Call, CallError, Entry, Key, _Promoted, flatten_arguments, leaf_names, signature_of
+from .chains import BRANCHES
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
 from .impurity import watching
 from .promoting import KINDS, replaced, setter
 from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
+from .recording import Recording
 from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
+from .sharing import sharing_of
 from .shortcuts import Shortcut, hits, shortcut
-from .stages import BRANCHES, Recording, sharing_of
 from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
 from .tracer import Constant, Trace, kind_of
 

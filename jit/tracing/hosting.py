@@ -12,6 +12,7 @@ from jit.ir.errors import TraceError
 
 from .. import context, dispatch
 from ..tensors import Tensor, Variable, alias
+from .histories import PassThrough
 from .recalling import run_once
 
 
@@ -62,8 +63,6 @@ def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tenso
 
 def _no_leaf(tensor: Tensor) -> Tensor:
     """An argument that requires grad and that a function may write to all the same."""
-    from .stages import PassThrough
-
     inner = alias(tensor, Variable)
     inner.set_history(PassThrough("Argument", (None,)))  # type: ignore[attr-defined]
     return inner

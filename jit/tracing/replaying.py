@@ -21,7 +21,7 @@ from ..proxies import TracedScalar, concrete
 from ..tensors import Tensor, Variable, alias
 from .hosting import PythonHost
 from .recalling import run_once
-from .stages import Live
+from .stage_recording import Live
 from .tracer import Trace
 
 

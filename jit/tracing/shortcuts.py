@@ -51,7 +51,7 @@ from .surroundings import (
 
 if TYPE_CHECKING:
     from .function import Call
-    from .stages import Recording
+    from .recording import Recording
 
 Shortcut = Callable[..., Any]
 _ARGUMENTS = 16

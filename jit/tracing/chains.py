@@ -1,0 +1,121 @@
+"""Chains of stages: one path through the tree of a recording's derivatives, with its graph and its plan.
+
+Note [Chains of stages]
+    A `Recording` is one path through a function. Its derivatives form a tree, because a backward is keyed by which
+    gradients come in, which are wanted, and whether it must be differentiable itself. Each path through that tree is a
+    `Chain`: one graph with stages 0..n and one plan. Stage 0 runs on the plan of the first chain; a StageNode whose
+    backward lies on another chain, or on a stage that was recorded after its forward ran, runs the forward again from
+    its kept inputs - effects are not repeated, since they are outputs of the plan that nobody commits twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jit.ir import Graph, Value
+from jit.passes import run
+from jit.runtime.interpreter import Interpreter
+
+from .aliasing import Aliasing
+from .folding import fold
+from .recomputation import recompute
+from .tracer import Trace
+
+Key = tuple[Any, ...]
+BRANCHES = 8
+"""How many paths one backward may have before further ones are not kept."""
+
+
+@dataclass(eq=False)
+class Plan:
+    """A graph made ready to run."""
+
+    interpreter: Interpreter
+    memory: Aliasing
+
+    def run(self, stage: int, inputs: Sequence[Any], state: Any = None) -> tuple[list[Any], list[Any], Any]:
+        """Outputs, updates and state of one stage; no array among them is memory of somebody else."""
+        outputs, updates, following = self.interpreter.run(stage, inputs, state)
+        for number, index in self.memory.copied:
+            if number == stage:
+                part, at = (outputs, index) if index < len(outputs) else (updates, index - len(outputs))
+                part[at] = part[at].copy()
+        return outputs, updates, following
+
+
+@dataclass(eq=False)
+class Chain:
+    """One graph with all stages of one path, and its plan."""
+
+    trace: Trace
+    keys: tuple[Key, ...] = ()
+    """Per stage after the first, what it was asked for and what its guards saw."""
+    differentiable: tuple[tuple[int, ...], ...] = ()
+    """Per stage after the first, which of its results carry gradients."""
+    sizes: Any = None
+    """Of a general recording: the sizes of the only call that it is right for; None: it is right for all."""
+    is_spoilt: bool = False
+    """Whether an interrupt has left its graph in pieces; then nothing is made of it any more."""
+    graph: Graph | None = None
+    """The folded graph; made again when a stage is added."""
+    plan: Plan | None = None
+
+    def outdate(self) -> None:
+        """A stage is about to be added or was: graph and plan are made again when they are next asked for."""
+        self.graph = self.plan = None
+
+
+def fork(trace: Trace, stages: int) -> Trace:
+    """A copy of a recording up to `stages`, for a backward that differs from the one that follows there."""
+    mapping: dict[Value, Value] = {}
+    graph = trace.graph.clone(mapping)
+    nodes = {old: new for old, new in zip(trace.graph.nodes, graph.nodes, strict=True)}
+    copy = Trace(trace.locate, graph)
+    copy.captures = [replace(c, value=mapping[c.value]) for c in trace.captures]
+    copy.guards = [replace(g, node=nodes[g.node]) for g in trace.guards if g.node.stage < stages]
+    copy.constants = trace.constants
+    kept = [c for c in trace.composites if c.node.stage < stages]
+    copy.composites = [type(c)(nodes[c.node], [nodes[p] for p in c.parts], [mapping[v] for v in c.taken]) for c in kept]
+    copy.checkpoints = {nodes[n]: path for n, path in trace.checkpoints.items() if n in nodes and n.stage < stages}
+    copy.backwards = {nodes[n] for n in trace.backwards if n in nodes}
+    copy.hooks = {mapping[value]: hooks for value, hooks in trace.hooks.items() if value.stage < stages}
+    copy.untracked = {nodes[n] for n in trace.untracked if n in nodes and n.stage < stages}
+    written = [(v, before) for v, before in trace.histories.items() if v in mapping and v.stage < stages]
+    copy.histories = {mapping[v]: mapping[before] for v, before in written}
+    graph.drop_stages(stages)
+    return copy
+
+
+def graph_of(trace: Trace) -> Graph:
+    """What a trace has recorded, composites folded, checkpoints computed again where a backward needs them."""
+    graph, mapping = fold(trace.graph, trace.composites)
+    if not trace.checkpoints:
+        return graph
+    run(graph, ["dce"])
+
+    def folded(nodes: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        return ((mapping[v].node, node) for node in nodes for v in node.outputs if v in mapping)
+
+    paths = {new: trace.checkpoints[old] for new, old in folded(trace.checkpoints)}
+    backwards = {new for new, _ in folded(trace.backwards)}
+    recompute(graph, paths, lambda node: node.stage > 0 or node in backwards)
+    return graph
+
+
+def numbered(graph: Graph) -> Graph:
+    """A copy whose guards know their places in the recording, whatever a pass may do to them."""
+    copy = graph.clone()
+    for index, node in enumerate(_guards(copy)):
+        node.attributes["index"] = index
+    return copy
+
+
+def _guards(graph: Graph) -> Iterator[Any]:
+    """The guards in the order in which they run, those in the bodies of composites included."""
+    for node in graph.nodes:
+        if node.kind == "prim::Guard":
+            yield node
+        for body in node.subgraphs:
+            yield from _guards(body)

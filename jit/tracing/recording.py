@@ -1,0 +1,313 @@
+"""A recorded function: how a call runs it, commits what it changes, and makes the result of what it returns."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jit.ir import Graph
+from jit.passes import CLEANUP, run
+
+from .. import context, dispatch
+from ..autograd.nodes import Edge, edge_of, replay
+from ..generators import Generator
+from ..tensors import Tensor, ViewStep
+from .aliasing import analyse
+from .chains import Chain, Key, Plan, fork, graph_of, numbered
+from .compiling import engine, unoptimised
+from .effects import note_write
+from .histories import give_history, overwrite
+from .hosting import PythonHost
+from .promoting import KINDS
+from .recalling import recollection
+from .shapes import forget_sizes
+from .sharing import sharing_of
+from .stage_node import Kept, StageNode, mark_of
+from .tracer import Trace, has_hooks, kind_of
+
+Optimise = Callable[[Graph], Graph]
+
+
+@dataclass(slots=True)
+class OutputSpec:
+    """How one output of the function is made from a run."""
+
+    kind: str
+    """"fresh": the array that the plan returns as number `index`. "view": a view of that by `path`. "input": a view of
+    input `index` by `path`. "same": output `index` again. "number": the number that the plan returns."""
+    index: int = 0
+    path: tuple[ViewStep, ...] = ()
+    requires_grad: bool = False
+
+
+@dataclass(eq=False)
+class Recording:
+    """One recorded path through a function."""
+
+    outputs: list[OutputSpec]
+    structure: Any
+    """Of the function's result."""
+    positions: list[int]
+    """Which of the tensors among the arguments are inputs of stage 0; captures follow."""
+    optimise: Optimise
+    chains: list[Chain] = field(default_factory=list)
+    differentiable: list[int] = field(default_factory=list)
+    """Which stage-0 returns (outputs, then updates) carry gradients."""
+    targets: list[int] = field(default_factory=list)
+    """Per update: the index of the input that it is written to."""
+    count: int = 0
+    """How many of `outputs` are the function's result; further ones go to `.grad` of something."""
+    slots: list[tuple[int, int | None]] = field(default_factory=list)
+    """Pairs (input, output): which output becomes the `.grad` of an input; None clears it."""
+    reads: list[tuple[int, int | None]] = field(default_factory=list)
+    """Pairs (input, other input): what the `.grad` of an input has to be at first; None: there must be none."""
+    hookless: list[int] = field(default_factory=list)
+    """Inputs at which a backward inside the function ends: leaves without hooks."""
+    read: list[Any] = field(default_factory=list)
+    """The Python values in its key that it has baked in: lines of the constants ledger."""
+    general: bool = False
+    """Whether it serves many sizes; see jit.tracing.shapes."""
+    varying: tuple[tuple[int, int], ...] = ()
+    """Which ones: pairs of an input and a dim."""
+    calls_python: bool = False
+    """Whether it calls autograd.Functions, whose results are remembered during a call."""
+    spent: bool = False
+    """Whether the function has itself gone backward through all that it returns."""
+    sharing: tuple[Any, ...] = ()
+    """Which inputs shared memory, if any input is written to."""
+    outcomes: tuple[Any, ...] = ()
+    """What the guards of stage 0 saw, in order; with the type, since True == 1."""
+    examples: list[Any] = field(default_factory=list)
+    """The arrays that it was recorded with, where somebody asked to keep them."""
+    tried: Any = None
+    """The surroundings for which somebody has looked for a shortcut."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def trace(self) -> Trace:
+        """The recording in full detail."""
+        return self.chains[0].trace
+
+    def graph(self) -> Graph:
+        """The graph of the first chain, folded."""
+        with self.lock:
+            return self.folded(self.chains[0])
+
+    def folded(self, chain: Chain) -> Graph:
+        """The graph of a chain, folded and tidy."""
+        if chain.graph is None:
+            chain.graph = graph_of(chain.trace)
+            if self.general:
+                forget_sizes(chain.graph)
+            run(chain.graph, CLEANUP)
+        return chain.graph
+
+    def plan(self, chain: Chain) -> Plan:
+        """The plan of a chain, built when first needed and after a stage was added."""
+        with self.lock:
+            if chain.plan is None:
+                graph = self.optimise(numbered(self.folded(chain)))
+                memory = analyse(graph)
+                memory.copied -= {(0, i) for i, spec in enumerate(self.outputs) if spec.kind not in ("fresh", "number")}
+                chain.plan = Plan(engine(graph, self.optimise is not unoptimised, PythonHost()), memory)
+            return chain.plan
+
+    def beginning_with(self, keys: tuple[Key, ...]) -> list[Chain]:
+        """The chains that begin with stages `keys`."""
+        return [c for c in self.chains if c.keys[: len(keys)] == keys and not c.is_spoilt]
+
+    def following(self, keys: tuple[Key, ...], key: Key, sizes: Any = None) -> list[Chain]:
+        """The chains in which a stage that was asked for as `key` comes after stages `keys`.
+
+        Args:
+            keys: What the stages before were asked for.
+            key: What the stage is asked for.
+            sizes: Leave out chains of a general recording that are right for other sizes than these alone.
+        """
+        found = [c for c in self.beginning_with(keys) if len(c.keys) > len(keys) and c.keys[len(keys)][0] == key]
+        return [c for c in found if sizes is None or c.sizes in (None, sizes)]
+
+    def generalised(self, varying: Sequence[tuple[int, int]]) -> Recording:
+        """A recording of the same program, its forward alone, in which the sizes (input, dim) vary."""
+        trace = fork(self.trace, 1)
+        names = (
+            "outputs", "structure", "positions", "differentiable", "targets", "count", "slots", "reads", "hookless",
+            "calls_python", "spent", "sharing", "outcomes", "read",
+        )  # fmt: skip
+        made = Recording(optimise=unoptimised, chains=[Chain(trace)], **{name: getattr(self, name) for name in names})
+        made.general, made.varying = True, tuple(varying)
+        return made
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def inputs(
+        self, arguments: Sequence[Tensor], tensors: Sequence[Any] | None = None, numbers: Sequence[Any] = ()
+    ) -> list[Any]:
+        """The tensors and generators behind the inputs of stage 0: arguments, then captures as they are now.
+
+        Args:
+            arguments: The tensors among the arguments of a call.
+            tensors: What the World of the call has in reach; without it captures are what they were when recorded.
+            numbers: The promoted numbers of the call.
+        """
+        chosen: list[Any] = [arguments[i] for i in self.positions]
+        for capture in self.trace.captures:
+            if tensors is not None and capture.place is not None:
+                chosen.append(tensors[capture.place])
+            elif tensors is not None and capture.number is not None:
+                chosen.append(numbers[capture.number])
+            elif tensors is not None and capture.gradient_of is not None:
+                chosen.append(chosen[capture.gradient_of]._grad)
+            else:
+                chosen.append(capture.owner)
+        return chosen
+
+    def misfit(self, owners: Sequence[Any], known: Callable[[Any], bool]) -> str | None:
+        """Why a call that the key admits cannot run this recording; None if it can.
+
+        Args:
+            owners: The tensors behind the inputs.
+            known: Says whether a tensor is among those that the function can reach otherwise than as a `.grad`.
+        """
+        if self.chains[0].is_spoilt:
+            return "an interrupt has spoilt it"
+        for index, found in self.reads:
+            if owners[index]._grad is not (None if found is None else owners[found]):
+                return f"{self._name(index)}.grad is {'there now' if found is None else 'another tensor or missing'}"
+        if any(known(owner) for c, owner in self._captured(owners) if c.gradient_of is not None and c.place is None):
+            return "the .grad of a tensor is also another tensor now"
+        for capture, owner in self._captured(owners):
+            if capture.kind is not None and kind_of(owner) != capture.kind:
+                return f"the captured tensor {capture.name} is of another kind"
+        if any(has_hooks(owners[index]) for index in self.hookless):
+            return "a tensor has hooks now that run in a backward inside of it"
+        if self.targets and sharing_of(owners) != self.sharing:
+            return "tensors that it writes to share memory in another way"
+        return None
+
+    def _captured(self, owners: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        return zip(self.trace.captures, owners[len(self.positions) :], strict=True)
+
+    def _name(self, index: int) -> str:
+        return self.trace.graph.inputs[index].name
+
+    def run(self, owners: Sequence[Any]) -> Any:
+        """Call the recorded function: GuardFailed if it would now take another path; nothing has happened then."""
+        plan = self.plan(self.chains[0])
+        with _drawing_alone(owners) if self.trace.drawn() else contextlib.nullcontext():
+            values = [contents_of(owner) for owner in owners]
+            node = None
+            if self.differentiable and any(map(dispatch.requires_grad, owners)):
+                node = self.node_of(owners, values, [edge_of(o) for o in owners])
+                values = values if node.kept is None else node.kept.inputs[0]
+            outputs, updates, state = plan.run(0, values)
+            if node is not None and node.kept is not None:
+                node.state, node.plan = state, plan
+            self.commit(owners, updates, node, len(outputs))
+        return self.rebuild(outputs, owners, node)
+
+    def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
+        """The history of what a call returns. It keeps inputs: copies of overwritten ones, and none that are unused."""
+        node = StageNode(self, (), self.used(edges), self.returns)
+        if self.general:
+            node.sizes = tuple(v.shape if isinstance(v, np.ndarray) else None for v in values)
+        if self.spent:  # a second backward is an error, so there is nothing to keep
+            return node
+        written = set(self.targets)
+        used = self.used([True] * len(owners))
+        arrays = [v.copy() if i in written and isinstance(v, np.ndarray) else v for i, v in enumerate(values)]
+        arrays = [v if u or not isinstance(v, np.ndarray) else None for v, u in zip(arrays, used, strict=True)]
+        marks = [
+            mark_of(o) if isinstance(o, Tensor) and used[i] and i not in written else None for i, o in enumerate(owners)
+        ]
+        node.kept = Kept([arrays], [marks], [dispatch.requires_grad(o) for o in owners], calls=recollection())
+        return node
+
+    def used(self, items: Sequence[Any]) -> list[Any]:
+        """`items`, one per input of stage 0, with None for inputs that nothing uses."""
+        return [item if v.uses else None for v, item in zip(self.trace.graph.inputs, items, strict=True)]
+
+    @property
+    def returns(self) -> int:
+        """How many values stage 0 returns, updates included."""
+        stage = self.trace.graph.stages[0]
+        return len(stage.outputs) + len(stage.updates)
+
+    def commit(self, owners: Sequence[Any], updates: Sequence[Any], node: StageNode | None, first: int) -> None:
+        """Write what the function has mutated; after the last guard, so all of it or nothing."""
+        for number, (index, value) in enumerate(zip(self.targets, updates, strict=True), first):
+            owner = owners[index]
+            if isinstance(owner, Generator):
+                owner.state = value
+            elif node is not None and number in self.differentiable:
+                overwrite(owner, value, node, number)
+            else:
+                note_write(owner)
+                np.copyto(owner._array, value, casting="unsafe")
+                owner._storage.written()
+
+    def rebuild(
+        self, results: Sequence[Any], owners: Sequence[Any], node: StageNode | None, storages: Sequence[Any] = ()
+    ) -> Any:
+        """The function's result from what a run returned; gradients that it leaves in `.grad` are put there.
+
+        Args:
+            results: Arrays and numbers.
+            owners: The tensors behind the inputs.
+            node: The history of the result, if gradients are recorded.
+            storages: Per result, what identifies its memory, where that is known already.
+        """
+        from ..pytree import unflatten
+
+        fresh: dict[int, Tensor] = {}
+
+        def tensor(index: int) -> Tensor:
+            if index not in fresh:
+                made = fresh[index] = Tensor(results[index], storages[index] if storages else None)
+                if node is not None and index in self.differentiable:
+                    give_history(made, node, index)
+            return fresh[index]
+
+        made: list[Any] = []
+        for spec in self.outputs:
+            if spec.kind == "number":
+                made.append(results[spec.index])
+            elif spec.kind == "same":
+                made.append(made[spec.index])
+            elif spec.kind == "fresh":
+                made.append(tensor(spec.index))
+            else:
+                made.append(_viewed(spec, owners[spec.index] if spec.kind == "input" else tensor(spec.index)))
+        if node is not None and node.kept is not None:
+            node.kept.made = [{index: mark_of(t) for index, t in fresh.items()}]
+        for index, number in self.slots:
+            owners[index]._grad = None if number is None else made[number]
+        return unflatten(self.structure, made[: self.count])
+
+
+def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
+    if not spec.path:
+        return base
+    with context.set_grad_enabled(spec.requires_grad):
+        return replay(spec.path, base)
+
+
+@contextlib.contextmanager
+def _drawing_alone(owners: Sequence[Any]) -> Iterator[None]:
+    """Nobody else draws from these generators between the moment they are read and the moment they are advanced."""
+    with contextlib.ExitStack() as stack:
+        for generator in sorted((o for o in owners if isinstance(o, Generator)), key=id):
+            stack.enter_context(generator.lock)
+        yield
+
+
+def contents_of(owner: Any) -> Any:
+    """What the owner of an input holds now: an array, the state of a generator, or the number itself."""
+    if type(owner) in KINDS:
+        return owner
+    return owner.state if isinstance(owner, Generator) else owner._array

@@ -1,0 +1,41 @@
+"""Which tensors share memory, and which are one and the same: what a call must have in common with its recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd.nodes import edge_of
+from ..tensors import Tensor
+from .tracer import extent_of, kind_of
+
+
+def sharing_of(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """For each tensor that shares memory with an earlier one: which, at what distance, and if they are one tensor."""
+    if len(tensors) < 2:
+        return ()
+    known = [(extent_of(t._array), i) for i, t in enumerate(tensors) if isinstance(t, Tensor) and t._array is not None]
+    if len(known) < 2:
+        return ()
+    known.sort()
+    pattern = []
+    (_, end), first = known[0]
+    for (low, high), index in known[1:]:
+        if low < end:
+            a, b = sorted((first, index))
+            pattern.append((b, a, _distance(tensors[a], tensors[b]), same_tensor(tensors[a], tensors[b])))
+        if high > end:
+            end, first = high, index
+    return tuple(sorted(pattern))
+
+
+def _distance(a: Tensor, b: Tensor) -> int:
+    return b._array.__array_interface__["data"][0] - a._array.__array_interface__["data"][0]
+
+
+def same_tensor(a: Tensor, b: Tensor) -> bool:
+    """Whether two arguments can be one input: the same elements with the same history."""
+    if a is b:
+        return True
+    alike = a._storage is b._storage and _distance(a, b) == 0 and kind_of(a) == kind_of(b)
+    return alike and a._array.strides == b._array.strides and edge_of(a) == edge_of(b)

@@ -1,0 +1,231 @@
+"""The autograd node behind what a traced call returns: its backward is the next stage, compiled or yet to be recorded.
+
+Note [Whose memory]
+    A plan hands out arrays that later stages read too: the output of a sigmoid is what its derivative needs. If the
+    caller has changed such an output in place meanwhile, the stage runs again from the kept inputs; if an input has
+    changed that is still needed, that is the same error as in eager mode. `aliasing` says which ones matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from jit.ir.errors import AutogradError
+from jit.runtime.interpreter import GuardFailed
+
+from .. import context, dispatch
+from ..autograd.blame import refuse_nan
+from ..autograd.nodes import Edge, Node, edge_of
+from ..tensors import Tensor
+from .chains import BRANCHES, Chain, Key, Plan, fork
+from .histories import give_history
+from .hosting import PythonHost
+from .recalling import Recollection, recalling
+from .replaying import replay_stages
+from .shapes import general_kind, skeleton
+from .stage_recording import Live, record_stage
+from .tracer import kind_of
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+Mark = tuple[Any, int]
+"""A storage, and the version that it had."""
+
+
+def mark_of(tensor: Tensor) -> Mark:
+    """The mark of a tensor as it is now."""
+    return tensor._storage, tensor._storage.version
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a StageNode keeps for a backward that has not been recorded yet."""
+
+    inputs: list[list[Any]]
+    """Per stage so far, the values that went in."""
+    marks: list[list[Mark | None]]
+    """Per stage and input what it was; None for those that need no check."""
+    requires_grad: list[bool]
+    """Per edge of the node."""
+    made: list[dict[int, Mark]] = field(default_factory=list)
+    """Per stage, what was returned, by number."""
+    calls: Recollection | None = None
+    """What Python functions have returned in stage 0."""
+
+    def recalled(self) -> Any:
+        """Within this block none of these functions runs again."""
+        return recalling(None if self.calls is None else self.calls.again())
+
+    def check(self, node: StageNode, needed: set[tuple[int, int]] | None = None) -> None:
+        """AutogradError if an input (that is needed) has been changed in place since."""
+        for stage, marks in enumerate(self.marks):
+            for index, mark in enumerate(marks):
+                if mark is not None and mark[0].version != mark[1] and (needed is None or (stage, index) in needed):
+                    raise AutogradError(
+                        f"an input of the traced call at {node.source} was changed by an in-place operation at "
+                        f"{mark[0].writer} before its gradient was computed; use the out-of-place operation, or "
+                        "clone it first"
+                    )
+
+    def is_intact(self, exposed: set[tuple[int, int]]) -> bool:
+        """Whether nobody has changed the outputs that later stages read."""
+        marks = (m for stage, made in enumerate(self.made) for i, m in made.items() if (stage, i) in exposed)
+        return all(storage.version == version for storage, version in marks)
+
+
+class StageNode(Node):
+    """The history of everything that one stage of a traced call returned."""
+
+    def __init__(self, recording: Recording, keys: tuple[Key, ...], edges: Sequence[Edge | None], outputs: int) -> None:
+        super().__init__(f"TracedStage{len(keys)}Backward", edges, outputs)
+        self.recording = recording
+        self.keys = keys
+        """The stages after 0 that led here."""
+        self.source = context.user_source()
+        self.kept: Kept | None = None
+        self.live: Live | None = None
+        self.state: Any = None
+        self.plan: Plan | None = None
+        """The plan whose run left `state`."""
+        self.sizes: Any = None
+        """Those of the inputs, if the recording is general."""
+
+    def release(self) -> None:
+        self.kept = self.live = self.state = self.plan = None
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        if self.kept is None:
+            raise AutogradError(
+                f"backward through the traced call at {self.source} a second time: what it kept was freed; "
+                "say retain_graph=True the first time"
+            )
+        create = context.GRAD_ENABLED.get()
+        wanted = tuple(n and e is not None for n, e in zip(needs, self.edges, strict=True))
+        kinds = tuple(map(_kind_of_gradient, gradients))
+        if self.recording.general:
+            kinds = tuple(None if kind is None else general_kind(kind, None) for kind in kinds)
+        key = (kinds, wanted, create)
+        with context.tracing(None):
+            chains = self.recording.following(self.keys, key, self.sizes)
+            for chain in chains:
+                with contextlib.suppress(GuardFailed):
+                    return self._run(chain, gradients, create)
+            with self.recording.lock:
+                if len(self.recording.following(self.keys, key, self.sizes)) > len(chains):
+                    return self.apply(gradients, needs)  # somebody else has recorded it meanwhile
+                keep = len(self.recording.following(self.keys, key)) < BRANCHES
+                return self._record(key, gradients, wanted, create, keep)
+
+    # -- a stage that is compiled --------------------------------------------------------------------------------
+
+    def _run(self, chain: Chain, gradients: Sequence[Any], create: bool) -> Sequence[Any]:
+        plan = self.recording.plan(chain)
+        arrays = [g._array for g in gradients if g is not None]
+        outputs, _, following = plan.run(len(self.keys) + 1, arrays, self._state(plan))
+        if context.ANOMALY.get():
+            assert self.kept is not None
+            with self.kept.recalled():
+                refuse_nan(outputs, self.recording.folded(chain), [*self.kept.inputs, arrays], PythonHost())
+        results = [None if o is None else Tensor(o) for o in outputs]
+        if create:
+            node = self._attach(chain, gradients, results, arrays)
+            node.state, node.plan = following, plan
+        return results
+
+    def _state(self, plan: Plan) -> Any:
+        """What the stages before have left for the next one; if that is not there, or spoilt, they run again."""
+        assert self.kept is not None
+        if self.plan is plan and self.kept.is_intact(plan.memory.exposed):
+            self.kept.check(self, plan.memory.needed)
+            return self.state
+        self.kept.check(self)
+        state = None
+        with self.kept.recalled():
+            for stage, values in enumerate(self.kept.inputs):
+                _, _, state = plan.run(stage, values, state)
+        return state
+
+    # -- a stage that nobody has seen ----------------------------------------------------------------------------
+
+    def _record(
+        self, key: Key, gradients: Sequence[Any], wanted: Sequence[bool], create: bool, keep: bool
+    ) -> Sequence[Any]:
+        chain, live = self._extensible(keep)
+        try:
+            results, following = record_stage(chain, key, live, gradients, wanted, create)
+        except AutogradError:
+            if live is not self.live:
+                raise
+            # Something was overwritten that the derivatives need; a run from the inputs has it still.
+            self.live = None
+            return self._record(key, gradients, wanted, create, keep)
+        if (
+            live is not self.live and chain.trace.hooks
+        ):  # they may look at what the first call held: only the graph is right
+            return self._run(chain, gradients, create)
+        if self.recording.general:
+            self._compare(chain)
+        made = [None if r is None else Tensor(r._array, r._storage) for r in results]
+        if create:
+            node = self._attach(chain, gradients, made, [g._array for g in gradients if g is not None])
+            node.live = following
+        return made
+
+    def _compare(self, chain: Chain) -> None:
+        """A stage is right for all sizes once it was the same program in two calls between which all of them differ."""
+        stage = len(chain.keys)
+        mine = skeleton(chain.trace.graph, stage)
+        for other in self.recording.following(self.keys, chain.keys[-1][0]):
+            if other is chain or other.keys != chain.keys or other.sizes is None:
+                continue
+            apart = all(other.sizes[i][d] != self.sizes[i][d] for i, d in self.recording.varying)
+            if apart and skeleton(other.trace.graph, stage) == mine:
+                chain.sizes = None
+                chains = self.recording.chains
+                if chain in chains and not chains[0].keys:  # so that the forward keeps what this backward needs
+                    chains.remove(chain)
+                    chains.insert(0, chain)
+                return
+
+    def _extensible(self, keep: bool) -> tuple[Chain, Live]:
+        """A chain that ends where this node stands, and the tensors to go on from."""
+        assert self.kept is not None
+        usable = [c for c in self.recording.beginning_with(()) if c.sizes in (None, self.sizes)]
+        chain = next((c for c in usable if c.keys == self.keys), None)
+        if self.live is not None and chain is not None and chain.trace is self.live.trace:
+            return chain, self.live
+        self.kept.check(self)
+        if chain is None or not keep or self.recording.general:
+            origin = next(c for c in self.recording.beginning_with(self.keys) if c in usable)
+            chain = Chain(fork(origin.trace, len(self.keys) + 1), self.keys, origin.differentiable[: len(self.keys)])
+            chain.sizes = self.sizes
+            if keep:
+                self.recording.chains.append(chain)
+        with self.kept.recalled():
+            live = replay_stages(chain.trace, self.kept.inputs, self.kept.requires_grad, self.recording.general)
+            return chain, live
+
+    def _attach(self, chain: Chain, gradients: Sequence[Any], results: Sequence[Any], arrays: list[Any]) -> StageNode:
+        """Make the results of a differentiable stage differentiable: by the stage after it."""
+        assert self.kept is not None
+        stage = len(self.keys)
+        given = [g for g in gradients if g is not None]
+        edges = [*self.edges, *map(edge_of, given)]
+        node = StageNode(self.recording, (*self.keys, chain.keys[stage]), edges, len(results))
+        node.sizes = self.sizes
+        node.kept = Kept(
+            [*self.kept.inputs, arrays], [*self.kept.marks, [mark_of(g) for g in given]],
+            [*self.kept.requires_grad, *map(dispatch.requires_grad, given)],
+            [*self.kept.made, {i: mark_of(r) for i, r in enumerate(results) if r is not None}], self.kept.calls,
+        )  # fmt: skip
+        for index in chain.differentiable[stage]:
+            give_history(results[index], node, index)
+        return node
+
+
+def _kind_of_gradient(gradient: Tensor | None) -> Any:
+    return None if gradient is None else kind_of(gradient)[:4]

@@ -1,0 +1,102 @@
+"""Records a backward as the next stage of a chain: autograd runs it inside the trace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jit.ir.errors import TraceError
+
+from .. import context, dispatch
+from ..autograd.engine import run_backward
+from ..autograd.nodes import Edge, edge_of
+from ..tensors import Tensor, Variable, alias
+from .chains import Chain, Key
+from .impurity import watching
+from .surroundings import is_foreign, view_of_objects
+from .tracer import Trace
+
+
+@dataclass(eq=False)
+class Live:
+    """A stage as tensors that still carry their eager history: what the next stage is recorded from."""
+
+    outputs: list[Any]
+    """Tensors, where they can carry a gradient; anything else where not."""
+    edges: list[Edge | None]
+    """What to differentiate by, one per edge of the StageNode; None where no gradient can be wanted."""
+    trace: Trace
+    """The recording that knows these tensors."""
+
+
+def record_stage(
+    chain: Chain, key: Key, live: Live, gradients: Sequence[Any], wanted: Sequence[bool], create: bool
+) -> tuple[list[Any], Live]:
+    """Run the backward of `live` through autograd, recorded as the next stage of `chain`."""
+    trace = chain.trace
+    before = trace.updates(), trace.drawn()
+    guards = len(trace.guards)
+    hooks = view_of_objects([("a hook", hook) for hooks in trace.hooks.values() for hook in hooks])
+    impure, trace.impure = trace.impure, None
+    trace.graph.add_stage()
+    stage = len(trace.graph.stages) - 1
+    try:
+        roots, weights = _roots(trace, live, gradients, create)
+        chosen = [want and edge is not None for edge, want in zip(live.edges, wanted, strict=True)]
+        edges = [edge for edge, want in zip(live.edges, chosen, strict=True) if want]
+        with context.tracing(trace), watching(trace, is_foreign):
+            found = iter(run_backward(roots, weights, edges, True, create, within=True))
+            results = [next(found) if want else None for want in chosen]
+            trace.graph.set_return([None if r is None else trace.value_of(r) for r in results])
+        if (trace.updates(), trace.drawn()) != before:
+            raise TraceError(
+                "the backward of a traced function changes a buffer or draws random numbers; run it outside the trace"
+            )
+        what = trace.impure or (hooks and hooks.effect() and f"changes {hooks.effect()}")
+        if what and impure is None:
+            raise _unrepeatable(trace, what)
+    except BaseException:
+        _drop(chain, stage, guards)
+        raise
+    finally:
+        chain.outdate()
+        trace.impure = impure
+    outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards[guards:])
+    chain.keys = (*chain.keys, (key, outcomes))
+    carrying = tuple(i for i, r in enumerate(results) if r is not None and r.requires_grad)
+    chain.differentiable = (*chain.differentiable, carrying)
+    return results, Live(results, [*live.edges, *map(edge_of, weights)], trace)
+
+
+def _drop(chain: Chain, stage: int, guards: int) -> None:
+    """Forget a stage that could not be recorded. An interrupt may have come in the middle of a change of the graph."""
+    try:
+        chain.trace.drop_stage(stage, guards)
+        chain.trace.graph.verify()
+    except Exception:
+        chain.is_spoilt = True
+
+
+def _unrepeatable(trace: Trace, what: str) -> TraceError:
+    functions = (getattr(hook, "__code__", None) for hooks in trace.hooks.values() for hook in hooks)
+    lines = [f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" for code in functions if code is not None]
+    where = f"at {', '.join(lines)}: " if lines else ""
+    return TraceError(
+        f"{where}a hook inside a traced function {what}, which a recording cannot repeat; register it outside"
+    )
+
+
+def _roots(trace: Trace, live: Live, gradients: Sequence[Any], create: bool) -> tuple[list[Any], list[Any]]:
+    """The outputs to start from, and their weights, which become the inputs of the stage."""
+    roots, weights = [], []
+    for index, (output, gradient) in enumerate(zip(live.outputs, gradients, strict=True)):
+        if gradient is None or output is None:
+            continue
+        weight = alias(gradient, Variable if create else Tensor)
+        weight._requires_grad = create and dispatch.requires_grad(gradient)
+        trace.add_argument(weight, f"grad_{index}" if len(gradients) > 1 else "grad", len(trace.graph.stages) - 1)
+        roots.append(output)
+        weights.append(weight)
+    return roots, weights
