@@ -72,11 +72,10 @@ def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
             args[index] = np.asarray(value).astype(wide)
     try:
         with np.errstate(all="ignore"):
-            result = (op.numpy_body or op.body)(numpy_math, *args)
+            return [_as_array((op.numpy_body or op.body)(numpy_math, *args), final)]
     except ValueError:
         broadcast_shapes(*(args[i].shape for i in op.tensors if isinstance(args[i], np.ndarray)))  # says what is wrong
         raise
-    return [_as_array(result, final)]
 
 
 def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
@@ -100,14 +99,14 @@ def _signature(value: Any) -> Any:
 def _run_array(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     args, half = _widened(op, values)
     with np.errstate(all="ignore"):
-        result = (op.numpy_body or op.body)(numpy_math, *args)
-    return _results(result, half, op.lays_out)
+        return _results((op.numpy_body or op.body)(numpy_math, *args), half, op.lays_out)
 
 
 def _run_random(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     args = [v for a, v in zip(op.arguments, values, strict=True) if a.type.base != "Generator"]
-    result, words = op.body(numpy_math, state, *args)
-    return [*_results(result, None), state.advance(words)]
+    with np.errstate(all="ignore"):
+        result, words = op.body(numpy_math, state, *args)
+        return [*_results(result, None), state.advance(words)]
 
 
 def _widened(op: Op, values: Sequence[Any]) -> tuple[list[Any], Any]:

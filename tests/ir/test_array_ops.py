@@ -1,5 +1,6 @@
 """What the walk over the registry cannot see in convolutions, pools, norms and indexing: orders, effects, refusals."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -225,3 +226,22 @@ def test_refused(name: str) -> None:
     with pytest.raises(error, match=words) as caught:
         call()
     assert isinstance(caught.value, jit.Error)
+
+
+@pytest.mark.parametrize(
+    "overflow",
+    [
+        lambda x: x * 2,
+        lambda x: x.sum(),
+        lambda x: x @ x,
+        lambda x: jit.special.hermite_polynomial_h(x.float() * 0, 300),
+        lambda x: x.normal_(0, 1e9).abs().max(),
+        lambda x: x.float().geometric_(1e-300),
+    ],
+    ids=["product", "sum", "matmul", "polynomial", "normal", "geometric"],
+)
+def test_results_that_overflow_their_dtype_are_inf_without_a_warning(overflow):
+    x = jit.full((4,), 60000.0, dtype=jit.float16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert overflow(x).isinf().all()

@@ -57,7 +57,8 @@ def polygamma(m: Any, n: int, self: Any) -> Any:
     if n == 0:
         return m.special.digamma(self)
     # not SciPy's, which mixes two exponentials that overflow where their quotient does not
-    return (-1) ** (n + 1) * math.factorial(n) * _hurwitz(m, float(n + 1), self)
+    factorial = float(math.factorial(n)) if n <= 170 else math.inf
+    return (-1) ** (n + 1) * factorial * _hurwitz(m, float(n + 1), self)
 
 
 def _hurwitz(m: Any, s: Any, q: Any) -> Any:
@@ -434,6 +435,14 @@ def special_airy_ai(m: Any, x: Any) -> Any:
 
 
 # -- orthogonal polynomials --------------------------------------------------------------------------------------
+#
+# SciPy walks from degree to degree, so an enormous degree would take it for ever. Above a limit, the Chebyshev
+# polynomials are the cosines and sines that they are made of, Hermite's are nan, because they have left the range of
+# float64 long before, and the others are refused.
+
+CHEBYSHEV_STEPS = 1000
+HERMITE_STEPS = 512
+STEPS = 100_000
 
 
 def _polynomial(name: str, what: str, evaluate: Any) -> Op:
@@ -444,8 +453,9 @@ def _polynomial(name: str, what: str, evaluate: Any) -> Op:
     )  # fmt: skip
 
     def polynomial(m: Any, x: Any, n: Any) -> Any:
-        degree = m.trunc(n)
-        return m.where(degree < 0, 0, evaluate(m, m.maximum(degree, 0).astype(m.int64), x))
+        degree = m.trunc(m.asarray(n, dtype=float))
+        found = evaluate(m, m.maximum(degree, 0), m.asarray(x, dtype=float))
+        return m.where(m.isnan(degree), m.nan, m.where(degree < 0, 0, found))
 
     polynomial.__doc__ = f"The {what} of degree n at x."
     return real_only(declared(polynomial))
@@ -459,13 +469,78 @@ def _degrees() -> Any:
     yield sample(make(0), make(0), note="empty")
 
 
-def _scipy(name: str) -> Any:
-    return lambda m, n, x: getattr(m.special, f"eval_{name}")(n, x)
+def _step_by_step(m: Any, name: str, n: Any, x: Any, limit: int) -> Any:
+    """SciPy's polynomial; where the degree is above `limit` (or none), that of degree 0."""
+    return getattr(m.special, f"eval_{name}")(m.where(n <= limit, n, 0).astype(m.int64), x)
 
 
-def _neighbours(sign: int) -> Any:
-    """The third and fourth kind are differences and sums of neighbours of the second."""
-    return lambda m, n, x: m.special.eval_chebyu(n, x) + sign * m.special.eval_chebyu(n - 1, x)
+def _refused_above(name: str) -> Any:
+    def evaluate(m: Any, n: Any, x: Any) -> Any:
+        if m.any(n > STEPS):
+            raise UsageError(
+                f"{name}_polynomial: degrees up to {STEPS} are computed, because every one of them takes a step; "
+                f"got {m.max(n):.6g}"
+            )
+        return _step_by_step(m, name, n, x, STEPS)
+
+    return evaluate
+
+
+def _hermite(name: str) -> Any:
+    return lambda m, n, x: m.where(n <= HERMITE_STEPS, _step_by_step(m, name, n, x, HERMITE_STEPS), m.nan)
+
+
+def _chebyshev(near: Any, far: Any) -> Any:
+    """One of the four kinds: `near(at)` of SciPy's, found step by step; `far(waves, n)` where these go too far."""
+
+    def evaluate(m: Any, n: Any, x: Any) -> Any:
+        low = m.where(n <= CHEBYSHEV_STEPS, n, 0)
+        found = near(lambda name, lower=0: _step_by_step(m, name, low - lower, x, CHEBYSHEV_STEPS))
+        is_far = (n > CHEBYSHEV_STEPS) | m.isnan(found)  # nan: steps have overflowed
+        return m.where(is_far, far(_Waves(m, x), n), found) if m.any(is_far) else found
+
+    return evaluate
+
+
+class _Waves:
+    """cos(k t) and sin(k t) where |x| is cos(t); beyond 1, the hyperbolic ones, as t is imaginary there.
+
+    Every kind at -x is itself or its sibling at x, with the sign of odd degrees turned.
+    """
+
+    def __init__(self, m: Any, x: Any) -> None:
+        self.m, self.x, self.size = m, x, m.abs(x)
+        self.inner, self.outer = m.arccos(m.minimum(self.size, 1)), m.arccosh(m.maximum(self.size, 1))
+
+    def cos(self, k: Any) -> Any:
+        return self.m.where(self.size <= 1, self.m.cos(k * self.inner), self.m.cosh(k * self.outer))
+
+    def sin(self, k: Any) -> Any:
+        return self.m.where(self.size <= 1, self.m.sin(k * self.inner), self.m.sinh(k * self.outer))
+
+    def quotient(self, above: Any, below: Any, at_one: Any) -> Any:
+        endless = self.m.where(self.m.isinf(self.size), self.m.inf, above / below)
+        return self.m.where(self.size == 1, at_one, endless)
+
+    def signed(self, n: Any, found: Any) -> Any:
+        return self.m.where((self.x < 0) & (self.m.remainder(n, 2) == 1), -found, found)
+
+    def first(self, n: Any) -> Any:
+        return self.signed(n, self.cos(n))
+
+    def second(self, n: Any) -> Any:
+        return self.signed(n, self.quotient(self.sin(n + 1), self.sin(1), n + 1))
+
+    def half(self, n: Any, fourth: Any) -> Any:
+        """The third kind, and where `fourth`, the fourth."""
+        third = self.quotient(self.cos(n + 0.5), self.cos(0.5), 1)
+        return self.signed(n, self.m.where(fourth, self.quotient(self.sin(n + 0.5), self.sin(0.5), 2 * n + 1), third))
+
+    def third(self, n: Any) -> Any:
+        return self.half(n, self.x < 0)
+
+    def fourth(self, n: Any) -> Any:
+        return self.half(n, self.x >= 0)
 
 
 def _shifted(evaluate: Any) -> Any:
@@ -474,8 +549,10 @@ def _shifted(evaluate: Any) -> Any:
 
 
 _CHEBYSHEV = {
-    "t": ("first", _scipy("chebyt")), "u": ("second", _scipy("chebyu")), "v": ("third", _neighbours(-1)),
-    "w": ("fourth", _neighbours(1)),
+    "t": ("first", _chebyshev(lambda at: at("chebyt"), _Waves.first)),
+    "u": ("second", _chebyshev(lambda at: at("chebyu"), _Waves.second)),
+    "v": ("third", _chebyshev(lambda at: at("chebyu") - at("chebyu", 1), _Waves.third)),
+    "w": ("fourth", _chebyshev(lambda at: at("chebyu") + at("chebyu", 1), _Waves.fourth)),
 }  # fmt: skip
 for _letter, (_kind, _evaluate) in _CHEBYSHEV.items():
     _polynomial(f"chebyshev_polynomial_{_letter}", f"Chebyshev polynomial of the {_kind} kind", _evaluate)
@@ -483,7 +560,7 @@ for _letter, (_kind, _evaluate) in _CHEBYSHEV.items():
         f"shifted_chebyshev_polynomial_{_letter}", f"shifted Chebyshev polynomial of the {_kind} kind",
         _shifted(_evaluate),
     )  # fmt: skip
-_polynomial("hermite_polynomial_h", "Hermite polynomial, as physicists scale it", _scipy("hermite"))
-_polynomial("hermite_polynomial_he", "Hermite polynomial, as probabilists scale it", _scipy("hermitenorm"))
-_polynomial("laguerre_polynomial_l", "Laguerre polynomial", _scipy("laguerre"))
-_polynomial("legendre_polynomial_p", "Legendre polynomial", _scipy("legendre"))
+_polynomial("hermite_polynomial_h", "Hermite polynomial, as physicists scale it", _hermite("hermite"))
+_polynomial("hermite_polynomial_he", "Hermite polynomial, as probabilists scale it", _hermite("hermitenorm"))
+_polynomial("laguerre_polynomial_l", "Laguerre polynomial", _refused_above("laguerre"))
+_polynomial("legendre_polynomial_p", "Legendre polynomial", _refused_above("legendre"))
