@@ -1,0 +1,56 @@
+"""What a function reads besides its arguments: the names in its code, and random generators around it."""
+
+import ast
+import dataclasses
+import dis
+import importlib
+import types
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import jit
+from jit.tracing.surroundings import _GLOBAL, _IMPORT, names_in_code
+
+
+@pytest.mark.parametrize("module", [ast, dataclasses, dis, importlib, types], ids=lambda module: module.__name__)
+def test_names_in_code_are_those_that_dis_finds(module: types.ModuleType) -> None:
+    with open(module.__file__ or "") as file:
+        top = compile(file.read(), module.__name__, "exec")
+    for code in _codes(top):
+        for opcodes in (_GLOBAL, _IMPORT):
+            expected = [i.argval for i in dis.get_instructions(code) if i.opcode in opcodes]
+            assert list(names_in_code(code, opcodes)) == expected
+
+
+def test_names_behind_many_others_are_found() -> None:
+    text = "\n".join(f"name{i}; import module{i}" for i in range(300))
+    code = compile(text, "many", "exec")
+    assert list(names_in_code(code, _GLOBAL)) == [f"name{i}" for i in range(300)]
+    assert list(names_in_code(code, _IMPORT)) == [f"module{i}" for i in range(300)]
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _codes(inner)
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "MT19937", "Philox", "SFC64"])
+def test_a_generator_in_reach_that_has_been_drawn_from_is_another_key(kind: str) -> None:
+    rng = np.random.Generator(getattr(np.random, kind)(7))
+    f = jit.trace(lambda x: x + (rng is not None))
+    f(jit.ones(2)), f(jit.ones(2))
+    assert f.misses == 1
+    rng.random()
+    f(jit.ones(2))
+    assert f.misses == 2
+
+
+def test_a_draw_from_numpy_is_noticed_whatever_numpy_prints() -> None:
+    f = jit.trace(lambda x: x * float(np.random.rand(312)[0]), strict=True)  # 624 words: the position is the old one
+    np.random.rand(312)
+    with np.printoptions(threshold=4), pytest.raises(jit.TraceError, match="draws from the random numbers"):
+        f(jit.ones(2))
