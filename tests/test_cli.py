@@ -98,6 +98,7 @@ def test_inspect_prints_the_graph_and_saves_it(folder):
     done = jit_command(folder, "inspect", "program.py:Net", "--backward", "--save", "net.ir")
     assert done.returncode == 0, done.stderr
     assert "aten::linear" in done.stdout and "---- stage 1" in done.stdout
+    assert "constant %fc.in_features: 8 bytes, read by the function" in done.stdout
     assert "aten::linear" in (folder / "net.ir").read_text()
 
 
@@ -122,7 +123,7 @@ WRONG = {
     "bad spec": (["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=three"], 2, "x=float32[1,3,224,224]"),
     "bad dtype": (
         ["export-onnx", "program.py:Net", "-o", "m.onnx", "-i", "x=floaty[2,3]"],
-        1,
+        2,
         "there is no dtype 'floaty'",
     ),
     "bad opset": (["export-onnx", "program.py:Net", "-o", "m.onnx", "--opset", "99"], 2, "opset"),

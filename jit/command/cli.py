@@ -117,7 +117,8 @@ def inspect_command(target: str, inputs: Sequence[str], save: str | None, optimi
     graph = traced.graphs[-1].graph if optimized else traced.graph
     click.echo(str(graph))
     for constant in traced.constants():
-        click.echo(f"constant %{constant.name}: {constant.nbytes} bytes, at {constant.source}, {constant.reason}")
+        where = f" at {constant.source}," if constant.source else ""
+        click.echo(f"constant %{constant.name}: {constant.nbytes} bytes,{where} {constant.reason}")
     if save is not None:
         graph.save(save)
         click.echo(f"saved to {save}")

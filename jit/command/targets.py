@@ -164,11 +164,18 @@ def _parse_spec(spec: str) -> list[tuple[str | None, Any]]:
     match = _SPEC.fullmatch(spec.strip())
     if match is not None:
         sizes = tuple(int(s) for s in match["sizes"].split(",") if s.strip())
-        return [(match["name"], _random_array(dtypes.by_name(match["dtype"]), sizes))]
+        return [(match["name"], _random_array(_dtype(match["dtype"]), sizes))]
     name, equals, file = spec.rpartition("=")
     if file.endswith((".npy", ".npz")):
         return _from_file(name if equals else None, Path(file))
     raise UsageError(f'an input is "x=float32[1,3,224,224]", a .npy or a .npz file, and {spec!r} is none of these')
+
+
+def _dtype(name: str) -> dtypes.DType:
+    try:
+        return dtypes.by_name(name)
+    except Error as error:
+        raise UsageError(str(error)) from error
 
 
 def _random_array(dtype: dtypes.DType, sizes: tuple[int, ...]) -> Any:
