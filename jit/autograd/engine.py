@@ -24,7 +24,7 @@ from .. import context
 from ..tensors import Tensor
 from .anomaly import watched
 from .nodes import AccumulateGrad, Edge, Node, accumulate, edge_of
-from .sharing import Sharing, is_worth_sharing
+from .sharing import Sharing, is_numbered, is_worth_sharing
 
 Buffers = dict[Node, list["Tensor | None"]]
 LEVELS = 16
@@ -74,7 +74,7 @@ class Task:
         for node in dict.fromkeys(edge.node for edge in roots):
             if self.pending[node] == 0:
                 heapq.heappush(self.ready, (-node.serial, node))
-        alone = context.TRACE.get() is not None  # what a trace records has one order
+        alone = context.TRACE.get() is not None or is_numbered()  # what these record has one order
         while self.ready:
             if len(self.ready) > 1 and not alone and is_worth_sharing(self):
                 Sharing(self).run()

@@ -18,7 +18,8 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,12 +34,14 @@ from ..hooks import HookTable, RemovableHandle
 from ..proxies import concrete
 from ..tensors import Storage, Tensor, Variable, ViewStep
 
-_serial = itertools.count()
+SPAN = 1 << 64
+"""Between the serials of two nodes there is room for those of all that a shared backward makes, see `sharing`."""
+SERIALS: ContextVar[Iterator[int]] = ContextVar("serials", default=itertools.count(0, SPAN))  # noqa: B039, all share it
 
 
 def next_serial() -> int:
     """A number between those of the nodes made before and after."""
-    return next(_serial)
+    return next(SERIALS.get())
 
 
 class Edge(NamedTuple):
@@ -175,7 +178,7 @@ class Node:
         self.edges: tuple[Edge | None, ...] = tuple(edges)
         """Where each input's gradient goes; None where none is wanted."""
         self.outputs = outputs
-        self.serial = next(_serial)
+        self.serial = next(SERIALS.get())
         """Later operations run their derivatives first."""
         if context.ANOMALY.get() is not None:
             self.stack = context.user_stack()

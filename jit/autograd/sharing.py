@@ -9,6 +9,9 @@ Note [Sharing a backward]
        operations first. One that comes early waits in its Slot.
     2. What belongs to the user - hooks, custom functions, traced calls - runs on his thread, in that order too.
     3. A helper takes operators with enough work, and nothing else: the rest is not worth a switch of threads.
+    4. Where derivatives are recorded themselves (`create_graph`), nodes are numbered by the node that made them and
+       not by the clock: the k-th node made by the r-th in the order of one thread is number (r, k). Otherwise the next
+       backward, which goes by these numbers, would add up in an order of its own.
 
     Nobody waits for a helper that has not begun: the caller can do everything himself. So backwards inside of
     backwards, or many of them in many threads, cannot block each other, however small the pool is.
@@ -22,6 +25,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import heapq
+import itertools
 import math
 import os
 import threading
@@ -32,7 +36,8 @@ from typing import TYPE_CHECKING, Any
 
 from jit.runtime.threads import thread_count
 
-from .nodes import Edge, Node, OpNode
+from .. import context
+from .nodes import SERIALS, Edge, Node, OpNode, next_serial
 
 if TYPE_CHECKING:
     from ..tensors import Tensor
@@ -46,6 +51,11 @@ _LONG_SUMS = {"mm", "bmm", "addmm", "baddbmm", "convolution", "_convolution", "c
 _PRODUCTS = 64
 """How many, about."""
 
+_BY_THE_CLOCK = SERIALS.get()
+_PER_NODE = 1 << 32
+"""How many numbers there are for what one node makes; half of them for sums of its gradients with those of others."""
+_PER_SUM = 1 << 8
+
 
 def is_worth_sharing(task: Task) -> bool:
     """Whether two of the nodes that are ready have enough work, there are threads for them, and nothing forbids it."""
@@ -53,6 +63,11 @@ def is_worth_sharing(task: Task) -> bool:
     if sum(_is_heavy(node, task.buffers.get(node, ())) for node in first) < 2:
         return False
     return thread_count() > 1 and not any(node.must_be_alone for node in task.pending)
+
+
+def is_numbered() -> bool:
+    """Whether this is recorded inside of a shared backward, whose numbers have no room for another one's."""
+    return context.GRAD_ENABLED.get() and SERIALS.get() is not _BY_THE_CLOCK
 
 
 def _is_heavy(node: Node, gradients: Any) -> bool:
@@ -80,11 +95,12 @@ class Slot:
         self.arrived: dict[tuple[int, int], Tensor | None] = {}
         self.is_adding = False
 
-    def next_in_order(self) -> list[Tensor | None]:
+    def next_in_order(self) -> list[tuple[tuple[int, int], Tensor | None]]:
         """What has arrived and is next."""
         found = []
         while self.expected and self.expected[0] in self.arrived:
-            found.append(self.arrived.pop(self.expected.popleft()))
+            key = self.expected.popleft()
+            found.append((key, self.arrived.pop(key)))
         return found
 
 
@@ -101,6 +117,9 @@ class Sharing:
         order = sorted(task.pending, key=lambda node: -node.serial)
         self.personal = deque(node for node in order if node.belongs_to_caller)
         """What only the caller runs, in order."""
+        self.ranks = {node.serial: rank for rank, node in enumerate(order)} if context.GRAD_ENABLED.get() else {}
+        """The order of one thread, where it numbers what is recorded."""
+        self.first_serial = next_serial()
         self.waiting = set(self.personal)
         self.ready: set[Node] = set()
         """Those of them whose gradients have come."""
@@ -133,6 +152,7 @@ class Sharing:
     def run(self) -> None:
         """Work until nothing is left; the first failure, in the order of one thread, is raised."""
         node = None
+        serials = SERIALS.get()
         try:
             self._summon()
             while (node := self._next()) is not None:
@@ -144,6 +164,7 @@ class Sharing:
                 self.stopped = True
             while self.running:
                 self.news.get()
+            SERIALS.set(serials)
         if self.failures:
             raise max(self.failures, key=lambda failure: failure[0])[1]
 
@@ -208,6 +229,7 @@ class Sharing:
             from .engine import Halted
 
             raise Halted
+        self._number(node.serial)
         gradients = [self._total(Edge(node, index)) for index in range(node.outputs)]
         results = self.task.results_of(node, gradients)
         if node in self.task.barrier:
@@ -235,11 +257,17 @@ class Sharing:
                 if not found:
                     slot.is_adding = False
                     return
-            for each in found:
+            for (serial, position), each in found:
                 if each is not None:
+                    self._number(serial, _PER_NODE // 2 + position * _PER_SUM)
                     slot.total = each if slot.total is None else slot.total + each
             with self.lock:
                 self._count(edge.node, len(found))
+
+    def _number(self, serial: int, start: int = 0) -> None:
+        """What this thread records from here on was made by the node of that serial; see rule 4."""
+        if self.ranks:
+            SERIALS.set(itertools.count(self.first_serial + self.ranks[serial] * _PER_NODE + start))
 
     def _count(self, node: Node, arrived: int) -> None:
         pending = self.task.pending

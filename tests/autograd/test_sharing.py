@@ -111,6 +111,31 @@ def test_second_derivatives_and_chosen_inputs(threads):
     assert jit.grad((g * g).sum(), w)[0].tolist() == h.tolist()
 
 
+def derivatives_of_derivatives() -> list[bytes]:
+    """A third derivative, and one taken in a hook while the second is recorded."""
+    x, w = leaf(4, 4), leaf(4, 4, seed=1)
+    inner: list[Any] = []
+
+    def differentiate(g: Any) -> None:
+        if g.requires_grad:
+            inner.extend(jit.grad((branches(x, w, 3, 2) ** 2).sum(), w, create_graph=True))
+
+    h = x * 1.5
+    h.register_hook(differentiate)
+    (g,) = jit.grad(branches(h, w, 4, 3), x, create_graph=True)
+    (gg,) = jit.grad((g * g).sum() + (inner[0] ** 2).sum(), w, create_graph=True)
+    (ggg,) = jit.grad((gg**2).sum(), x)
+    return [found.detach().numpy().tobytes() for found in (g, inner[0], gg, ggg)]
+
+
+def test_derivatives_of_derivatives_add_up_in_the_same_order(helpers, monkeypatch):
+    shared = [derivatives_of_derivatives() for _ in range(3)]
+    assert len(set(helpers)) > 1, "helpers recorded some of it"
+    monkeypatch.setenv("JIT_NUM_THREADS", "1")
+    alone = derivatives_of_derivatives()
+    assert all(found == alone for found in shared)
+
+
 def test_user_code_runs_in_order_on_the_callers_thread(helpers):
     seen: list[Any] = []
 
