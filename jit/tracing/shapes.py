@@ -88,11 +88,12 @@ class Family:
         """The key under which the same program was recorded for other sizes; this one waits for further partners."""
         if self.closed is not None:
             return None
-        mine = signature(recording)
-        equal = (k for k, r in self.samples if k != key and r.outcomes == recording.outcomes and signature(r) == mine)
-        found = next(equal, None)
+        others = [(k, r) for k, r in self.samples if k != key and r.outcomes == recording.outcomes]
         self.samples.append((key, recording))
-        return found
+        if not others:  # most functions never see another size
+            return None
+        mine = signature(recording)
+        return next((k for k, r in others if signature(r) == mine), None)
 
 
 # -- when two programs are the same ------------------------------------------------------------------------------

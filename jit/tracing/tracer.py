@@ -608,7 +608,7 @@ class Trace:
         return composite.node.add_output(part.type)
 
     def _roots(self) -> dict[Cell, Value]:
-        return {cell: cell.root for cells in self._cells.values() for cell in cells if cell.source is not None}
+        return {cell: cell.root for cell in self._inputs}
 
     # -- Python functions ----------------------------------------------------------------------------------------
 
