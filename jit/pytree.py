@@ -6,8 +6,9 @@ import dataclasses
 import decimal
 import enum
 import struct
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +73,8 @@ def _static_key(value: Any) -> Any:
     except TypeError as error:
         raise UsageError(
             f"an argument of type {type(value).__name__} cannot be part of a trace's key, because it is not hashable; "
-            "pass tensors, numbers, strings, or tuples, lists, dicts and dataclasses of them"
+            "pass tensors, numbers, strings, or tuples, lists, dicts and dataclasses of them; "
+            "a container of your own can be a subclass of list, tuple or dict, or a dataclass"
         ) from error
     return (kind, value)
 
@@ -93,13 +95,17 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
     if isinstance(value, Tensor) or type(value) is TracedScalar:
         leaves.append(value)
         return TENSOR
-    if type(value) in (list, tuple, Size) or _is_namedtuple(value):
+    if type(value) in (list, tuple, Size):
         return Structure(type(value), (), tuple(_flatten(item, leaves) for item in value))
+    if isinstance(value, (list, tuple, deque)) and not _is_of_c(type(value)):
+        return _with_attributes(value, range(len(value)), value, leaves)
     if isinstance(value, dict):
         keys = [key if type(key) is str or isinstance(key, Tensor) else Static(key) for key in value]
         return _with_attributes(value, keys, list(value.values()), leaves)
     if isinstance(value, slice):
         return Structure(slice, (), tuple(_flatten(item, leaves) for item in (value.start, value.stop, value.step)))
+    if type(value) is SimpleNamespace:
+        return _with_attributes(value, (), (), leaves)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value)]
         return _with_attributes(value, names, [getattr(value, name) for name in names], leaves)
@@ -107,7 +113,7 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
 
 
 class Attribute(NamedTuple):
-    """The key of what a dict or a dataclass has beside its items or fields."""
+    """The key of what a container or a dataclass has beside its items or fields."""
 
     name: str
 
@@ -115,17 +121,34 @@ class Attribute(NamedTuple):
         return self.name
 
 
-def _with_attributes(value: Any, keys: list[Any], items: list[Any], leaves: list[Any]) -> Structure:
-    fields = () if isinstance(value, dict) else keys
-    more = {name: item for name, item in getattr(value, "__dict__", {}).items() if name not in fields}
-    if isinstance(value, defaultdict):
-        more["default_factory"] = value.default_factory
+def _with_attributes(value: Any, keys: Iterable[Any], items: Iterable[Any], leaves: list[Any]) -> Structure:
+    keys = list(keys)
+    more = {name: item for name, item in _attributes(value).items() if name not in keys}
     keys, items = [*keys, *map(Attribute, more)], [*items, *more.values()]
+    if not more and isinstance(value, (list, tuple)):
+        keys = []  # as plain lists and tuples have none
     return Structure(type(value), tuple(keys), tuple(_flatten(item, leaves) for item in items))
 
 
-def _is_namedtuple(value: Any) -> bool:
-    return isinstance(value, tuple) and hasattr(type(value), "_fields")
+def _attributes(value: Any) -> dict[str, Any]:
+    """What an object has in its `__dict__`, in its slots, or in C."""
+    found = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            name = f"_{kind.__name__.lstrip('_')}{slot}" if slot.startswith("__") and not slot.endswith("__") else slot
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                found[name] = getattr(value, name)
+    if isinstance(value, defaultdict):
+        found["default_factory"] = value.default_factory
+    if isinstance(value, deque):
+        found["maxlen"] = value.maxlen
+    return found
+
+
+def _is_of_c(kind: type) -> bool:
+    """Whether a tuple is a record of C's, such as `time.struct_time`: these are whole values."""
+    return hasattr(kind, "n_sequence_fields")
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
@@ -142,12 +165,32 @@ def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
     items = [_unflatten(child, take) for child in children]
     if kind in (list, tuple, Size):
         return kind(items)
-    if issubclass(kind, (tuple, slice)):
-        return kind(*items)
+    if kind is slice:
+        return slice(*items)
+    if issubclass(kind, (list, tuple, deque)):
+        return _rebuilt_sequence(kind, keys, items)
     if issubclass(kind, dict):
         names = (key.value if type(key) is Static else key for key in keys)
         return _rebuilt_dict(kind, dict(zip(names, items, strict=True)))
     return _rebuilt_dataclass(kind, dict(zip(keys, items, strict=True)))
+
+
+def _rebuilt_sequence(kind: Any, keys: Sequence[Any], items: list[Any]) -> Any:
+    """Made as `copy` makes it, without the class's own `__init__`, which may take something else."""
+    more = {key.name: item for key, item in zip(keys, items, strict=False) if type(key) is Attribute}
+    inner = items[: len(items) - len(more)]
+    made: Any
+    if issubclass(kind, tuple):
+        made = tuple.__new__(kind, inner)
+    elif issubclass(kind, deque):
+        made = kind.__new__(kind)
+        deque.__init__(made, inner, more.pop("maxlen"))
+    else:
+        made = kind.__new__(kind)
+        list.extend(made, inner)
+    for name, item in more.items():
+        object.__setattr__(made, name, item)
+    return made
 
 
 def _rebuilt_dict(kind: Any, items: dict[Any, Any]) -> Any:
@@ -163,7 +206,7 @@ def _rebuilt_dict(kind: Any, items: dict[Any, Any]) -> Any:
 
 
 def _rebuilt_dataclass(kind: Any, items: dict[Any, Any]) -> Any:
-    made = object.__new__(kind)
+    made = SimpleNamespace() if kind is SimpleNamespace else object.__new__(kind)
     for name, item in items.items():
         object.__setattr__(made, str(name), item)
     return made
@@ -184,9 +227,7 @@ def paths(structure: Structure, prefix: str = "") -> list[str]:
         return [prefix or "input"]
     if kind == "static":
         return []
-    names = (
-        [str(k.value if type(k) is Static else k) for k in keys]
-        or getattr(kind, "_fields", None)
-        or [str(i) for i in range(len(children))]
-    )
+    names = [str(k.value if type(k) is Static else k) for k in keys] or [str(i) for i in range(len(children))]
+    fields = getattr(kind, "_fields", ())
+    names[: len(fields)] = fields
     return [p for n, c in zip(names, children, strict=True) for p in paths(c, f"{prefix}.{n}" if prefix else n)]
