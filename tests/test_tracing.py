@@ -262,6 +262,7 @@ class Settings:
 @pytest.mark.parametrize(("change", "reason"), [
     (lambda s: setattr(s, "rate", 0.5), "settings.rate is 0.5, not 0.1"),
     (lambda s: setattr(s, "rate", "fast"), "settings.rate is 'fast', not 0.1"),
+    (lambda s: setattr(s, "rate", b"fast"), "settings.rate is b'fast', not 0.1"),
     (lambda s: s.sizes.__setitem__(1, 3), "settings.sizes.1 is 3, not 2"),
     (lambda s: s.sizes.append(3), "settings.sizes has 3 items, not 2; it reads settings.sizes.2, which is new"),
     (lambda s: s.table.fill(1), "settings.table has other contents"),

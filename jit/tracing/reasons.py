@@ -157,7 +157,7 @@ def _of_entry(old: Any, new: Any) -> str:
 def _value(entry: Any) -> str:
     if len(entry) == 2 and isinstance(entry[0], type) and issubclass(entry[0], float):
         return repr(struct.unpack("<d", entry[1])[0])
-    if len(entry) == 2 and isinstance(entry[1], bytes) and entry[0] not in ("bytes", "bytearray"):
+    if len(entry) == 2 and isinstance(entry[0], str) and isinstance(entry[1], bytes):  # a number of numpy's
         return repr(np.frombuffer(entry[1], np.dtype(getattr(np, entry[0], np.uint8)))[0])
     return _short(entry[-1])
 
