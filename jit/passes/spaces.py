@@ -32,7 +32,7 @@ Axes = tuple[int | None, ...]
 REDUCTIONS = frozenset(
     f"aten::{name}" for name in (
         "sum", "mean", "prod", "prod.dim_int", "amax", "amin", "max", "min", "max.dim", "min.dim", "argmax", "argmin",
-        "var.correction", "std.correction", "logsumexp",
+        "var.correction", "std.correction", "logsumexp", "any", "all", "linalg_vector_norm",
     )
 )  # fmt: skip
 """Operators that reduce dims of their first operand."""

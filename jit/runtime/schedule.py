@@ -70,8 +70,8 @@ def schedule(nest: Nest) -> Loops:
     """The loops of `nest`: no dims of one point, the order that suits memory, as few as possible but at least one."""
     maps: tuple[Map, ...] = (*nest.reads, *nest.writes, *nest.points)
     first_reduced = len(nest.extents) - nest.reduced
-    parallel = _merged(nest, maps, range(first_reduced), ordered=False)
-    row = _merged(nest, maps, range(first_reduced, len(nest.extents)), ordered=_is_ordered(nest))
+    parallel = merged(nest, maps, range(first_reduced), ordered=False)
+    row = merged(nest, maps, range(first_reduced, len(nest.extents)), ordered=is_ordered(nest))
     if _is_contraction(nest) and row:
         return _contraction(nest, parallel, row)
     if not parallel and not row:
@@ -91,7 +91,7 @@ def _loops(parallel: Sequence[Loop], row: Sequence[Loop], lane: int, jam: int | 
     return Loops(extents, tuple(zip(*columns, strict=True)), len(row), lane, jam)
 
 
-def _merged(nest: Nest, maps: Sequence[Map], dims: Sequence[int], ordered: bool) -> list[Loop]:
+def merged(nest: Nest, maps: Sequence[Map], dims: Sequence[int], ordered: bool) -> list[Loop]:
     """The loops of `dims`, outermost first."""
     moving = [d for d in dims if nest.extents[d] != 1]
     if not ordered:
@@ -136,7 +136,7 @@ def _effort(loop: Loop, count: int) -> float:
     return effort * max(16 / max(extent, 1), 1)
 
 
-def _is_ordered(nest: Nest) -> bool:
+def is_ordered(nest: Nest) -> bool:
     """Whether a row has to be gone through in order: scans need it, and positions of extrema then only grow."""
     picks = (isinstance(r, Reduce) and r.arity == 2 and r.monoid != "dot" for s in nest.steps for r in s.results)
     return _scans(nest) or any(picks)

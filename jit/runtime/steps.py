@@ -8,6 +8,7 @@ nests, or products of `blas`.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +21,9 @@ from jit.ir.dtypes import COMPLEX, DType, from_numpy, uint8
 from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 
-from . import blas, fusion, packed, recipes
-from .nest import Nest, pointwise_nest
+from . import blas, fusion, packed, recipes, split
+from .nest import Access, Buffer, Local, Nest, Reduce, pointwise_nest
+from .nest import Step as NestStep
 
 
 class Layout(NamedTuple):
@@ -95,6 +97,8 @@ class Step:
     """Operands that are read at the very point where the result is written, so that it may take their memory."""
     scratch: int = 0
     """How many further operands are memory for the kernel's own use."""
+    share: float = 1.0
+    """How much of the node's work it does."""
 
 
 class Declined(CompileError):
@@ -200,7 +204,7 @@ class Lowering:
         self.blocks: list[Block] = []
         self.constants: list[Any] = []
         """Arrays that the steps read."""
-        self._nests: dict[Any, Nest] = {}
+        self._nests: dict[Any, Nest | split.Split] = {}
         """By what decides on them: equal layers share a kernel."""
         self._outputs = {value: number for number, value in enumerate(stretch.outputs)}
         self._homes = _homes(stretch)
@@ -293,6 +297,11 @@ class Lowering:
         self.blocks.append(block)
         return Place(block, dtype, geometry)
 
+    def _laid_out(self, buffer: Buffer) -> Place:
+        """Temporary memory that lies as a nest has it."""
+        block, dtype, _ = self.temporary(buffer.dtype, buffer.sizes)
+        return Place(block, dtype, Geometry(buffer.sizes, buffer.strides))
+
     def step(self, step: Step) -> None:
         """One more step; nothing if it computes no element."""
         written = step.operands[len(step.operands) - step.results :]
@@ -346,12 +355,26 @@ class Lowering:
         )
         group = node if fused else _alone(node, values)
         if key not in self._nests:
-            self._nests[key] = fusion.FusedGroup(group)._nest([p.layout for p in reads])
+            nest = fusion.FusedGroup(group)._nest([p.layout for p in reads])
+            self._nests[key] = split.split(nest) if split.is_worth(nest) else nest
         writes = [self.make(v) for v in node.outputs]
         if any(p.geometry.numel == 0 for p in reads) and any(p.geometry.numel for p in writes):
             raise CompileError("it reduces nothing to something, which kernels do not do")
-        reusable = _reusable(group.attributes["body"], reads, writes[0])
-        self.step(Step(self._nests[key], [*reads, *writes], len(writes), node, reusable))
+        work = self._nests[key]
+        if isinstance(work, split.Split):
+            self.several(node, work, [*reads, *writes])
+        else:
+            reusable = _reusable(group.attributes["body"], reads, writes[0])
+            self.step(Step(work, [*reads, *writes], len(writes), node, reusable))
+
+    def several(self, node: Node, work: split.Split, operands: list[Place]) -> None:
+        """A group that is several nests."""
+        places = [*operands, *(self._laid_out(buffer) for buffer in work.temporaries)]
+        points = [math.prod(call.nest.extents) for call in work.calls]
+        for call, count in zip(work.calls, points, strict=True):
+            step = Step(call.nest, [places[i] for i in call.operands], len(call.nest.outputs), node)
+            step.share = count / sum(points)
+            self.step(step)
 
 
 def _signature(body: Graph) -> Any:
@@ -526,6 +549,23 @@ def _product(lowering: Lowering, node: Node) -> None:
     _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, 1.0, 0.0)
 
 
+def _dot(lowering: Lowering, node: Node) -> None:
+    """Long vectors are multiplied by a nest: BLAS would use one thread."""
+    a, b = (lowering.of(v) for v in node.inputs)
+    (length,) = a.geometry.sizes
+    if length <= split.BLOCK_POINTS:
+        _product(lowering, node)
+        return
+    result = lowering.make(node.output)
+    ins, outs = (tuple(map(Buffer.like, (p.layout for p in places))) for places in ((a, b), (result,)))  # type: ignore[arg-type]
+    reads = tuple(Access(number, buffer.strides) for number, buffer in enumerate(ins))
+    steps = (
+        NestStep(reads, (Reduce("sum", (0,), result.dtype),), recipes.named(lambda m, x, y: x * y, "dot")),
+        NestStep((Local(0),), (Access(0, (0,)),), recipes.named(lambda m, total: total, "dot's sum"), inner=False),
+    )
+    lowering.several(node, split.split(Nest((length,), ins, outs, steps, 1, "dot")), [a, b, result])
+
+
 def _family(lowering: Lowering, node: Node, a: Place) -> dict[Node, Place]:
     """Products with the same right operand whose left ones are rows that follow those of `node`, which is the first.
 
@@ -640,7 +680,7 @@ _ABLE: dict[str, _Able] = {
 
 _LOWER: dict[str, Callable[[Lowering, Node], None]] = {
     "aten::clone": _copy, "aten::_to_copy": _copy, "aten::copy": _copy, "aten::cat": _cat,
-    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot"), _product),
+    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv"), _product), "aten::dot": _dot,
     **dict.fromkeys(("aten::addmm", "aten::baddbmm"), _addmm),
     **dict.fromkeys(
         ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"), _fill

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jit.ir import Node, TensorType, Value
-from jit.ir.dtypes import DType, float32, int64
+from jit.ir.dtypes import DType, bool_, float32, int64
 from jit.ir.errors import CompileError
 from jit.passes.spaces import argument, arguments, reduced_dims, sizes_of
 
@@ -172,6 +172,27 @@ def _mean(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
 
 def _extremum(monoid: str) -> Expansion:
     return lambda t, node, operands: [t.reduce(monoid, operands[0])]
+
+
+def _truth(monoid: str) -> Expansion:
+    """Whether any, or each, is not zero: the greatest, or least, truth value."""
+    return lambda t, node, operands: [t.cast(t.reduce(monoid, t.cast(operands[0], bool_)), _result(node))]
+
+
+def _vector_norm(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
+    order = argument(node, "ord")
+    size = t.apply(lambda m, a: m.abs(a), t.cast(operands[0], wide(_result(node))))
+    if order in (math.inf, -math.inf):
+        norm = t.reduce("max" if order > 0 else "min", size)
+    elif order == 0:
+        norm = t.reduce("sum", t.apply(lambda m, a: m.cast(a != 0, a.dtype), size))
+    elif order == 1:
+        norm = t.reduce("sum", size)
+    elif order == 2:
+        norm = t.apply(lambda m, s: m.sqrt(s), t.reduce("sum", t.apply(lambda m, a: a * a, size)))
+    else:
+        raise CompileError(f"the {order}-norm has no kernel")
+    return [t.cast(norm, _result(node))]
 
 
 def _picked(monoid: str) -> Expansion:
@@ -357,6 +378,7 @@ EXPANSIONS: dict[str, Expansion] = {
         "amax": _extremum("max"), "max": _extremum("max"), "amin": _extremum("min"), "min": _extremum("min"),
         "max.dim": _picked("argmax"), "min.dim": _picked("argmin"),
         "argmax": _position("argmax"), "argmin": _position("argmin"),
+        "any": _truth("max"), "all": _truth("min"), "linalg_vector_norm": _vector_norm,
         "var.correction": _var, "std.correction": _std, "logsumexp": _logsumexp,
         "cumsum": _scan("sum"), "cumprod": _scan("prod"), "logcumsumexp": _scan("logaddexp"),
         "cummax": _running_extremum("max"), "cummin": _running_extremum("min"),

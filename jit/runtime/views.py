@@ -100,7 +100,7 @@ def lines_of(node: Node) -> list[str]:
 def work_of_step(step: Step) -> tuple[int, int]:
     """Bytes that a step moves and flops that it computes."""
     if isinstance(step.work, Nest):
-        return _bytes_of_nest(step.work), sum(map(flops_of, parts_of(step.node)))
+        return _bytes_of_nest(step.work), round(step.share * sum(map(flops_of, parts_of(step.node))))
     operands = step.operands[: len(step.operands) - step.scratch]
     return sum(place.geometry.numel * place.dtype.itemsize for place in operands), flops_of(step.node)
 

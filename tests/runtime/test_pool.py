@@ -21,10 +21,11 @@ from jit.runtime import pool
 
 def f(x, y):
     z = jit.tanh(x * y) + jit.exp(-x) * y
-    return z, z.sum(1), jit.softmax(z, 0), (z > 0), z @ y.t()
+    long = z.sum(), (x * y).var(), y.argmax(), x.flatten().dot(y.flatten()), x.reshape(3, -1).softmax(1), x.norm()
+    return z, z.sum(1), jit.softmax(z, 0), (z > 0), z @ y.t(), *long
 
 rng = np.random.default_rng(0)
-x, y = (jit.from_numpy(rng.standard_normal((500, 1003)).astype(np.float32)) for _ in range(2))
+x, y = (jit.from_numpy(rng.standard_normal((501, 1003)).astype(np.float32)) for _ in range(2))
 f = jit.trace(f)
 with jit.no_grad():
     for _ in range(3):

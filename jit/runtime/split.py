@@ -1,0 +1,297 @@
+"""Few long rows: a nest that has too few rows for threads to share becomes several, over blocks of its rows.
+
+Comes between `fusion` and `plan`. What is made is plain nests, for any target.
+
+Note [Blocks of a row]
+    The mean of everything is one row: nothing that threads could share. So the row is cut into blocks, which are rows
+    themselves, and what they come to is reduced once more:
+
+        extents (16777216,), reduced = 1               extents (256, 65536), reduced = 1
+        step 1   x[i0] -> Reduce("sum", local 0)         x[65536 * i0 + i1] -> Reduce("sum"), stored in partial[i0]
+        step 2   local 0 / 16777216 -> out             extents (256,), reduced = 1
+                                                         partial[i0] -> Reduce("sum", local 0)
+                                                         local 0 / 16777216 -> out
+
+    A step that stands behind a reduction (the quotient of a softmax) reads the results from memory, and becomes a nest
+    of its own over all points. Where blocks are is told by the extents alone, so neither the number of threads nor the
+    machine shows in the result. If no even blocks of a good size exist, what is left over has a nest, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from jit.ir.dtypes import DType, int64
+from jit.ir.types import contiguous_strides
+
+from . import recipes
+from .nest import Access, Buffer, Keep, Local, Nest, Operand, Position, Reduce, Result, Step
+from .schedule import is_ordered, merged
+
+BLOCK_POINTS = 1 << 16
+"""Points of a block, about: so many that what is done once for each block does not count."""
+FEW, FEW_OF_SEVERAL_STEPS = 32, 4
+"""More rows than this are shared out as they are; rows that are gone through several times may stay in the cache."""
+
+
+class Call(NamedTuple):
+    """One of the nests."""
+
+    nest: Nest
+    operands: tuple[int, ...]
+    """Which buffers it reads, then which it writes: numbers of the inputs, outputs and temporaries, in this order."""
+
+
+class Split(NamedTuple):
+    """What a nest has become: the calls give its outputs, one after the other."""
+
+    temporaries: tuple[Buffer, ...]
+    calls: tuple[Call, ...]
+
+
+def is_worth(nest: Nest) -> bool:
+    """Whether there are few long rows, and all that stands between the steps is one value for each row."""
+    inner = [step for step in nest.steps if step.inner]
+    rows = math.prod(nest.extents[: len(nest.extents) - nest.reduced])
+    if nest.row <= BLOCK_POINTS or not 1 <= rows <= (FEW if len(inner) == 1 else FEW_OF_SEVERAL_STEPS - 1):
+        return False
+    results = [result for step in inner for result in step.results]
+    if any(step.scans for step in inner) or any(isinstance(result, Keep) for result in results):
+        return False
+    monoids = {result.monoid for result in results if isinstance(result, Reduce)}
+    return bool(monoids) and "dot" not in monoids
+
+
+def split(nest: Nest) -> Split:
+    """The nests over blocks of the rows of `nest`, which `is_worth` it."""
+    return _Splitter(nest).split()
+
+
+def blocks_of(row: Sequence[int]) -> tuple[int, int, int]:
+    """(which loop of a row is cut, into how many blocks, of how many turns); what is left of the loop is no block."""
+    inner = [math.prod(row[loop + 1 :]) for loop in range(len(row))]
+    loop = next(loop for loop, points in enumerate(inner) if points <= BLOCK_POINTS)
+    extent, inside = row[loop], inner[loop]
+    most = min(BLOCK_POINTS // inside, extent)
+    fewest = -(-extent // most)
+    even = next((count for count in range(fewest, 2 * fewest + 1) if extent % count == 0), None)
+    return (loop, even, extent // even) if even else (loop, extent // most, most)
+
+
+@dataclass(frozen=True)
+class _Space:
+    """Where a new nest runs, and how the maps of the old one go there."""
+
+    extents: tuple[int, ...]
+    reduced: int
+    place: Callable[[tuple[int, ...]], tuple[tuple[int, ...], int]]
+    """Strides along the merged loops -> strides along `extents`, and how much further the first point is."""
+
+
+def _as_they_are(m: Any, *values: Any) -> Any:
+    return values
+
+
+recipes.named(_as_they_are, "as they are")
+
+
+class _Splitter:
+    """One nest; buffers are counted through: inputs, outputs, temporaries."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        maps = (*nest.reads, *nest.writes, *nest.points)
+        first = len(nest.extents) - nest.reduced
+        parallel = merged(nest, maps, range(first), ordered=False)
+        row = merged(nest, maps, range(first, len(nest.extents)), ordered=is_ordered(nest))
+        self.parallel, self.row = tuple(extent for extent, _ in parallel), tuple(extent for extent, _ in row)
+        columns = [column for _, column in (*parallel, *row)]
+        self.strides = {map: tuple(column[number] for column in columns) for number, map in enumerate(maps)}
+        self.outputs = len(nest.inputs)
+        """The number of the first output."""
+        self.buffers = [*nest.inputs, *nest.outputs]
+        self.locals: dict[int, Access] = {}
+        """What is known of each row, by its number: where it stands, with strides along the parallel loops."""
+        self.dtypes = dict(_dtypes(nest.steps))
+        self.calls: list[Call] = []
+
+    def split(self) -> Split:
+        """All of it."""
+        groups = list(_groups(self.nest.steps))
+        for number, (inner, outer) in enumerate(groups):
+            later = {o.number for pair in groups[number + 1 :] for o in _operands(pair) if isinstance(o, Local)}
+            partial: list[Access] = []
+            if inner is not None and any(isinstance(r, Reduce) for r in inner.results):
+                partial = self._blocks(inner)
+            elif inner is not None:
+                space = _Space((*self.parallel, *self.row), 0, lambda strides: (strides, 0))
+                self._call(space, [self._moved_step(inner, space, set())], "", self.nest.cost)
+            if partial or outer:
+                self._rows(inner if partial else None, partial, outer, later)
+        return Split(tuple(self.buffers[self.outputs + len(self.nest.outputs) :]), tuple(self.calls))
+
+    # -- the nests -----------------------------------------------------------------------------------------------
+
+    def _blocks(self, step: Step) -> list[Access]:
+        """A step that reduces, over the blocks and over what is left of the row; what both come to."""
+        loop, count, length = blocks_of(self.row)
+        around, extent, inside = self.row[:loop], self.row[loop], self.row[loop + 1 :]
+        at = len(self.parallel) + loop
+        left = extent - count * length
+        partial = [self._temporary(dtype, self.parallel, (*around, count + (left > 0))) for dtype in _yielded(step)]
+
+        def block(strides: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+            return (*strides[:at], strides[at] * length, *strides[at:]), 0
+
+        def rest(strides: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+            return strides, strides[at] * count * length
+
+        outer = (*self.parallel, *around)
+        spaces = [(_Space((*outer, count, length, *inside), 1 + len(inside), block), 0)]
+        if left:
+            spaces.append((_Space((*outer, left, *inside), 1 + len(inside), rest), count))
+        for space, offset in spaces:
+            dims = len(space.extents) - space.reduced
+            writes = [
+                replace(a, strides=(*a.strides[:dims], *(0,) * space.reduced), offset=offset * a.strides[-1])
+                for a in partial
+            ]
+            known = {local for result in step.results if isinstance(result, Reduce) for local in result.locals}
+            store = Step(tuple(map(Local, _reduced(step))), tuple(writes), _as_they_are, inner=False)
+            self._call(space, [self._moved_step(step, space, known), store], "_blocks", self.nest.cost)
+        return partial
+
+    def _rows(self, step: Step | None, partial: Sequence[Access], outer: Sequence[Step], later: set[int]) -> None:
+        """What blocks have come to is reduced to what rows come to; then what is done once for each row."""
+        parts = self._partial_sizes(partial)
+        zeros = (0,) * len(parts)
+        space = _Space((*self.parallel, *parts), len(parts), lambda s: ((*s[: len(self.parallel)], *zeros), 0))
+        steps, known = [], set()
+        if step is not None:
+            reduces = tuple(r for r in step.results if isinstance(r, Reduce))
+            steps.append(Step(tuple(partial), reduces, _as_they_are))
+            known.update(_reduced(step))
+        for each in outer:
+            known.update(r.local for r in each.results if isinstance(r, Keep))
+            steps.append(self._moved_step(each, space, known))
+        needed = sorted(known & later)
+        if needed:
+            homes = [self._temporary(self.dtypes[number], self.parallel) for number in needed]
+            self.locals.update(zip(needed, homes, strict=True))
+            writes = tuple(replace(home, strides=(*home.strides, *zeros)) for home in homes)
+            steps.append(Step(tuple(map(Local, needed)), writes, _as_they_are, inner=False))
+        self._call(space, steps, "_rows", 1)
+
+    def _partial_sizes(self, partial: Sequence[Access]) -> tuple[int, ...]:
+        return self.buffers[partial[0].buffer].sizes[len(self.parallel) :] if partial else ()
+
+    # -- maps ----------------------------------------------------------------------------------------------------
+
+    def _temporary(self, dtype: DType, rows: tuple[int, ...], parts: tuple[int, ...] = ()) -> Access:
+        """A new buffer and the map of all of it: rows lie side by side, as they do where vectors run across them."""
+        across, along = contiguous_strides(rows), contiguous_strides((*parts, math.prod(rows)))[:-1]
+        self.buffers.append(Buffer(dtype, (*rows, *parts), (*across, *along)))
+        return Access(len(self.buffers) - 1, self.buffers[-1].strides)
+
+    def _moved_step(self, step: Step, space: _Space, known: set[int]) -> Step:
+        """A step with its maps in another space; `known` are the locals that are made in the new nest."""
+        reads = tuple(self._moved(operand, space, known) for operand in step.reads)
+        results: list[Result] = []
+        for result in step.results:
+            if isinstance(result, Access):
+                moved = self._map(result, space)
+                result = replace(moved, buffer=moved.buffer + self.outputs)
+            results.append(result)
+        return replace(step, reads=reads, results=tuple(results))
+
+    def _moved(self, operand: Operand, space: _Space, known: set[int]) -> Operand:
+        if isinstance(operand, Local):
+            if operand.number in known:
+                return operand
+            home = self.locals[operand.number]
+            beside = len(space.extents) - len(self.parallel)
+            return replace(home, strides=(*home.strides, *(0,) * beside))
+        assert isinstance(operand, Access | Position)
+        return self._map(operand, space)
+
+    def _map(self, map: Any, space: _Space) -> Any:
+        strides, shift = space.place(self.strides[map])
+        moved = replace(map, strides=strides, offset=map.offset + shift)
+        if isinstance(map, Access) and (map.gather or map.within):
+            gather = tuple(replace(i, access=self._map(i.access, space)) for i in map.gather)
+            moved = replace(moved, gather=gather, within=tuple(self._map(b, space) for b in map.within))
+        return moved
+
+    def _call(self, space: _Space, steps: Sequence[Step], suffix: str, cost: int) -> None:
+        """One more nest, of which only the buffers that it needs are operands."""
+        reads = sorted({a.buffer for step in steps for a in _accesses(step.reads)})
+        writes = sorted({a.buffer for step in steps for a in step.writes})
+        renumbered = [
+            replace(
+                step,
+                reads=tuple(_renumbered(o, reads) for o in step.reads),
+                results=tuple(_renumbered(r, writes) for r in step.results),
+            )
+            for step in steps
+        ]
+        ins, outs = (tuple(self.buffers[b] for b in numbers) for numbers in (reads, writes))
+        name, comments = self.nest.name + suffix, self.nest.comments
+        nest = Nest(space.extents, ins, outs, tuple(renumbered), space.reduced, name, comments, cost)
+        self.calls.append(Call(nest, (*reads, *writes)))
+
+
+def _groups(steps: Sequence[Step]) -> Iterator[tuple[Step | None, list[Step]]]:
+    """Each step that runs at every point, with those behind it that run once for each row."""
+    inner: Step | None = None
+    outer: list[Step] = []
+    for step in steps:
+        if step.inner:
+            if inner is not None or outer:
+                yield inner, outer
+            inner, outer = step, []
+        else:
+            outer.append(step)
+    yield inner, outer
+
+
+def _operands(pair: tuple[Step | None, list[Step]]) -> list[Operand]:
+    inner, outer = pair
+    return [operand for step in (*([] if inner is None else [inner]), *outer) for operand in step.reads]
+
+
+def _reduced(step: Step) -> list[int]:
+    """The locals that a step reduces its rows to, in the order of its results."""
+    return [local for result in step.results if isinstance(result, Reduce) for local in result.locals]
+
+
+def _yielded(step: Step) -> list[DType]:
+    """Their dtypes."""
+    return [dtype for result in step.results if isinstance(result, Reduce) for dtype in _pair(result)]
+
+
+def _pair(result: Reduce) -> list[DType]:
+    return [result.dtype, int64][: len(result.locals)]
+
+
+def _dtypes(steps: Iterable[Step]) -> Iterator[tuple[int, DType]]:
+    """The dtype of each local."""
+    for step in steps:
+        yield from zip(_reduced(step), _yielded(step), strict=True)
+        yield from ((result.local, result.dtype) for result in step.results if isinstance(result, Keep))
+
+
+def _accesses(operands: Iterable[Operand]) -> Iterator[Access]:
+    for operand in operands:
+        if isinstance(operand, Access):
+            yield operand
+            yield from (index.access for index in operand.gather)
+
+
+def _renumbered(thing: Any, numbers: Sequence[int]) -> Any:
+    if not isinstance(thing, Access):
+        return thing
+    gather = tuple(replace(index, access=_renumbered(index.access, numbers)) for index in thing.gather)
+    return replace(thing, buffer=numbers.index(thing.buffer), gather=gather)
