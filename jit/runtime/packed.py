@@ -74,6 +74,11 @@ class Product(NamedTuple):
         return 0 if keeps else self.sizes[2] * panel_columns(self.dtype) * self.dtype.itemsize
 
     @property
+    def kept(self) -> tuple[Any, ...]:
+        """What the geometry holds addresses of: nothing."""
+        return ()
+
+    @property
     def effort(self) -> int:
         """Multiplications."""
         rows, columns, inner = self.sizes

@@ -29,6 +29,8 @@ from jit.passes.analysis import has_effects
 from . import blas, blocks, entry, packed, pool
 from .arena import Arena
 from .codegen import Kernel, check_status, compile_nests
+from .conv import Convolution
+from .conv_weight import WeightGradient
 from .interpreter import Host, Interpreter, Program, Registers, locate
 from .nest import Nest
 from .steps import Block, Declined, Layout, Lowering, Step, Stretch, is_free, is_native
@@ -136,6 +138,10 @@ def _bring_in(value: Value, stretch: Stretch, known: set[Value], cutter: _Cutter
     stretch.nodes += reversed(chain)
 
 
+_Product = packed.Product | Convolution | WeightGradient
+"""Work whose code is not that of a nest, in panels."""
+
+
 # -- from steps to a native call ---------------------------------------------------------------------------------
 
 
@@ -205,7 +211,7 @@ def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -
     kernels = _kernels(lowering.steps)
     for number, step in enumerate(lowering.steps):
         if not isinstance(step.work, blas.Product):
-            kernel = step.work if isinstance(step.work, packed.Product) else kernels[id(step.work)]
+            kernel = kernels[id(step.work)] if isinstance(step.work, Nest) else step.work
             if kernel.scratch_bytes:
                 lowering.scratch(number, kernel.scratch_bytes * _parts(step, kernel))
     size = _place_temporaries(lowering, gap)
@@ -230,7 +236,8 @@ def _work_of(step: Step, kernels: dict[int, Kernel], kept: list[Any]) -> tuple[i
         address, geometry, more = blas.product_step(step.work)
         kept.append(more)
         return address, [geometry], 0
-    if isinstance(step.work, packed.Product):
+    if not isinstance(step.work, Nest):
+        kept.append(step.work.kept)
         return _work_of_product(step, step.work)
     kernel = kernels[id(step.work)]
     parts = _parts(step, kernel)
@@ -242,16 +249,16 @@ def _work_of(step: Step, kernels: dict[int, Kernel], kept: list[Any]) -> tuple[i
     return kernel.address, geometries, kernel.scratch_bytes
 
 
-def _work_of_product(step: Step, product: packed.Product) -> tuple[int, list[Any], int]:
+def _work_of_product(step: Step, product: _Product) -> tuple[int, list[Any], int]:
     parts = _parts(step, product)
     bounds = itertools.pairwise(product.panels * i // parts for i in range(parts + 1))
     geometries = [product.geometry(), *(product.geometry(*pair) for pair in bounds)]
     return product.function(), geometries if parts > 1 else geometries[:1], product.scratch_bytes
 
 
-def _parts(step: Step, kernel: Kernel | packed.Product) -> int:
+def _parts(step: Step, kernel: Kernel | _Product) -> int:
     """Among how many threads a step is worth being shared."""
-    if isinstance(kernel, packed.Product):
+    if not isinstance(kernel, Kernel):
         return max(min(pool.most_parts(), kernel.panels), 1) if kernel.effort >= _LONG_PRODUCT else 1
     assert isinstance(step.work, Nest)
     body = step.node.attributes.get("body")

@@ -1,0 +1,260 @@
+"""Convolutions without BLAS: patches are laid out panel by panel, in the cache, right before they are multiplied.
+
+Note [A convolution as a product]
+    For one image and one group, with channels and taps down and places (of the kernel in the image) across:
+
+        y[filter, place] = sum over (channel, tap) of weight[filter, (channel, tap)] * patch[(channel, tap), place]
+
+    A panel is two vectors of places, and all rows of the patches for them. A strip is some panels that stay in the L2
+    cache together with a block of channels; the weight is read as it lies, 8 filters at a time, and a tile of 8
+    filters and a panel is kept in registers, as in `packed`. Sums that take several blocks of channels go on from what
+    is in memory, so each element is one chain of multiply-adds in the order of (channel, tap), whatever the blocks.
+
+Note [Segments]
+    Places are counted through all rows of the result, so a vector of them may span several rows: these are its
+    segments. For a tap of the kernel, a segment is a stretch of one row of the image, at a fixed distance from where
+    the segment of tap 0 is; lanes that fall beside the image are masked off, so padding costs no copy. What is the
+    same for all channels and images - where segments begin, which lanes they have - is a table made beforehand:
+
+        places 5 to 8 of a result 7 wide:   segment 0 = row 0, columns 5, 6 in lanes 0, 1; segment 1 = row 1, columns
+                                            0, 1 in lanes 2, 3, loaded from 2 elements before row 1
+
+    With a stride of 2 or 4, twice or four times as many lanes are loaded and every second or fourth is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jit.ir.dtypes import DType
+
+from .target import Target
+from .tiles import ELEMENT, lanes_of, tile_sizes
+
+Triple = tuple[int, int, int]
+_STRIP_BYTES = 3 << 17
+"""Of the panels of a strip: they share the L2 cache with 8 rows of the weight and what is written."""
+_DEEPEST = 640
+"""Rows of a panel, unless a single channel has more taps."""
+_MOST_SEGMENTS = 8
+BLOCK = 8
+"""Channels of a depthwise convolution that share masks."""
+
+
+class Window(NamedTuple):
+    """How a kernel moves over an image of three spatial dims (1 where there are fewer)."""
+
+    image: Triple
+    kernel: Triple
+    places: Triple
+    stride: Triple
+    padding: Triple
+    dilation: Triple
+
+    @property
+    def taps(self) -> int:
+        """Numbers in a kernel."""
+        return math.prod(self.kernel)
+
+    @property
+    def count(self) -> int:
+        """Places of the kernel."""
+        return math.prod(self.places)
+
+    def flat(self) -> Window:
+        """The same with all places in one row, if nothing else than their number matters."""
+        plain = self.taps == 1 and self.stride == (1, 1, 1) and self.padding == (0, 0, 0) and self.image == self.places
+        return self._replace(image=(1, 1, self.count), places=(1, 1, self.count)) if plain else self
+
+
+class Convolution(NamedTuple):
+    """y = weight * x (+ bias), row-major; operands are x, weight, (bias,) y."""
+
+    dtype: DType
+    batch: int
+    groups: int
+    channels: int
+    """Of a group."""
+    filters: int
+    """Of a group."""
+    window: Window
+    bias: bool = False
+    relu: bool = False
+    """Whether what is negative becomes 0."""
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether each channel has one filter of its own."""
+        return self.channels == self.filters == 1
+
+    @property
+    def rows(self) -> int:
+        """Of a matrix of patches."""
+        return self.channels * self.window.taps
+
+    @property
+    def vectors(self) -> int:
+        """Of places."""
+        return -(-self.window.count // lanes_of(self.dtype))
+
+    @property
+    def panels(self) -> int:
+        """What the work can be shared by: strips of places, or blocks of channels, of all images and groups."""
+        return self.batch * (-(-self.groups // BLOCK) if self.is_depthwise else self.groups * self._strips)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory for the panels of a strip."""
+        return 0 if self.is_depthwise else min(self._strip, self._across) * self._panel_bytes
+
+    @property
+    def effort(self) -> int:
+        """Multiplications."""
+        return self.batch * self.groups * self.filters * self.rows * self.window.count
+
+    @property
+    def segments(self) -> int:
+        """Of the vector that has most."""
+        return _segments(self.window, lanes_of(self.dtype))
+
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        """What the geometry holds addresses of."""
+        return segment_tables(self.window, self.dtype)
+
+    def function(self) -> int:
+        """The address of `i32 kernel(ptr data, ptr geometry)`."""
+        from .conv_code import Shape, compiled
+
+        tile, block = tile_sizes()[0], BLOCK
+        rows = self.groups % block if self.is_depthwise else self.filters % tile
+        last = (self.vectors - 1) % tile_sizes()[1] + 1
+        stride = self.window.stride[2]
+        return compiled(Shape(self.dtype, self.is_depthwise, rows, last, self.segments, stride, self.bias, self.relu))
+
+    def geometry(self, first: int = 0, last: int | None = None) -> Any:
+        """The numbers for a range of `panels`."""
+        from .conv_code import FIELDS
+
+        w, size = self.window, self.dtype.itemsize
+        segments, taps = self.kept
+        plane, lanes = math.prod(w.image) * size, lanes_of(self.dtype)
+        numbers = {
+            "first": first, "last": self.panels if last is None else last, "groups": self.groups,
+            "strips": self._strips, "strip": self._strip, "across": self._across,
+            "blocks": (self.groups // BLOCK if self.is_depthwise else self.filters // tile_sizes()[0]),
+            "channels": self.channels, "deep": self._deep, "taps": w.taps, "depth": w.image[0], "height": w.image[1],
+            "plane": plane, "weight_row": self.rows * size, "y_row": w.count * size, "filters": self.filters,
+            "panel_bytes": self._panel_bytes, "segments": _address(segments), "segment": segments.shape[2] * 8,
+            "tap_table": _address(taps), "last_mask": (1 << ((w.count - 1) % lanes + 1)) - 1,
+        }  # fmt: skip
+        return np.array([_signed(numbers[name]) for name in FIELDS], np.int64)
+
+    # -- blocks --------------------------------------------------------------------------------------------------
+
+    @property
+    def _across(self) -> int:
+        """Panels of an image."""
+        return -(-self.vectors // tile_sizes()[1])
+
+    @property
+    def _deep(self) -> int:
+        """Channels whose patches are laid out at a time."""
+        blocks = -(-self.channels // max(_DEEPEST // self.window.taps, 1))
+        return -(-self.channels // blocks)
+
+    @property
+    def _panel_bytes(self) -> int:
+        return self._deep * self.window.taps * tile_sizes()[1] * Target.host().vector_bytes
+
+    @property
+    def _strip(self) -> int:
+        """Panels of a strip; not fewer than four strips for an image that has work for two threads."""
+        most = max(_STRIP_BYTES // self._panel_bytes, 1)
+        return max(min(most, -(-self._across // 4)), 1)
+
+    @property
+    def _strips(self) -> int:
+        return -(-self._across // self._strip)
+
+
+def supports(work: Convolution) -> bool:
+    """Whether there is code for the convolution."""
+    target, w, lanes = Target.host(), work.window, lanes_of(work.dtype) if work.dtype in ELEMENT else 0
+    if not lanes or not target.is_x86 or target.vector_bytes < 32 or not work.effort:
+        return False
+    if w.stride[2] not in (1, 2, 4) or lanes * w.stride[2] > 64:
+        return False
+    return work.window.taps <= 1024 and work.segments <= _MOST_SEGMENTS
+
+
+# -- tables ------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(256)
+def _rows_of(window: Window, lanes: int) -> tuple[Any, Any, Any]:
+    """For each segment of each vector: its place row (-1: none), its first lane, and how many lanes it has."""
+    across = window.places[2]
+    first = np.arange(-(-window.count // lanes)) * lanes
+    last = np.minimum(first + lanes, window.count)
+    row = first[:, None] // across + np.arange(max(int(((last - 1) // across - first // across).max()), 0) + 1)
+    begin = np.maximum(row * across, first[:, None])
+    end = np.minimum((row + 1) * across, last[:, None])
+    return np.where(end > begin, row, -1), begin - first[:, None], np.maximum(end - begin, 0)
+
+
+def _segments(window: Window, lanes: int) -> int:
+    return int(_rows_of(window, lanes)[0].shape[1])
+
+
+@lru_cache(64)
+def segment_tables(window: Window, dtype: DType) -> tuple[Any, Any]:
+    """For each vector and segment: where tap 0 is (depth, height, bytes), lanes by tap column; and the taps.
+
+    A panel's vectors are all there, if need be without a segment. The number of segments of a panel stands in front
+    of its first vector's. For each tap: the step in depth, in height, in bytes, and which column of lanes is its.
+    """
+    lanes, size, w = lanes_of(dtype), dtype.itemsize, window
+    rows, lane, count = _rows_of(window, lanes)
+    vectors = -(-len(rows) // tile_sizes()[1]) * tile_sizes()[1]
+    table = np.zeros((vectors, rows.shape[1], 4 + w.kernel[2]), np.int64)
+    there = rows >= 0
+    place = np.maximum(rows, 0)
+    column = np.arange(len(rows))[:, None] * lanes + lane - place * w.places[2]
+    depth = place // w.places[1] * w.stride[0] - w.padding[0]
+    height = place % w.places[1] * w.stride[1] - w.padding[1]
+    start = (depth * w.image[1] + height) * w.image[2] + (column - lane) * w.stride[2] - w.padding[2]
+    known = table[: len(rows)]
+    known[..., 0], known[..., 1], known[..., 2] = depth, height, np.where(there, start, start[:, :1]) * size
+    known[..., 4:] = _lanes_within(w, lanes, lane, count, column)
+    panels = table.reshape(-1, tile_sizes()[1], *table.shape[1:])
+    used = (panels[..., 4:] != 0).any(-1) * np.arange(1, rows.shape[1] + 1)
+    panels[:, 0, 0, 3] = np.maximum(used.max((-1, -2)), 1)
+    steps = np.stack(np.meshgrid(*map(np.arange, w.kernel), indexing="ij"), -1).reshape(-1, 3) * w.dilation
+    away = ((steps[:, 0] * w.image[1] + steps[:, 1]) * w.image[2] + steps[:, 2]) * size
+    taps = np.stack([steps[:, 0], steps[:, 1], away, (np.arange(w.taps) % w.kernel[2] + 4) * 8], -1)
+    return table, np.ascontiguousarray(taps, np.int64)
+
+
+def _lanes_within(w: Window, lanes: int, lane: Any, count: Any, column: Any) -> Any:
+    """Bits of the lanes that a segment has within the image, for each column of the kernel."""
+    number = np.arange(lanes)
+    inside = (number >= lane[..., None]) & (number < (lane + count)[..., None])
+    at = (column - lane)[..., None] + number
+    taps = np.arange(w.kernel[2])[:, None] * w.dilation[2]
+    seen = at[..., None, :] * w.stride[2] - w.padding[2] + taps
+    meets = inside[..., None, :] & (seen >= 0) & (seen < w.image[2])
+    bits = np.left_shift(np.uint64(1), (number * w.stride[2]).astype(np.uint64))
+    return (meets * bits).sum(-1, dtype=np.uint64).view(np.int64)
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word

@@ -1,0 +1,302 @@
+"""The code of convolutions: see Note [A convolution as a product] and Note [Segments] in `conv`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from jit.ir.dtypes import DType
+
+from .assembly import Word
+from .target import Target
+from .tiles import TileWriter, Vector, tile_sizes
+
+FIELDS = (
+    "first", "last", "groups", "strips", "strip", "across", "blocks", "channels", "deep", "taps", "depth", "height",
+    "plane", "weight_row", "y_row", "filters", "panel_bytes", "segments", "segment", "tap_table", "last_mask",
+)  # fmt: skip
+"""The geometry: ranges and counts (strips of panels, panels across, blocks of rows, channels in all and at a time),
+sizes of the image, bytes from row to row, and tables."""
+_AT = {name: index for index, name in enumerate(FIELDS)}
+
+
+class Shape(NamedTuple):
+    """What decides on the code of a convolution."""
+
+    dtype: DType
+    depthwise: bool
+    rows: int
+    """Filters in the last block, if that is not a whole one."""
+    last: int
+    """Vectors in the last panel."""
+    segments: int
+    stride: int
+    """Along a row of the image."""
+    bias: bool
+    relu: bool
+
+
+@cache
+def compiled(shape: Shape) -> int:
+    """The address of a kernel."""
+    from .codegen import compile_routine
+
+    def written() -> tuple[tuple[str, ...], str]:
+        writer = (_Depthwise if shape.depthwise else _Packing)(shape, Target.host())
+        text = writer.kernel()
+        return writer.declarations, text
+
+    return compile_routine(f"convolution {tuple(shape)}", written)
+
+
+class SegmentWriter(TileWriter):
+    """Loads what taps of a kernel see of an image."""
+
+    def __init__(self, dtype: DType, segments: int, stride: int, target: Target) -> None:
+        super().__init__(dtype, target)
+        self.segments, self.stride = segments, stride
+        self.wide = self.lanes * stride
+        self.of: dict[str, Word] = {}
+
+    def vector_row(self, vector: Word) -> Word:
+        """Where the table has the segments of a vector."""
+        return self.add(self.of["segments"], self.scale(vector, self.scale(self.of["segment"], self.segments)))
+
+    def sights(self, row: Word, tap: Word, segments: int) -> list[tuple[Word, Word]]:
+        """What a tap sees from the places of a vector: for each segment bytes from a channel's start, and a mask."""
+        down, below, away, column = (self.word(tap, i) for i in range(4))
+        found = []
+        for segment in range(segments):
+            here = self.add(row, self.scale(self.of["segment"], segment)) if segment else row
+            deep = self.within(self.add(self.word(here), down), self.of["depth"])
+            high = self.within(self.add(self.word(here, 1), below), self.of["height"])
+            bits = self.choose(self._emit(f"and i1 {deep}, {high}"), self.word(self.add(here, column)), 0)
+            found.append((self.add(self.word(here, 2), away), self.mask(bits, self.wide)))
+        return found
+
+    def seen(self, channel: Word, sights: Sequence[tuple[Word, Word]]) -> Vector:
+        """The values of a channel at what a tap sees; 0 beside the image."""
+        value = "zeroinitializer"
+        for away, mask in sights:
+            value = self.masked_load(self.add(channel, away), mask, value, self.wide)
+        return value if self.stride == 1 else self.shuffle(value, value, range(0, self.wide, self.stride), self.wide)
+
+
+class _Writer(SegmentWriter):
+    """What both ways to compute y have in common."""
+
+    def __init__(self, shape: Shape, target: Target) -> None:
+        super().__init__(shape.dtype, shape.segments, shape.stride, target)
+        self.shape = shape
+        self.of |= {name: self.word("%geometry", index) for name, index in _AT.items()}
+        self.x, self.w = self.word("%data", 0), self.word("%data", 1)
+        self.b = self.word("%data", 2) if shape.bias else "0"
+        self.y, self.scratch = (self.word("%data", 2 + shape.bias + i) for i in range(2))
+
+    def finished(self, value: Vector, row: Word) -> Vector:
+        """A sum as it is stored: with the bias of its row, and without what is negative."""
+        if self.shape.bias:
+            value = self._emit(f"fadd {self.vector} {value}, {self.broadcast(self.add(self.b, row))}")
+        if self.shape.relu:
+            lost = self._emit(f"fcmp ole {self.vector} {value}, zeroinitializer")
+            value = self._emit(
+                f"select <{self.lanes} x i1> {lost}, {self.vector} zeroinitializer, {self.vector} {value}"
+            )
+        return value
+
+    def put_tile(self, tile: dict[tuple[int, int], Vector], first: Word, vectors: int, is_last: bool) -> None:
+        """Store the rows of a tile; the last vector of an image may not be a whole one."""
+        for (r, v), value in tile.items():
+            where = self.add(self.add(first, self.scale(self.of["y_row"], r)), v * self.bytes)
+            if is_last and v == vectors - 1:
+                self.masked_store(value, where, self.mask(self.of["last_mask"]))
+            else:
+                self.store(value, where)
+
+
+class _Packing(_Writer):
+    """Products of the weight and packed patches."""
+
+    def kernel(self) -> str:
+        """Strips of panels: of all images and groups in turn."""
+        of = self.of
+        with self.loop(of["last"], of["first"]) as number:
+            strip, which = self.remainder(number, of["strips"]), self.quotient(number, of["strips"])
+            first = self.scale(strip, of["strip"])
+            end = self.lesser(self.add(first, of["strip"]), of["across"])
+            x = self.add(self.x, self.scale(which, self.scale(of["plane"], of["channels"])))
+            row = self.scale(self.remainder(which, of["groups"]), of["filters"])
+            w = self.add(self.w, self.scale(row, of["weight_row"]))
+            y = self.add(self.y, self.scale(which, self.scale(of["y_row"], of["filters"])))
+            self._channels(first, end, x, w, y, row)
+        self.leave(0)
+        return self.text()
+
+    def _channels(self, first: Word, end: Word, x: Word, w: Word, y: Word, row: Word) -> None:
+        """Blocks of channels: their patches are laid out, and multiplied with all filters."""
+        of = self.of
+        turns = self.quotient(self.add(of["channels"], self.sub(of["deep"], 1)), of["deep"])
+        with self.loop(turns) as turn:
+            start = self.scale(turn, of["deep"])
+            count = self.lesser(self.sub(of["channels"], start), of["deep"])
+            image = self.add(x, self.scale(start, of["plane"]))
+            with self.loop(end, first) as panel:
+                packed = self.add(self.scratch, self.scale(self.sub(panel, first), of["panel_bytes"]))
+                self._pack(panel, packed, image, count)
+            weight = self.add(w, self.scale(self.scale(start, of["taps"]), self.size))
+            begins, ends = self.same(turn, 0), self.same(turn, self.sub(turns, 1))
+            inner = self.scale(count, of["taps"])
+            rows = tile_sizes()[0]
+            with self.loop(of["blocks"]) as block:
+                self._rows(self.scale(block, rows), rows, first, end, weight, y, row, inner, begins, ends)
+            if self.shape.rows:
+                self._rows(
+                    self.scale(of["blocks"], rows), self.shape.rows, first, end, weight, y, row, inner, begins, ends
+                )
+
+    def _pack(self, panel: Word, packed: Word, image: Word, channels: Word) -> None:
+        row = self.vector_row(self.scale(panel, tile_sizes()[1]))
+        several = self.less(1, self.word(row, 3))
+        with self.unless(several):
+            self._pack_with(1, row, packed, image, channels)
+        if self.segments > 1:
+            with self.when(several):
+                self._pack_with(self.segments, row, packed, image, channels)
+
+    def _pack_with(self, segments: int, row: Word, packed: Word, image: Word, channels: Word) -> None:
+        of, line = self.of, tile_sizes()[1] * self.bytes
+        step = self.scale(of["taps"], line)
+        vectors = [row, self.add(row, self.scale(of["segment"], self.segments))]
+        with self.turns(of["taps"], tap=of["tap_table"], to=packed) as at:
+            sights = [self.sights(vector, at["tap"], segments) for vector in vectors]
+            with self.turns(channels, image=image, to=at["to"]) as inner:
+                for v, sight in enumerate(sights):
+                    self.store(self.seen(inner["image"], sight), self.add(inner["to"], v * self.bytes))
+                self.advance(inner["image"], of["plane"])
+                self.advance(inner["to"], step)
+            self.advance(at["tap"], 32)
+            self.advance(at["to"], line)
+
+    def _rows(
+        self, row: Word, rows: int, first: Word, end: Word, weight: Word, y: Word, above: Word, inner: Word,
+        begins: Word, ends: Word,
+    ) -> None:  # fmt: skip
+        """Some filters of a group at all panels of a strip; `above` counts the filters of the groups before."""
+        of, most = self.of, tile_sizes()[1]
+        start = self.add(weight, self.scale(row, of["weight_row"]))
+        lines = [self.add(start, self.scale(of["weight_row"], r)) for r in range(rows)]
+        bias = self.scale(self.add(above, row), self.size)
+        to = self.add(y, self.scale(row, of["y_row"]))
+        with self.loop(end, first) as panel:
+            packed = self.add(self.scratch, self.scale(self.sub(panel, first), of["panel_bytes"]))
+            target = self.add(to, self.scale(panel, most * self.bytes))
+            is_last = self.same(panel, self.sub(of["across"], 1))
+            with self.unless(is_last):
+                self._tile(lines, packed, inner, target, bias, most, False, begins, ends)
+            with self.when(is_last):
+                self._tile(lines, packed, inner, target, bias, self.shape.last, True, begins, ends)
+
+    def _tile(
+        self, lines: list[Word], packed: Word, inner: Word, target: Word, bias: Word, vectors: int, is_last: bool,
+        begins: Word, ends: Word,
+    ) -> None:  # fmt: skip
+        places = [(r, v) for r in range(len(lines)) for v in range(vectors)]
+        starts = self._so_far(places, target, vectors, is_last, begins)
+        tile = self.sums(lines, self.size, packed, vectors, inner, starts)
+        if self.shape.bias or self.shape.relu:
+            done, after, before = self._label("done"), self._label("after"), self._label("before")
+            self._write(f"br label %{before}")
+            self._block(before)
+            self._write(f"br i1 {ends}, label %{done}, label %{after}")
+            self._block(done)
+            full = {(r, v): self.finished(x, self.add(bias, r * self.size)) for (r, v), x in tile.items()}
+            self._write(f"br label %{after}")
+            self._block(after)
+            tile = {
+                place: self._emit(f"phi {self.vector} [ {full[place]}, %{done} ], [ {tile[place]}, %{before} ]")
+                for place in places
+            }
+        self.put_tile(tile, target, vectors, is_last)
+
+    def _so_far(
+        self, places: list[tuple[int, int]], target: Word, vectors: int, is_last: bool, begins: Word
+    ) -> dict[tuple[int, int], Vector]:
+        """What the sums of earlier blocks of channels have come to: 0 for the first one."""
+        more, after, before = self._label("more"), self._label("after"), self._label("before")
+        self._write(f"br label %{before}")
+        self._block(before)
+        self._write(f"br i1 {begins}, label %{after}, label %{more}")
+        self._block(more)
+        known = {}
+        for r, v in places:
+            where = self.add(self.add(target, self.scale(self.of["y_row"], r)), v * self.bytes)
+            partial = is_last and v == vectors - 1
+            mask = self.mask(self.of["last_mask"]) if partial else ""
+            known[r, v] = self.masked_load(where, mask, "zeroinitializer") if partial else self.load(where)
+        self._write(f"br label %{after}")
+        self._block(after)
+        return {
+            place: self._emit(f"phi {self.vector} [ zeroinitializer, %{before} ], [ {known[place]}, %{more} ]")
+            for place in places
+        }
+
+
+class _Depthwise(_Writer):
+    """One kernel for each channel: nothing is laid out; 8 channels at a time share the masks."""
+
+    def kernel(self) -> str:
+        """Blocks of channels, of all images in turn."""
+        of = self.of
+        blocks = self.add(of["blocks"], int(self.shape.rows > 0))
+        with self.loop(of["last"], of["first"]) as number:
+            image, block = self.quotient(number, blocks), self.remainder(number, blocks)
+            channel = self.scale(block, 8)
+            row = self.add(self.scale(image, of["groups"]), channel)
+            x = self.add(self.x, self.scale(row, of["plane"]))
+            y = self.add(self.y, self.scale(row, of["y_row"]))
+            w = self.add(self.w, self.scale(channel, of["weight_row"]))
+            bias = self.scale(channel, self.size)
+            rest = self.same(block, of["blocks"])
+            with self.unless(rest):
+                self._block_of(8, x, w, y, bias)
+            if self.shape.rows:
+                with self.when(rest):
+                    self._block_of(self.shape.rows, x, w, y, bias)
+        self.leave(0)
+        return self.text()
+
+    def _block_of(self, rows: int, x: Word, w: Word, y: Word, bias: Word) -> None:
+        of, most = self.of, tile_sizes()[1]
+        with self.loop(of["across"]) as panel:
+            row = self.vector_row(self.scale(panel, most))
+            target = self.add(y, self.scale(panel, most * self.bytes))
+            several = self.less(1, self.word(row, 3))
+            is_last = self.same(panel, self.sub(of["across"], 1))
+            with self.unless(is_last):
+                with self.unless(several):
+                    self._tile(1, rows, most, row, x, w, target, bias, False)
+                if self.segments > 1:
+                    with self.when(several):
+                        self._tile(self.segments, rows, most, row, x, w, target, bias, False)
+            with self.when(is_last):
+                self._tile(self.segments, rows, self.shape.last, row, x, w, target, bias, True)
+
+    def _tile(
+        self, segments: int, rows: int, vectors: int, row: Word, x: Word, w: Word, target: Word, bias: Word,
+        is_last: bool,
+    ) -> None:  # fmt: skip
+        of = self.of
+        lines = [self.add(row, self.scale(of["segment"], self.segments * v)) for v in range(vectors)]
+        images = [self.add(x, self.scale(of["plane"], r)) for r in range(rows)]
+        weights = [self.add(w, self.scale(of["weight_row"], r)) for r in range(rows)]
+        places = [(r, v) for r in range(rows) for v in range(vectors)]
+        with self.gathering(of["taps"], places, tap=of["tap_table"], w=0) as (at, sums, after):
+            sights = [self.sights(line, at["tap"], segments) for line in lines]
+            for r, v in places:
+                factor = self.broadcast(self.add(weights[r], at["w"]))
+                after[r, v] = self.multiply_add(factor, self.seen(images[r], sights[v]), sums[r, v])
+            self.advance(at["tap"], 32)
+            self.advance(at["w"], self.size)
+        tile = {(r, v): self.finished(after[r, v], self.add(bias, r * self.size)) for r, v in places}
+        self.put_tile(tile, target, vectors, is_last)

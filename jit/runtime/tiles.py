@@ -1,0 +1,214 @@
+"""Writes vector code on machine words: loads, masks, transpositions, and the tile at the heart of every product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+from jit.ir.dtypes import DType, float32, float64
+
+from .assembly import Routine, Word
+from .target import Target
+
+ELEMENT = {float32: "float", float64: "double"}
+"""The dtypes that tiles are written for."""
+Vector = str
+"""A register that holds one."""
+
+
+@cache
+def tile_sizes() -> tuple[int, int]:
+    """How many rows and vectors of a product are kept in registers."""
+    return (8, 2) if Target.host().vector_registers >= 32 else (6, 2)
+
+
+def lanes_of(dtype: DType) -> int:
+    """Elements in a vector of this machine."""
+    return Target.host().vector_bytes // dtype.itemsize
+
+
+class TileWriter(Routine):
+    """A routine `i32 kernel(ptr data, ptr geometry)` that works on vectors of one dtype."""
+
+    def __init__(self, dtype: DType, target: Target) -> None:
+        super().__init__("kernel", ["data", "geometry"])
+        self.size = dtype.itemsize
+        self.lanes = target.vector_bytes // self.size
+        self.bytes = target.vector_bytes
+        self.element = ELEMENT[dtype]
+        self.vector = f"<{self.lanes} x {self.element}>"
+        self.fused = target.has_fma
+        self.fma = f"llvm.fma.v{self.lanes}f{8 * self.size}"
+        self._declared: dict[str, str] = {}
+        if self.fused:
+            self._declared[self.fma] = f"declare {self.vector} @{self.fma}({', '.join([self.vector] * 3)})"
+
+    @property
+    def declarations(self) -> tuple[str, ...]:
+        """What the routine calls."""
+        return tuple(self._declared.values())
+
+    # -- the tile ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def turns(self, count: Word | int, **starts: Word | int) -> Iterator[dict[str, Word]]:
+        """A loop in registers: `count` turns, at least one. What `starts` names moves on by `advance` each turn.
+
+        Yields the names' registers, and "turn", which counts from 0.
+        """
+        with self.gathering(count, (), **starts) as (at, _, _):
+            yield at
+
+    @contextmanager
+    def gathering(
+        self, count: Word | int, places: Sequence[tuple[int, int]], starts: dict[tuple[int, int], Vector] | None = None,
+        **words: Word | int,
+    ) -> Iterator[tuple[dict[str, Word], dict[tuple[int, int], Vector], dict[tuple[int, int], Vector]]]:  # fmt: skip
+        """`turns` with vectors as well: yields the words, the vectors, and a dict for what they are after a turn."""
+        before, body, after = (self._label(stem) for stem in ("before", "along", "after"))
+        self._write(f"br label %{before}")
+        self._block(before)
+        self._write(f"br label %{body}")
+        self._block(body)
+        at = {name: f"%{body}.{name}" for name in ("turn", *words)}
+        latch = f"{body}.latch"
+        for name, start in (("turn", 0), *words.items()):
+            self._write(f"{at[name]} = phi i64 [ {start}, %{before} ], [ {at[name]}.next, %{latch} ]")
+        names = {place: f"%{body}.{place[0]}.{place[1]}" for place in places}
+        first = len(self._lines)
+        self._lines += [""] * len(places)  # what the vectors will be is known after the body
+        changed: dict[tuple[int, int], Vector] = {}
+        yield at, names, changed
+        for line, (place, name) in enumerate(names.items(), first):
+            start = starts[place] if starts else "zeroinitializer"
+            self._lines[line] = f"{name} = phi {self.vector} [ {start}, %{before} ], [ {changed[place]}, %{latch} ]"
+        self._write(f"br label %{latch}")
+        self._block(latch)
+        self.advance(at["turn"], 1)
+        self._write(f"br i1 {self.less(at['turn'] + '.next', count)}, label %{body}, label %{after}")
+        self._block(after)
+
+    def advance(self, register: Word, step: Word | int) -> None:
+        """What a register of `turns` is in the next turn."""
+        self._write(f"{register}.next = add i64 {register}, {step}")
+
+    def sums(
+        self, rows: Sequence[Word], row_step: Word | int, panel: Word, vectors: int, count: Word,
+        starts: dict[tuple[int, int], Vector] | None = None,
+    ) -> dict[tuple[int, int], Vector]:  # fmt: skip
+        """tile[r, v] += row_r[k] * panel[k, v] for k below `count`; the panel has whole rows of `tile_sizes`."""
+        places = [(r, v) for r in range(len(rows)) for v in range(vectors)]
+        before, body, after = (self._label(stem) for stem in ("before", "along", "after"))
+        self._write(f"br label %{before}")
+        self._block(before)
+        self._write(f"br label %{body}")
+        self._block(body)
+        names = {place: f"%{body}.{place[0]}.{place[1]}" for place in places}
+        at = {name: f"%{body}.{name}" for name in ("k", "a", "b")}
+        for name, start in (("k", "0"), ("a", "0"), ("b", panel)):
+            self._write(f"{at[name]} = phi i64 [ {start}, %{before} ], [ {at[name]}.next, %{body} ]")
+        for place in places:
+            start = starts[place] if starts else "zeroinitializer"
+            self._write(f"{names[place]} = phi {self.vector} [ {start}, %{before} ], [ {names[place]}.next, %{body} ]")
+        right = [self.load(self.add(at["b"], v * self.bytes)) for v in range(vectors)]
+        for r, row in enumerate(rows):
+            left = self.broadcast(self.add(row, at["a"]))
+            for v in range(vectors):
+                self.multiply_add(left, right[v], names[r, v], f"{names[r, v]}.next")
+        self.advance(at["a"], row_step)
+        self.advance(at["b"], tile_sizes()[1] * self.bytes)
+        self.advance(at["k"], 1)
+        self._write(f"br i1 {self.less(at['k'] + '.next', count)}, label %{body}, label %{after}")
+        self._block(after)
+        return {place: f"{name}.next" for place, name in names.items()}
+
+    # -- words ---------------------------------------------------------------------------------------------------
+
+    def quotient(self, a: Word, b: Word | int) -> Word:
+        """a / b, of numbers that are not negative."""
+        return self._emit(f"udiv i64 {a}, {b}")
+
+    def remainder(self, a: Word, b: Word | int) -> Word:
+        """a % b, of numbers that are not negative."""
+        return self._emit(f"urem i64 {a}, {b}")
+
+    def choose(self, condition: Word, a: Word | int, b: Word | int) -> Word:
+        """One word or the other."""
+        return self._emit(f"select i1 {condition}, i64 {a}, i64 {b}")
+
+    def lesser(self, a: Word, b: Word | int) -> Word:
+        """The smaller one."""
+        return self.choose(self.less(a, b), a, b)
+
+    def within(self, a: Word, bound: Word) -> Word:
+        """Whether 0 <= a < bound."""
+        return self._emit(f"icmp ult i64 {a}, {bound}")
+
+    # -- vectors -------------------------------------------------------------------------------------------------
+
+    def load(self, address: Word) -> Vector:
+        """A vector from memory."""
+        return self._emit(f"load {self.vector}, ptr {self._pointer(address, 0)}, align {self.size}")
+
+    def store(self, value: Vector, address: Word) -> None:
+        """A vector to memory."""
+        self._write(f"store {self.vector} {value}, ptr {self._pointer(address, 0)}, align {self.size}")
+
+    def mask(self, bits: Word, lanes: int = 0) -> Word:
+        """The low bits of a word as a mask of that many lanes."""
+        lanes = lanes or self.lanes
+        narrow = self._emit(f"trunc i64 {bits} to i{lanes}") if lanes < 64 else bits
+        return self._emit(f"bitcast i{lanes} {narrow} to <{lanes} x i1>")
+
+    def masked_load(self, address: Word, mask: Word, otherwise: Vector, lanes: int = 0) -> Vector:
+        """Lanes from memory where the mask holds; no other memory is touched."""
+        lanes = lanes or self.lanes
+        vector = f"<{lanes} x {self.element}>"
+        name = f"llvm.masked.load.v{lanes}f{8 * self.size}.p0"
+        self._declared[name] = f"declare {vector} @{name}(ptr, <{lanes} x i1>, {vector})"
+        where = f"ptr align {self.size} {self._pointer(address, 0)}"
+        return self._emit(f"call {vector} @{name}({where}, <{lanes} x i1> {mask}, {vector} {otherwise})")
+
+    def masked_store(self, value: Vector, address: Word, mask: Word) -> None:
+        """Lanes to memory where the mask holds."""
+        name = f"llvm.masked.store.v{self.lanes}f{8 * self.size}.p0"
+        self._declared[name] = f"declare void @{name}({self.vector}, ptr, <{self.lanes} x i1>)"
+        where = f"ptr align {self.size} {self._pointer(address, 0)}"
+        self._write(f"call void @{name}({self.vector} {value}, {where}, <{self.lanes} x i1> {mask})")
+
+    def broadcast(self, address: Word) -> Vector:
+        """A number from memory in all lanes."""
+        number = self._emit(f"load {self.element}, ptr {self._pointer(address, 0)}")
+        one = self._emit(f"insertelement {self.vector} poison, {self.element} {number}, i64 0")
+        return self.shuffle(one, one, [0] * self.lanes)
+
+    def shuffle(self, first: Vector, second: Vector, chosen: Sequence[int], lanes: int = 0) -> Vector:
+        """Lanes of two vectors."""
+        vector, count = f"<{lanes or self.lanes} x {self.element}>", len(chosen)
+        mask = ", ".join(f"i32 {n}" for n in chosen)
+        return self._emit(f"shufflevector {vector} {first}, {vector} {second}, <{count} x i32> <{mask}>")
+
+    def multiply_add(self, a: Vector, b: Vector, c: Vector, name: str = "") -> Vector:
+        """a * b + c."""
+        if self.fused:
+            text = f"call {self.vector} @{self.fma}({', '.join(f'{self.vector} {x}' for x in (a, b, c))})"
+        else:
+            text = f"fadd {self.vector} {c}, {self._emit(f'fmul {self.vector} {a}, {b}')}"
+        if not name:
+            return self._emit(text)
+        self._write(f"{name} = {text}")
+        return name
+
+    def transposed(self, lines: list[Vector]) -> list[Vector]:
+        """A square of as many vectors as they have lanes: swapped in blocks of 1, 2, 4, ... lanes."""
+        bit = 1
+        while bit < self.lanes:
+            for i in range(self.lanes):
+                if not i & bit:
+                    first, second = lines[i], lines[i | bit]
+                    low = [n if not n & bit else self.lanes + (n ^ bit) for n in range(self.lanes)]
+                    high = [n ^ bit if not n & bit else self.lanes + n for n in range(self.lanes)]
+                    lines[i], lines[i | bit] = self.shuffle(first, second, low), self.shuffle(first, second, high)
+            bit *= 2
+        return lines
