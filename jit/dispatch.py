@@ -425,7 +425,7 @@ def _needs_original(op: Op) -> bool:
 def _borrow_history(copy: Tensor, tensor: Tensor) -> None:
     trace = context.TRACE.get()
     if trace is not None:
-        trace.bind_root(copy, trace.value_of(tensor))
+        trace.memory.bind_root(copy, trace.value_of(tensor))
     edge = edge_of(tensor)
     if edge is not None:
         copy._promote()

@@ -15,7 +15,7 @@ from jit.runtime.native import SIGNATURE, call_native
 
 from . import context, dispatch
 from .tensors import Tensor
-from .tracing.tracer import type_of
+from .tracing.properties import type_of
 
 TypeRule = Callable[..., Any]
 

@@ -90,7 +90,7 @@ class Tensor(Methods):
         """The numpy array; None for an undefined tensor."""
         self._storage = Storage() if storage is None else storage
         self._bindings: Any = None
-        """What traces know this tensor as; see jit.tracing.tracer."""
+        """What traces know this tensor as; see jit.tracing.memory."""
         self._base: Tensor | None = None
         self._path: tuple[ViewStep, ...] = ()
         self._requires_grad = False

@@ -25,7 +25,9 @@ from ..tracing.chains import Chain
 from ..tracing.compiling import unoptimised
 from ..tracing.function import Entry, Key, TracedFunction, _Promoted
 from ..tracing.recording import OutputSpec, Recording
-from ..tracing.tracer import Capture, Constant, Trace, Treatment, _Slot, extent_of
+from ..tracing.records import SLOT, Capture, Constant, Treatment
+from ..tracing.sharing import extent_of
+from ..tracing.tracer import Trace
 from .plain import encode
 
 RECORDING = {
@@ -242,5 +244,5 @@ def _call(node: Node) -> list[Any]:
             f"@jit.autograd.register above {kind_of_call(function).lstrip('^')}, here and where it is loaded"
         )
     treatment = node.attributes.get("treatment", Treatment((), ()))
-    arguments = tuple(None if a is _Slot else (a,) for a in node.attributes.get("arguments", ()))
+    arguments = tuple(None if a is SLOT else (a,) for a in node.attributes.get("arguments", ()))
     return [encode(arguments), list(treatment.needs), list(treatment.written)]

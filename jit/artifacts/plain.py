@@ -25,7 +25,7 @@ from ..pytree import Static, Structure
 from ..tensors import Size, Tensor, Variable, ViewStep
 from ..tracing.function import _Promoted
 from ..tracing.recording import OutputSpec
-from ..tracing.tracer import Constant
+from ..tracing.records import Constant
 
 DEEPEST = 200
 """How far data may be nested."""

@@ -22,10 +22,12 @@ from ..tensors import Tensor
 from ..tracing.chains import Chain, graph_of
 from ..tracing.compiling import optimise, unoptimised
 from ..tracing.function import Entry, Key, TracedFunction
+from ..tracing.properties import kind_of
 from ..tracing.recording import Recording
+from ..tracing.records import SLOT, Capture, Composite, Constant, GuardRecord, Treatment
 from ..tracing.shapes import Family
 from ..tracing.surroundings import World, view_of_objects
-from ..tracing.tracer import Capture, Composite, Constant, GuardRecord, Trace, Treatment, _Slot, kind_of
+from ..tracing.tracer import Trace
 from .manifests import CARRIERS, CHAIN, RECORDING
 from .plain import PlainError, decode
 from .vetting import check, check_nodes
@@ -270,7 +272,7 @@ def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
     tensors = [v for v in node.inputs if v.type is not HANDLE]
     if sum(slots) != len(tensors) or not len(treatment.needs) == len(treatment.written) == len(tensors):
         raise PlainError(f"the arguments of {node.kind} do not fit")
-    node.attributes["arguments"] = tuple(_Slot if a is None else a[0] for a in arguments)
+    node.attributes["arguments"] = tuple(SLOT if a is None else a[0] for a in arguments)
     node.attributes["treatment"] = treatment
 
 
@@ -279,5 +281,5 @@ def _restore_draws(trace: Trace) -> None:
     updates = dict(trace.graph.stages[0].updates)
     for capture in trace.captures:
         if isinstance(capture.owner, Generator):
-            trace._initial_states[capture.owner] = capture.value
-            trace._generators[capture.owner] = updates.get(capture.value, capture.value)
+            trace.initial_states[capture.owner] = capture.value
+            trace.generators[capture.owner] = updates.get(capture.value, capture.value)

@@ -22,8 +22,8 @@ from ..pytree import paths
 from ..tensors import Tensor, ViewStep
 from ..tracing.chains import Chain
 from ..tracing.function import Key
+from ..tracing.properties import kind_of
 from ..tracing.recording import OutputSpec, Recording
-from ..tracing.tracer import kind_of
 from .plain import PlainError
 
 LARGEST = 1 << 40

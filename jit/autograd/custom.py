@@ -84,7 +84,7 @@ class FunctionNode(Node):
             ended = [_ended(result, self, gradients) for result in results]
             for tensor, result in zip(ended, results, strict=True):
                 if result is not None:
-                    trace.bind_again(tensor, result)
+                    trace.memory.bind_again(tensor, result)
             return ended
         try:
             return self._run(gradients, needs)

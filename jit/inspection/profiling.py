@@ -152,7 +152,7 @@ def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
     """All stages of a recording that have been seen, each kernel in its fastest round; nothing is written back."""
     from jit.runtime.timing import timed
 
-    from ..tracing.recording import contents_of
+    from ..tracing.properties import contents_of
 
     values = [contents_of(owner) for owner in owners]
     chain = recording.chains[0]

@@ -23,12 +23,15 @@ from ..pytree import Structure, flatten, statics
 from ..tensors import Size, Tensor, Variable
 from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from .chains import Chain
+from .gradients import GradientSlot
 from .histories import adopt, stand_in, twin
 from .recording import OutputSpec, Recording
+from .records import Constant
 from .sharing import same_tensor, sharing_of
 from .stage_recording import Live
 from .surroundings import World, attributes_of, has_state, slots_of
-from .tracer import Constant, GradientSlot, Trace
+from .tracer import Trace
+from .views import settle
 
 
 class Draft:
@@ -63,7 +66,7 @@ class Draft:
         """What the function gets for another object that is the same tensor as one before."""
         first = inners[next(t for i in self.positions if same_tensor(t := self.call.leaves[i], tensor))]
         copy = twin(first, tensor)
-        self.trace.bind_again(copy, first)
+        self.trace.memory.bind_again(copy, first)
         self.trace.stand_for(copy, tensor)
         return copy
 
@@ -77,7 +80,7 @@ class Draft:
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
         specs, values, tensors = _describe(trace, [*leaves, *left])
         self._check_leaves(leaves)
-        updates, drawn = trace.updates(), trace.drawn()
+        updates, drawn = trace.memory.updates(), trace.drawn()
         pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
         pairs += [(first, last) for _, first, last in drawn]
         trace.graph.set_return(values, pairs)
@@ -254,7 +257,8 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
     """Per output how it is made, what stage 0 returns, and for each return the tensor that carries its gradient."""
     values = [_returned(trace, leaf) for leaf in leaves]
     carriers: list[Any] = [leaf._number if type(leaf) is TracedScalar else None for leaf in leaves]
-    cells = collections.Counter(id(b.cell) for b in (trace.binding(t) for t in _tensors(leaves)) if b is not None)
+    bindings = (trace.memory.binding(t) for t in _tensors(leaves))
+    cells = collections.Counter(id(b.cell) for b in bindings if b is not None)
     roots: dict[int, int | None] = {}
     seen: dict[int, int] = {}
     specs = []
@@ -265,14 +269,14 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
         if not leaf.defined:
             specs.append(OutputSpec("fresh", number))
             continue
-        binding = trace.binding(leaf)
+        binding = trace.memory.binding(leaf)
         assert binding is not None
         if id(leaf) in seen:
             specs.append(OutputSpec("same", seen[id(leaf)]))
             continue
         seen[id(leaf)] = number
         if binding.cell.source is not None:
-            trace.settle(binding.path, returned=True)
+            settle(trace, binding.path, returned=True)
             specs.append(
                 OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path, leaf.requires_grad)
             )
@@ -286,7 +290,7 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             specs.append(OutputSpec("fresh", number, (), leaf.requires_grad))
             carriers[number] = leaf
         else:
-            trace.settle(binding.path, returned=True)
+            settle(trace, binding.path, returned=True)
             specs.append(OutputSpec("view", root, binding.path, leaf.requires_grad))
     return specs, values, carriers
 
@@ -328,12 +332,12 @@ def _tensors(leaves: Sequence[Any]) -> list[Tensor]:
 def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], carriers: list[Any]) -> int | None:
     """Which return is all of the memory that several outputs show parts of; one more return if it is no output."""
     for number, leaf in enumerate(leaves):
-        binding = trace.binding(leaf) if isinstance(leaf, Tensor) else None
+        binding = trace.memory.binding(leaf) if isinstance(leaf, Tensor) else None
         if binding is not None and binding.cell is cell and not binding.path:
             return number
     bases = (t._base for t in leaves if isinstance(t, Tensor) and t._base is not None)
     for base in bases:
-        binding = trace.binding(base)
+        binding = trace.memory.binding(base)
         if binding is not None and binding.cell is cell and not binding.path:
             values.append(trace.value_of(base))
             carriers.append(base)

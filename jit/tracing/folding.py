@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from jit.ir import Graph, Node, Value
 
-from .tracer import Composite
+from .records import Composite
 
 
 def fold(graph: Graph, composites: Sequence[Composite]) -> tuple[Graph, dict[Value, Value]]:

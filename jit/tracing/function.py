@@ -33,14 +33,16 @@ from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
 from .impurity import watching
 from .promoting import KINDS, replaced, setter
+from .properties import kind_of
 from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
 from .recording import Recording
+from .records import Constant
 from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .sharing import sharing_of
 from .shortcuts import Shortcut, hits, shortcut
 from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
-from .tracer import Constant, Trace, kind_of
+from .tracer import Trace
 
 SAMPLES = 4
 """How many sizes without an equal show that sizes are baked in."""
@@ -269,9 +271,10 @@ class TracedFunction(Watched, Inspected):
 
     def _shorten(self, call: Call, recording: Recording) -> None:
         """Let further calls like this one take a shortcut, if there is one."""
-        if recording.tried is call.world.surroundings:
+        state = (call.world.surroundings, recording.chains[0].plan)
+        if recording.tried is not None and all(a is b for a, b in zip(recording.tried, state)):
             return
-        recording.tried = call.world.surroundings
+        recording.tried = state
         short = shortcut(call, recording)
         if short is not None:
             with self._counting:

@@ -23,12 +23,12 @@ from .compiling import engine, unoptimised
 from .effects import note_write
 from .histories import give_history, overwrite
 from .hosting import PythonHost
-from .promoting import KINDS
+from .properties import contents_of, has_hooks, kind_of
 from .recalling import recollection
 from .shapes import forget_sizes
 from .sharing import sharing_of
 from .stage_node import Kept, StageNode, mark_of
-from .tracer import Trace, has_hooks, kind_of
+from .tracer import Trace
 
 Optimise = Callable[[Graph], Graph]
 
@@ -85,7 +85,7 @@ class Recording:
     examples: list[Any] = field(default_factory=list)
     """The arrays that it was recorded with, where somebody asked to keep them."""
     tried: Any = None
-    """The surroundings for which somebody has looked for a shortcut."""
+    """The surroundings, and the plan of the first chain, for which somebody has looked for a shortcut."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -304,10 +304,3 @@ def _drawing_alone(owners: Sequence[Any]) -> Iterator[None]:
         for generator in sorted((o for o in owners if isinstance(o, Generator)), key=id):
             stack.enter_context(generator.lock)
         yield
-
-
-def contents_of(owner: Any) -> Any:
-    """What the owner of an input holds now: an array, the state of a generator, or the number itself."""
-    if type(owner) in KINDS:
-        return owner
-    return owner.state if isinstance(owner, Generator) else owner._array

@@ -77,7 +77,7 @@ def _bind(trace: Trace, environment: dict[Value, Any], value: Value, result: Any
         result = TracedScalar(trace, result, value)
     environment[value] = result
     if isinstance(result, Tensor):
-        trace.bind_root(result, value, source)
+        trace.memory.bind_root(result, value, source)
         _hook(trace, value, result)
 
 
@@ -98,7 +98,7 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
             for part, output in zip(taken[node], node.outputs, strict=True):
                 environment[output] = environment[part]
                 if isinstance(environment[part], Tensor):
-                    trace.bind_root(environment[part], output)
+                    trace.memory.bind_root(environment[part], output)
                     _hook(trace, output, environment[part])
             continue
         token = context.SOURCE.set(node.source)

@@ -1,4 +1,4 @@
-"""Which tensors share memory, and which are one and the same: what a call must have in common with its recording."""
+"""Where tensors lie in memory: which of them share it, and which are one and the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,27 @@ from typing import Any
 
 from ..autograd.nodes import edge_of
 from ..tensors import Tensor
-from .tracer import extent_of, kind_of
+from .properties import kind_of
+
+
+def place_of(tensor: Tensor) -> tuple[Any, ...]:
+    """The address, sizes and strides of a tensor: tensors that agree in them show the same elements."""
+    array = tensor._array
+    return (array.__array_interface__["data"][0], array.shape, array.strides)
+
+
+def extent_of(array: Any) -> tuple[int, int]:
+    """The addresses between which the elements of an array lie; empty if it has none."""
+    start = array.__array_interface__["data"][0]
+    if array.size == 0:
+        return start, start
+    reaches = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+    return start + sum(r for r in reaches if r < 0), start + sum(r for r in reaches if r > 0) + array.itemsize
+
+
+def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """Whether two extents have an address in common."""
+    return a[0] < b[1] and b[0] < a[1]
 
 
 def sharing_of(tensors: Sequence[Any]) -> tuple[Any, ...]:

@@ -23,11 +23,11 @@ from ..tensors import Tensor
 from .chains import BRANCHES, Chain, Key, Plan, fork
 from .histories import give_history
 from .hosting import PythonHost
+from .properties import kind_of
 from .recalling import Recollection, recalling
 from .replaying import replay_stages
 from .shapes import general_kind, skeleton
 from .stage_recording import Live, record_stage
-from .tracer import kind_of
 
 if TYPE_CHECKING:
     from .recording import Recording

@@ -36,7 +36,7 @@ def record_stage(
 ) -> tuple[list[Any], Live]:
     """Run the backward of `live` through autograd, recorded as the next stage of `chain`."""
     trace = chain.trace
-    before = trace.updates(), trace.drawn()
+    before = trace.memory.updates(), trace.drawn()
     guards = len(trace.guards)
     hooks = view_of_objects([("a hook", hook) for hooks in trace.hooks.values() for hook in hooks])
     impure, trace.impure = trace.impure, None
@@ -50,7 +50,7 @@ def record_stage(
             found = iter(run_backward(roots, weights, edges, True, create, within=True))
             results = [next(found) if want else None for want in chosen]
             trace.graph.set_return([None if r is None else trace.value_of(r) for r in results])
-        if (trace.updates(), trace.drawn()) != before:
+        if (trace.memory.updates(), trace.drawn()) != before:
             raise TraceError(
                 "the backward of a traced function changes a buffer or draws random numbers; run it outside the trace"
             )

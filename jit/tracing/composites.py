@@ -1,0 +1,102 @@
+"""Composites as themselves: their parts are recorded, then one node over them takes over what they made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jit.ir import Graph, Node, Op, Value
+
+from .. import context, dispatch
+from ..generators import Generator
+from ..tensors import Tensor
+from .memory import Cell
+from .records import Composite
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+
+class Changes(NamedTuple):
+    """What the parts of a composite have made."""
+
+    fresh: list[Tensor]
+    """Results."""
+    moved: list[Cell]
+    """Inputs that they wrote to."""
+    drawn: list[Generator]
+    """Generators that they drew from."""
+
+
+def record_composite(trace: Trace, op: Op, values: Sequence[Any]) -> Any:
+    """The DCE trick: the parts are recorded, then the composite's node over them, which takes over the outputs."""
+    operands, attributes = op.split([trace.operand(v) for v in values])
+    last, roots, states = trace.graph._last, trace.memory.roots(), dict(trace.generators)
+    scope = context.SCOPE.get()
+    result = dispatch.run(op, values)
+    parts = nodes_after(trace.graph, last)
+    changes = _changes(trace, {v for node in parts for v in node.outputs}, result, roots, states)
+    if any(changes):
+        node = _node_over(trace, op, operands, attributes, parts)
+        node.scope = scope
+        composite = Composite(node, parts, [])
+        _hand_over(trace, composite, changes)
+        trace.composites.append(composite)
+    return result
+
+
+def _changes(
+    trace: Trace, inside: set[Value], result: Any, roots: dict[Cell, Value], states: dict[Generator, Value]
+) -> Changes:
+    """What is one of the values `inside` now; `roots` and `states` are those before the parts ran."""
+    outputs = [t for t in dispatch.unpack(result) if isinstance(t, Tensor)]
+    fresh = [t for t in outputs if trace.memory.binding(t) is not None and trace.value_of(t) in inside]
+    now = trace.memory.roots().items()
+    moved = [cell for cell, root in now if cell in roots and roots[cell] is not root and root in inside]
+    drawn = [g for g, state in trace.generators.items() if states.get(g) is not state and state in inside]
+    return Changes(fresh, moved, drawn)
+
+
+def _node_over(trace: Trace, op: Op, operands: Any, attributes: dict[str, Any], parts: Sequence[Node]) -> Node:
+    """The composite's node behind its parts; what they use besides its operands is an attribute of it."""
+    node = trace.graph.create(op.name, operands, attributes)
+    own = {*node.inputs, *(v for part in parts for v in part.outputs)}
+    extra = tuple(v for v in dict.fromkeys(v for part in parts for v in part.inputs) if v not in own)
+    if extra:
+        node = trace.graph.create(op.name, operands, {**attributes, "extra": extra})
+    trace.graph.insert(node)
+    trace.mark(node)
+    return node
+
+
+def _hand_over(trace: Trace, composite: Composite, changes: Changes) -> None:
+    """What the parts have made is made by the composite."""
+    for tensor in changes.fresh:
+        binding = trace.memory.binding(tensor)
+        assert binding is not None
+        value = _take_over(composite, binding.value)
+        if binding.cell.root is binding.value:
+            binding.cell.root = value
+        binding.value = value
+    for cell in changes.moved:
+        cell.root = _take_over(composite, cell.root)
+    for generator in changes.drawn:
+        trace.generators[generator] = _take_over(composite, trace.generators[generator])
+
+
+def _take_over(composite: Composite, part: Value) -> Value:
+    """The output of the composite that stands for a value of one of its parts."""
+    if part in composite.taken:
+        return composite.node.outputs[composite.taken.index(part)]
+    composite.taken.append(part)
+    return composite.node.add_output(part.type)
+
+
+def nodes_after(graph: Graph, last: Node | None) -> list[Node]:
+    """The nodes behind `last`, in order; all of them if it is None."""
+    node = graph._first if last is None else last._next
+    found = []
+    while node is not None:
+        found.append(node)
+        node = node._next
+    return found

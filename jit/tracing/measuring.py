@@ -1,0 +1,112 @@
+"""Numbers in a trace: sizes and elements that Python holds, which of them depend on elements, and what is guarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jit.ir import Op, Value, dtypes
+from jit.ir.errors import TraceError
+from jit.ir.types import INT, ScalarType
+
+from ..proxies import TracedScalar, concrete
+from ..tensors import Size, Tensor
+from .records import GuardRecord
+from .refusals import at_line
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+
+def sizes_of(trace: Trace, tensor: Tensor) -> Any:
+    """Traced integers for the sizes of a tensor that this trace knows; None for others."""
+    binding = trace.memory.binding(tensor)
+    if binding is None or tensor._array is None:
+        return None
+    value = binding.value
+    return Size(_size(trace, value, dim, size) for dim, size in enumerate(tensor._array.shape))  # type: ignore[misc]
+
+
+def _size(trace: Trace, value: Value, dim: int, size: int) -> TracedScalar:
+    return TracedScalar(
+        trace, size, make=lambda: trace.add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False
+    )
+
+
+def item(trace: Trace, tensor: Tensor) -> Any:
+    """The only element of a tensor as a traced number."""
+    if tensor._array is None or tensor._array.size != 1:
+        return None
+    value = trace.value_of(tensor)
+    number = tensor._array.item() if tensor.dtype is not dtypes.bfloat16 else float(tensor._array.reshape(())[()])
+    return TracedScalar(
+        trace, number, trace.add("prim::item", (value,), {}, [ScalarType(type(number).__name__)]).output
+    )
+
+
+def scalar_node(trace: Trace, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
+    """A recorded computation on numbers."""
+    node = trace.add(kind, [trace.operand(o) for o in operands], {}, [ScalarType(type(number).__name__)])
+    measured = any(type(o) is TracedScalar and o._measured for o in operands)
+    return TracedScalar(trace, number, node.output, measured=measured)
+
+
+def guard(trace: Trace, value: Value, outcome: Any) -> None:
+    """Python has decided on `value`: the trace holds while it is `outcome`."""
+    if value in trace.guarded:
+        return
+    if trace.strict:
+        raise TraceError(
+            f"{at_line()}Python decides on a traced value here, and strict=True forbids that; use where(), "
+            "or trace without strict"
+        )
+    trace.guarded[value] = outcome
+    node = trace.add("prim::Guard", (value,), {"expected": outcome}, [])
+    trace.guards.append(GuardRecord(node, outcome, node.source))
+
+
+def guard_sizes(trace: Trace, tensors: Sequence[Tensor]) -> None:
+    """Sizes that depend on elements may differ in the next call, and what follows has been recorded for these."""
+    if trace.open_sizes:
+        trace.left_open = True
+        return
+    for size in (size for tensor in tensors for size in sizes_of(trace, tensor)):
+        size._decide()
+
+
+def _always(*_: Any) -> bool:
+    return True
+
+
+_MEASURING: dict[str, Callable[..., bool]] = {
+    "index": lambda self, indices: any(t is not None and t.dtype is dtypes.bool_ for t in indices),
+    "one_hot": lambda self, num_classes: concrete(num_classes) == -1,
+    "nonzero": _always, "masked_select": _always, "bincount": _always, "_unique2": _always, "unique_dim": _always,
+    "unique_consecutive": _always, "_pack_padded_sequence": _always, "_pad_packed_sequence": _always,
+}  # fmt: skip
+"""Operators whose results have sizes that depend on elements, and for which arguments."""
+
+
+def has_measured_sizes(op: Op, values: Sequence[Any]) -> bool:
+    """Whether the sizes of the results depend on the elements of something."""
+    if op.schema.name in _MEASURING and _MEASURING[op.schema.name](*values):
+        return True
+    return any(_is_measured(v) for v, a in zip(values, op.arguments, strict=True) if a.type.base == "int")
+
+
+def _is_measured(value: Any) -> bool:
+    return (
+        any(map(_is_measured, value)) if isinstance(value, tuple) else type(value) is TracedScalar and value._measured
+    )
+
+
+def plain_number(value: Any) -> Any:
+    """Traced numbers as what they are now; for sizes, which the key of a trace fixes."""
+    return tuple(map(plain_number, value)) if isinstance(value, tuple) else concrete(value)
+
+
+def settled(value: Any) -> Any:
+    """A number read from elements as a plain one, by a guard."""
+    if isinstance(value, tuple):
+        return tuple(map(settled, value))
+    return value._decide() if _is_measured(value) else value

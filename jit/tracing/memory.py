@@ -1,0 +1,162 @@
+"""The memory that a trace knows: one cell per storage, and the tensors bound to it; see Note [Cells]."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from jit.ir import Value
+from jit.ir.errors import TraceError
+
+from ..tensors import Storage, Tensor, ViewStep
+from .refusals import at_line
+from .sharing import extent_of, overlap, place_of
+
+_BINDING = threading.Lock()
+"""Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters."""
+
+
+@dataclass(eq=False, slots=True)
+class Cell:
+    """What a storage holds now; see Note [Cells]."""
+
+    root: Value
+    geometry: tuple[Any, ...]
+    """Array interface of the root tensor: (address, sizes, strides), to recognise other tensors on the same memory."""
+    extent: tuple[int, int]
+    """The addresses between which its elements lie."""
+    epoch: int = 0
+    source: Value | None = None
+    """The hidden or visible input that the cell started as; None for memory made inside the trace."""
+    tensor: Any = None
+    """The root tensor, if it is an input; dropped when the recording is complete."""
+    foreign: bool = False
+    """Whether somebody outside owns the memory of a constant, and would miss what is written to it."""
+    version: int = 0
+    """The version of the storage after the last write that was recorded."""
+
+
+@dataclass(eq=False)
+class Binding:
+    """One tensor in one trace."""
+
+    memory: int
+    """The identity of the memory that it belongs to."""
+    cell: Cell
+    path: tuple[ViewStep, ...]
+    value: Value
+    epoch: int
+
+
+class Memory:
+    """The cells of one trace, and which tensors are bound to them."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Cell] = []
+        """Those that came from outside."""
+        self._cells: weakref.WeakKeyDictionary[Storage, list[Cell]] = weakref.WeakKeyDictionary()
+        self._bindings: list[Binding] = []
+        self._dirty: dict[Cell, None] = {}
+        """Inputs that were written to, in order."""
+
+    # -- who is who ----------------------------------------------------------------------------------------------
+
+    def binding(self, tensor: Tensor) -> Binding | None:
+        """What this trace knows of `tensor`; references of dead traces are dropped on the way."""
+        found, dead = None, False
+        for reference in tensor._bindings or ():
+            binding = reference()
+            if binding is None:
+                dead = True
+            elif binding.memory == id(self):
+                found = binding
+        if dead:
+            with _BINDING:
+                tensor._bindings = tuple(r for r in tensor._bindings or () if r() is not None) or None
+        return found
+
+    def known(self, tensor: Tensor) -> Binding | None:
+        """The binding of a tensor that the trace knows, or that is another object for memory made inside of it."""
+        return self.binding(tensor) or self._recognised(tensor)
+
+    def _recognised(self, tensor: Tensor) -> Binding | None:
+        inside = [cell for cell in self._cells.get(tensor._storage, ()) if cell.source is None]
+        if not inside:
+            return None
+        place = place_of(tensor)
+        for cell in inside:
+            if cell.geometry == place:
+                return self.bind(tensor, cell, (), cell.root)
+        raise TraceError(
+            f"{at_line()}a tensor shares memory with one made in the traced function in a way that was not recorded; "
+            "clone it"
+        )
+
+    def has_met(self, storage: Storage) -> bool:
+        """Whether some tensor of this storage is known."""
+        return storage in self._cells
+
+    def bind(self, tensor: Tensor, cell: Cell, path: tuple[ViewStep, ...], value: Value) -> Binding:
+        """Let `value` be what `tensor` holds now."""
+        old = self.binding(tensor)
+        if old is not None:
+            old.cell, old.path, old.value, old.epoch = cell, path, value, cell.epoch
+            return old
+        binding = Binding(id(self), cell, path, value, cell.epoch)
+        self._bindings.append(binding)
+        with _BINDING:
+            tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))
+        return binding
+
+    def bind_again(self, tensor: Tensor, known: Tensor) -> None:
+        """Let `tensor` be what `known` is."""
+        binding = self.binding(known)
+        assert binding is not None
+        self.bind(tensor, binding.cell, binding.path, binding.value)
+
+    def bind_root(self, tensor: Tensor, value: Value, source: Value | None = None, foreign: bool = False) -> Binding:
+        """Let `value` be the root of `tensor`'s storage."""
+        owner = tensor if source is not None else None
+        cell = Cell(value, place_of(tensor), extent_of(tensor._array), 0, source, owner, foreign)
+        cell.version = tensor._storage.version
+        self._cells.setdefault(tensor._storage, []).append(cell)
+        if source is not None:
+            self.inputs.append(cell)
+        return self.bind(tensor, cell, (), value)
+
+    # -- writes --------------------------------------------------------------------------------------------------
+
+    def roots(self) -> dict[Cell, Value]:
+        """What each input holds now."""
+        return {cell: cell.root for cell in self.inputs}
+
+    def is_shared(self, cell: Cell, storage: Storage) -> bool:
+        """Whether other inputs, or other cells of its own storage, lie in the same memory as a cell."""
+        neighbours = {*self.inputs, *self._cells.get(storage, ())} - {cell}
+        return any(overlap(other.extent, cell.extent) for other in neighbours)
+
+    def is_written(self, array: Any) -> bool:
+        """Whether an input that was written to has memory in common with an array."""
+        extent = extent_of(array)
+        return any(overlap(cell.extent, extent) for cell in self._dirty)
+
+    def note_write(self, cell: Cell) -> None:
+        """The root of a cell is another one now."""
+        cell.epoch += 1
+        if cell.source is not None:
+            self._dirty[cell] = None
+
+    def note_version(self, storage: Storage) -> None:
+        """The trace knows of every write to this storage so far."""
+        for cell in self._cells.get(storage, ()):
+            cell.version = storage.version
+
+    def updates(self) -> list[tuple[Cell, Value]]:
+        """Inputs that hold another value than they came with."""
+        return [
+            (cell, cell.root)
+            for cell in sorted(self._dirty, key=lambda c: c.source.name if c.source else "")
+            if cell.root is not cell.source
+        ]

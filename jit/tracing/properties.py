@@ -1,0 +1,50 @@
+"""What a recording takes for granted of a tensor, and what an input holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jit.ir import TensorType
+from jit.ir.types import is_contiguous
+
+from ..generators import Generator
+from ..tensors import Tensor
+from .promoting import KINDS
+from .surroundings import class_of
+
+
+def type_of(tensor: Tensor) -> TensorType:
+    """The IR type of a tensor."""
+    array = tensor._array
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return TensorType(
+        tensor.dtype, tuple(array.shape), None if is_contiguous(array.shape, strides) else strides, tensor.device
+    )
+
+
+def row_major(type: TensorType) -> TensorType:
+    """The type of the same elements in row-major order."""
+    return TensorType(type.dtype, type.shape, None, type.device)
+
+
+def kind_of(tensor: Any) -> tuple[Any, ...]:
+    """What a recording takes for granted of a tensor."""
+    array = getattr(tensor, "_array", None)
+    if array is None:
+        return ("undefined",)
+    strides = tuple(s // array.itemsize for s in array.strides)
+    layout = None if is_contiguous(array.shape, strides) else strides
+    flags = (tensor.requires_grad, tensor.is_leaf, array.flags.writeable)
+    return (array.dtype, array.shape, layout, *flags, class_of(tensor))
+
+
+def has_hooks(leaf: Any) -> bool:
+    """Whether somebody has hooked something to the gradient of a leaf."""
+    return any(leaf.__dict__.get(name) for name in ("gradient_hooks", "post_accumulate_hooks"))
+
+
+def contents_of(owner: Any) -> Any:
+    """What the owner of an input holds now: an array, the state of a generator, or the number itself."""
+    if type(owner) in KINDS:
+        return owner
+    return owner.state if isinstance(owner, Generator) else owner._array

@@ -1,0 +1,140 @@
+"""Python and native functions in a trace: opaque nodes, with a Handle where they have a backward to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import CellType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jit.ir import HANDLE, Value
+from jit.ir.errors import EscapedTracerError, TraceError
+from jit.ir.graph import leaves
+from jit.ir.types import Type
+
+from .. import context, dispatch
+from ..proxies import TracedScalar
+from ..tensors import Tensor
+from .impurity import pause, resume
+from .properties import type_of
+from .recalling import run_once
+from .records import SLOT, Treatment
+from .refusals import at_line
+from .writes import assign, keep_original
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+
+def record_function(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
+    """Run an autograd.Function and record it as a PythonOp: opaque, with a Handle if it has a backward to run."""
+    hook = pause()  # it may do as it likes: it runs in every call
+    try:
+        return _run_and_record(trace, function, args)
+    finally:
+        resume(hook)
+
+
+def _run_and_record(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
+    args = [a._decide() if type(a) is TracedScalar else a for a in args]
+    _check_opaque(function, args)
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    operands = [trace.value_of(t) for t in tensors]
+    plain = tuple(SLOT if isinstance(a, Tensor) else a for a in args)
+    needs = tuple(map(dispatch.requires_grad, tensors))
+    before = [(t._array.copy(), t._storage.version) for t in tensors]
+    with context.tracing(None):
+        result, node = run_once(function, args, tensors, context.GRAD_ENABLED.get() and any(needs))
+    outputs = dispatch.unpack(result)
+    types: list[Type] = [type_of(t) for t in outputs]
+    written = tuple(any(t is o for o in outputs) for t in tensors)
+    _check_written(function, tensors, before, written)
+    attributes = {
+        **_named_arguments(function, plain), "function": function, "arguments": plain,
+        "treatment": Treatment(needs, written),
+    }  # fmt: skip
+    recorded = trace.add(f"^{function.__name__}", operands, attributes, types if node is None else [*types, HANDLE])
+    for tensor, value in zip(outputs, recorded.outputs, strict=False):
+        which = next((i for i, t in enumerate(tensors) if t is tensor), None)
+        if which is None:
+            trace.memory.bind_root(tensor, value)
+        else:
+            _assign_dirty(trace, tensor, value, before[which][0])
+    if node is not None:
+        trace.handles[node] = recorded.outputs[-1]
+    return result
+
+
+def _assign_dirty(trace: Trace, tensor: Tensor, value: Value, before: Any) -> None:
+    """A PythonOp has written to its argument."""
+    after = tensor._array.copy()
+    np.copyto(tensor._array, before)
+    trace.memory.note_version(tensor._storage)
+    keep_original(trace, tensor)
+    np.copyto(tensor._array, after)
+    assign(trace, tensor, value)
+
+
+def record_native(trace: Trace, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    """A call of a CppOp, which has just run."""
+    operands = [trace.value_of(t) for t in tensors]
+    recorded = trace.add(op.schema.qualified, operands, {"function": op}, [type_of(t) for t in outputs])
+    for tensor, value in zip(outputs, recorded.outputs, strict=True):
+        trace.memory.bind_root(tensor, value)
+
+
+def record_eval(trace: Trace, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+    """Run the backward of a PythonOp and record it as an Eval of its Handle."""
+    operands = [None if g is None else trace.value_of(g) for g in gradients]
+    hook = pause()  # as in `record_function`
+    try:
+        with context.tracing(None):
+            results = run()
+    finally:
+        resume(hook)
+    found = [r for r in results if r is not None]
+    if any(r.requires_grad for r in found):
+        raise EscapedTracerError(
+            f"{at_line()}{node.name} computes a part of its gradient by foreign code, and a part that can be "
+            "differentiated; write it in tensor operations, or none of it"
+        )
+    recorded = trace.add(
+        "prim::Eval",
+        (*operands, trace.handles[node]),
+        {"wanted": tuple(r is not None for r in results)},
+        [type_of(r) for r in found],
+    )
+    for tensor, value in zip(found, recorded.outputs, strict=True):
+        trace.memory.bind_root(tensor, value)
+    return results
+
+
+def _check_opaque(function: Any, args: Sequence[Any]) -> None:
+    """A PythonOp sees the tensors among its arguments and nothing else of the trace."""
+    hidden = [item for a in args if isinstance(a, (list, tuple, dict)) for item in leaves(a)]
+    cells = getattr(function.forward, "__closure__", None) or ()
+    inner = [c.cell_contents for c in cells if c != CellType()]
+    hidden += [t for t in inner if isinstance(t, Tensor) and t._bindings is not None]
+    if any(isinstance(item, (Tensor, TracedScalar)) for item in hidden):
+        raise TraceError(
+            f"{at_line()}{function.__name__} takes tensors in a list, a dict or from the function around it, where a "
+            "recording cannot follow them; pass each as an argument of apply()"
+        )
+
+
+def _check_written(function: Any, tensors: Sequence[Tensor], before: Sequence[Any], written: Sequence[bool]) -> None:
+    for tensor, (_, version), declared in zip(tensors, before, written, strict=True):
+        if tensor._storage.version != version and not declared:
+            raise TraceError(
+                f"{at_line()}{function.__name__} writes to an argument without saying so; pass it to ctx.mark_dirty() "
+                "and return it"
+            )
+
+
+def _named_arguments(function: Any, plain: Sequence[Any]) -> dict[str, Any]:
+    """The non-tensor arguments by the names that forward gives them, for the printout."""
+    code = getattr(function.forward, "__code__", None)
+    names = list(code.co_varnames[1 : code.co_argcount]) if code is not None else []
+    simple = (int, float, bool, str, type(None))
+    return {n: a for n, a in zip(names, plain, strict=False) if isinstance(a, simple)}

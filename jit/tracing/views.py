@@ -1,0 +1,105 @@
+"""Views in a trace: a view is its root and the way to it, replayed when the root has moved on; see Note [Cells]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jit.ir import Op, TensorType, Value
+from jit.ir.errors import ShapeError, TraceError
+from jit.ir.geometry import Geometry
+from jit.ir.graph import leaves
+from jit.ir.types import Type
+from jit.passes.builder import Builder
+
+from .. import context
+from ..autograd.nodes import strided_step
+from ..proxies import TracedScalar
+from ..tensors import Tensor, ViewStep
+from .measuring import plain_number
+from .memory import Binding
+from .refusals import at_line
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+
+def bind_view(trace: Trace, op: Op, values: Sequence[Any], tensor: Tensor, value: Value, index: int) -> None:
+    """Bind `tensor`, output `index` of a view op: one step further than the tensor that it is a view of."""
+    source = trace.memory.binding(values[0])
+    assert source is not None
+    if op.schema.name == "as_strided":
+        _bind_strided(trace, tensor, source, value, values[1:])
+        return
+    step = ViewStep(op, plain_number(tuple(values[1:])), index)
+    _note_numbers(trace, step, values[1:])
+    trace.memory.bind(tensor, source.cell, (*source.path, step), value)
+
+
+def _bind_strided(trace: Trace, tensor: Tensor, source: Binding, value: Value, numbers: Sequence[Any]) -> None:
+    """`as_strided` shows what lies in memory; of any but a contiguous root, a graph says it of its elements."""
+    cell = source.cell
+    if isinstance(cell.root.type, TensorType) and cell.root.type.dtype is not tensor.dtype:
+        raise TraceError(f"{at_line()}as_strided of a view of another dtype cannot be recorded; clone the view first")
+    address, sizes, strides = cell.geometry
+    home = Geometry(sizes, tuple(s // tensor._array.itemsize for s in strides))
+    plain = not source.path and home.is_contiguous
+    step = strided_step(address, home, tensor._array)
+    _note_numbers(trace, step, [*numbers, *(n for before in source.path for n in _numbers_of(trace, before))])
+    binding = trace.memory.bind(tensor, cell, (step,), value)
+    if not plain:
+        binding.value = derive(trace, binding)
+
+
+def derive(trace: Trace, binding: Binding) -> Value:
+    """The Value of a view whose root has moved on: the path replayed from the new root."""
+    settle(trace, binding.path)
+    with context.enable_grad(), trace.building() as F:  # a view has the history of its base, wherever it is read
+        proxy = F.wrap(binding.cell.root)
+        for step in binding.path:
+            proxy = apply_step(F, step, proxy)
+    return proxy.value
+
+
+def apply_step(F: Builder, step: ViewStep, base: Any) -> Any:
+    """A step of a way to a view, over a graph."""
+    result = F.call(step.op, (base, *step.arguments))
+    return result[step.index] if isinstance(result, list) else result
+
+
+def _note_numbers(trace: Trace, step: ViewStep, arguments: Any) -> None:
+    """Remember what a step knows as plain numbers, and was given as traced ones."""
+    if numbers := [n for n in leaves(tuple(arguments)) if type(n) is TracedScalar]:
+        trace.step_numbers[id(step)] = (step, numbers)
+
+
+def _numbers_of(trace: Trace, step: ViewStep) -> Sequence[TracedScalar]:
+    return trace.step_numbers[id(step)][1] if id(step) in trace.step_numbers else ()
+
+
+def settle(trace: Trace, path: Sequence[ViewStep], returned: bool = False) -> None:
+    """A way to a view is gone once more, by numbers that are plain there: from now on these are decided upon."""
+    if returned and trace.open_sizes:  # nobody goes that way
+        return
+    for step in path:
+        for number in _numbers_of(trace, step):
+            number._decide()
+
+
+def lies_otherwise(type: Any, actual: TensorType) -> bool:
+    """Whether a Value lies otherwise than the tensor; in a replay for other sizes no type of before says anything."""
+    return bool(type != actual and type.shape == actual.shape)
+
+
+def view_types(op: Op, base: Value, arguments: Sequence[Any]) -> list[Type]:
+    """The types of views of a Value that lies otherwise than the memory that it stands for.
+
+    Memory that was written to keeps its layout; the Value that was written is row-major.
+    """
+    try:
+        return op.infer([base.type, *map(plain_number, arguments)])
+    except ShapeError as error:
+        raise TraceError(
+            f"{at_line()}a tensor that is not row-major was written to in place and is then seen through "
+            f"{op.schema.name}, which depends on how it lies in memory; call contiguous() on it first"
+        ) from error

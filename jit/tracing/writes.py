@@ -1,0 +1,121 @@
+"""Writes in a trace: an in-place operator is recorded as the functional one, whose result the memory then holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jit.ir import Op, TensorType, Value
+from jit.ir.errors import TraceError
+from jit.ir.geometry import Geometry
+from jit.passes.builder import Builder
+
+from .. import context, dispatch
+from ..tensors import Tensor, ViewStep
+from .impurity import pause, resume
+from .properties import row_major, type_of
+from .refusals import at_line, shared_memory
+from .views import apply_step, settle
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+
+def record_inplace(trace: Trace, op: Op, values: Sequence[Any]) -> Tensor:
+    """Run `op` in place; recorded as the functional op, whose result the tensor then holds."""
+    target = values[0]
+    hook = pause()
+    try:
+        operands, attributes, generator = trace.prepare(op, values)
+        keep_original(trace, target)
+        dispatch.run_inplace(op, values)
+        value = _functional(trace, op, operands, attributes, generator, target)
+        assign(trace, target, value)
+    finally:
+        resume(hook)
+    return target
+
+
+def keep_original(trace: Trace, tensor: Tensor) -> None:
+    """Before `tensor` is written to: TraceError where a recording could not repeat that, and a copy of an input."""
+    trace.value_of(tensor)
+    binding = trace.memory.binding(tensor)
+    assert binding is not None
+    cell = binding.cell
+    if cell.foreign:
+        raise TraceError(
+            f"{at_line()}the function writes to the memory of a numpy array; make it a tensor outside of the function"
+        )
+    if trace.memory.is_shared(cell, tensor._storage):
+        raise shared_memory()
+    if cell.source is not None and cell.source not in trace.originals:
+        trace.originals[cell.source] = cell.tensor._array.copy()
+
+
+def _functional(
+    trace: Trace, op: Op, operands: Sequence[Any], attributes: dict[str, Any], generator: Any, target: Tensor
+) -> Value:
+    """The node of an in-place op without its effect: what `target` holds afterwards."""
+    wanted = row_major(type_of(target))
+    inferred = op.infer([_type_or_constant(v) for v in op.join(operands, attributes)])
+    node = trace.add(op.name, operands, attributes, inferred)
+    if generator is not None:
+        trace.generators[generator] = node.outputs[-1]
+    value = node.outputs[0]
+    if isinstance(value.type, TensorType) and value.type.dtype is not wanted.dtype:
+        value = trace.add("aten::_to_copy", (value,), {"dtype": wanted.dtype}, [wanted]).output
+    if isinstance(value.type, TensorType) and value.type.shape != wanted.shape:
+        value = trace.add("aten::expand", (value,), {"size": wanted.shape}, [_expanded(value.type, wanted)]).output
+    return value
+
+
+def assign(trace: Trace, tensor: Tensor, value: Value) -> None:
+    """`tensor`'s memory now holds `value`: a new root for its cell, an epoch further."""
+    binding = trace.memory.binding(tensor)
+    assert binding is not None
+    cell = binding.cell
+    root_before = cell.root
+    if binding.path:
+        settle(trace, binding.path)
+        with trace.building() as F:
+            root = _scatter(F, binding.path, F.wrap(cell.root), F.wrap(value))
+            cell.root = (root if root.is_contiguous() else F.clone(root)).value
+    else:
+        cell.root = value
+    if not context.GRAD_ENABLED.get():
+        trace.histories |= {new: old for old, new in ((binding.value, value), (root_before, cell.root))}
+    trace.memory.note_write(cell)
+    trace.memory.note_version(tensor._storage)
+    binding.value, binding.epoch = value, cell.epoch
+
+
+def _scatter(F: Builder, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
+    """`scatter` of jit.autograd.nodes, over a graph."""
+    along = [base]
+    for step in path[:-1]:
+        along.append(apply_step(F, step, along[-1]))
+    for step, outer in zip(reversed(path), reversed(along), strict=True):
+        returns = step.op.schema.returns[0].type
+        if step.op.scatter is not None and not returns.is_list:
+            source = step.op.scatter(F, outer, source, *step.arguments)
+        else:
+            geometry = step.op.body(Geometry.contiguous(outer.type.sizes), *step.arguments)
+            sizes, strides, offset = geometry[step.index] if isinstance(geometry, list) else geometry
+            source = F.as_strided_scatter(outer, source, sizes, strides, offset)
+    return source
+
+
+def _expanded(type: TensorType, wanted: TensorType) -> TensorType:
+    assert type.sizes is not None and wanted.sizes is not None
+    from jit.ir.op import strides_of
+
+    geometry = Geometry(type.sizes, strides_of(type)).expand(wanted.sizes)
+    return TensorType(type.dtype, geometry.sizes, None if geometry.is_contiguous else geometry.strides, type.device)
+
+
+def _type_or_constant(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_type_or_constant(v) for v in value)
+    if isinstance(value, Value):
+        return value.type if isinstance(value.type, TensorType) else 1
+    return value
