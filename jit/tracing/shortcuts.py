@@ -1,9 +1,10 @@
 """The short way through a traced call: one native function that checks, runs and wraps, with no Python in between.
 
 A recording that was found the long way gets a shortcut if a call of it needs no Python: one native stretch, fresh
-outputs, nothing to write back, no gradient to record. The shortcut holds all that the long way has compared - the
-arguments, the surroundings, grad mode - in the form of tables for `jit.runtime.entry`, and returns None whenever
-anything is not as it was; the long way then decides.
+outputs, nothing to write back. The shortcut holds all that the long way has compared - the arguments, the surroundings,
+grad mode - in the form of tables for `jit.runtime.entry`, and returns None whenever anything is not as it was; the long
+way then decides. Where a gradient may be asked for, the native function returns arrays, and `shortcut_history` makes
+tensors of them.
 
 Note [What a shortcut looks at]
     * Arguments: by position, lists, tuples and dicts item by item; tensors by class, dtype, sizes, strides and
@@ -13,7 +14,8 @@ Note [What a shortcut looks at]
     * Surroundings: what `View` has seen. Entries of dicts and classes, items of lists, closure cells and defaults are
       compared natively, what takes Python to look at (contents of arrays, attributes in slots) by one Python function,
       if there is any.
-    * Tensors that require no grad now but could: their class, `_requires_grad`, `_grad_fn` and `_base`.
+    * Tensors that require no grad now but could: their class, `_requires_grad`, `_grad_fn` and `_base`. An argument
+      that is a view requires grad as soon as its base does, which has then another class.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from jit.runtime import entry
 from .. import context
 from ..pytree import TENSOR, Structure, unflatten
 from ..tensors import Storage, Tensor, Variable
+from .shortcut_history import with_history
 from .surroundings import (
     View,
     _class_entry,
@@ -67,18 +70,45 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     if native is None or order is None:
         return None
     items = [item for argument in call.args for item in _items(argument)]
-    inputs = _inputs(items, call, recording, native)
+    owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
+    keeps = bool(recording.differentiable) and any(t.requires_grad for t in owners)
+    inputs = _inputs(items, owners, recording, native, keeps)
     wrapping = _wrapping(recording.structure == TENSOR)
     if inputs is None or wrapping is None:
         return None
     tables = native.code.tables()
-    tables.inputs, tables.reads, tables.order, tables.wrapping = inputs, len(native.stretch.inputs), order, wrapping
+    tables.inputs, tables.reads = inputs, len(native.stretch.inputs)
+    if not keeps:
+        tables.order, tables.wrapping = order, wrapping
     tables.apart = len(call.leaves)
     tables.arguments = len(items)
     tables.statics = [(i, a) for i, a in enumerate(items) if not isinstance(a, Tensor)]
     tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
+    if keeps:
+        tables.contexts.append((context.SAVING, None))
     _add_surroundings(tables, call.world.surroundings, {id(given.object) for given in inputs})
-    return _unpacking(_structured(entry.make_entry(tables), recording.structure), call.args)
+    run: Shortcut = entry.make_entry(tables)
+    if keeps:
+        run = with_history(run, recording, owners, [i for i, a in enumerate(items) if isinstance(a, Tensor)], order)
+    return _unpacking(_structured(_following_bases(run, items), recording.structure), call.args)
+
+
+def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
+    """`call`, for plain tensors that are views: as long as what they show requires no grad."""
+    views = [i for i, item in enumerate(items) if type(item) is Tensor and item._base is not None]
+    if not views:
+        return call
+
+    def following(*items: Any) -> Any:
+        for index in views:
+            if index >= len(items) or type(items[index]) is not Tensor:
+                return None
+            if type(items[index]._base) not in (Tensor, type(None)):
+                return None
+        return call(*items)
+
+    following.__wrapped__ = getattr(call, "__wrapped__", call)  # type: ignore[attr-defined]
+    return following
 
 
 def _needs_python(call: Call, recording: Recording) -> bool:
@@ -103,7 +133,6 @@ def _needs_python(call: Call, recording: Recording) -> bool:
         or any(t._array.size == 0 for t in leaves)
         or any(vars(t) for t in (*owners, *leaves))
         or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures)
-        or (bool(recording.differentiable) and any(t.requires_grad for t in owners))
     )
 
 
@@ -128,11 +157,12 @@ def _order(native: Any, recording: Recording) -> list[int] | None:
     return None if -1 in found or len(set(found)) != len(found) else found
 
 
-def _inputs(items: Sequence[Any], call: Call, recording: Recording, native: Any) -> list[entry.Input] | None:
-    """The arguments' tensors, then the captures."""
+def _inputs(
+    items: Sequence[Any], owners: Sequence[Any], recording: Recording, native: Any, keeps: bool
+) -> list[entry.Input] | None:
+    """The arguments' tensors, then the captures. If a call keeps its history, that of an argument may be longer."""
     graph = recording.plan(recording.chains[0]).interpreter.graph
     bases = {value: number for number, value in enumerate(native.stretch.inputs, 1)}
-    owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
     numbers = [bases.get(value, -1) for value in graph.inputs]
     positions = [i for i, item in enumerate(items) if isinstance(item, Tensor)]
     layouts = [(layout.shape, layout.strides, layout.dtype) for layout in native.code.layouts]
@@ -141,14 +171,15 @@ def _inputs(items: Sequence[Any], call: Call, recording: Recording, native: Any)
         array = owner._array
         if base > 0 and not _lies_as(array, layouts[base - 1]):
             return None
-        given = _input(owner)
-        if given is None:
+        is_captured = index >= len(positions)
+        given = _input(owner, keeps and not is_captured)
+        if given is None or (is_captured and owner._base is not None):
             return None
         given.base = base
-        if index < len(positions):
-            given.argument = positions[index]
-        else:
+        if is_captured:
             given.object = owner
+        else:
+            given.argument = positions[index]
         found.append(given)
     return found
 
@@ -159,17 +190,21 @@ def _lies_as(array: Any, layout: Any) -> bool:
     return array.dtype is dtype and array.shape == shape and all(n == 1 or a == b for n, a, b in steps)
 
 
-def _input(owner: Tensor) -> entry.Input | None:
+def _input(owner: Tensor, may_have_history: bool = False) -> entry.Input | None:
     """What a tensor must be; None for one whose history could change what it is."""
     array, kind = owner._array, type(owner)
     if type(array) is not np.ndarray:
         return None
-    marks: list[tuple[int, Any]] = []
+    held: dict[str, Any] = {} if owner._base is not None else {"_base": None}
     if kind is not Tensor:
-        if not isinstance(owner, Variable) or owner._base is not None or owner._grad_fn is not None:
+        if not isinstance(owner, Variable) or owner._base is not None:
             return None
-        held = {"_requires_grad": owner._requires_grad, "_grad_fn": None, "_base": None}
-        marks = [(_slots()[name], value) for name, value in held.items()]
+        held["_requires_grad"] = owner._requires_grad
+        if owner._grad_fn is None:
+            held["_grad_fn"] = None
+        elif not may_have_history:
+            return None
+    marks = [(_slots()[name], value) for name, value in held.items()]
     writeable = bool(array.flags.writeable)
     slot = _slots()["_array"]
     return entry.Input(array.dtype, array.shape, array.strides, -1, None, kind, slot, marks, writeable)
@@ -371,7 +406,7 @@ def _structured(call: Shortcut, structure: Structure) -> Shortcut:
         found = call(*args)
         return None if found is None else unflatten(structure, found)
 
-    structured.__wrapped__ = call  # type: ignore[attr-defined]
+    structured.__wrapped__ = getattr(call, "__wrapped__", call)  # type: ignore[attr-defined]
     return structured
 
 

@@ -1,0 +1,89 @@
+"""The short way through a traced call whose gradient may be asked for: native code runs, Python notes the history.
+
+What `Recording.run` does step by step is known beforehand for such a call: which inputs are kept, what the native call
+leaves for later stages, which results carry gradients. Only tensors and the node between them are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..autograd.nodes import edge_of
+from ..tensors import Tensor
+from .histories import give_history
+from .stage_node import Kept, StageNode, mark_of
+
+if TYPE_CHECKING:
+    from .chains import Plan
+    from .recording import Recording
+
+Run = Callable[..., Any]
+
+
+def with_history(
+    run: Run, recording: Recording, owners: Sequence[Tensor], positions: Sequence[int], order: Sequence[int]
+) -> Run:
+    """`run` for tensors, which gives its results the history of the call.
+
+    Args:
+        run: Takes the items of a call, and returns all arrays of the native call; None for another call than this one.
+        recording: What the call runs; `run` belongs to the plan that it has now.
+        owners: The tensors behind its inputs.
+        positions: Where the first of them are among the items; the others are captured.
+        order: Which arrays the function returns.
+    """
+    chain = recording.chains[0]
+    plan = recording.plan(chain)
+    used = [bool(value.uses) for value in recording.trace.graph.inputs]
+    known = [(type(owner), owner._grad_fn is None) for owner in owners]
+    needs = [owner.requires_grad for owner in owners]
+    captured = list(owners[len(positions) :])
+    sizes = tuple(owner._array.shape for owner in owners) if recording.general else None
+    results = [(spec.index, number) for spec, number in zip(recording.outputs, order, strict=True)]
+    carrying, count = frozenset(recording.differentiable), recording.returns
+    registers, left = _left_by(plan)
+    last = max(positions, default=-1)
+
+    def call(*items: Any) -> Any:
+        if chain.plan is not plan or recording.chains[0] is not chain or len(items) <= last:
+            return None  # a stage has been recorded since, whose forward leaves more
+        inputs = [*[items[i] for i in positions], *captured]
+        for owner, (kind, is_leaf) in zip(inputs, known):
+            if type(owner) is not kind or (owner._grad_fn is None) is not is_leaf:
+                return None
+        marks = [mark_of(owner) if use else None for owner, use in zip(inputs, used)]
+        values = [owner._array if use else None for owner, use in zip(inputs, used)]
+        arrays = run(*items)
+        if arrays is None:
+            return None
+        edges = [edge_of(owner) if use and need else None for owner, use, need in zip(inputs, used, needs)]
+        node = StageNode(recording, (), edges, count)
+        node.sizes, node.plan = sizes, plan
+        node.state = state = [None] * registers
+        given = [*values, *arrays]
+        for register, number in left:
+            state[register] = given[number]
+        made = [Tensor(arrays[number]) for _, number in results]
+        for tensor, (index, _) in zip(made, results):
+            if index in carrying:
+                give_history(tensor, node, index)
+        marked = {index: mark_of(tensor) for tensor, (index, _) in zip(made, results)}
+        node.kept = Kept([values], [marks], needs, [marked])
+        return made[0] if len(made) == 1 else tuple(made)
+
+    call.__wrapped__ = run  # type: ignore[attr-defined]
+    return call
+
+
+def _left_by(plan: Plan) -> tuple[int, list[tuple[int, int]]]:
+    """How many registers there are, and what stage 0 leaves in them: pairs of a register and an input or, counted
+    behind those, an output of its native call."""
+    program = plan.interpreter.programs[0]
+    (native,) = program.instructions
+    stretch = plan.interpreter.whole(0).stretch
+    results = native.touched[: len(stretch.outputs)]  # type: ignore[attr-defined]
+    held = {register: number for number, register in enumerate((*program.inputs, *results))}
+    for register in (*program.unused, *program.frees[0], *program.returned):
+        held.pop(register, None)
+    return plan.interpreter._count, sorted(held.items())
