@@ -210,10 +210,6 @@ class Function:
         return (type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]), node
 
 
-def _is_among(value: Any, others: Sequence[Any]) -> bool:
-    return isinstance(value, Tensor) and any(value is other for other in others)
-
-
 def _fresh(tensor: Tensor) -> Tensor:
     """A view of an argument that was returned as it came, so that it can carry the function's history."""
     return Tensor(tensor._array, tensor._storage)

@@ -73,7 +73,7 @@ class ScalarType(Type):
 
 @dataclass(frozen=True, slots=True)
 class HandleType(Type):
-    """An opaque value passed from a node of one stage to a node of a later stage."""
+    """An opaque value passed from a node of one stage to a `prim::Eval`, mostly of a later stage."""
 
     def __str__(self) -> str:
         return "Handle"

@@ -33,7 +33,7 @@ def verify(graph: Graph) -> None:
         composite may have a `body`, whose inputs and outputs then rule, and `extra` values that the body needs.
     10. mutation: no node changes its arguments.
     11. handles: a Handle is the last output of a node, its only one, and is used only as the last operand of
-        `prim::Eval` nodes of later stages.
+        `prim::Eval` nodes; those of its own stage come from a backward inside of the traced function.
     12. guards: a `prim::Guard` has one operand, and no output that is a tensor.
     13. sub-graphs: a graph belongs to one node; a body or kernel has one stage, an input for every input of the node,
         and an output or update for every output of the node.
@@ -260,8 +260,8 @@ def _handles(graph: Graph) -> Problems:
             yield "a node may have one Handle, and that comes last among its outputs", node
         for use in (use for value in handles for use in value.uses):
             last = use.node.kind == "prim::Eval" and use.node.args and use.node.args[-1] == Ref(use.index)
-            if not last or use.node.stage <= node.stage:
-                yield "a Handle is used otherwise than as the last operand of a prim::Eval of a later stage", use.node
+            if not last:
+                yield "a Handle is used otherwise than as the last operand of a prim::Eval", use.node
 
 
 def _guards(graph: Graph) -> Problems:

@@ -158,7 +158,7 @@ class StageNode(Node):
         try:
             results, following = record_stage(chain, key, live, gradients, wanted, create)
         except AutogradError:
-            if live is not self.live:
+            if live is not self.live or chain.is_spoilt:
                 raise
             # Something was overwritten that the derivatives need; a run from the inputs has it still.
             self.live = None

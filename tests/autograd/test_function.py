@@ -190,6 +190,35 @@ def test_mark_dirty_and_non_differentiable(traced):
         assert x.grad.tolist() == [4, 4]
 
 
+@pytest.mark.parametrize("traced", [False, True])
+def test_outputs_of_whole_numbers_and_bools_carry_no_gradient(traced):
+    seen = []
+
+    class Largest(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            value, index = x.max(0)
+            ctx.save_for_backward(index)
+            return value * 2, index, x > 0
+
+        @staticmethod
+        def backward(ctx, g, of_index, of_mask):
+            seen.append((of_index.tolist(), of_mask.tolist()))
+            (index,) = ctx.saved_tensors
+            return jit.zeros(3).index_put((index,), g * 2)
+
+    f = jit.trace(lambda x: Largest.apply(x)) if traced else Largest.apply
+    for _ in range(3):
+        x = leaf(1.0, 5.0, -2.0)
+        value, index, mask = f(x)
+        assert value.requires_grad and value.grad_fn is not None
+        for whole in (index, mask):
+            assert not whole.requires_grad and whole.grad_fn is None
+        assert (index.item(), mask.tolist()) == (1, [True, True, False])
+        value.backward()
+        assert x.grad.tolist() == [0, 2, 0] and seen.pop() == (0, [0, 0, 0])
+
+
 def test_what_a_function_must_not_do():
     class Wrong(jit.autograd.Function):
         @staticmethod
@@ -262,6 +291,85 @@ def test_once_differentiable(optimize):
             jit.Error, match=r"ByNumpyOnceBackward .*test_function.py:\d+ .*once_differentiable|foreign"
         ):
             jit.grad(g.sum(), x)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_backward_inside_of_a_traced_function_that_ends_at_a_custom_function(create_graph):
+    def f(x: Any) -> Any:
+        (g,) = jit.grad(ByNumpyOnce.apply(x).sum(), x, create_graph=create_graph)
+        return g * 2 + x
+
+    traced = jit.trace(f)
+    for number in (1.0, 2.0, 3.0):
+        x = leaf(number)
+        found = traced(x)
+        assert found.tolist() == f(x).tolist() == [6 * number**2 + number]
+        if create_graph:
+            with pytest.raises(jit.AutogradError, match=r"ByNumpyOnceBackward .*is once_differentiable"):
+                found.sum().backward()
+        else:
+            found.sum().backward()
+            assert x.grad.tolist() == [1]
+    assert (traced.hits, traced.misses) == (2, 1)
+    traced.graph.verify()
+
+
+def test_what_reaches_no_gradient_is_not_recorded():
+    seen = []
+
+    class Tripled(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            seen.append(ctx.needs_input_grad)
+            return x * 3
+
+    y = Tripled.apply(jit.ones(2))
+    assert not y.requires_grad and y.grad_fn is None and seen == [(False,)]
+    with jit.no_grad():
+        y = Tripled.apply(leaf(1.0))
+    assert not y.requires_grad and seen[1:] == [(False,)]
+
+
+def test_what_a_function_leaves_out_is_said():
+    class Empty(jit.autograd.Function):
+        pass
+
+    class OneWay(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 1
+
+    with pytest.raises(jit.UsageError, match=r"define a static forward\(ctx, \.\.\.\)"):
+        Empty.apply(leaf(1.0))
+    with pytest.raises(jit.UsageError, match=r"define a static backward\(ctx, \.\.\.\)"):
+        OneWay.apply(leaf(1.0)).sum().backward()
+
+
+def test_saved_tensors_may_be_none_and_are_gone_with_the_graph():
+    kept: list[Any] = []
+
+    class Sometimes(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, weight: Any) -> Any:
+            kept.append(ctx)
+            ctx.save_for_backward(x, weight)
+            return x * x if weight is None else x * x * weight
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, weight = ctx.saved_tensors
+            return 2 * x * g if weight is None else 2 * x * g * weight, None
+
+    for weight, expected in ((None, 4), (jit.tensor([5.0]), 20)):
+        x = leaf(2.0)
+        Sometimes.apply(x, weight).sum().backward()
+        assert x.grad.tolist() == [expected]
+    kept.clear()
+    y = Sometimes.apply(leaf(2.0), None)
+    assert [t if t is None else t.tolist() for t in kept[0].saved_tensors] == [[2.0], None]
+    del y
+    with pytest.raises(jit.AutogradError, match="the saved tensors were freed"):
+        kept[0].saved_tensors  # noqa: B018
 
 
 def test_a_context_set_up_apart_from_forward():

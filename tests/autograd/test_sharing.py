@@ -1,5 +1,6 @@
 """Backward on several threads: the same bits as on one, user code in order, failures carried, no deadlock, forks."""
 
+import contextvars
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import jit
-from jit.autograd import sharing
+from jit.autograd import nodes, sharing
 from jit.runtime.threads import thread_count
 
 
@@ -157,7 +158,11 @@ def test_user_code_runs_in_order_on_the_callers_thread(helpers):
         ends = []
         for number in range(5):
             h = Noted.apply(jit.tanh(x @ w), number)
-            h.register_hook(lambda g, number=number: seen.append((f"hook {number}", True)))
+            h.register_hook(
+                lambda g, number=number: seen.append(
+                    (f"hook {number}", threading.current_thread() is threading.main_thread())
+                )
+            )
             ends.append(jit.tanh(h @ w))
         (ends[0] + ends[1] + ends[2] + ends[3] + ends[4]).sum().backward()
         return list(seen), x.grad.numpy().tobytes()
@@ -166,6 +171,56 @@ def test_user_code_runs_in_order_on_the_callers_thread(helpers):
     assert [name for name, _ in first] == [n for i in (4, 3, 2, 1, 0) for n in (f"hook {i}", i)]
     assert all(here for _, here in first)
     assert once() == (first, bits)
+
+
+PLACE: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
+
+
+def test_hooks_of_every_kind_run_on_the_callers_thread_and_in_his_context(helpers):
+    seen: dict[str, set[Any]] = {}
+
+    def noted(kind: str) -> Any:
+        return lambda *given: seen.setdefault(kind, set()).add((threading.current_thread(), PLACE.get()))
+
+    x, w = leaf(8, 8), leaf(8, 8, seed=1)
+    x.register_hook(noted("leaf"))
+    x.register_post_accumulate_grad_hook(noted("accumulated"))
+    ends = []
+    for _ in range(6):
+        a, b, c = x @ w, w @ x, (x + w) @ w
+        a.register_hook(noted("tensor"))
+        b.grad_fn.register_hook(noted("node"))
+        c.grad_fn.register_prehook(noted("before"))
+        ends.append((a + b + c).tanh())
+    loss = sum(ends[1:], ends[0]).sum()
+    token = PLACE.set("here")
+    loss.backward()
+    PLACE.reset(token)
+    assert any(name.startswith("jit-backward") for name in helpers), "helpers took part"
+    assert all(where == {(threading.current_thread(), "here")} for where in seen.values())
+    assert set(seen) == {"leaf", "accumulated", "tensor", "node", "before"}
+
+
+def test_one_thread_at_a_time_adds_to_a_leaf(monkeypatch):
+    w = jit.zeros(3, requires_grad=True)
+    adding: list[int] = []
+    crowds: list[int] = []
+    accumulate = nodes.accumulate
+
+    def slowly(*given: Any) -> None:
+        adding.append(1)
+        crowds.append(len(adding))
+        time.sleep(0.002)
+        accumulate(*given)
+        adding.pop()
+
+    monkeypatch.setattr(nodes, "accumulate", slowly)
+    crowd = [threading.Thread(target=lambda: (w * 2).sum().backward()) for _ in range(8)]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join()
+    assert crowds == [1] * 8 and w.grad.tolist() == [16.0] * 3
 
 
 def test_a_failure_reaches_the_caller(helpers):

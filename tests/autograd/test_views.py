@@ -261,3 +261,25 @@ def test_what_is_overwritten_has_a_gradient_of_zero():
         write(z)
         z.sum().backward()
         assert x.grad.tolist() == [0] * 4
+
+
+def test_a_view_asked_for_its_history_where_nothing_is_recorded_has_it_all_the_same():
+    x = leaf(4)
+    base = x * 1
+    view = base[1:]
+    base.mul_(3)
+    with jit.no_grad():
+        assert view.requires_grad and view.grad_fn is not None and "Slice" in view.grad_fn.name
+    view.sum().backward()
+    assert x.grad.tolist() == [0, 3, 3, 3]
+
+
+def test_a_gradient_that_cannot_be_written_to_is_replaced():
+    """Read-only memory, and elements that share a place."""
+    frozen = np.ones(3, np.float32)
+    frozen.flags.writeable = False
+    for have in (jit.from_numpy(np.ones(3, np.float32)).as_strided((3,), (0,)), jit.asarray(frozen, copy=False)):
+        x = jit.zeros(3, requires_grad=True)
+        x.grad = have
+        (x * 2).sum().backward()
+        assert x.grad.tolist() == [3, 3, 3] and have.tolist() == [1, 1, 1]

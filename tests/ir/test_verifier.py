@@ -233,10 +233,18 @@ def _(graph: Graph) -> None:
     graph.add("prim::Print", (value(graph, "h"),), {}, [])
 
 
-@breaks("11 (handles)", "of a later stage")
+@breaks("11 (handles)", "otherwise than as the last operand of a prim::Eval")
 def _(graph: Graph) -> None:
     with graph.inserting_before(node(graph, "prim::FusionGroup")):
+        graph.add("prim::Eval", (value(graph, "h"), value(graph, "c")), types=[TENSOR])
+
+
+def test_a_handle_may_be_used_in_its_own_stage() -> None:
+    """By a backward inside of the traced function."""
+    graph = parse(VALID)
+    with graph.inserting_before(node(graph, "prim::FusionGroup")):
         graph.add("prim::Eval", (value(graph, "c"), value(graph, "h")), types=[TENSOR])
+    verify(graph)
 
 
 @breaks("12 (guards)", "looks at one operand")
