@@ -61,14 +61,14 @@ class Window(NamedTuple):
         return math.prod(self.kernel)
 
     @property
-    def count(self) -> int:
-        """Places of the kernel."""
+    def number(self) -> int:
+        """Of places of the kernel."""
         return math.prod(self.places)
 
     def flat(self) -> Window:
         """The same with all places in one row, if nothing else than their number matters."""
         plain = self.taps == 1 and self.stride == (1, 1, 1) and self.padding == (0, 0, 0) and self.image == self.places
-        return self._replace(image=(1, 1, self.count), places=(1, 1, self.count)) if plain else self
+        return self._replace(image=(1, 1, self.number), places=(1, 1, self.number)) if plain else self
 
 
 class Convolution(NamedTuple):
@@ -99,7 +99,7 @@ class Convolution(NamedTuple):
     @property
     def vectors(self) -> int:
         """Of places."""
-        return -(-self.window.count // lanes_of(self.dtype))
+        return -(-self.window.number // lanes_of(self.dtype))
 
     @property
     def panels(self) -> int:
@@ -114,7 +114,7 @@ class Convolution(NamedTuple):
     @property
     def effort(self) -> int:
         """Multiplications."""
-        return self.batch * self.groups * self.filters * self.rows * self.window.count
+        return self.batch * self.groups * self.filters * self.rows * self.window.number
 
     @property
     def segments(self) -> int:
@@ -148,9 +148,9 @@ class Convolution(NamedTuple):
             "strips": self._strips, "strip": self._strip, "across": self._across,
             "blocks": (self.groups // BLOCK if self.is_depthwise else self.filters // tile_sizes()[0]),
             "channels": self.channels, "deep": self._deep, "taps": w.taps, "depth": w.image[0], "height": w.image[1],
-            "plane": plane, "weight_row": self.rows * size, "y_row": w.count * size, "filters": self.filters,
+            "plane": plane, "weight_row": self.rows * size, "y_row": w.number * size, "filters": self.filters,
             "panel_bytes": self._panel_bytes, "segments": _address(segments), "segment": segments.shape[2] * 8,
-            "tap_table": _address(taps), "last_mask": (1 << ((w.count - 1) % lanes + 1)) - 1,
+            "tap_table": _address(taps), "last_mask": (1 << ((w.number - 1) % lanes + 1)) - 1,
         }  # fmt: skip
         return np.array([_signed(numbers[name]) for name in FIELDS], np.int64)
 
@@ -199,8 +199,8 @@ def supports(work: Convolution) -> bool:
 def _rows_of(window: Window, lanes: int) -> tuple[Any, Any, Any]:
     """For each segment of each vector: its place row (-1: none), its first lane, and how many lanes it has."""
     across = window.places[2]
-    first = np.arange(-(-window.count // lanes)) * lanes
-    last = np.minimum(first + lanes, window.count)
+    first = np.arange(-(-window.number // lanes)) * lanes
+    last = np.minimum(first + lanes, window.number)
     row = first[:, None] // across + np.arange(max(int(((last - 1) // across - first // across).max()), 0) + 1)
     begin = np.maximum(row * across, first[:, None])
     end = np.minimum((row + 1) * across, last[:, None])

@@ -157,7 +157,7 @@ class _Packing(_Writer):
 
     def _pack(self, panel: Word, packed: Word, image: Word, channels: Word) -> None:
         row = self.vector_row(self.scale(panel, tile_sizes()[1]))
-        several = self.less(1, self.word(row, 3))
+        several = self.less("1", self.word(row, 3))
         with self.unless(several):
             self._pack_with(1, row, packed, image, channels)
         if self.segments > 1:
@@ -271,7 +271,7 @@ class _Depthwise(_Writer):
         with self.loop(of["across"]) as panel:
             row = self.vector_row(self.scale(panel, most))
             target = self.add(y, self.scale(panel, most * self.bytes))
-            several = self.less(1, self.word(row, 3))
+            several = self.less("1", self.word(row, 3))
             is_last = self.same(panel, self.sub(of["across"], 1))
             with self.unless(is_last):
                 with self.unless(several):

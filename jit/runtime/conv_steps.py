@@ -60,9 +60,7 @@ def layer_of(x: Sequence[int], weight: Sequence[int], y: Sequence[int], argument
     dims = len(x) - 2
 
     def three(numbers: Sequence[int], fill: int) -> Triple:
-        values = list(numbers) * (dims if len(numbers) == 1 else 1)
-        a, b, c = [fill] * (3 - dims) + values
-        return a, b, c
+        return _triple([fill] * (3 - dims) + list(numbers) * (dims if len(numbers) == 1 else 1))
 
     window = Window(
         three(x[2:], 1), three(weight[2:], 1), three(y[2:], 1), three(arguments["stride"], 1),
@@ -72,12 +70,17 @@ def layer_of(x: Sequence[int], weight: Sequence[int], y: Sequence[int], argument
     return Layer(dtype, x[0], groups, x[1] // groups, y[1] // groups, window)
 
 
+def _triple(numbers: Sequence[int]) -> Triple:
+    a, b, c = numbers
+    return a, b, c
+
+
 class Phase(NamedTuple):
     """The entries of an image that meet the same taps, along one dim."""
 
     first: int
     """Entry; the others follow at the distance of the stride."""
-    count: int
+    entries: int
     tap: int
     """The first one that they meet."""
     every: int
@@ -119,11 +122,11 @@ def parts_by_input(layer: Layer) -> Iterator[Part]:
     each = [phases(*numbers) for numbers in zip(w.image, w.kernel, w.stride, w.padding, w.dilation, strict=True)]
     for chosen in itertools.product(*each):
         kernel, padding, dilation, places = (
-            tuple(getattr(phase, name) for phase in chosen) for name in ("taps", "padding", "dilation", "count")
+            _triple([getattr(phase, name) for phase in chosen]) for name in ("taps", "padding", "dilation", "entries")
         )
-        window = Window(w.places, kernel, places, (1, 1, 1), padding, dilation)  # type: ignore[arg-type]
+        window = Window(w.places, kernel, places, (1, 1, 1), padding, dilation)
         work = Convolution(layer.dtype, layer.batch, layer.groups, layer.filters, layer.channels, window.flat())
-        yield Part(chosen, work if min(kernel) > 0 else None)
+        yield Part((chosen[0], chosen[1], chosen[2]), work if min(kernel) > 0 else None)
 
 
 # -- which nodes -------------------------------------------------------------------------------------------------
@@ -162,7 +165,7 @@ def is_backward(node: Node) -> bool:
     if len(_dtypes(node)) != 1 or 0 in (*x, *w, *y):
         return False
     transposed, (by_x, by_w, _) = arguments["transposed"], arguments["output_mask"]
-    dtype = node.inputs[0].type.dtype  # type: ignore[attr-defined]
+    dtype = node.inputs[0].type.dtype
     layer = layer_of(*((y, w, x) if transposed else (x, w, y)), arguments, dtype)
     forward = layer.forward()
     if by_x and not (conv.supports(forward) if transposed else _has_by_input(layer)):
@@ -255,7 +258,7 @@ def _phase_of(result: Place, layer: Layer, part: Part) -> Place:
     """Where the entries of a part are."""
     geometry, dims = result.geometry, result.geometry.ndim - 2
     for dim, (phase, stride) in enumerate(list(zip(part.at, layer.window.stride, strict=True))[3 - dims :], 2):
-        geometry = geometry.window(dim, phase.first, phase.count, stride)
+        geometry = geometry.window(dim, phase.first, phase.entries, stride)
     return result._replace(geometry=geometry)
 
 

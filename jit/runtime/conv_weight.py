@@ -103,18 +103,18 @@ class WeightGradient(NamedTuple):
     def _of_depthwise(self, first: int, last: int) -> dict[str, int]:
         c, w, size = self.forward, self.forward.window, self.forward.dtype.itemsize
         segments, taps = self.kept
-        plane, row = math.prod(w.image) * size, w.count * size
+        plane, row = math.prod(w.image) * size, w.number * size
         values = (
             first, last, c.groups // BLOCK, c.batch, c.vectors, w.taps, w.image[0], w.image[1], plane, row,
             c.groups * plane, c.groups * row, _address(segments), segments.shape[2] * 8, _address(taps),
-            (1 << ((w.count - 1) % lanes_of(c.dtype) + 1)) - 1,
+            (1 << ((w.number - 1) % lanes_of(c.dtype) + 1)) - 1,
         )  # fmt: skip
         return dict(zip(_DEPTHWISE_FIELDS, values, strict=True))
 
     def _of_product(self, first: int, last: int) -> dict[str, int]:
         c, w, size = self.forward, self.forward.window, self.forward.dtype.itemsize
         lanes, (offsets, starts) = lanes_of(c.dtype), self.kept
-        plane, padded, row = math.prod(w.image) * size, _padded(w), w.count * size
+        plane, padded, row = math.prod(w.image) * size, _padded(w), w.number * size
         slab = padded[1] * padded[2] * size
         before = ((w.padding[0] * padded[1] + w.padding[1]) * padded[2] + w.padding[2]) * size
         sums, panel, image = self._memory

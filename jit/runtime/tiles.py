@@ -57,7 +57,7 @@ class TileWriter(Routine):
 
         Yields the names' registers, and "turn", which counts from 0.
         """
-        with self.gathering(count, (), **starts) as (at, _, _):
+        with self.gathering(count, (), None, **starts) as (at, _, _):
             yield at
 
     @contextmanager
