@@ -81,11 +81,7 @@ class FunctionNode(Node):
             return trace.record_eval(self, gradients, lambda: self._run(gradients, needs))
         if self.is_once:
             results = trace.record_eval(self, gradients, lambda: self._quietly(gradients, needs))
-            ended = [_ended(result, self, gradients) for result in results]
-            for tensor, result in zip(ended, results, strict=True):
-                if result is not None:
-                    trace.memory.bind_again(tensor, result)
-            return ended
+            return [_ended(result, self, gradients) for result in results]
         try:
             return self._run(gradients, needs)
         except EscapedTracerError:  # it computes by foreign code, so what it returns cannot be differentiated

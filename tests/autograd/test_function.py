@@ -205,6 +205,7 @@ def test_outputs_of_whole_numbers_and_bools_carry_no_gradient(traced):
         def backward(ctx, g, of_index, of_mask):
             seen.append((of_index.tolist(), of_mask.tolist()))
             (index,) = ctx.saved_tensors
+            assert not index.requires_grad and index.grad_fn is None
             return jit.zeros(3).index_put((index,), g * 2)
 
     f = jit.trace(lambda x: Largest.apply(x)) if traced else Largest.apply
@@ -312,6 +313,33 @@ def test_a_backward_inside_of_a_traced_function_that_ends_at_a_custom_function(c
             assert x.grad.tolist() == [1]
     assert (traced.hits, traced.misses) == (2, 1)
     traced.graph.verify()
+
+
+def test_a_once_differentiable_backward_inside_of_a_trace_that_leaves_gradients_out():
+    class Weighted(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, power: Any, weight: Any) -> Any:
+            ctx.save_for_backward(x, weight)
+            return x * weight
+
+        @staticmethod
+        @jit.autograd.once_differentiable
+        def backward(ctx: Any, g: Any) -> Any:
+            x, weight = ctx.saved_tensors
+            return g * weight, None, jit.from_numpy(g.numpy() * x.detach().numpy())
+
+    def f(x: Any, weight: Any) -> Any:
+        inner = x * 2
+        of_inner, of_weight = jit.grad(Weighted.apply(inner, 2, weight).sum(), (inner, weight), create_graph=True)
+        return 3 * of_inner + 10 * of_weight, inner
+
+    traced = jit.trace(f)
+    for number in (1.0, 2.0, 3.0):
+        x, weight = leaf(number), leaf(number + 5)
+        found, inner = traced(x, weight)
+        assert found.tolist() == f(x, weight)[0].tolist() == [3 * (number + 5) + 20 * number]
+        assert inner.tolist() == [2 * number]
+    assert (traced.hits, traced.misses) == (2, 1)
 
 
 def test_what_reaches_no_gradient_is_not_recorded():

@@ -154,6 +154,18 @@ def test_hooks_on_saved_tensors_are_not_recorded_themselves():
     assert g.tolist() == np.exp(x.detach().numpy()).tolist()
 
 
+@pytest.mark.parametrize("given", [None, 3.0, jit.Tensor()], ids=["None", "number", "undefined"])
+def test_what_unpack_hooks_must_return(given):
+    x = leaf(2)
+    with graph.saved_tensors_hooks(lambda t: t, lambda packed: given):
+        y = x.exp().sum()
+    kind = type(given).__name__
+    with pytest.raises(
+        jit.AutogradError, match=rf"the unpack hook returned {kind} for .* of ExpBackward .*test_graph.py"
+    ):
+        y.backward()
+
+
 def test_nodes_and_edges():
     x, w = leaf(3), leaf(3)
     y = x * w

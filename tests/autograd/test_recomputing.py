@@ -278,6 +278,30 @@ def test_changed_arguments_and_parameters_are_named():
             y.sum().backward()
 
 
+def test_a_class_among_the_arguments_stays_what_it_is():
+    @dataclasses.dataclass
+    class Pair:
+        a: Any
+        b: Any
+
+    x = leaf(3)
+    made = checkpoint(lambda kind, x: kind(x * 2, 1), Pair, x)
+    assert type(made) is Pair and made.b == 1
+    made.a.sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "again", [lambda x: (), lambda x: (x * 1,), lambda x: (x * 1, x.detach())], ids=["none", "fewer", "constant"]
+)
+def test_a_function_that_returns_less_the_second_time(again):
+    x = leaf(3)
+    calls = iter([lambda x: (x * 1, x * 2), again])
+    first, second = checkpoint(lambda x: next(calls)(x), x)
+    with pytest.raises(jit.AutogradError, match=r"at test_recomputing\.py:\d+ .*returned something else"):
+        (first + second).sum().backward()
+
+
 def test_a_function_that_does_something_else_the_second_time():
     shapes = iter([3, 4])
     y = checkpoint(lambda x: x * jit.ones(next(shapes), 1, dtype=jit.float64), leaf(1))
