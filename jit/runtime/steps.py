@@ -20,9 +20,14 @@ from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import COMPLEX, DType, from_numpy, uint8
 from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
+from jit.ir.types import UNDEFINED
 
-from . import blas, fusion, packed, recipes, split
+from . import blas, conv_steps, fusion, packed, recipes, split
+from .conv import Convolution
+from .conv_weight import WeightGradient
 from .nest import Access, Buffer, Local, Nest, Reduce, pointwise_nest
+from .conv import Convolution
+from .conv_weight import WeightGradient
 from .nest import Step as NestStep
 
 
@@ -87,7 +92,7 @@ class Place(NamedTuple):
 class Step:
     """A call of a kernel."""
 
-    work: Nest | blas.Product | packed.Product
+    work: Nest | blas.Product | packed.Product | Convolution | WeightGradient
     operands: list[Place]
     """What it reads, then what it writes."""
     results: int
@@ -133,7 +138,7 @@ def _homes(stretch: Stretch) -> dict[Value, Home]:
     found: dict[Value, Home] = {}
     for node in stretch.nodes:
         sizes = node.output.type.sizes if node.kind == "aten::cat" else ()  # type: ignore[attr-defined]
-        if not sizes or _arguments(node)["dim"] % len(sizes) != 0 or len(set(node.inputs)) != len(node.inputs):
+        if not sizes or arguments_of(node)["dim"] % len(sizes) != 0 or len(set(node.inputs)) != len(node.inputs):
             continue
         start = 0
         for value in node.inputs:
@@ -166,7 +171,8 @@ def is_free(node: Node) -> bool:
 
 def is_native(node: Node) -> bool:
     """Whether a stretch may contain the node."""
-    if not all(map(_is_plain, (*node.inputs, *node.outputs))):
+    made = [value for value in node.outputs if value.type is not UNDEFINED]
+    if not all(map(_is_plain, (*node.inputs, *made))):
         return False
     if node.kind == "prim::FusionGroup":
         return True
@@ -174,7 +180,7 @@ def is_native(node: Node) -> bool:
     if op is None:
         return False
     if node.kind in _LOWER:
-        return _ABLE[node.kind](node) and all(_is_row_major(value) for value in node.outputs)
+        return _ABLE[node.kind](node) and all(map(_is_row_major, made))
     return len(node.outputs) == 1 and bool(node.inputs) and fusion.supports(node)
 
 
@@ -442,7 +448,7 @@ def _is_viewed(value: Value) -> bool:
 # -- copies ------------------------------------------------------------------------------------------------------
 
 
-def _copied(lowering: Lowering, node: Node, source: Place, target: Place) -> None:
+def copy_to(lowering: Lowering, node: Node, source: Place, target: Place) -> None:
     """Fill `target` with `source`, broadcast and cast."""
     expanded = Place(source.block, source.dtype, source.geometry.expand(target.geometry.sizes))
     dtype = target.dtype
@@ -451,7 +457,7 @@ def _copied(lowering: Lowering, node: Node, source: Place, target: Place) -> Non
 
 
 def _copy(lowering: Lowering, node: Node) -> None:
-    _copied(lowering, node, lowering.of(node.inputs[-1]), lowering.make(node.output))
+    copy_to(lowering, node, lowering.of(node.inputs[-1]), lowering.make(node.output))
 
 
 def _fill(lowering: Lowering, node: Node) -> None:
@@ -467,12 +473,12 @@ def _filling(node: Node) -> Any:
     if name.startswith(("zeros", "ones")):
         number: Any = int(name.startswith("ones"))
     else:
-        number = _arguments(node)["fill_value"]
+        number = arguments_of(node)["fill_value"]
     dtype = node.output.type.dtype  # type: ignore[attr-defined]
     return np.asarray(number).astype(dtype.numpy).item() if not dtype.is_half else float(number)
 
 
-def _arguments(node: Node) -> dict[str, Any]:
+def arguments_of(node: Node) -> dict[str, Any]:
     """The node's arguments by name."""
     op = find(node.kind)
     assert op is not None
@@ -482,14 +488,14 @@ def _arguments(node: Node) -> dict[str, Any]:
 
 def _is_fill(node: Node) -> bool:
     if node.kind.startswith("aten::full"):
-        value = _arguments(node)["fill_value"]
+        value = arguments_of(node)["fill_value"]
         return type(value) in (int, float, bool)
     return True
 
 
 def _cat(lowering: Lowering, node: Node) -> None:
     """Each operand is copied to its slice of the result, unless it is there already."""
-    arguments = _arguments(node)
+    arguments = arguments_of(node)
     whole = _consecutive([lowering.of(value) for value in arguments["tensors"]]) if arguments["dim"] == 0 else None
     if whole is not None and lowering.alias(node.output, whole):
         return
@@ -502,7 +508,7 @@ def _cat(lowering: Lowering, node: Node) -> None:
         length = source.geometry.sizes[dim]
         part = target.geometry.window(dim, start, length)
         if source.block is not target.block or source.geometry != part:  # it may be a view of another part
-            _copied(lowering, node, source, Place(target.block, target.dtype, part))
+            copy_to(lowering, node, source, Place(target.block, target.dtype, part))
         start += length
 
 
@@ -529,7 +535,7 @@ def _follows(place: Place, before: Place) -> bool:
 
 def _is_product(node: Node) -> bool:
     found = {v.type.dtype for v in (*node.inputs, *node.outputs)}
-    numbers = (a for name, a in _arguments(node).items() if name in ("alpha", "beta"))
+    numbers = (a for name, a in arguments_of(node).items() if name in ("alpha", "beta"))
     return len(found) == 1 and found <= set(blas.LETTER) and all(type(n) in (int, float) for n in numbers)
 
 
@@ -616,12 +622,12 @@ def _batch(place: Place, side: int) -> Place:
 
 def _addmm(lowering: Lowering, node: Node) -> None:
     """addmm and baddbmm: the addend is copied to the result, which the product is added to."""
-    arguments = _arguments(node)
+    arguments = arguments_of(node)
     addend, a, b = (lowering.of(v) for v in node.inputs)
     result = lowering.make(node.output)
     alpha, beta = float(arguments["alpha"]), float(arguments["beta"])
     if beta != 0.0:
-        _copied(lowering, node, addend, result)
+        copy_to(lowering, node, addend, result)
     _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, alpha, beta)
 
 
@@ -663,14 +669,15 @@ def _straight(lowering: Lowering, node: Node, place: Place) -> Place:
     if blas.as_matrix(place.geometry.sizes[1:], place.geometry.strides[1:]) is not None:
         return place
     copy = lowering.temporary(place.dtype, place.geometry.sizes)
-    _copied(lowering, node, place, copy)
+    copy_to(lowering, node, place, copy)
     return copy
 
 
 _Able = Callable[[Node], bool]
 _ABLE: dict[str, _Able] = {
     "aten::clone": lambda node: True, "aten::_to_copy": lambda node: True, "aten::copy": lambda node: True,
-    "aten::cat": lambda node: True,
+    "aten::cat": lambda node: True, "aten::convolution": conv_steps.is_convolution,
+    "aten::convolution_backward": conv_steps.is_backward,
     **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm"), _is_product),
     **dict.fromkeys(
         ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"), _is_fill
@@ -680,6 +687,7 @@ _ABLE: dict[str, _Able] = {
 
 _LOWER: dict[str, Callable[[Lowering, Node], None]] = {
     "aten::clone": _copy, "aten::_to_copy": _copy, "aten::copy": _copy, "aten::cat": _cat,
+    "aten::convolution": conv_steps.lower_convolution, "aten::convolution_backward": conv_steps.lower_backward,
     **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv"), _product), "aten::dot": _dot,
     **dict.fromkeys(("aten::addmm", "aten::baddbmm"), _addmm),
     **dict.fromkeys(
