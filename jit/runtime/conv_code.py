@@ -75,9 +75,9 @@ class SegmentWriter(TileWriter):
             found.append((self.add(self.word(here, 2), away), self.mask(bits, self.wide)))
         return found
 
-    def seen(self, channel: Word, sights: Sequence[tuple[Word, Word]]) -> Vector:
-        """The values of a channel at what a tap sees; 0 beside the image."""
-        value = "zeroinitializer"
+    def seen(self, channel: Word, sights: Sequence[tuple[Word, Word]], beside: str = "0.0") -> Vector:
+        """The values of a channel at what a tap sees, and a constant beside the image."""
+        value = f"<{', '.join([f'{self.element} {beside}'] * self.wide)}>"
         for away, mask in sights:
             value = self.masked_load(self.add(channel, away), mask, value, self.wide)
         return value if self.stride == 1 else self.shuffle(value, value, range(0, self.wide, self.stride), self.wide)

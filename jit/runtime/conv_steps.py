@@ -179,8 +179,8 @@ def is_backward(node: Node) -> bool:
 def lower_convolution(lowering: Lowering, node: Node) -> None:
     """The steps of `aten::convolution`."""
     arguments = _steps().arguments_of(node)
-    x, w = (_contiguous(lowering, node, lowering.of(arguments[name])) for name in ("input", "weight"))
-    bias = None if arguments["bias"] is None else _contiguous(lowering, node, lowering.of(arguments["bias"]))
+    x, w = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("input", "weight"))
+    bias = None if arguments["bias"] is None else contiguous(lowering, node, lowering.of(arguments["bias"]))
     result = lowering.make(node.output)
     sizes = x.geometry.sizes, w.geometry.sizes, result.geometry.sizes
     if arguments["transposed"]:
@@ -194,7 +194,7 @@ def lower_backward(lowering: Lowering, node: Node) -> None:
     """The steps of `aten::convolution_backward`: those of the results that are asked for."""
     arguments = _steps().arguments_of(node)
     names = ("grad_output", "input", "weight")
-    g, x, w = (_contiguous(lowering, node, lowering.of(arguments[name])) for name in names)
+    g, x, w = (contiguous(lowering, node, lowering.of(arguments[name])) for name in names)
     by_x, by_w, by_bias = arguments["output_mask"]
     large, small = (g, x) if arguments["transposed"] else (x, g)
     sizes = large.geometry.sizes, w.geometry.sizes, small.geometry.sizes
@@ -274,7 +274,8 @@ def _fill(lowering: Lowering, node: Node, target: Place, bias: Place | None) -> 
     lowering.pointwise(node, body, [], target, "fill")
 
 
-def _contiguous(lowering: Lowering, node: Node, place: Place) -> Place:
+def contiguous(lowering: Lowering, node: Node, place: Place) -> Place:
+    """The place, or a row-major copy of it."""
     return place if place.geometry.is_contiguous else _copy(lowering, node, place)
 
 

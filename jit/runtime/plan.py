@@ -33,6 +33,7 @@ from .conv import Convolution
 from .conv_weight import WeightGradient
 from .interpreter import Host, Interpreter, Program, Registers, locate
 from .nest import Nest
+from .pooling import MaxPool, MaxUnpool
 from .steps import Block, Declined, Layout, Lowering, Step, Stretch, is_free, is_native
 
 # -- which nodes run natively ------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ def _bring_in(value: Value, stretch: Stretch, known: set[Value], cutter: _Cutter
     stretch.nodes += reversed(chain)
 
 
-_Product = packed.Product | Convolution | WeightGradient
+_Product = packed.Product | Convolution | WeightGradient | MaxPool | MaxUnpool
 """Work whose code is not that of a nest, in panels."""
 
 

@@ -22,12 +22,10 @@ from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 from jit.ir.types import UNDEFINED
 
-from . import blas, conv_steps, fusion, packed, recipes, split
+from . import blas, conv_steps, fusion, packed, pooling, recipes, split
 from .conv import Convolution
 from .conv_weight import WeightGradient
 from .nest import Access, Buffer, Local, Nest, Reduce, pointwise_nest
-from .conv import Convolution
-from .conv_weight import WeightGradient
 from .nest import Step as NestStep
 
 
@@ -92,7 +90,7 @@ class Place(NamedTuple):
 class Step:
     """A call of a kernel."""
 
-    work: Nest | blas.Product | packed.Product | Convolution | WeightGradient
+    work: Nest | blas.Product | packed.Product | Convolution | WeightGradient | pooling.MaxPool | pooling.MaxUnpool
     operands: list[Place]
     """What it reads, then what it writes."""
     results: int
@@ -677,7 +675,8 @@ _Able = Callable[[Node], bool]
 _ABLE: dict[str, _Able] = {
     "aten::clone": lambda node: True, "aten::_to_copy": lambda node: True, "aten::copy": lambda node: True,
     "aten::cat": lambda node: True, "aten::convolution": conv_steps.is_convolution,
-    "aten::convolution_backward": conv_steps.is_backward,
+    "aten::convolution_backward": conv_steps.is_backward, "aten::max_pool2d_with_indices": pooling.is_max_pool,
+    "aten::max_pool2d_with_indices_backward": pooling.is_max_unpool,
     **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm"), _is_product),
     **dict.fromkeys(
         ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"), _is_fill
@@ -688,6 +687,8 @@ _ABLE: dict[str, _Able] = {
 _LOWER: dict[str, Callable[[Lowering, Node], None]] = {
     "aten::clone": _copy, "aten::_to_copy": _copy, "aten::copy": _copy, "aten::cat": _cat,
     "aten::convolution": conv_steps.lower_convolution, "aten::convolution_backward": conv_steps.lower_backward,
+    "aten::max_pool2d_with_indices": pooling.lower_max_pool,
+    "aten::max_pool2d_with_indices_backward": pooling.lower_max_unpool,
     **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv"), _product), "aten::dot": _dot,
     **dict.fromkeys(("aten::addmm", "aten::baddbmm"), _addmm),
     **dict.fromkeys(

@@ -1,0 +1,344 @@
+"""Maxima of windows and where they lie, and the way back: what `aten::max_pool2d_with_indices` is in a plan.
+
+The vectors of places, their segments and masks are those of a convolution (Note [Segments] in `conv`); entries beside
+the image are the lowest number. A NaN wins, and of equals the first, as in the interpreter.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jit.ir import Node, TensorType, Value
+from jit.ir.dtypes import DType, int64
+
+from .assembly import Word
+from .conv import Convolution, Triple, Window, segment_tables, supports
+from .conv_code import SegmentWriter
+from .conv_steps import contiguous
+from .llvm_memory import OUT_OF_RANGE
+from .target import Target
+from .tiles import ELEMENT, TileWriter, lanes_of
+
+if TYPE_CHECKING:
+    from .steps import Lowering
+
+_FIELDS = (
+    "first", "last", "vectors", "taps", "depth", "height", "plane", "y_row", "index_row", "segments", "segment",
+    "tap_table", "last_mask", "distances", "corners", "inside",
+)  # fmt: skip
+_BACK = ("first", "last", "places", "plane")
+_LOWEST = "0xFFF0000000000000"
+"""Minus infinity, as LLVM spells it."""
+_INDEX = 8
+"""Bytes of an index."""
+
+
+class MaxPool(NamedTuple):
+    """The maxima of windows of many planes, and where they are; operands are x, y, and the indices."""
+
+    dtype: DType
+    planes: int
+    window: Window
+    indices: bool = True
+    """Whether anybody wants to know where they are."""
+
+    @property
+    def panels(self) -> int:
+        """What the work can be shared by."""
+        return self.planes
+
+    @property
+    def effort(self) -> int:
+        """Comparisons."""
+        return self.planes * self.window.number * self.window.taps
+
+    @property
+    def scratch_bytes(self) -> int:
+        """None."""
+        return 0
+
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        """What the geometry holds addresses of."""
+        return (*segment_tables(self.window, self.dtype), *_positions(self.window, lanes_of(self.dtype)))
+
+    def function(self) -> int:
+        """The address of `i32 kernel(ptr data, ptr geometry)`."""
+        work = Convolution(self.dtype, 1, 1, 1, 1, self.window)
+        return _compiled(self.dtype, work.segments, self.window.stride[2], any(self.window.padding), self.indices)
+
+    def geometry(self, first: int = 0, last: int | None = None) -> Any:
+        """The numbers for a range of planes."""
+        w, size, lanes = self.window, self.dtype.itemsize, lanes_of(self.dtype)
+        segments, taps, distances, corners, inside = self.kept
+        values = (
+            first, self.planes if last is None else last, -(-w.number // lanes), w.taps, w.image[0], w.image[1],
+            math.prod(w.image) * size, w.number * size, w.number * _INDEX, _address(segments),
+            segments.shape[2] * 8, _address(taps), (1 << ((w.number - 1) % lanes + 1)) - 1, _address(distances),
+            _address(corners), _address(inside),
+        )  # fmt: skip
+        return np.array(values, np.int64)
+
+
+class MaxUnpool(NamedTuple):
+    """Numbers added where indices say, in the order of the places; operands are y, the indices, and x."""
+
+    dtype: DType
+    planes: int
+    places: int
+    plane: int
+    """Entries of an image."""
+
+    @property
+    def panels(self) -> int:
+        """What the work can be shared by."""
+        return self.planes
+
+    @property
+    def effort(self) -> int:
+        """Additions, which are slow ones."""
+        return 4 * self.planes * (self.places + self.plane)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Sums of a plane, in float64."""
+        return -(-self.plane * 8 // 64) * 64
+
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        """What the geometry holds addresses of: nothing."""
+        return ()
+
+    def function(self) -> int:
+        """The address of `i32 kernel(ptr data, ptr geometry)`."""
+        return _compiled_back(self.dtype)
+
+    def geometry(self, first: int = 0, last: int | None = None) -> Any:
+        """The numbers for a range of planes."""
+        return np.array([first, self.planes if last is None else last, self.places, self.plane], np.int64)
+
+
+@lru_cache(64)
+def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
+    """How far each tap is from a window's first entry; and where that is, or the first one that is in the image."""
+    grids = np.stack(np.meshgrid(*map(np.arange, w.kernel), indexing="ij"), -1).reshape(-1, 3) * w.dilation
+    scale = np.array([w.image[1] * w.image[2], w.image[2], 1])
+    rest = -w.number % lanes
+    corners = np.zeros((2, *w.places), np.int64)
+    for dim, (count, size, s, p, d) in enumerate(zip(w.places, w.image, w.stride, w.padding, w.dilation, strict=True)):
+        line = np.arange(count) * s - p
+        shape = [-1 if other == dim else 1 for other in range(3)]
+        corners[0] += (line * scale[dim]).reshape(shape)
+        corners[1] += (np.minimum(np.where(line < 0, line % d, line), size - 1) * scale[dim]).reshape(shape)
+    first, inside = np.pad(corners.reshape(2, -1), ((0, 0), (0, rest)))
+    return (grids @ scale).astype(np.int64), np.ascontiguousarray(first), np.ascontiguousarray(inside)
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+# -- code --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _compiled(dtype: DType, segments: int, stride: int, pads: bool, indices: bool) -> int:
+    from .codegen import compile_routine
+
+    def written() -> tuple[tuple[str, ...], str]:
+        writer = _MaxPool(dtype, segments, stride, pads, indices, Target.host())
+        text = writer.kernel()
+        return writer.declarations, text
+
+    return compile_routine(f"max pool {dtype.name} {segments} {stride} {pads} {indices}", written)
+
+
+class _MaxPool(SegmentWriter):
+    """One vector of places after the other, of each plane; indices are vectors of i64."""
+
+    def __init__(self, dtype: DType, segments: int, stride: int, pads: bool, indices: bool, target: Target) -> None:
+        super().__init__(dtype, segments, stride, target)
+        self.pads, self.tells = pads, indices
+        self.of |= {name: self.word("%geometry", index) for index, name in enumerate(_FIELDS)}
+        self.x, self.y = self.word("%data"), self.word("%data", 1)
+        self.indices = self.word("%data", 2) if indices else "0"
+        self.lowest = f"<{', '.join([f'{self.element} {_LOWEST}'] * self.lanes)}>"
+        self.numbers = f"<{self.lanes} x i64>"
+
+    def kernel(self) -> str:
+        """Planes in turn."""
+        of = self.of
+        with self.loop(of["last"], of["first"]) as plane:
+            x = self.add(self.x, self.scale(plane, of["plane"]))
+            y = self.add(self.y, self.scale(plane, of["y_row"]))
+            indices = self.add(self.indices, self.scale(plane, of["index_row"]))
+            with self.loop(of["vectors"]) as vector:
+                self._vector(vector, x, y, indices)
+        self.leave(0)
+        return self.text()
+
+    def _vector(self, vector: Word, x: Word, y: Word, indices: Word) -> None:
+        of, row = self.of, self.vector_row(vector)
+        before, body, after = (self._label(stem) for stem in ("before", "taps", "after"))
+        self._write(f"br label %{before}")
+        self._block(before)
+        self._write(f"br label %{body}")
+        self._block(body)
+        tap, best, which = (f"%{body}.{name}" for name in ("tap", "best", "which"))
+        self._write(f"{tap} = phi i64 [ 0, %{before} ], [ {tap}.next, %{body} ]")
+        self._write(f"{best} = phi {self.vector} [ {self.lowest}, %{before} ], [ {best}.next, %{body} ]")
+        if self.tells:
+            self._write(f"{which} = phi {self.numbers} [ zeroinitializer, %{before} ], [ {which}.next, %{body} ]")
+        sights = self.sights(row, self.add(of["tap_table"], self.scale(tap, 32)), self.segments)
+        here = self.seen(x, sights, _LOWEST)
+        more = self._emit(f"fcmp ugt {self.vector} {here}, {best}")
+        known = self._emit(f"fcmp ord {self.vector} {best}, {best}")
+        better = self._emit(f"and <{self.lanes} x i1> {more}, {known}")
+        self._write(f"{best}.next = {self._chosen(better, self.vector, here, best)}")
+        if self.tells:
+            distance = self._in_all_lanes(self.word(of["distances"], tap))
+            self._write(f"{which}.next = {self._chosen(better, self.numbers, distance, which)}")
+        self.advance(tap, 1)
+        self._write(f"br i1 {self.less(tap + '.next', of['taps'])}, label %{body}, label %{after}")
+        self._block(after)
+        self._put(vector, f"{best}.next", f"{which}.next", y, indices)
+
+    def _chosen(self, mask: Word, type: str, a: str, b: str) -> str:
+        return f"select <{self.lanes} x i1> {mask}, {type} {a}, {type} {b}"
+
+    def _in_all_lanes(self, word: Word) -> str:
+        one = self._emit(f"insertelement {self.numbers} poison, i64 {word}, i64 0")
+        mask = ", ".join(["i32 0"] * self.lanes)
+        return self._emit(f"shufflevector {self.numbers} {one}, {self.numbers} {one}, <{self.lanes} x i32> <{mask}>")
+
+    def _put(self, vector: Word, best: str, which: str, y: Word, indices: Word) -> None:
+        of, lanes = self.of, self.lanes
+        first, at = self.scale(vector, lanes * _INDEX), self.scale(vector, self.bytes)
+        last = self.same(vector, self.sub(of["vectors"], 1))
+        mask = self.mask(self.choose(last, of["last_mask"], -1))
+        self.masked_store(best, self.add(y, at), mask)
+        if not self.tells:
+            return
+        found = self._emit(f"add {self.numbers} {which}, {self._numbers_at(self.add(of['corners'], first))}")
+        if self.pads:
+            lost = self._emit(f"fcmp oeq {self.vector} {best}, {self.lowest}")
+            inside = self._numbers_at(self.add(of["inside"], first))
+            found = self._emit(self._chosen(lost, self.numbers, inside, found))
+        name = f"llvm.masked.store.v{lanes}i64.p0"
+        self._declared[name] = f"declare void @{name}({self.numbers}, ptr, <{lanes} x i1>)"
+        where = f"ptr align 8 {self._pointer(self.add(indices, first), 0)}"
+        self._write(f"call void @{name}({self.numbers} {found}, {where}, <{lanes} x i1> {mask})")
+
+    def _numbers_at(self, address: Word) -> str:
+        return self._emit(f"load {self.numbers}, ptr {self._pointer(address, 0)}, align 8")
+
+
+@cache
+def _compiled_back(dtype: DType) -> int:
+    from .codegen import compile_routine
+
+    def written() -> tuple[tuple[str, ...], str]:
+        return (), _way_back(dtype)
+
+    return compile_routine(f"max unpool {dtype.name}", written)
+
+
+def _way_back(dtype: DType) -> str:
+    """One number after the other, into sums in float64, which are rounded once."""
+    r = TileWriter(dtype, Target.host())
+    first, last, places, plane = (r.word("%geometry", i) for i in range(len(_BACK)))
+    y, indices, x, sums = (r.word("%data", i) for i in range(4))
+    with r.loop(last, first) as number:
+        image = r.add(x, r.scale(r.scale(number, plane), r.size))
+        start = r.scale(number, places)
+        with r.turns(plane, at=sums) as at:
+            r.put(at["at"], 0, 0)
+            r.advance(at["at"], 8)
+        with r.turns(places, y=r.add(y, r.scale(start, r.size)), index=r.add(indices, r.scale(start, 8))) as at:
+            index = r.word(at["index"])
+            with r.unless(r.within(index, plane)):
+                r.leave(OUT_OF_RANGE)
+            value = r._emit(f"load {r.element}, ptr {r._pointer(at['y'], 0)}")
+            wide = value if r.element == "double" else r._emit(f"fpext float {value} to double")
+            place = r._pointer(sums, index)
+            total = r._emit(f"fadd double {r._emit(f'load double, ptr {place}')}, {wide}")
+            r._write(f"store double {total}, ptr {place}")
+            r.advance(at["y"], r.size)
+            r.advance(at["index"], 8)
+        with r.turns(plane, at=sums, to=image) as at:
+            total = r._emit(f"load double, ptr {r._pointer(at['at'], 0)}")
+            value = total if r.element == "double" else r._emit(f"fptrunc double {total} to float")
+            r._write(f"store {r.element} {value}, ptr {r._pointer(at['to'], 0)}")
+            r.advance(at["at"], 8)
+            r.advance(at["to"], r.size)
+    r.leave(0)
+    return r.text()
+
+
+# -- from nodes to steps -----------------------------------------------------------------------------------------
+
+
+def _steps() -> Any:
+    """The module of all steps, which has this one in its tables."""
+    from . import steps
+
+    return steps
+
+
+def _type(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def _work(arguments: dict[str, Any], x: TensorType, y: TensorType) -> MaxPool:
+    assert x.sizes is not None and y.sizes is not None and x.dtype is not None
+
+    def flat(numbers: Any, depth: int) -> Triple:
+        height, width = numbers if len(numbers) == 2 else (*numbers, *numbers)
+        return depth, height, width
+
+    kernel = arguments["kernel_size"]
+    window = Window(
+        flat(x.sizes[-2:], 1), flat(kernel, 1), flat(y.sizes[-2:], 1), flat(arguments["stride"] or kernel, 1),
+        flat(arguments["padding"], 0), flat(arguments["dilation"], 1),
+    )  # fmt: skip
+    return MaxPool(x.dtype, math.prod(x.sizes[:-2]), window)
+
+
+def is_max_pool(node: Node) -> bool:
+    """Whether there is a kernel for an `aten::max_pool2d_with_indices`."""
+    x, y = _type(node.inputs[0]), _type(node.outputs[0])
+    if x.dtype not in ELEMENT or not x.numel or not y.numel:
+        return False
+    work = _work(_steps().arguments_of(node), x, y)
+    return supports(Convolution(work.dtype, 1, 1, 1, 1, work.window))
+
+
+def is_max_unpool(node: Node) -> bool:
+    """Whether there is a kernel for an `aten::max_pool2d_with_indices_backward`."""
+    arguments = _steps().arguments_of(node)
+    y, indices = _type(arguments["grad_output"]), _type(arguments["indices"])
+    x = _type(node.output)
+    return y.dtype in ELEMENT and indices.dtype is int64 and bool(x.numel) and bool(y.numel)
+
+
+def lower_max_pool(lowering: Lowering, node: Node) -> None:
+    """One step."""
+    x = contiguous(lowering, node, lowering.of(node.inputs[0]))
+    results = [lowering.make(value) for value in node.outputs if value is node.outputs[0] or value.uses]
+    work = _work(_steps().arguments_of(node), _type(node.inputs[0]), _type(node.outputs[0]))
+    lowering.step(_steps().Step(work._replace(indices=len(results) == 2), [x, *results], len(results), node))
+
+
+def lower_max_unpool(lowering: Lowering, node: Node) -> None:
+    """One step."""
+    arguments = _steps().arguments_of(node)
+    y, indices = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("grad_output", "indices"))
+    result = lowering.make(node.output)
+    places, plane = (math.prod(place.geometry.sizes[-2:]) for place in (y, result))
+    work = MaxUnpool(y.dtype, result.geometry.numel // plane, places, plane)
+    lowering.step(_steps().Step(work, [y, indices, result], 1, node))

@@ -1,0 +1,146 @@
+"""Maxima of windows in plans: bit for bit what the interpreter finds, NaN, infinities and padding included."""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jit.ir import parse
+from jit.ir.errors import ShapeError
+from jit.ir.ops.pooling import Pool
+from jit.runtime.interpreter import Interpreter
+from jit.runtime.plan import PlannedInterpreter
+from jit.runtime.pooling import MaxPool, MaxUnpool
+from jit.runtime.target import Target
+from tests.guarded import guarded
+
+pytestmark = [
+    pytest.mark.llvm,
+    pytest.mark.skipif(
+        not Target.host().is_x86 or Target.host().vector_bytes < 32, reason="no pooling for this machine"
+    ),
+]
+
+SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+POOLS = {
+    "halves": Pool((2, 2), (2, 2), (0, 0), (1, 1), False),
+    "overlapping": Pool((3, 3), (2, 2), (1, 1), (1, 1), False),
+    "dilated": Pool((3, 2), (1, 1), (1, 1), (2, 1), False),
+    "hanging over": Pool((2, 2), (2, 2), (1, 1), (1, 1), True),
+    "stride 4": Pool((4, 4), (4, 4), (0, 0), (1, 1), False),
+}
+SHAPES = [(2, 3, 8, 8), (2, 3, 17, 33), (5, 9, 7), (1, 2, 40, 64)]
+
+
+def text_of(pool, shape, kind, outputs=("%0", "%1", "%2")):
+    places = pool.places(shape[-2:])
+    small, large = (", ".join(map(str, s)) for s in ((*shape[:-2], *places), shape))
+    arguments = ", ".join(f"{k}={list(v)}" for k, v in zip(("kernel_size", "stride", "padding", "dilation"), pool))
+    arguments += f", ceil_mode={pool.ceil}"
+    return (
+        f"graph(%x : {kind}({large})) {{ %0 : {kind}({small}), %1 : Long({small}) = "
+        f"aten::max_pool2d_with_indices[{arguments}](%x)\n %2 : {kind}({large}) = "
+        f"aten::max_pool2d_with_indices_backward[{arguments}](%0, %x, %1) return ({', '.join(outputs)}) }}"
+    )
+
+
+def awkward(shape, dtype):
+    x = np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
+    x[..., :3, :3] = -np.inf
+    x.flat[40::97] = np.nan
+    x.flat[7::31] = np.inf
+    x[..., -2:, -3:] = 1.5  # equals
+    x[..., 4, :] = -0.0
+    return x
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("kind", ["Float", "Double"])
+def test_plans_agree_with_the_interpreter(name, shape, kind):
+    x = awkward(shape, {"Float": np.float32, "Double": np.float64}[kind])
+    text = text_of(POOLS[name], shape, kind)
+    planned = PlannedInterpreter(parse(text))
+    found, expected = planned.run(0, [x])[0], Interpreter(parse(text)).run(0, [x])[0]
+    whole = planned.whole(0)
+    assert whole is not None
+    assert [type(step.work) for step in whole.code.lowering.steps] == [MaxPool, MaxUnpool]
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_indices_that_nobody_reads_are_not_written(name):
+    x = awkward((2, 3, 17, 33), np.float32)
+    text = text_of(POOLS[name], x.shape, "Float", ["%0"]).split("\n")[0] + " return (%0) }"
+    planned = PlannedInterpreter(parse(text))
+    np.testing.assert_array_equal(planned.run(0, [x])[0][0], Interpreter(parse(text)).run(0, [x])[0][0])
+    whole = planned.whole(0)
+    assert whole is not None
+    assert len(whole.code.lowering.steps[0].operands) == 2
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+@pytest.mark.parametrize("name", POOLS)
+def test_nothing_beside_the_buffers_is_touched(name, at_end):
+    x = awkward((2, 3, 17, 33), np.float32)
+    text = text_of(POOLS[name], x.shape, "Float")
+    expected = Interpreter(parse(text)).run(0, [x])[0]
+    whole = PlannedInterpreter(parse(text)).whole(0)
+    assert whole is not None
+    works: list[Any] = [step.work for step in whole.code.lowering.steps]
+    pool, back = works
+    made = [guarded(np.zeros_like(a), at_end) for a in expected]
+    scratch = guarded(np.full(back.scratch_bytes, 0xFF, np.uint8), at_end)
+    image = guarded(x, at_end)
+    for work, arrays in ((pool, [image, *made[:2]]), (back, [*made, scratch])):
+        data = np.array([a.ctypes.data for a in arrays], np.int64)
+        for plane in reversed(range(work.panels)):
+            geometry = work.geometry(plane, plane + 1)
+            assert SIGNATURE(work.function())(data.ctypes.data, geometry.ctypes.data) == 0
+    for a, b in zip(made, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_sums_of_several_places_are_rounded_once():
+    text = text_of(POOLS["overlapping"], (1, 1, 9, 9), "Float").replace("(%0, %x, %1)", "(%g, %x, %1)")
+    text = text.replace("graph(%x", "graph(%g : Float(1, 1, 5, 5), %x")
+    x = np.zeros((1, 1, 9, 9), np.float32)
+    x[0, 0, ::4, ::4] = 1
+    g = np.float32(2) ** np.random.default_rng(0).integers(-30, 30, (1, 1, 5, 5)).astype(np.float32)
+    found = PlannedInterpreter(parse(text)).run(0, [g, x])[0][2]
+    np.testing.assert_array_equal(found, Interpreter(parse(text)).run(0, [g, x])[0][2])
+
+
+@pytest.mark.parametrize("index", [64, -1, 2**40])
+def test_indices_out_of_range_are_refused(index):
+    text = """graph(%g : Float(1, 1, 4, 4), %x : Float(1, 1, 8, 8), %i : Long(1, 1, 4, 4)) {
+      %0 : Float(1, 1, 8, 8) = aten::max_pool2d_with_indices_backward[kernel_size=[2, 2], stride=[], padding=[0, 0],
+        dilation=[1, 1], ceil_mode=False](%g, %x, %i)
+      return (%0) }"""
+    arrays: list[Any] = [
+        np.ones((1, 1, 4, 4), np.float32),
+        np.ones((1, 1, 8, 8), np.float32),
+        np.zeros((1, 1, 4, 4), np.int64),
+    ]
+    planned = PlannedInterpreter(parse(text.replace(",\n       ", ",")))
+    assert planned.run(0, arrays)[0][0].sum() == 16
+    arrays[2].flat[9] = index
+    with pytest.raises(ShapeError, match="out of range"):
+        planned.run(0, arrays)
+
+
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
+    x = awkward((16, 32, 120, 64), np.float32)
+    text = text_of(POOLS["overlapping"], x.shape, "Float")
+    results = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("JIT_NUM_THREADS", threads)
+        planned = PlannedInterpreter(parse(text))
+        results.append(planned.run(0, [x])[0])
+        whole = planned.whole(0)
+        assert whole is not None
+        assert whole.code.program[3] == int(threads)
+    for one, three in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, three)
