@@ -16,6 +16,7 @@ import jit
 import jit.nn.functional as F
 from jit import nn
 from tests.test_tracing_notes import text
+from tests.threads import in_threads
 from tests.tolerances import assert_close
 
 
@@ -600,7 +601,6 @@ def test_an_operator_that_fails_in_a_recording_names_the_line():
 
 
 def test_threads_record_each_key_once():
-    started = threading.Barrier(8)
     f = jit.trace(lambda x: Opaque.apply(x).sum())
 
     class Opaque(jit.autograd.Function):
@@ -612,26 +612,15 @@ def test_threads_record_each_key_once():
         def backward(ctx, g):
             return g * 2
 
-    errors = []
-
     def work(index):
-        started.wait()
-        try:
-            for repeat in range(20):
-                size = (index + repeat) % 3 + 1
-                x = jit.full((size,), float(index), requires_grad=True)
-                out = f(x)
-                out.backward()
-                assert out.item() == 2 * index * size and x.grad.tolist() == [2.0] * size
-        except BaseException as error:
-            errors.append(error)
+        for repeat in range(20):
+            size = (index + repeat) % 3 + 1
+            x = jit.full((size,), float(index), requires_grad=True)
+            out = f(x)
+            out.backward()
+            assert out.item() == 2 * index * size and x.grad.tolist() == [2.0] * size
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors, errors
+    in_threads(work)
     assert (f.misses, f.hits) == (3, 157)
 
 

@@ -3,7 +3,6 @@
 import os
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,31 +10,11 @@ import pytest
 
 import jit
 from jit import nn
+from tests.threads import in_threads
 from tests.tolerances import assert_close
 
 OURS = os.path.dirname(jit.__file__) + os.sep
 rate = 0.5
-
-
-def in_threads(work: Callable[[int], None], count: int = 8) -> None:
-    """Run `work(index)` in many threads that start at once; the first error is raised."""
-    start = threading.Barrier(count)
-    errors: list[BaseException] = []
-
-    def body(index: int) -> None:
-        start.wait()
-        try:
-            work(index)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=body, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 def test_eight_threads_share_recordings_of_branches_and_sizes():

@@ -105,21 +105,24 @@ def test_a_constant_that_is_baked_in():
         jit.verify(f, (jit.ones(2),))
 
 
+class Drifting(jit.autograd.Function):
+    """Its gradient is another one in every backward."""
+
+    count = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        Drifting.count += 1
+        return g * Drifting.count
+
+
 def test_a_gradient_that_differs():
-    class Wrong(jit.autograd.Function):
-        count = 0
-
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            Wrong.count += 1
-            return g * Wrong.count
-
     with pytest.raises(jit.VerificationError, match="gradient"):
-        jit.verify(lambda x: Wrong.apply(x), (jit.ones(2, requires_grad=True),))
+        jit.verify(lambda x: Drifting.apply(x), (jit.ones(2, requires_grad=True),))
 
 
 def test_a_second_order_is_compared_where_there_is_one():
@@ -155,21 +158,8 @@ def test_captured_tensors_are_compared_and_put_back():
 
 def test_a_wrong_gradient_of_a_captured_parameter_is_found():
     w = jit.ones(2, requires_grad=True)
-
-    class Wrong(jit.autograd.Function):
-        count = 0
-
-        @staticmethod
-        def forward(ctx, w):
-            return w * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            Wrong.count += 1
-            return g * Wrong.count
-
     with pytest.raises(jit.VerificationError, match="gradient of w"):
-        jit.verify(lambda x: x + Wrong.apply(w), (jit.ones(2),), orders=1)
+        jit.verify(lambda x: x + Drifting.apply(w), (jit.ones(2),), orders=1)
 
 
 def test_numbers_and_structures_are_compared():

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import jit
+from tests.threads import in_threads
 
 
 def leaf(*numbers: float) -> Any:
@@ -144,20 +145,11 @@ def test_undefined_gradients_stop():
 
 def test_threads_differentiate_at_once():
     shared = leaf(1.0, 2.0)
-    errors = []
 
-    def work():
-        try:
-            for _ in range(50):
-                x = leaf(2.0, 3.0)
-                (x * shared.detach()).exp().sum().backward()
-                assert len(x.grad.tolist()) == 2
-        except Exception as error:
-            errors.append(error)
+    def work(_):
+        for _ in range(50):
+            x = leaf(2.0, 3.0)
+            (x * shared.detach()).exp().sum().backward()
+            assert len(x.grad.tolist()) == 2
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    in_threads(work)

@@ -17,6 +17,7 @@ from jit.runtime.codegen import compile_functions, compile_nest, compile_nests
 from jit.runtime.llvm_lower import Function
 from jit.runtime.nest import Access, Buffer, one_step, pointwise_nest
 from jit.runtime.target import Target
+from tests.threads import in_threads
 
 from .kernels_under_test import TARGETS, expect, run, same_bits
 
@@ -302,26 +303,16 @@ class TestMisuse:
 class TestThreads:
     def test_compiling_and_calling_at_once(self, rng):
         x = rng.normal(size=1000).astype(np.float32)
-        wrong: list[object] = []
 
-        def work(worker):
+        def work(_):
             for step in range(30):
                 factor = step % 10 + 0.5
                 out = np.empty_like(x)
-                try:
-                    kernel = compile_nest(pointwise_nest(lambda m, a, f=factor: a * f - 1, [x], [out]))
-                    kernel([x], [out])
-                    if not np.array_equal(out, x * np.float32(factor) - 1):
-                        wrong.append((worker, step))
-                except Exception as error:
-                    wrong.append(error)
+                kernel = compile_nest(pointwise_nest(lambda m, a, f=factor: a * f - 1, [x], [out]))
+                kernel([x], [out])
+                assert np.array_equal(out, x * np.float32(factor) - 1)
 
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert wrong == []
+        in_threads(work)
 
     def test_a_forked_child_compiles_and_calls(self):
         finished = run_apart("""

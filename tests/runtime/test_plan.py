@@ -4,7 +4,6 @@ import ctypes
 import mmap
 import os
 import random
-import threading
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from jit.runtime.interpreter import GuardFailed, Interpreter
 from jit.runtime.plan import PlannedInterpreter
 from jit.runtime.steps import Layout
 from jit.tracing.compiling import optimise
+from tests.threads import in_threads
 
 pytestmark = pytest.mark.llvm
 
@@ -465,24 +465,15 @@ def test_eight_threads_at_once():
     data = {n: (jit.randn(n, n), jit.randn(n, n)) for n in sizes}
     with jit.no_grad():
         expected = {n: [t.numpy().copy() for t in f(*data[n])] for n in sizes}
-        problems = []
 
         def work(seed):
             rng = random.Random(seed)
-            try:
-                with jit.no_grad():
-                    for _ in range(150):
-                        n = rng.choice(sizes)
-                        same(expected[n], [t.numpy() for t in f(*data[n])], exact=False)
-            except BaseException as error:
-                problems.append(error)
+            with jit.no_grad():
+                for _ in range(150):
+                    n = rng.choice(sizes)
+                    same(expected[n], [t.numpy() for t in f(*data[n])], exact=False)
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not problems
+        in_threads(work)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

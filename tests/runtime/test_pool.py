@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 import jit
 from jit.runtime import pool
+from tests.threads import in_threads
 
 pytestmark = pytest.mark.llvm
 
@@ -69,23 +69,15 @@ def test_many_callers(shared):
     with jit.no_grad():
         expected = [jit.tanh(x * y) + jit.sigmoid(x) * y for x, y in inputs]
         reference = [[shared(*pair).numpy().copy() for _ in range(3)][-1] for pair in inputs]
-        problems = []
 
         def work(index):
-            try:
-                with jit.no_grad():
-                    for turn in range(30):
-                        at = (index + turn) % 4
-                        assert np.array_equal(shared(*inputs[at]).numpy(), reference[at])
-            except BaseException as error:
-                problems.append(error)
+            with jit.no_grad():
+                for turn in range(30):
+                    at = (index + turn) % 4
+                    assert np.array_equal(shared(*inputs[at]).numpy(), reference[at])
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not problems and pool.cell[0] and len(pool._threads) == 3
+        in_threads(work)
+    assert pool.cell[0] and len(pool._threads) == 3
     for a, b in zip(reference, expected):
         np.testing.assert_allclose(a, b.numpy(), rtol=1e-5, atol=1e-5)
 
