@@ -56,24 +56,18 @@ def multi_head_attention_forward(
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, separate)
     if bias_k is not None and bias_v is not None:
-        k, v = (F.cat([x, F.expand(b, [1, x.shape[1], x.shape[2]])], 0) for x, b in ((k, bias_k), (v, bias_v)))
+        k, v = _lengthened(k, bias_k), _lengthened(v, bias_v)
     heads = _Heads(query.shape[0], query.shape[1], num_heads, embed_dim_to_check // num_heads)
     q, k, v = heads.split(q), heads.given(static_k, k), heads.given(static_v, v)
     if add_zero_attn:
         k, v = (F.constant_pad_nd(x, [0, 0, 0, 1]) for x in (k, v))
     causal = is_causal and key_padding_mask is None and not need_weights
     mask = None if causal else heads.mask(attn_mask, key_padding_mask, k.shape[2], q.dtype)
-    dropped = dropout_p if training else 0.0
-    if need_weights:
-        out, weights = _attended(q, k, v, mask, dropped)
-    else:
-        out, weights = F.scaled_dot_product_attention(q, k, v, mask, dropped, causal), None
+    out, weights = _attended(q, k, v, mask, dropout_p if training else 0.0, causal, need_weights)
     out = F.linear(heads.join(out), out_proj_weight, out_proj_bias)
     if weights is not None and average_attn_weights:
         weights = F.mean(weights, [1])
-    if is_batched:
-        return out, weights
-    return F.squeeze(out, 1), None if weights is None else F.squeeze(weights, 0)
+    return (out, weights) if is_batched else _without_batch(out, weights)
 
 
 class _Heads(NamedTuple):
@@ -150,9 +144,20 @@ def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any, separat
     return [F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases)]
 
 
-def _attended(q: Any, k: Any, v: Any, mask: Any, dropout_p: float) -> tuple[Any, Any]:
-    """(the result, the weights that it is a mean with)."""
+def _lengthened(x: Any, last: Any) -> Any:
+    """Keys or values `[S, N, E]` and one more, the same for the whole batch."""
+    return F.cat([x, F.expand(last, [1, x.shape[1], x.shape[2]])], 0)
+
+
+def _attended(q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool, need_weights: bool) -> tuple[Any, Any]:
+    """(the result, the weights that it is a mean with, if they are needed)."""
+    if not need_weights:
+        return F.scaled_dot_product_attention(q, k, v, mask, dropout_p, causal), None
     scores = F.matmul(q / math.sqrt(q.shape[-1]), F.transpose(k, -2, -1))
     weights = F.softmax(scores if mask is None else scores + mask, -1)
     weights = F.dropout(weights, dropout_p, True) if dropout_p > 0 else weights
     return F.matmul(weights, v), weights
+
+
+def _without_batch(out: Any, weights: Any) -> tuple[Any, Any]:
+    return F.squeeze(out, 1), None if weights is None else F.squeeze(weights, 0)

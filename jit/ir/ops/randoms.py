@@ -66,11 +66,6 @@ def rand(m: Any, state: Any, size: Any, dtype: Any, device: Any) -> Any:
     return _drawn(m, "uniform", state, size, _element(dtype))
 
 
-@rand.type
-def _(size: Any, dtype: Any, device: Any, generator: Any) -> TensorType:
-    return _new(size, dtype, device)
-
-
 @rand.onnx
 def _(g: Any, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
     return _onnx_draw(g, "RandomUniform", size)
@@ -90,6 +85,7 @@ def randn(m: Any, state: Any, size: Any, dtype: Any, device: Any) -> Any:
     return _drawn(m, "normal", state, size, _element(dtype))
 
 
+@rand.type
 @randn.type
 def _(size: Any, dtype: Any, device: Any, generator: Any) -> TensorType:
     return _new(size, dtype, device)
