@@ -42,7 +42,7 @@ from .tracing.function import trace
 
 if TYPE_CHECKING:
     from . import export as export, fft as fft, linalg as linalg, passes as passes, runtime as runtime
-    from . import special as special
+    from . import signal as signal, special as special
     from ._stubs.functions import *  # noqa: F403
     from .artifacts.files import load as load
     from .exporting import ExportReport as ExportReport, export_onnx as export_onnx
@@ -87,7 +87,7 @@ _LATER = {
 def _load(name: str) -> Any:
     if name in _LATER:
         return getattr(importlib.import_module(f"jit.{_LATER[name]}"), name)
-    if name in ("export", "runtime", "passes", "linalg", "special", "fft"):
+    if name in ("export", "runtime", "passes", "linalg", "special", "fft", "signal"):
         return importlib.import_module(f"jit.{name}")
     raise AttributeError(f"module 'jit' has no attribute {name!r}")
 
@@ -97,4 +97,4 @@ if not TYPE_CHECKING:  # a type checker would take every misspelt name for one o
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, "export", "fft", "linalg", "passes", "runtime", "special"})
+    return sorted({*globals(), *_LATER, "export", "fft", "linalg", "passes", "runtime", "signal", "special"})
