@@ -353,22 +353,23 @@ def global_is_written(t: Trial) -> None:
     t.see("count", space.count)
 
 
-@case()
-def nested_function_reads_a_global(t: Trial) -> None:
-    space = program("scale = 2.0\ndef f(x):\n    g = lambda y: [y * scale for _ in range(2)]\n    return sum(g(x))\n")
+def scales_by_a_global(t: Trial, body: str) -> None:
+    """A function of `body` is called while the global `scale` that it reads stays, and then changes."""
+    space = program(f"scale = 2.0\ndef f(x):\n{body}")
     f = t.trace(space.f)
     for scale in (2.0, 2.0, 3.0):
         space.scale = scale
         t.call(f, vector(1.0, 2.0))
+
+
+@case()
+def nested_function_reads_a_global(t: Trial) -> None:
+    scales_by_a_global(t, "    g = lambda y: [y * scale for _ in range(2)]\n    return sum(g(x))\n")
 
 
 @case()
 def globals_by_name(t: Trial) -> None:
-    space = program("scale = 2.0\ndef f(x):\n    return x * globals()['scale']\n")
-    f = t.trace(space.f)
-    for scale in (2.0, 2.0, 3.0):
-        space.scale = scale
-        t.call(f, vector(1.0, 2.0))
+    scales_by_a_global(t, "    return x * globals()['scale']\n")
 
 
 @case()
