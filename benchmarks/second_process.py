@@ -53,6 +53,7 @@ def _run(name: str, cache: str | None) -> tuple[float, float, float]:
     """First, second and a later call, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "JIT_CACHE": cache or folder, "JIT_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode, a fresh checkout has none
         command = [sys.executable, "-m", "benchmarks.second_process", "--child", name]
         text = subprocess.check_output(command, env=environment, text=True)
     first, second, later = json.loads(text)
