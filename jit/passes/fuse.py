@@ -35,7 +35,19 @@ from jit.ir import UNDEFINED, Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import COMPLEX
 from jit.ir.types import is_contiguous
 
-from .spaces import NORMS, REDUCTIONS, SCANS, Declined, Space, argument, has_rows, is_cast, is_view, main_output
+from .spaces import (
+    MASKED,
+    NORMS,
+    REDUCTIONS,
+    SCANS,
+    Declined,
+    Space,
+    argument,
+    has_rows,
+    is_cast,
+    is_view,
+    main_output,
+)
 
 Supported = Callable[[Node], bool]
 Reasons = dict[tuple[Node, Node], str]
@@ -181,7 +193,7 @@ def _may_end(node: Node, supported: Supported) -> bool:
 
 
 def _separate_gradients(graph: Graph) -> None:
-    """A layer norm's backward reduces rows for the input and columns for the weight and bias: two nodes.
+    """A layer or group norm's backward reduces rows for the input and columns for the weight and bias: two nodes.
 
         %1, %2, %3 = aten::native_layer_norm_backward[output_mask=[True, True, True]](...)
     becomes
@@ -189,7 +201,7 @@ def _separate_gradients(graph: Graph) -> None:
         %6, %2, %3 = aten::native_layer_norm_backward[output_mask=[False, True, True]](...)
     """
     for node in list(graph.nodes):
-        if node.kind != "aten::native_layer_norm_backward" or not argument(node, "output_mask")[0]:
+        if node.kind not in MASKED or not argument(node, "output_mask")[0]:
             continue
         rest = [False, *(bool(there) for there in argument(node, "output_mask")[1:])]
         if any(rest):

@@ -14,12 +14,24 @@ Note [Axes from the end]
     place of axis 1: axis 1 is the row, and %x is read along (0, 1) by both. For %2 = neg(%1) with %1 = sum(%x) over
     dim 1 of (8, 32), `neg` spans axis 0, and `sum` adds axis 1. All reductions of a group reduce the same axes, and
     none is computed more than once: what it leaves must run along all other axes.
+
+Note [Axes that consist of others]
+    A reshape takes dims apart or puts them together. Its operand is then read along the same axes, several of them for
+    one dim or parts of one for several dims. For
+
+        %1 : Float(8, 2, 3) = aten::view[size=[8, 2, 3]](%x)           # x: Float(8, 6), computed by the group
+        %2 : Float(8, 2, 3) = aten::neg(%1)
+
+    `neg` spans the axes (0, 1, 2), and x is read along (0, 3), where axis 3 consists of 1 and 2: `inside[3] == (1, 2)`.
+    The other way round axis 1 of size 6 comes to consist of two new ones. Loops run along the axes that consist of no
+    others. A group norm takes its channels apart in the same way: the outer part tells groups, the inner one is
+    part of the row.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jit.ir import Node, Op, TensorType, Value, find
@@ -39,7 +51,8 @@ REDUCTIONS = frozenset(
 NORMS = frozenset(
     f"aten::{name}" for name in (
         "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm",
-        "native_batch_norm", "native_batch_norm_backward", "native_layer_norm_backward",
+        "native_batch_norm", "native_batch_norm_backward", "native_layer_norm_backward", "native_group_norm",
+        "native_group_norm_backward",
     )
 )  # fmt: skip
 """Operators whose result has the shape of their first operand, and that reduce dims of it on the way."""
@@ -47,6 +60,9 @@ SCANS = frozenset(f"aten::{name}" for name in ("cumsum", "cumprod", "cummax", "c
 """Operators whose results run along one dim of their operand, and have its shape."""
 BATCH_NORMS = ("aten::native_batch_norm", "aten::native_batch_norm_backward")
 LAYER_NORMS = ("aten::native_layer_norm", "aten::native_layer_norm_backward")
+GROUP_NORMS = ("aten::native_group_norm", "aten::native_group_norm_backward")
+MASKED = ("aten::native_layer_norm_backward", "aten::native_group_norm_backward")
+"""Backwards that reduce rows for the input, and what lies across them for the weight and bias."""
 
 FEW_ROWS, LONG_ROW = 4, 1 << 16
 
@@ -98,20 +114,33 @@ def has_rows(node: Node) -> bool:
 
 
 def sums_gradients(node: Node) -> bool:
-    """True for a layer norm's backward that gives gradients of the weight and bias alone: sums over the lead dims."""
-    return node.kind == "aten::native_layer_norm_backward" and not argument(node, "output_mask")[0]
+    """True for a layer or group norm's backward that gives gradients of the weight and bias alone."""
+    return node.kind in MASKED and not argument(node, "output_mask")[0]
 
 
 def reduced_dims(node: Node) -> tuple[int, ...]:
-    """The dims of its first operand that a reduction or norm reduces, or that a scan runs along."""
+    """The dims of its first operand that a reduction or norm reduces, or that a scan runs along.
+
+    Those of a group norm hold a part of dim 1 besides; see `row_length`.
+    """
     ndim = len(sizes_of(node.inputs[0]))
-    if node.kind in BATCH_NORMS:
+    if node.kind in GROUP_NORMS and not sums_gradients(node):
+        return tuple(range(2, ndim))
+    if node.kind in BATCH_NORMS + GROUP_NORMS:
         return tuple(d for d in range(ndim) if d != 1)
     if node.kind in LAYER_NORMS:
         lead = ndim - len(argument(node, "normalized_shape"))
         return tuple(range(lead)) if sums_gradients(node) else tuple(range(lead, ndim))
     dim = argument(node, "dim")
     return tuple(sorted(wrap_dims(dim, ndim)))
+
+
+def row_length(node: Node) -> int:
+    """How many elements are reduced to one."""
+    sizes = sizes_of(node.inputs[0])
+    count = math.prod(sizes[d] for d in reduced_dims(node))
+    grouped = node.kind in GROUP_NORMS and not sums_gradients(node)
+    return count * (sizes[1] // int(argument(node, "group"))) if grouped else count
 
 
 class Space:
@@ -123,8 +152,12 @@ class Space:
         self.frame = frame
         """The sizes that the last node spans."""
         self.extents = list(frame)
+        self.inside: dict[int, tuple[int, ...]] = {}
+        """Of axes that consist of others, outermost first."""
         self.reduced: tuple[int, ...] | None = None
         """The axes of a row, those of size 1 left out; None if nothing is reduced."""
+        self.scans = False
+        """Whether something runs along the row, which then is one axis."""
         self.axes: dict[Value, Axes] = {}
         """Of values that members make."""
         self.demands: dict[tuple[Node, Value], Axes] = {}
@@ -136,13 +169,73 @@ class Space:
     @property
     def parallel(self) -> list[int]:
         """The axes that are not reduced."""
-        return [a for a in range(len(self.extents)) if a not in (self.reduced or ())]
+        return [a for a in range(len(self.extents)) if a not in (self.reduced or ()) and a not in self.inside]
+
+    @property
+    def wide(self) -> set[int]:
+        """The axes of loops of more than one turn."""
+        return {a for a, extent in enumerate(self.extents) if extent != 1 and a not in self.inside}
+
+    def leaves(self, axes: Iterable[int | None]) -> list[int]:
+        """The axes of loops that `axes` consist of, in order; those of one turn are left out."""
+        found = []
+        for axis in axes:
+            if axis in self.inside:
+                found += self.leaves(self.inside[axis])
+            elif axis is not None and self.extents[axis] != 1:
+                found.append(axis)
+        return found
+
+    def fit(self, leaves: Sequence[int], sizes: Sequence[int]) -> list[int | None]:
+        """Dims of `sizes` along `leaves`, one after the other; an axis may come to consist of two new ones."""
+        found: list[int | None] = []
+        left = list(leaves)
+        for size in sizes:
+            taken, product = [], 1
+            while product < size and left:
+                leaf, wanted = left.pop(0), size // product
+                if self.extents[leaf] > wanted and self.extents[leaf] % wanted == 0 and wanted > 1:
+                    leaf, rest = self._cut(leaf, wanted)
+                    left.insert(0, rest)
+                taken.append(leaf)
+                product *= self.extents[leaf]
+            if product != size:
+                raise Declined("it takes dims apart")
+            found.append(self._together(taken))
+        if left:
+            raise Declined("it takes dims apart")
+        return found
+
+    def _cut(self, axis: int, outer: int) -> tuple[int, int]:
+        """Let an axis consist of two new ones, the first of extent `outer`."""
+        parts = len(self.extents), len(self.extents) + 1
+        self.extents += [outer, self.extents[axis] // outer]
+        self.inside[axis] = parts
+        if self.reduced is not None and axis in self.reduced:
+            self.reduced = tuple(self.leaves(self.reduced))
+            self._check_scans()
+        return parts
+
+    def _check_scans(self) -> None:
+        if self.scans and len(self.reduced or ()) > 1:
+            raise Declined("what runs along a row would run along several dims")
+
+    def _together(self, leaves: Sequence[int]) -> int | None:
+        """The axis that consists of these."""
+        if len(leaves) < 2:
+            return leaves[0] if leaves else None
+        known = next((axis for axis, parts in self.inside.items() if parts == tuple(leaves)), None)
+        if known is not None:
+            return known
+        self.extents.append(math.prod(self.extents[leaf] for leaf in leaves))
+        self.inside[len(self.extents) - 1] = tuple(leaves)
+        return len(self.extents) - 1
 
     # -- admission -----------------------------------------------------------------------------------------------
 
     def admit(self, node: Node, leaving: Sequence[Value] = ()) -> None:
         """Let `node` be a member, of whose results `leaving` are stored; Declined says why it cannot be."""
-        state = list(self.extents), self.reduced, set(self.in_memory)
+        state = list(self.extents), self.reduced, set(self.in_memory), dict(self.inside), self.scans
         try:
             asked = self._asked(node)
             demands = self._demands(node, asked)
@@ -151,17 +244,15 @@ class Space:
             if not joined and not all(value in self.axes and self.covers(value) for value in leaving):
                 raise Declined("its result is needed elsewhere, and the group does not run over all of it alike")
         except Declined:
-            self.extents, self.reduced, self.in_memory = state
+            self.extents, self.reduced, self.in_memory, self.inside, self.scans = state
             raise
         self.members.add(node)
         self.demands.update(((node, value), axes) for value, axes in demands.items())
 
     def covers(self, value: Value) -> bool:
         """Whether a value can be stored: it runs along all axes, or along all that are not reduced."""
-        axes = {a for a in self.axes[value] if a is not None}
-        wide = {a for a, extent in enumerate(self.extents) if extent != 1}
-        row = set(self.reduced or ())
-        return sizes_match(self, value) and (axes == wide or axes == wide - row)
+        axes, wide = set(self.leaves(self.axes[value])), self.wide
+        return sizes_match(self, value) and (axes == wide or axes == wide - set(self.reduced or ()))
 
     def _asked(self, node: Node) -> Axes:
         """Along which axes the result of `node` is wanted; its other results follow."""
@@ -176,7 +267,7 @@ class Space:
             {self.demands[use.node, value] for use in value.uses if use.node in self.members}
             for value in node.outputs
         ]  # fmt: skip
-        if any(len(axes) > 1 for axes in wanted):
+        if any(len({tuple(tuple(self.leaves([a])) for a in axes) for axes in each}) > 1 for each in wanted):
             raise Declined("it is read along different axes")
         first = next(i for i, value in enumerate(node.outputs) if value is main_output(node))
         if not wanted[first] and node.kind not in REDUCTIONS | SCANS:
@@ -195,6 +286,8 @@ class Space:
 
     def _demands(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         """Along which axes `node` reads its operands."""
+        if node.kind in GROUP_NORMS:
+            return self._of_group_norm(node, asked)
         if node.kind in REDUCTIONS or sums_gradients(node):
             return self._of_reduction(node, asked)
         if node.kind in BATCH_NORMS:
@@ -206,10 +299,19 @@ class Space:
         if node.kind == "aten::cat":
             return self._of_cat(node, asked)
         if is_view(node):
-            return {node.inputs[0]: _through_view(node, asked)}
+            return {node.inputs[0]: self._of_view(node, asked)}
         return {value: _broadcast(sizes_of(value), asked) for value in node.inputs}
 
     # -- kinds of nodes ------------------------------------------------------------------------------------------
+
+    def _of_view(self, node: Node, asked: Axes) -> Axes:
+        """How what a view shows is read: along the same axes, see Note [Axes that consist of others]."""
+        if not _reshapes(node):
+            return _through_view(node, asked)
+        before, after = sizes_of(node.inputs[0]), sizes_of(node.outputs[0])
+        if any(a is None and size != 1 for a, size in zip(asked, after, strict=True)):
+            raise Declined("it is repeated")
+        return tuple(self.fit(self.leaves(asked), before))
 
     def _of_reduction(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         value, dims = node.inputs[0], reduced_dims(node)
@@ -228,22 +330,28 @@ class Space:
         if self.reduced is None:
             self._cover(kept, wide, sizes)
         assert self.reduced is not None
-        if [self.extents[a] for a in self.reduced] != [sizes[d] for d in wide]:
-            raise Declined("it reduces other dims than the rest of the group")
-        row = set(self.reduced)
-        if {a for a in kept if a is not None} != {a for a, e in enumerate(self.extents) if e != 1 and a not in row}:
+        try:
+            along = self.fit(self.reduced, [sizes[d] for d in dims])
+        except Declined as reason:
+            raise Declined("it reduces other dims than the rest of the group") from reason
+        if set(self.leaves(kept)) != self.wide - set(self.reduced):
             raise Declined("it would be computed again for every element that reads it")
-        places = iter(self.reduced)
-        return [next(places) if sizes[d] != 1 else None for d in dims]
+        return along
 
     def _cover(self, kept: Sequence[int | None], wide: Sequence[int], sizes: tuple[int, ...]) -> None:
-        """Choose the row: the axes at the places of the reduced dims, or new ones."""
-        in_frame = len(sizes) == len(self.frame) and all(self.extents[d] == sizes[d] and d not in kept for d in wide)
-        if in_frame:
-            rows = math.prod(e for a, e in enumerate(self.extents) if a not in wide)
+        """Choose the row: the axes of the last node that the result does not run along, or new ones."""
+        taken = set(self.leaves(kept))
+        rest = [a for a in self.leaves(range(len(self.frame))) if a not in taken]
+        if rest:
+            try:
+                self.fit(rest, [sizes[d] for d in wide])
+            except Declined as reason:
+                raise Declined("it would be computed again for every element that reads it") from reason
+            row = self.leaves(rest)
+            rows = math.prod(self.extents[a] for a in self.wide - set(row))
             if rows < FEW_ROWS and math.prod(sizes[d] for d in wide) >= LONG_ROW:
                 raise Declined("few long rows: what follows is better shared out among threads")
-            self._set_row(tuple(wide))
+            self._set_row(tuple(row))
         else:
             self.reduced = tuple(range(len(self.extents), len(self.extents) + len(wide)))
             self.extents += [sizes[d] for d in wide]
@@ -255,16 +363,41 @@ class Space:
 
     def _of_norm(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         dims = reduced_dims(node)
-        if None not in asked and len(set(asked)) != len(asked):
-            raise Declined("it is read along a diagonal")
-        if {a for a in asked if a is not None} != {a for a, e in enumerate(self.extents) if e != 1}:
-            raise Declined("it would be computed again for every element that reads it")
-        self._set_row(tuple(a for d in dims if (a := asked[d]) is not None))
+        self._span(asked)
+        self._set_row(tuple(self.leaves(asked[d] for d in dims)))
         if node.kind in SCANS:
+            self.scans = True
+            self._check_scans()
             self._also(node.outputs, asked)
         elif node.kind not in BATCH_NORMS:
             self._also(node.outputs[1:], tuple(None if d in dims else a for d, a in enumerate(asked)))
         return {value: _broadcast(sizes_of(value), asked) for value in node.inputs}
+
+    def _span(self, asked: Axes) -> None:
+        """Refuse a norm of what does not run along all axes."""
+        leaves = self.leaves(asked)
+        if len(set(leaves)) != len(leaves):
+            raise Declined("it is read along a diagonal")
+        if set(leaves) != self.wide:
+            raise Declined("it would be computed again for every element that reads it")
+
+    def _of_group_norm(self, node: Node, asked: Axes) -> dict[Value, Axes]:
+        sizes, groups = sizes_of(node.inputs[0]), int(argument(node, "group"))
+        channels = asked[0 if sums_gradients(node) else 1]
+        group, within = self.fit(self.leaves([channels]), [groups, sizes[1] // groups])
+        if sums_gradients(node):
+            dims = reduced_dims(node)
+            row = self._row(sizes, dims, [channels])
+            self._also([out for out in node.outputs if out.uses], asked)
+            asked = row[0], channels, *row[1:]
+        else:
+            self._span(asked)
+            self._set_row(tuple(self.leaves([within, *asked[2:]])))
+            self._also([v for v in node.outputs[1:] if v.uses], (asked[0], group))
+        op, values = arguments(node)
+        along = {"mean": (asked[0], group), "rstd": (asked[0], group), "weight": (asked[1],), "bias": (asked[1],)}
+        named = zip(op.schema.argument_names, values, strict=True)
+        return {value: along.get(name, asked) for name, value in named if isinstance(value, Value)}
 
     def _also(self, outputs: Sequence[Value], axes: Axes) -> None:
         for value in outputs:
@@ -306,6 +439,23 @@ def _broadcast(sizes: tuple[int, ...], asked: Axes) -> Axes:
     if len(sizes) > len(asked):
         raise Declined("it has more dims than its result")
     return tuple(None if size == 1 else a for size, a in zip(sizes, asked[len(asked) - len(sizes) :]))
+
+
+def _reshapes(node: Node) -> bool:
+    """Whether a view changes nothing but how elements are counted off, and has other dims than what it shows."""
+    before = sizes_of(node.inputs[0])
+    if len(node.outputs) != 1 or 0 in before:
+        return False
+    after = sizes_of(node.outputs[0])
+    if [n for n in before if n != 1] == [n for n in after if n != 1]:
+        return False
+    op, values = arguments(node)
+    try:
+        viewed = op.body(Geometry.contiguous(before), *values[1:])
+    except Error:
+        return False
+    same = isinstance(viewed, Geometry) and viewed.offset == 0 and viewed.numel == math.prod(before)
+    return same and viewed.is_contiguous
 
 
 def _through_view(node: Node, asked: Axes) -> Axes:

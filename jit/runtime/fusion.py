@@ -139,8 +139,9 @@ class _Lowering:
         """The strides of a value's dims as strides along the nest's extents."""
         along = dict.fromkeys(self._order, 0)
         for axis, stride in zip(axes, strides, strict=True):
-            if axis is not None:
-                along[axis] += stride
+            for leaf in reversed(self.space.leaves([axis])):
+                along[leaf] += stride
+                stride *= self.space.extents[leaf]
         return tuple(along.values())
 
     def _position(self) -> Position | None:
@@ -175,7 +176,7 @@ class _Lowering:
         index, geometry = self.places[value]
         surplus = geometry.ndim - len(axes)  # a place may have more leading dims of one element than its value has
         access = Access(index, self._spread(axes, geometry.strides[surplus:]), geometry.offset, gather)
-        moving = frozenset(a for a in axes if a is not None).union(*(self._moving(i.access) for i in gather))
+        moving = frozenset(self.space.leaves(axes)).union(*(self._moving(i.access) for i in gather))
         if (access, moving) not in self._reads:  # what is repeated along the row may also be read beside the row
             self._reads[access, moving] = self.terms.read(access, dtype_of(value), moving)
         return self._reads[access, moving]

@@ -15,6 +15,7 @@ Note [Where vectors run]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -95,7 +96,8 @@ def merged(nest: Nest, maps: Sequence[Map], dims: Sequence[int], ordered: bool) 
     """The loops of `dims`, outermost first."""
     moving = [d for d in dims if nest.extents[d] != 1]
     if not ordered:
-        moving.sort(key=lambda d: _rank(maps, d), reverse=True)
+        largest = _largest(nest, maps)
+        moving.sort(key=lambda d: _rank(largest, d), reverse=True)
     loops: list[Loop] = []
     for dim in moving:
         column, extent = tuple(m.strides[dim] for m in maps), nest.extents[dim]
@@ -109,8 +111,19 @@ def merged(nest: Nest, maps: Sequence[Map], dims: Sequence[int], ordered: bool) 
 
 def _rank(maps: Sequence[Map], dim: int) -> tuple[int, int]:
     """Low for the dim that should run innermost: contiguous in most accesses, then short steps."""
-    steps = [abs(m.strides[dim]) for m in maps if isinstance(m, Access)]
+    steps = [abs(m.strides[dim]) for m in maps]
     return -steps.count(1), sum(steps)
+
+
+def _largest(nest: Nest, maps: Sequence[Map]) -> list[Map]:
+    """The accesses that touch the most elements: those of weights along one dim do not say how loops should run."""
+    touched = {
+        m: math.prod(n for n, stride in zip(nest.extents, m.strides, strict=True) if stride)
+        for m in maps
+        if isinstance(m, Access)
+    }
+    most = max(touched.values(), default=0)
+    return [m for m, count in touched.items() if 2 * count >= most]
 
 
 # -- where vectors run -------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, bool_, float32, int64
 from jit.ir.errors import CompileError
-from jit.passes.spaces import argument, arguments, reduced_dims, sizes_of
+from jit.passes.spaces import MASKED, argument, arguments, row_length
 
 from .nest import Access, Position, Scan
 
@@ -143,11 +143,6 @@ def dtype_of(value: Value) -> DType:
 Expansion = Callable[[Terms, Node, Sequence[Term]], Sequence[Term]]
 
 
-def _count(node: Node) -> int:
-    sizes = sizes_of(node.inputs[0])
-    return math.prod(sizes[d] for d in reduced_dims(node))
-
-
 def _result(node: Node) -> DType:
     return dtype_of(node.outputs[0])
 
@@ -167,7 +162,7 @@ def _prod(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
 
 def _mean(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
     total = t.reduce("sum", t.cast(operands[0], wide(_result(node))))
-    return [t.cast(t.apply(_over(_count(node)), total), _result(node))]
+    return [t.cast(t.apply(_over(row_length(node)), total), _result(node))]
 
 
 def _extremum(monoid: str) -> Expansion:
@@ -231,10 +226,10 @@ def _attained(m: Any, x: Any, extremum: Any, position: Any) -> Any:
 def _spread(t: Terms, node: Node, x: Term) -> Term:
     """The variance in two passes."""
     x = t.cast(x, wide(x.dtype))
-    centre = t.apply(_over(_count(node)), t.reduce("sum", x))
+    centre = t.apply(_over(row_length(node)), t.reduce("sum", x))
     squares = t.apply(lambda m, a, b: m.square(m.abs(a - b)), x, centre, cost=3)
     correction = argument(node, "correction")
-    left = _count(node) - (1 if correction is None else correction)
+    left = row_length(node) - (1 if correction is None else correction)
     return t.apply(_over(left if left > 0 else 0), t.reduce("sum", squares))
 
 
@@ -293,7 +288,7 @@ def _layer_norm(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term
 
 def _normalised(t: Terms, node: Node, x: Term, weight: Term | None, bias: Term | None) -> Sequence[Term]:
     """(result, mean, 1 / standard deviation) over the row."""
-    n, eps = _count(node), argument(node, "eps")
+    n, eps = row_length(node), argument(node, "eps")
     mean = t.apply(_over(n), t.reduce("sum", x))
     centred = t.apply(lambda m, a, b: a - b, x, mean)
     variance = t.apply(_over(n), t.reduce("sum", t.apply(lambda m, c: c * c, centred)))
@@ -304,7 +299,7 @@ def _normalised(t: Terms, node: Node, x: Term, weight: Term | None, bias: Term |
 
 def _project(t: Terms, node: Node, h: Term, x_hat: Term, r: Term) -> Term:
     """r * (h - mean(h) - x_hat * mean(h * x_hat))."""
-    n = _count(node)
+    n = row_length(node)
     along = t.apply(_over(n), t.reduce("sum", t.apply(lambda m, a, b: a * b, h, x_hat)))
     mean = t.apply(_over(n), t.reduce("sum", h))
     return t.apply(lambda m, s, a, b, c, d: s * (a - b - c * d), r, h, mean, x_hat, along, cost=4)
@@ -315,7 +310,7 @@ def _gradients(t: Terms, node: Node, g: Term, x: Term, mean: Term, r: Term, weig
     mask = argument(node, "output_mask")
     x_hat = t.apply(lambda m, a, b, s: (a - b) * s, x, mean, r, cost=2)
     h = g if weight is None else t.apply(lambda m, a, w: a * w, g, weight)
-    projects = node.kind.startswith("aten::native_layer") or argument(node, "train")
+    projects = node.kind in MASKED or argument(node, "train")
     found = [g, g, g]
     if mask[0]:
         found[0] = _project(t, node, h, x_hat, r) if projects else t.apply(lambda m, a, s: a * s, h, r)
@@ -384,8 +379,9 @@ EXPANSIONS: dict[str, Expansion] = {
         "cummax": _running_extremum("max"), "cummin": _running_extremum("min"),
         "softmax": _softmax, "log_softmax": _log_softmax,
         "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
-        "native_layer_norm": _layer_norm, "native_batch_norm": _batch_norm,
-        "native_layer_norm_backward": _layer_norm_backward, "native_batch_norm_backward": _batch_norm_backward,
+        "native_layer_norm": _layer_norm, "native_group_norm": _layer_norm, "native_batch_norm": _batch_norm,
+        "native_layer_norm_backward": _layer_norm_backward, "native_group_norm_backward": _layer_norm_backward,
+        "native_batch_norm_backward": _batch_norm_backward,
     }.items()
 }  # fmt: skip
 """By kind: the terms of the results, given those of the operands in the order of the node's inputs."""

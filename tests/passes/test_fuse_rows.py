@@ -72,6 +72,23 @@ ONE_KERNEL: dict[str, tuple[Any, list[Any]]] = {
     "rms norm": (lambda x, w: F.rms_norm(x, [33], w), [X, VECTOR]),
     "batch norm, evaluating": (lambda x, m, v, w, b: F.relu(F.batch_norm(x, m, v.abs(), w, b, False)), IMAGE),
     "batch norm, training": (lambda x, w, b: F.relu(F.batch_norm(x, None, None, w, b, True)), IMAGE[:3]),
+    "group norm": (lambda x, w, b: F.relu(F.group_norm(x * 2, 2, w, b)), IMAGE[:3]),
+    "group norm of one group": (lambda x, w: F.group_norm(x, 1, w) + x, IMAGE[:2]),
+    "group norm of channels": (lambda x, w, b: F.group_norm(x, 4, w, b) * x, IMAGE[:3]),
+    "group norm without places": (lambda x, w, b: F.group_norm(x, 3, w, b), [normal(5, 6), normal(6), normal(6)]),
+    "group norm of one channel": (lambda x: F.group_norm(x, 1) * 2, [normal(5, 1, 7)]),
+    "two group norms": (lambda x: F.group_norm(F.group_norm(x, 2).tanh(), 2), IMAGE[:1]),
+    "group norm by hand": (
+        lambda x: ((v := x.exp().reshape(3, 2, -1)) - v.mean(-1, keepdim=True)).reshape(x.shape) * 2,
+        IMAGE[:1],
+    ),
+    "instance norm": (lambda x, w, b: F.relu(F.instance_norm(x * 2, None, None, w, b)), IMAGE[:3]),
+    "dims taken apart": (lambda x, y: (x * 2).reshape(3, 2, 11, 3).tanh() * y, [X, normal(11, 1)]),
+    "dims put together": (lambda x, y: (x * 2).reshape(3, 66) * y, [X, normal(66)]),
+    "apart and together": (lambda x: (x * 2).reshape(18, 11).exp().reshape(2, 99).sum(1), [X]),
+    "heads": (lambda x: jit.softmax((x * 2).reshape(2, 5, 3, 4).transpose(1, 2), -1), [normal(2, 5, 12)]),
+    "a row of dims taken apart": (lambda x: (x * 2).reshape(6, 3, 11).amax((1, 2)), [X]),
+    "argmax of dims put together": (lambda x: (x * 2).reshape(3, 66).argmax(1), [X]),
     "sum of a row": (lambda x: (x * 2).sum(1) * 3 + 1, [X]),
     "sum of all": (lambda x: (x * x).sum(), [X]),
     "sum of outer dims": (lambda x: (x * x).sum((0, 2)).sqrt(), [normal(4, 5, 6)]),
@@ -314,3 +331,45 @@ def test_backwards_of_norms(kind, train, mask):
     assert fused == (kind == "native_layer_norm_backward" or mask[0])
     for found, wanted in zip(run(graph, *arrays), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.llvm
+def test_running_sums_do_not_run_along_several_dims():
+    graph = recorded(lambda x: (x * 2).reshape(3, 66).cumsum(1) + 1, X)
+    assert fuse(graph, supports)
+    assert kinds(graph) == ["mul", "FusionGroup"]
+    np.testing.assert_allclose(run(graph, X)[0], (X * 2).reshape(3, 66).cumsum(1) + 1, rtol=1e-5, atol=1e-4)
+
+
+def trained(function, *arrays) -> tuple[Any, list[np.ndarray]]:
+    """(what was traced, the result and the gradients of a call that runs natively)."""
+    traced = jit.trace(function)
+    for _ in range(3):
+        found = gradients(traced, *arrays)
+    return traced, found
+
+
+def gradients(function, *arrays) -> list[np.ndarray]:
+    tensors = [jit.from_numpy(a).requires_grad_() for a in arrays]
+    result = function(*tensors)
+    result.backward(jit.from_numpy(normal(*result.shape, dtype=arrays[0].dtype.name, seed=9)))
+    return [result.detach().numpy(), *(t.grad.numpy() for t in tensors)]
+
+
+@pytest.mark.llvm
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 4, 5, 5), (2, 6, 7), (5, 6), (1, 2, 1, 3)])
+@pytest.mark.parametrize("groups", [1, 2, None])
+def test_a_group_norm_is_one_kernel_and_its_backward_two(groups, shape, dtype):
+    arrays = [normal(*shape, dtype=dtype), *(normal(shape[1], dtype=dtype, seed=s) for s in (1, 2))]
+
+    def norm(x, w, b):
+        return F.group_norm(x, groups or shape[1], w, b)
+
+    if groups is None and len(shape) == 2:
+        return  # each element by itself: a matter of rounding
+    traced, found = trained(norm, *arrays)
+    assert [kernel.stage for kernel in traced.kernels] == [0, 1, 1]
+    rounding = 2e-4 if dtype == "float32" else 1e-10
+    for a, b in zip(found, gradients(norm, *arrays), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rounding, atol=rounding)

@@ -180,7 +180,8 @@ ELEMENTARY = {
 """Functions of a body in which kernels and numpy round differently."""
 ADDS_UP = {"sum", "mean", "prod", "var", "std", "logsumexp", "softmax", "log_softmax", "_softmax_backward_data",
            "_log_softmax_backward_data", "native_layer_norm", "native_batch_norm", "native_layer_norm_backward",
-           "native_batch_norm_backward", "native_group_norm", "cumsum", "logcumsumexp"}  # fmt: skip
+           "native_batch_norm_backward", "native_group_norm", "native_group_norm_backward", "cumsum", "logcumsumexp",
+           "linalg_vector_norm"}  # fmt: skip
 
 
 def rounds(node: Node) -> bool:
