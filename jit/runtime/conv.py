@@ -32,6 +32,7 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
+from .conv_code import BLOCK, FIELDS, WIDE, Shape, compiled
 from .target import Target
 from .tiles import ELEMENT, lanes_of, tile_sizes
 
@@ -41,8 +42,6 @@ _STRIP_BYTES = 3 << 17
 _DEEPEST = 640
 """Rows of a panel, unless a single channel has more taps."""
 _MOST_SEGMENTS = 8
-BLOCK = 8
-"""Channels of a depthwise convolution that share masks."""
 
 
 class Window(NamedTuple):
@@ -104,7 +103,7 @@ class Convolution(NamedTuple):
     @property
     def panels(self) -> int:
         """What the work can be shared by: strips of places, or blocks of channels, of all images and groups."""
-        return self.batch * (-(-self.groups // BLOCK) if self.is_depthwise else self.groups * self._strips)
+        return self.batch * (self._strips if self.is_depthwise else self.groups * self._strips)
 
     @property
     def scratch_bytes(self) -> int:
@@ -128,8 +127,6 @@ class Convolution(NamedTuple):
 
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
-        from .conv_code import Shape, compiled
-
         tile, block = tile_sizes()[0], BLOCK
         rows = self.groups % block if self.is_depthwise else self.filters % tile
         last = (self.vectors - 1) % tile_sizes()[1] + 1
@@ -138,8 +135,6 @@ class Convolution(NamedTuple):
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
         """The numbers for a range of `panels`."""
-        from .conv_code import FIELDS
-
         w, size = self.window, self.dtype.itemsize
         segments, taps = self.kept
         plane, lanes = math.prod(w.image) * size, lanes_of(self.dtype)
@@ -179,7 +174,7 @@ class Convolution(NamedTuple):
 
     @property
     def _strips(self) -> int:
-        return -(-self._across // self._strip)
+        return -(-self.groups // WIDE) if self.is_depthwise else -(-self._across // self._strip)
 
 
 def supports(work: Convolution) -> bool:

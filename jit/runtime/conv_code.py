@@ -19,6 +19,8 @@ FIELDS = (
 """The geometry: ranges and counts (strips of panels, panels across, blocks of rows, channels in all and at a time),
 sizes of the image, bytes from row to row, and tables."""
 _AT = {name: index for index, name in enumerate(FIELDS)}
+BLOCK, WIDE = 4, 32
+"""Channels of a depthwise convolution that are computed together, and that share what is known of places."""
 
 
 class Shape(NamedTuple):
@@ -63,8 +65,8 @@ class SegmentWriter(TileWriter):
         """Where the table has the segments of a vector."""
         return self.add(self.of["segments"], self.scale(vector, self.scale(self.of["segment"], self.segments)))
 
-    def sights(self, row: Word, tap: Word, segments: int) -> list[tuple[Word, Word]]:
-        """What a tap sees from the places of a vector: for each segment bytes from a channel's start, and a mask."""
+    def glances(self, row: Word, tap: Word, segments: int) -> list[tuple[Word, Word]]:
+        """What a tap sees from the places of a vector: for each segment bytes from a channel's start, and lanes."""
         down, below, away, column = (self.word(tap, i) for i in range(4))
         found = []
         for segment in range(segments):
@@ -72,8 +74,12 @@ class SegmentWriter(TileWriter):
             deep = self.within(self.add(self.word(here), down), self.of["depth"])
             high = self.within(self.add(self.word(here, 1), below), self.of["height"])
             bits = self.choose(self._emit(f"and i1 {deep}, {high}"), self.word(self.add(here, column)), 0)
-            found.append((self.add(self.word(here, 2), away), self.mask(bits, self.wide)))
+            found.append((self.add(self.word(here, 2), away), bits))
         return found
+
+    def sights(self, row: Word, tap: Word, segments: int) -> list[tuple[Word, Word]]:
+        """The same with lanes as masks."""
+        return [(away, self.mask(bits, self.wide)) for away, bits in self.glances(row, tap, segments)]
 
     def seen(self, channel: Word, sights: Sequence[tuple[Word, Word]], beside: str = "0.0") -> Vector:
         """The values of a channel at what a tap sees, and a constant beside the image."""
@@ -243,60 +249,82 @@ class _Packing(_Writer):
 
 
 class _Depthwise(_Writer):
-    """One kernel for each channel: nothing is laid out; 8 channels at a time share the masks."""
+    """One kernel for each channel: nothing is laid out. What all taps see of a panel is noted for many channels."""
 
     def kernel(self) -> str:
-        """Blocks of channels, of all images in turn."""
+        """Some blocks of channels, of all images in turn."""
         of = self.of
-        blocks = self.add(of["blocks"], int(self.shape.rows > 0))
+        self.notes = self.space(self.scale(of["taps"], self._note // 8))
         with self.loop(of["last"], of["first"]) as number:
-            image, block = self.quotient(number, blocks), self.remainder(number, blocks)
-            channel = self.scale(block, 8)
-            row = self.add(self.scale(image, of["groups"]), channel)
+            image, group = self.quotient(number, of["strips"]), self.remainder(number, of["strips"])
+            first = self.scale(group, WIDE // BLOCK)
+            end = self.lesser(self.add(first, WIDE // BLOCK), of["blocks"])
+            row = self.scale(image, of["groups"])
             x = self.add(self.x, self.scale(row, of["plane"]))
             y = self.add(self.y, self.scale(row, of["y_row"]))
-            w = self.add(self.w, self.scale(channel, of["weight_row"]))
-            bias = self.scale(channel, self.size)
-            rest = self.same(block, of["blocks"])
-            with self.unless(rest):
-                self._block_of(8, x, w, y, bias)
-            if self.shape.rows:
-                with self.when(rest):
-                    self._block_of(self.shape.rows, x, w, y, bias)
+            final = self.same(group, self.sub(of["strips"], 1))
+            with self.loop(of["across"]) as panel:
+                self._panel(panel, first, end, x, y, final)
         self.leave(0)
         return self.text()
 
-    def _block_of(self, rows: int, x: Word, w: Word, y: Word, bias: Word) -> None:
-        of, most = self.of, tile_sizes()[1]
-        with self.loop(of["across"]) as panel:
-            row = self.vector_row(self.scale(panel, most))
-            target = self.add(y, self.scale(panel, most * self.bytes))
-            several = self.less("1", self.word(row, 3))
-            is_last = self.same(panel, self.sub(of["across"], 1))
-            with self.unless(is_last):
-                with self.unless(several):
-                    self._tile(1, rows, most, row, x, w, target, bias, False)
-                if self.segments > 1:
-                    with self.when(several):
-                        self._tile(self.segments, rows, most, row, x, w, target, bias, False)
-            with self.when(is_last):
-                self._tile(self.segments, rows, self.shape.last, row, x, w, target, bias, True)
+    @property
+    def _note(self) -> int:
+        """Bytes of the notes on a tap."""
+        return tile_sizes()[1] * self.segments * 16
 
-    def _tile(
-        self, segments: int, rows: int, vectors: int, row: Word, x: Word, w: Word, target: Word, bias: Word,
-        is_last: bool,
-    ) -> None:  # fmt: skip
-        of = self.of
-        lines = [self.add(row, self.scale(of["segment"], self.segments * v)) for v in range(vectors)]
-        images = [self.add(x, self.scale(of["plane"], r)) for r in range(rows)]
-        weights = [self.add(w, self.scale(of["weight_row"], r)) for r in range(rows)]
-        places = [(r, v) for r in range(rows) for v in range(vectors)]
-        with self.gathering(of["taps"], places, tap=of["tap_table"], w=0) as (at, sums, after):
-            sights = [self.sights(line, at["tap"], segments) for line in lines]
-            for r, v in places:
-                factor = self.broadcast(self.add(weights[r], at["w"]))
-                after[r, v] = self.multiply_add(factor, self.seen(images[r], sights[v]), sums[r, v])
+    def _panel(self, panel: Word, first: Word, end: Word, x: Word, y: Word, final: Word) -> None:
+        of, most = self.of, tile_sizes()[1]
+        row = self.vector_row(self.scale(panel, most))
+        several = self.less("1", self.word(row, 3))
+        target = self.add(y, self.scale(panel, most * self.bytes))
+        self._take_notes(row)
+        last = self.same(panel, self.sub(of["across"], 1))
+        with self.unless(last):
+            with self.unless(several):
+                self._blocks(1, most, first, end, x, target, final, False)
+            if self.segments > 1:
+                with self.when(several):
+                    self._blocks(self.segments, most, first, end, x, target, final, False)
+        with self.when(last):
+            self._blocks(self.segments, self.shape.last, first, end, x, target, final, True)
+
+    def _take_notes(self, row: Word) -> None:
+        of, step = self.of, self.scale(self.of["segment"], self.segments)
+        with self.turns(of["taps"], tap=of["tap_table"], to=self.notes) as at:
+            for v in range(tile_sizes()[1]):
+                glances = self.glances(self.add(row, self.scale(step, v)), at["tap"], self.segments)
+                for s, words in enumerate(glances):
+                    for i, word in enumerate(words):
+                        self.put(at["to"], 2 * (v * self.segments + s) + i, word)
             self.advance(at["tap"], 32)
+            self.advance(at["to"], self._note)
+
+    def _blocks(
+        self, segments: int, vectors: int, first: Word, end: Word, x: Word, target: Word, final: Word, is_last: bool
+    ) -> None:
+        with self.loop(end, first) as block:
+            self._tile(segments, BLOCK, vectors, block, x, target, is_last)
+        if self.shape.rows:
+            with self.when(final):
+                self._tile(segments, self.shape.rows, vectors, self.of["blocks"], x, target, is_last)
+
+    def _tile(self, segments: int, rows: int, vectors: int, block: Word, x: Word, target: Word, is_last: bool) -> None:
+        of = self.of
+        channels = [self.add(self.scale(block, BLOCK), r) for r in range(rows)]
+        images = [self.add(x, self.scale(of["plane"], channel)) for channel in channels]
+        weights = [self.add(self.w, self.scale(of["weight_row"], channel)) for channel in channels]
+        places = [(r, v) for r in range(rows) for v in range(vectors)]
+        with self.gathering(of["taps"], places, None, note=self.notes, w=0) as (at, sums, after):
+            sights = [[self._noted(at["note"], v * self.segments + s) for s in range(segments)] for v in range(vectors)]
+            for r in range(rows):
+                factor = self.broadcast(self.add(weights[r], at["w"]))
+                for v in range(vectors):
+                    after[r, v] = self.multiply_add(factor, self.seen(images[r], sights[v]), sums[r, v])
+            self.advance(at["note"], self._note)
             self.advance(at["w"], self.size)
-        tile = {(r, v): self.finished(after[r, v], self.add(bias, r * self.size)) for r, v in places}
-        self.put_tile(tile, target, vectors, is_last)
+        tile = {(r, v): self.finished(after[r, v], self.scale(channels[r], self.size)) for r, v in places}
+        self.put_tile(tile, self.add(target, self.scale(channels[0], of["y_row"])), vectors, is_last)
+
+    def _noted(self, note: Word, number: int) -> tuple[Word, Word]:
+        return self.word(note, 2 * number), self.mask(self.word(note, 2 * number + 1), self.wide)

@@ -10,7 +10,7 @@ Note [The gradient of a weight as a product]
     stride; only a padded image is copied, to have its zeros. Sums of all images and places of a panel are kept in
     scratch memory and transposed at the end. Each is one chain in the order of images and places; parts are panels.
 
-    With one channel and one filter a group, vectors run along the places instead, 8 channels share the masks of
+    With one channel and one filter a group, vectors run along the places instead, some channels share the masks of
     Note [Segments], and the lanes are added at the end, in order.
 """
 
@@ -25,11 +25,13 @@ import numpy as np
 from jit.ir.dtypes import DType
 
 from .assembly import Word
-from .conv import BLOCK, Convolution, Window, segment_tables
+from .conv import Convolution, Window, segment_tables
 from .conv_code import SegmentWriter
 from .target import Target
 from .tiles import TileWriter, lanes_of, tile_sizes
 
+BLOCK = 8
+"""Channels of a depthwise convolution that share masks."""
 _BLOCK_PLACES = 2048
 """How many places a panel has, unless one row has more."""
 FIELDS = (
@@ -315,7 +317,7 @@ class _Products(TileWriter):
 
 
 class _Depthwise(SegmentWriter):
-    """One tap of 8 channels at a time, along all places of all images."""
+    """One tap of some channels at a time, along all places of all images."""
 
     def __init__(self, shape: Shape, target: Target) -> None:
         super().__init__(shape.dtype, shape.segments, shape.stride, target)

@@ -45,6 +45,8 @@ CASES: dict[str, Any] = {
     "few filters a group": (1, 12, 8, (8, 16), (3, 3), 1, 1, 1, 4),
     "depthwise": (2, 11, 11, (9, 20), (3, 3), 1, 1, 1, 11),
     "depthwise, 8": (1, 16, 16, (7, 32), (5, 5), 1, 2, 1, 16),
+    "depthwise, many": (2, 69, 69, (5, 18), (3, 3), 1, 1, 1, 69),
+    "depthwise, many, even": (1, 64, 64, (4, 40), (3, 3), (2, 4), 1, 1, 64),
     "depthwise, strided": (2, 9, 9, (14, 33), (3, 3), 2, 1, 1, 9),
     "many channels": (1, 150, 10, (4, 8), (3, 3), 1, 1, 1, 1),
     "many places": (1, 2, 8, (70, 70), (3, 3), 1, 1, 1, 1),
@@ -130,7 +132,7 @@ def test_weight_gradients(name, dtype, at_end):
     assert close(w, exact, magnitude, len(x) * math.prod(g.shape[2:]) + 16)
 
 
-@cases("plain", "groups", "depthwise", "depthwise, strided", "stem", "many channels", "many places", "three dims")
+@cases("plain", "groups", "depthwise", "depthwise, many", "stem", "many channels", "many places", "three dims")
 def test_parts_change_no_bit(name, dtype):
     case = Case(name, dtype)
     for work, arrays, like in (
