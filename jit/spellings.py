@@ -11,13 +11,14 @@ from jit.ir.geometry import broadcast_shapes as common_shape
 
 from .differences import gradient
 from .functions import F
+from .lowrank import pca_lowrank, svd_lowrank
 from .tensors import Size, Tensor
 
 __all__ = [
     "allclose", "as_strided_", "broadcast_shapes", "can_cast", "detach_", "equal", "get_default_dtype", "gradient",
     "is_complex", "is_conj", "is_floating_point", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero",
-    "numel", "promote_types", "resize_as_", "result_type", "tensor_split", "tensordot", "unique", "unique_consecutive",
-    "where",
+    "numel", "pca_lowrank", "promote_types", "resize_as_", "result_type", "svd_lowrank", "tensor_split", "tensordot",
+    "unique", "unique_consecutive", "where",
 ]  # fmt: skip
 
 

@@ -278,6 +278,22 @@ def test_changed_arguments_and_parameters_are_named():
             y.sum().backward()
 
 
+def test_results_stay_as_they_are_while_the_function_runs_again():
+    results: list[Any] = []
+    seen: list[Any] = []
+
+    def f(x):
+        seen.extend(y.tolist() for y in results)
+        y = x * 2
+        y.add_(1)  # a write to a result is no effect that would have to be undone
+        return y
+
+    y = checkpoint(f, jit.tensor([1.0, 2.0], requires_grad=True))
+    results.append(y)
+    y.sum().backward()
+    assert seen == [[3, 5]] and y.tolist() == [3, 5]
+
+
 def test_a_class_among_the_arguments_stays_what_it_is():
     @dataclasses.dataclass
     class Pair:

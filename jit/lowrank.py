@@ -1,0 +1,100 @@
+"""Singular values and principal components of large matrices, by random projections onto few directions.
+
+The method of Halko, Martinsson and Tropp (2009): a matrix of rank about q maps q random vectors to a basis of about all
+that it can reach; a few turns through the matrix and back sharpen it. What is left is the decomposition of a small one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jit.ir.errors import DTypeError, ShapeError, UsageError
+
+from .functions import F
+from .tensors import Tensor
+
+
+def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """About the `q` largest singular values of `A - M`, with their vectors: U, S and V, where U diag(S) V^H is near it.
+
+    Args:
+        A: Matrices, of sizes (*, m, n), of floating point or complex numbers.
+        q: How many; take a few more than the rank that is expected.
+        niter: How many turns sharpen the result.
+        M: What to take off: of the sizes of `A`, or broadcast to them.
+
+    Returns:
+        U of sizes (*, m, q), S of sizes (*, q), the largest first, and V of sizes (*, n, q).
+
+    Raises:
+        ShapeError: `A` is no matrix.
+        DTypeError: It is of integers.
+        UsageError: `q` or `niter` is negative.
+
+    >>> import jit
+    >>> a = jit.arange(1.0, 5.0)[:, None] * jit.arange(1.0, 4.0)
+    >>> u, s, v = jit.svd_lowrank(a, q=2)
+    >>> jit.allclose(u @ jit.diag(s) @ v.mT, a, rtol=1e-4)
+    True
+    """
+    _check("svd_lowrank", A, q, niter)
+    rest = A if M is None else A - M
+    rows, columns = rest.shape[-2:]
+    if rows >= columns and columns <= q:
+        return _decomposed(rest, q, niter)
+    U, S, V = _decomposed(rest.mH, q, niter)
+    return V, S, U
+
+
+def pca_lowrank(
+    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """About the `q` principal components of the rows of `A`; see `svd_lowrank` for what is returned.
+
+    The columns of V are the directions, `S ** 2 / (m - 1)` the variances along them, `A @ V` the components.
+
+    Args:
+        A: Tables of m rows of n numbers, of sizes (*, m, n).
+        q: How many; 6, or m or n if that is less, without.
+        center: Whether to take off each column's mean first.
+        niter: How many turns sharpen the result.
+
+    Raises:
+        UsageError: `q` is greater than m or n, or `q` or `niter` is negative.
+
+    >>> import jit
+    >>> points = jit.tensor([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0]])
+    >>> u, s, v = jit.pca_lowrank(points, q=1)
+    >>> (v[1] / v[0]).round(decimals=3)
+    tensor([2.])
+    """
+    most = min(A.shape[-2:]) if A.ndim >= 2 else 0
+    wanted = min(6, most) if q is None else q
+    _check("pca_lowrank", A, wanted, niter)
+    if wanted > most:
+        raise UsageError(f"pca_lowrank: q must not exceed the {most} rows or columns that there are, got {wanted}")
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, wanted, niter)
+
+
+def _check(name: str, A: Any, q: int, niter: int) -> None:
+    if A.ndim < 2:
+        raise ShapeError(f"{name}: A must be matrices, and has {A.ndim} dims")
+    if not (A.dtype.is_floating_point or A.dtype.is_complex):
+        raise DTypeError(f"{name}: A must be of floating point numbers, and is of {A.dtype}; call A.float() first")
+    if q < 0 or niter < 0:
+        raise UsageError(f"{name}: q and niter must not be negative, got {q} and {niter}")
+
+
+def _decomposed(A: Any, q: int, niter: int) -> tuple[Any, Any, Any]:
+    basis = _basis(A, q, niter)
+    U, S, Vh = F.linalg_svd(basis.mH @ A, False)
+    return basis @ U, S, Vh.mH
+
+
+def _basis(A: Any, q: int, niter: int) -> Any:
+    """Orthonormal columns that span about what `A` can reach."""
+    basis = F.linalg_qr(A @ F.randn([A.shape[-1], q], dtype=A.dtype, device=A.device))[0]
+    for _ in range(niter):
+        basis = F.linalg_qr(A.mH @ basis)[0]
+        basis = F.linalg_qr(A @ basis)[0]
+    return basis
