@@ -15,6 +15,7 @@ from . import blas, entry
 from .interpreter import Interpreter, Program, Registers
 from .nest import Nest
 from .plan import Code, Native, PlannedInterpreter, _data, _fits
+from .pooling import MaxPool, MaxUnpool
 from .steps import Step
 from .views import flops_of, parts_of, work_of_node, work_of_step
 
@@ -88,7 +89,9 @@ def code_name(step: Step) -> str:
     """The kernel's name, or that of the operator that is a product."""
     if isinstance(step.work, Nest):
         return step.work.name
-    return step.node.kind.removeprefix("aten::") + (" (BLAS)" if isinstance(step.work, blas.Product) else " (packed)")
+    how = " (BLAS)" if isinstance(step.work, blas.Product) else " (packed)"
+    pools = isinstance(step.work, MaxPool | MaxUnpool)
+    return step.node.kind.removeprefix("aten::") + ("" if pools else how)
 
 
 def _durations(code: Code, arrays: Sequence[Any]) -> list[float]:

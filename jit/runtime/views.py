@@ -16,6 +16,8 @@ from jit.ir.files import write_atomically
 from jit.passes.spaces import is_view
 
 from .codegen import Kernel
+from .conv import Convolution
+from .conv_weight import WeightGradient
 from .nest import Access, Nest
 from .plan import Code, PlannedInterpreter
 from .steps import Step
@@ -102,7 +104,9 @@ def work_of_step(step: Step) -> tuple[int, int]:
     if isinstance(step.work, Nest):
         return _bytes_of_nest(step.work), round(step.share * sum(map(flops_of, parts_of(step.node))))
     operands = step.operands[: len(step.operands) - step.scratch]
-    return sum(place.geometry.numel * place.dtype.itemsize for place in operands), flops_of(step.node)
+    convolves = isinstance(step.work, Convolution | WeightGradient)
+    flops = 2 * step.work.effort if convolves else flops_of(step.node)  # type: ignore[union-attr]
+    return sum(place.geometry.numel * place.dtype.itemsize for place in operands), flops
 
 
 def _bytes_of_nest(nest: Nest) -> int:
@@ -130,9 +134,22 @@ def flops_of(node: Node) -> int:
     if node.kind in _PRODUCTS:
         inner = node.inputs[-1].type.sizes[0 if len(node.inputs[-1].type.sizes) == 1 else -2]
         return 2 * _numel(node.outputs[0]) * int(inner)
+    if node.kind in ("aten::convolution", "aten::convolution_backward"):
+        return _flops_of_convolution(node)
     if op.kind == "pointwise":
         return _numel(node.outputs[0])
     return max(map(_numel, (*node.inputs, *node.outputs)))
+
+
+def _flops_of_convolution(node: Node) -> int:
+    """Each map of a convolution meets every tap at every place: of the result, or of what a transposed one takes."""
+    backward = node.kind == "aten::convolution_backward"
+    image, weight = node.inputs[1 if backward else 0], node.inputs[2 if backward else 1]
+    result = node.inputs[0] if backward else node.outputs[0]
+    places = _numel(image if node.attributes["transposed"] else result)
+    taps = _numel(weight) // max(int(weight.type.sizes[0]), 1)
+    maps = sum(node.attributes["output_mask"][:2]) if backward else 1
+    return int(2 * places * taps * maps)
 
 
 _PRODUCTS = ("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm")

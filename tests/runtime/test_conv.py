@@ -14,8 +14,10 @@ from jit.runtime import conv
 from jit.runtime.conv_steps import layer_of, parts_by_input, phases
 from jit.runtime.conv_weight import WeightGradient
 from jit.runtime.interpreter import Interpreter
+from jit.runtime.nest import Nest
 from jit.runtime.plan import PlannedInterpreter
 from jit.runtime.target import Target
+from jit.runtime.views import flops_of, work_of_step
 from tests.guarded import guarded
 
 pytestmark = [
@@ -297,6 +299,26 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
     for one, two, five in zip(*results, strict=True):
         np.testing.assert_array_equal(one, two)
         np.testing.assert_array_equal(one, five)
+
+
+@pytest.mark.parametrize(("mask", "maps"), [("[True, True, True]", 2), ("[False, True, False]", 1)])
+def test_flops_are_two_for_each_tap_at_each_place(mask, maps):
+    text = """graph(%x : Float(3, 4, 9, 8), %w : Float(8, 4, 3, 3), %g : Float(3, 8, 9, 8)) {
+      %0 : Float(3, 8, 9, 8) = aten::convolution[bias=None, PLAIN](%x, %w)
+      %1 : Float(3, 4, 9, 8), %2 : Float(8, 4, 3, 3), %3 : Float(8) = BACK(%g, %x, %w)
+      return (%0, %1, %2, %3) }"""
+    text = text.replace("BACK", "aten::convolution_backward[bias_sizes=[8], PLAIN, output_mask=MASK]")
+    if maps == 1:
+        text = text.replace("%1 : Float(3, 4, 9, 8)", "%1 : Undefined").replace("%3 : Float(8)", "%3 : Undefined")
+        text = text.replace("(%0, %1, %2, %3)", "(%0, %2)")
+    text = text.replace("PLAIN", PLAIN).replace("MASK", mask)
+    one = 2 * 3 * 8 * 9 * 8 * 4 * 9
+    whole = PlannedInterpreter(parse(text)).whole(0)
+    assert whole is not None
+    steps = whole.code.lowering.steps
+    assert [work_of_step(s)[1] for s in steps if not isinstance(s.work, Nest)] == [one] * (1 + maps)
+    forward_node, backward_node = (n for n in parse(text).nodes if n.kind.startswith("aten::convolution"))
+    assert (flops_of(forward_node), flops_of(backward_node)) == (one, maps * one)
 
 
 def test_what_has_no_code():
