@@ -124,7 +124,7 @@ def over(function: Any) -> Any:
     )
 
 
-def mean(self: Any, axis: Any, keepdims: bool) -> Any:
+def mean(self: Any, axis: Any, keepdims: Any) -> Any:
     """numpy's own warns where there is nothing to divide."""
     total = np.sum(self, axis=axis, keepdims=keepdims)
     return np.true_divide(total, np.size(self) / max(np.size(total), 1))

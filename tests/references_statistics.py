@@ -98,7 +98,7 @@ def histc(self: Any, bins: int, low: Any, high: Any) -> Any:
     return np.histogram(self, bins, (low, high) if low != high else (low - 1, low + 1))[0]
 
 
-def histogram(self: Any, bins: Any, range: Any, weight: Any, density: bool) -> Any:
+def histogram(self: Any, bins: Any, range: Any, weight: Any, density: Any) -> Any:
     return np.histogram(self, bins, range, density, weight)
 
 

@@ -29,7 +29,7 @@ def repeated(self: Any, repeats: Any, dim: Any, output_size: Any) -> Any:
 
 
 def spread_with_mean(spread: Any) -> Any:
-    def reference(self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+    def reference(self: Any, dim: Any, unbiased: bool, keepdim: Any) -> Any:
         axes = tuple(dim)
         return spread(self, axis=axes, ddof=int(unbiased), keepdims=keepdim), np.mean(self, axis=axes, keepdims=keepdim)
 
