@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir import Op, Source, find
+from jit.ir.dtypes import from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
 from jit.runtime.arrays import address_of, geometry_of
@@ -75,7 +76,7 @@ def meta_of(tensor: Tensor) -> Meta:
     """What is to be known of `tensor` later."""
     array, trace = tensor._array, context.SIZED.get()
     sizes = None if trace is None else trace.sizes_of(tensor)
-    return Meta(array.shape if sizes is None else sizes, tensor.dtype, tensor.device, array.ndim)
+    return Meta(array.shape if sizes is None else sizes, from_numpy(array.dtype), tensor.device, array.ndim)
 
 
 class SavedTensor:
@@ -555,7 +556,7 @@ def edge_of(tensor: Any) -> Edge | None:
     """Where the gradient of `tensor` goes; None if it wants none."""
     if not isinstance(tensor, Variable) and not requires_grad(tensor):
         return None
-    node = tensor.grad_fn
+    node = tensor._grad_fn if tensor._base is None else tensor.grad_fn
     if node is not None:
         return Edge(node, tensor._output_nr)
     return Edge(accumulator(tensor), 0) if tensor._requires_grad else None

@@ -125,7 +125,9 @@ class Interpreter:
             locate(error, program.nodes[step])
             raise
         outputs = [
-            map_template(lambda leaf: registers[leaf.index] if isinstance(leaf, Ref) else leaf, o)
+            registers[o.index]
+            if type(o) is Ref
+            else map_template(lambda leaf: registers[leaf.index] if isinstance(leaf, Ref) else leaf, o)
             for o in program.outputs
         ]
         updates = [registers[register] for register in program.updates]
