@@ -48,8 +48,25 @@ with 0 and grow along the row; `dot` takes two factors. max and min propagate Na
 lowest position counts."""
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Record:
+    """Base of what a nest consists of: compared by class and content, hashable, and never changed.
+
+    Says once for all what `dataclass(frozen=True)` writes and compiles for each class anew, which takes most of the
+    time that importing this module takes.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((*vars(self).values(),))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+
+@dataclass(eq=False, repr=False)
+class Buffer(Record):
     """An array that the caller passes: the kernel takes arrays of exactly this layout."""
 
     dtype: DType
@@ -69,8 +86,8 @@ class Buffer:
 # -- operands ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Bound:
+@dataclass(eq=False, repr=False)
+class Bound(Record):
     """A condition on a point: `0 <= offset + sum(i * stride) < size`."""
 
     strides: tuple[int, ...]
@@ -78,8 +95,8 @@ class Bound:
     size: int
 
 
-@dataclass(frozen=True)
-class Index:
+@dataclass(eq=False, repr=False)
+class Index(Record):
     """An integer read from memory that moves an access by `stride` elements for each unit.
 
     It must lie within 0..size-1; with `wraps` negative integers count from the end, as in Python.
@@ -91,8 +108,8 @@ class Index:
     wraps: bool = False
 
 
-@dataclass(frozen=True)
-class Access:
+@dataclass(eq=False, repr=False)
+class Access(Record):
     """The affine map of one operand: at point (i0, i1, ...) element `offset + sum(i * stride)` of a buffer.
 
     Stride 0 is a broadcast; chunk, narrow, select, transpose and expand are nothing but other strides and offsets.
@@ -113,22 +130,22 @@ class Access:
     """As a result it takes one value of the body's."""
 
 
-@dataclass(frozen=True)
-class Position:
+@dataclass(eq=False, repr=False)
+class Position(Record):
     """An operand that is not in memory: the int64 `offset + sum(i * stride)`, such as a row-major index."""
 
     strides: tuple[int, ...]
     offset: int = 0
 
 
-@dataclass(frozen=True)
-class Local:
+@dataclass(eq=False, repr=False)
+class Local(Record):
     """An operand that an earlier step made: one value per row if it was reduced, one per point if it was kept."""
 
     number: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Scan:
     """An operand that is a function: `running(value)` is what values have come to at this point, this one included.
 
@@ -146,8 +163,8 @@ Operand = Access | Position | Local | Scan
 # -- results -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Reduce:
+@dataclass(eq=False, repr=False)
+class Reduce(Record):
     """Combine what the body yields along the row, by one of MONOIDS, into `locals` (two for argmax and argmin)."""
 
     monoid: str
@@ -161,8 +178,8 @@ class Reduce:
         return 2 if self.monoid in ("argmax", "argmin", "dot") else 1
 
 
-@dataclass(frozen=True)
-class Keep:
+@dataclass(eq=False, repr=False)
+class Keep(Record):
     """Hand the value at every point to later steps; of a step that runs once for each row, that one value."""
 
     local: int
@@ -173,8 +190,8 @@ class Keep:
 Result = Access | Reduce | Keep
 
 
-@dataclass(frozen=True)
-class Step:
+@dataclass(eq=False, repr=False)
+class Step(Record):
     """One loop over the rows of a nest.
 
     `body(m, *operands)` is called with a math namespace and one value per operand, and returns as many values as its
@@ -201,8 +218,8 @@ class Step:
 # -- the nest ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Nest:
+@dataclass(eq=False, repr=False)
+class Nest(Record):
     """Steps over `extents`, of which the last `reduced` are the dims of a row; all rows are independent.
 
     Every map is checked to stay inside its buffer, so that no nest can touch memory that it was not given.
