@@ -1,0 +1,175 @@
+"""What the recorder sees of calls that no recording can repeat: each kind, before and after operators, and no more."""
+
+import datetime
+import functools
+import io
+import os
+import queue
+import random
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import jit
+from jit.tracing import impurity
+
+
+class Ear:
+    """Takes down what it is told."""
+
+    def __init__(self) -> None:
+        self.printing = 0
+        self.heard: list[str] = []
+
+    def note_impure(self, what: str) -> None:
+        self.heard.append(what)
+
+
+def heard(function: Callable[[], Any], foreign: bool = False) -> list[str]:
+    ear = Ear()
+    with impurity.watching(ear, lambda file: foreign):
+        function()
+    assert ear.printing == 0
+    return ear.heard
+
+
+class Later(datetime.datetime):
+    """The user's own kind of dates."""
+
+
+QUEUE: queue.SimpleQueue[int] = queue.SimpleQueue()
+KINDS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "time": ("reads the clock", lambda: time.time()),
+    "perf_counter_ns": ("reads the clock", lambda: time.perf_counter_ns()),
+    "now": ("reads the clock", lambda: datetime.datetime.now()),
+    "now of a subclass": ("reads the clock", lambda: Later.now()),
+    "today": ("reads the clock", lambda: datetime.date.today()),
+    "open": ("opens a file", lambda: open(os.devnull).close()),
+    "os.open": ("opens a file", lambda: os.close(os.open(os.devnull, os.O_RDONLY))),
+    "urandom": ("draws random bytes", lambda: os.urandom(1)),
+    "listdir": ("looks at a folder", lambda: os.listdir("/")),
+    "random": ("draws from Python's random numbers", lambda: random.Random(0).random()),
+    "shuffle": ("draws from Python's random numbers", lambda: random.Random(0).shuffle([1, 2])),
+    "queue": ("uses a queue", lambda: QUEUE.put(1)),
+    "thread": ("starts a thread", lambda: threading.Thread(target=int).start()),
+    "socket": ("uses a network", lambda: _refused(socket.socket())),
+}
+
+
+def _refused(plug: socket.socket) -> None:
+    with plug, pytest.raises(OSError):
+        plug.send(b"")
+
+
+@pytest.mark.parametrize("what, call", KINDS.values(), ids=KINDS)
+def test_each_kind_is_seen(what, call):
+    assert what in heard(call)
+
+
+def test_only_these_are_seen():
+    assert (
+        heard(lambda: (len([1]), sorted([2, 1]), datetime.date(2020, 1, 1), datetime.datetime.fromtimestamp(0))) == []
+    )
+    assert heard(lambda: (io.StringIO("a").read(), "now".upper(), [1].pop(), hash("x"))) == []
+    assert heard(random.Random(0).getstate) == []
+
+
+@pytest.mark.parametrize("file", ["<frozen importlib._bootstrap>", "/usr/lib/linecache.py", "/usr/lib/warnings.py"])
+def test_what_python_opens_for_itself_does_not_count(file):
+    for text, expected in (("open(os.devnull).close()", []), ("os.urandom(1)", ["draws random bytes"])):
+        code = compile(text, file, "exec")
+        assert heard(functools.partial(exec, code, globals())) == expected
+
+
+def test_what_cannot_be_hashed_is_no_function_of_ours():
+    assert heard(lambda: [1].__len__()) == []
+    assert heard(lambda: {}.keys().__len__()) == []
+
+
+def test_clocks_that_libraries_read_do_not_count_but_their_files_do():
+    assert heard(lambda: time.time(), foreign=True) == []
+    assert heard(lambda: datetime.datetime.now(), foreign=True) == []
+    assert heard(lambda: os.urandom(1), foreign=True) == ["draws random bytes"]
+
+
+def test_looking_away_and_back():
+    ear = Ear()
+    with impurity.watching(ear, lambda file: False):
+        hook = impurity.pause()
+        assert hook is not None
+        os.urandom(1)
+        inner = impurity.pause()  # already looks away
+        impurity.resume(inner)
+        os.urandom(1)
+        assert ear.heard == []
+        impurity.resume(hook)
+        os.urandom(1)
+        assert ear.heard == ["draws random bytes"]
+    os.urandom(1)
+    assert ear.heard == ["draws random bytes"]
+
+
+def test_nothing_is_left_behind():
+    heard(lambda: None)
+    assert sys.getprofile() is None and impurity.pause() is None
+    with pytest.raises(KeyError):
+        heard(lambda: os.environ["NO SUCH VARIABLE"])
+    assert sys.getprofile() is None
+    outer, inner = Ear(), Ear()
+    with impurity.watching(outer, lambda file: False):
+        with impurity.watching(inner, lambda file: False):
+            os.urandom(1)
+        os.urandom(1)
+    assert len(outer.heard) + len(inner.heard) == 2
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later versions have a hook of our own")
+def test_a_profiler_of_the_users_is_left_alone():
+    seen = []
+    sys.setprofile(lambda frame, event, arg: seen.append(event))
+    try:
+        assert heard(lambda: os.urandom(1)) == []
+        assert sys.getprofile() is not None
+    finally:
+        sys.setprofile(None)
+    assert "c_call" in seen
+
+
+def test_printing_is_counted_while_it_lasts():
+    ear = Ear()
+    during: list[int] = []
+
+    class Shown:
+        def __str__(self) -> str:
+            during.append(ear.printing)
+            return "shown"
+
+    class Unshowable:
+        def __str__(self) -> str:
+            raise ValueError("unshowable")
+
+    with impurity.watching(ear, lambda file: False):
+        print(Shown())
+        with pytest.raises(ValueError, match="unshowable"):
+            print(Unshowable())
+    assert during == [1] and ear.printing == 0
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_traced_functions_that_read_a_clock_are_run_each_time(when):
+    start = time.perf_counter()
+
+    def f(x: Any) -> Any:
+        if when == "after":
+            x = x * 2
+        now = time.perf_counter() - start
+        return x * 2 + now
+
+    traced = jit.trace(f)
+    found = [traced(jit.zeros(1, dtype=jit.float64)).item() for _ in range(4)]
+    assert found == sorted(set(found)), "later each time"
