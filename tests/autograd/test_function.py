@@ -342,6 +342,23 @@ def test_a_once_differentiable_backward_inside_of_a_trace_that_leaves_gradients_
     assert (traced.hits, traced.misses) == (2, 1)
 
 
+def test_gradients_take_the_dtype_of_their_inputs():
+    class Turned(jit.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, z: Any) -> Any:
+            return x * 2, z * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any, h: Any) -> Any:
+            return jit.complex(g * 2, g * 7), h.real.double() * 3
+
+    x, z = leaf(1.0), jit.tensor([1 + 2j], requires_grad=True)
+    first, second = Turned.apply(x, z)
+    (first + second.real).sum().backward()
+    assert x.grad.dtype is x.dtype and x.grad.tolist() == [2], "the real part, as the input is real"
+    assert z.grad.dtype is z.dtype and z.grad.tolist() == [3]
+
+
 def test_what_reaches_no_gradient_is_not_recorded():
     seen = []
 

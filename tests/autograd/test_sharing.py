@@ -371,6 +371,34 @@ print("fine")
     assert done.returncode == 0 and done.stdout == "fine\n", done.stderr
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_after_a_fork_in_the_middle_of_an_addition(tmp_path):
+    """The child has the locks that other threads of its parent held, and nobody who would release them."""
+    body = """
+from jit.autograd import nodes
+leaf = jit.ones(2, requires_grad=True)
+held, done = threading.Event(), threading.Event()
+
+def hold():
+    with nodes.lock_of(leaf):
+        held.set()
+        done.wait()
+
+threading.Thread(target=hold).start()
+held.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    (leaf * 2).sum().backward()
+    os._exit(0 if leaf.grad.tolist() == [2, 2] else 1)
+done.set()
+assert os.waitpid(child, 0)[1] == 0
+print("fine")
+"""
+    done = program(body, tmp_path)
+    assert done.returncode == 0 and done.stdout == "fine\n", done.stderr
+
+
 def test_at_the_end_of_a_program(tmp_path):
     """The pool does not keep the program from ending, and backward works while it ends."""
     done = program("import atexit\natexit.register(lambda: print(len(gradients())))\ngradients()\n", tmp_path)
