@@ -18,8 +18,17 @@ Call = Callable[[], Any]
 PEERS: dict[str, Callable[[Workload, list[Any], int], Call]] = {}
 
 
+CONVOLVING = ("conv2d", "max_pool2d", "batch_norm")
+"""What torch and jit have, and the other namespaces below do not."""
+
+
 class CannotDo(Exception):
     """The peer has no way to express the workload."""
+
+
+class _Names(SimpleNamespace):
+    def __getattr__(self, name: str) -> Any:
+        raise CannotDo
 
 
 def peer(name: str) -> Any:
@@ -58,7 +67,20 @@ def _plain(tensor: Any) -> Any:
 def _torch(threads: int) -> Any:
     torch = importlib.import_module("torch")
     torch.set_num_threads(threads)
-    names = ("tanh", "sigmoid", "relu", "mean", "softmax", "sum", "var", "chunk", "matmul", "cumsum", "argmax")
+    names = (
+        "tanh",
+        "sigmoid",
+        "relu",
+        "mean",
+        "softmax",
+        "sum",
+        "var",
+        "chunk",
+        "matmul",
+        "cumsum",
+        "argmax",
+        *CONVOLVING,
+    )
     functions = {name: getattr(torch, name) for name in names}
     functions["layer_norm"] = lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b)
     functions["embedding"] = torch.nn.functional.embedding
@@ -135,7 +157,7 @@ def jax_jit(work: Workload, arrays: list[Any], threads: int) -> Call:
     """XLA on the whole program."""
     jax = importlib.import_module("jax")
     jnp = jax.numpy
-    t = SimpleNamespace(
+    t = _Names(
         tanh=jnp.tanh, sigmoid=jax.nn.sigmoid, relu=jax.nn.relu, mean=jnp.mean, softmax=jax.nn.softmax, sum=jnp.sum,
         var=lambda x, dim: jnp.var(x, dim, ddof=1), chunk=lambda x, n, dim: jnp.split(x, n, dim), matmul=jnp.matmul,
         cumsum=jnp.cumsum, argmax=jnp.argmax, layer_norm=lambda x, w, b: _layer_norm(jnp, x, w, b),
@@ -161,7 +183,7 @@ def _numpy_softmax(x: Any, dim: int) -> Any:
     return e / e.sum(dim, keepdims=True)
 
 
-NUMPY = SimpleNamespace(
+NUMPY = _Names(
     tanh=np.tanh, sigmoid=lambda x: 1 / (1 + np.exp(-x)), relu=lambda x: np.maximum(x, 0), mean=np.mean, sum=np.sum,
     softmax=_numpy_softmax, var=lambda x, dim: np.var(x, dim, ddof=1), chunk=lambda x, n, dim: np.split(x, n, dim),
     matmul=np.matmul, cumsum=np.cumsum, argmax=np.argmax, layer_norm=lambda x, w, b: _layer_norm(np, x, w, b),
@@ -216,6 +238,7 @@ def _jit(threads: int) -> Any:
         tanh=jit.tanh, sigmoid=jit.sigmoid, relu=jit.relu, mean=jit.mean, softmax=jit.softmax, sum=jit.sum, var=jit.var,
         chunk=jit.chunk, matmul=jit.matmul, cumsum=jit.cumsum, argmax=jit.argmax, embedding=F.embedding,
         layer_norm=lambda x, w, b: F.layer_norm(x, list(w.shape), w, b),
+        **{name: getattr(jit, name) for name in CONVOLVING},
     )  # fmt: skip
 
 

@@ -303,3 +303,69 @@ def embedding(t: Any, index: Any, table: Any) -> Any:
 def cumsum(t: Any, x: Any) -> Any:
     """A scan along rows."""
     return t.cumsum(x, 1)
+
+
+# -- convolutional -----------------------------------------------------------------------------------------------
+
+
+def _convolution(name: str, x: tuple[int, ...], w: tuple[int, ...], places: int, **window: int) -> None:
+    """A convolution, and the sum of its squares with gradients."""
+    flops = 2 * x[0] * places * int(np.prod(w))
+    inputs = normal(x, w, scale=0.1)
+
+    def forward(t: Any, image: Any, weight: Any) -> Any:
+        return t.conv2d(image, weight, **window)
+
+    def squares(t: Any, image: Any, weight: Any) -> Any:
+        y = forward(t, image, weight)
+        return t.sum(y * y)
+
+    workload(inputs, name, flops=flops)(forward)
+    workload(inputs, f"{name}_bwd", flops=3 * flops, gradients=(0, 1))(squares)
+
+
+_convolution("conv3x3", (1, 64, 56, 56), (64, 64, 3, 3), 56 * 56, padding=1)
+_convolution("conv1x1", (1, 64, 56, 56), (256, 64, 1, 1), 56 * 56)
+_convolution("conv_stem", (1, 3, 224, 224), (64, 3, 7, 7), 112 * 112, padding=3, stride=2)
+_convolution("conv_dw", (1, 144, 56, 56), (144, 1, 3, 3), 56 * 56, padding=1, groups=144)
+
+
+def _block_inputs(rng: np.random.Generator) -> Arrays:
+    images = normal((8, 256, 56, 56), (64, 256, 1, 1), (64, 64, 3, 3), (256, 64, 1, 1), scale=0.05)(rng)
+    norms = [np.abs(a) + np.float32(0.5) for a in normal(*((c,) for c in (64, 64, 256) for _ in range(4)))(rng)]
+    return images + norms
+
+
+@workload(_block_inputs, flops=2 * 8 * 56 * 56 * (2 * 256 * 64 + 9 * 64 * 64))
+def conv_block(t: Any, x: Any, w1: Any, w2: Any, w3: Any, *norms: Any) -> Any:
+    """A bottleneck block of a ResNet in evaluation mode, batch 8."""
+
+    def norm(y: Any, layer: int) -> Any:
+        weight, bias, mean, variance = norms[4 * layer : 4 * layer + 4]
+        return t.batch_norm(y, weight, bias, mean, variance, False, 0.1, 1e-5, False)
+
+    y = t.relu(norm(t.conv2d(x, w1), 0))
+    y = t.relu(norm(t.conv2d(y, w2, padding=1), 1))
+    return t.relu(norm(t.conv2d(y, w3), 2) + x)
+
+
+def cnn(t: Any, x: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: Any, w4: Any, b4: Any) -> Any:
+    """Three convolutions, two of them pooled, and a linear layer, on 32 images of 32 by 32 pixels."""
+    x = t.max_pool2d(t.relu(t.conv2d(x, w1, b1, padding=1)), 2)
+    x = t.max_pool2d(t.relu(t.conv2d(x, w2, b2, padding=1)), 2)
+    x = t.mean(t.relu(t.conv2d(x, w3, b3, padding=1)), (2, 3))
+    return x @ w4.T + b4
+
+
+CNN = normal(
+    (32, 3, 32, 32), (32, 3, 3, 3), (32,), (64, 32, 3, 3), (64,), (128, 64, 3, 3), (128,), (10, 128), (10,), scale=0.2
+)  # fmt: skip
+CNN_FLOPS = 2 * 32 * 9 * (1024 * 3 * 32 + 256 * 32 * 64 + 64 * 64 * 128)
+workload(CNN, "cnn_infer", flops=CNN_FLOPS)(cnn)
+
+
+@workload(CNN, flops=3 * CNN_FLOPS, gradients=tuple(range(1, 9)), learning_rate=0.01)
+def cnn_train(t: Any, *arrays: Any) -> Any:
+    """A step of gradient descent on the mean of squares."""
+    y = cnn(t, *arrays)
+    return t.mean(y * y)
