@@ -278,6 +278,20 @@ def test_changed_arguments_and_parameters_are_named():
             y.sum().backward()
 
 
+def test_writes_under_a_checkpoint_inside_of_a_checkpoint_happen_once():
+    count = jit.zeros(1)
+
+    def inner(x):
+        count.add_(1)
+        return x * x * count
+
+    x = jit.tensor([3.0], requires_grad=True)
+    for calls in (1, 2):
+        checkpoint(lambda x: checkpoint(inner, x) * 2, x).sum().backward()
+        assert count.tolist() == [calls]
+    assert x.grad.tolist() == [2 * 6 + 2 * 12]
+
+
 def test_results_stay_as_they_are_while_the_function_runs_again():
     results: list[Any] = []
     seen: list[Any] = []
