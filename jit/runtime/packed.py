@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jit.ir.dtypes import DType, float32, float64
+from jit.ir.dtypes import DType
 
-from .assembly import Routine, Word
+from .assembly import Word
 from .target import Target
+from .tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
 
-_ELEMENT = {float32: "float", float64: "double"}
 _FIELDS = ("first", "last", "rest", "blocks", "inner", "a_row", "a_step", "b_column", "b_step", "c_row")
 """The geometry of a product or a packing: a range of whole panels, whether one follows that is not whole, counts, and
 strides in bytes."""
@@ -88,8 +88,10 @@ class Product(NamedTuple):
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
         rows, columns, _ = self.sizes
         packs = "" if self.packed else "rows" if self.b[1] == 1 else "columns"
-        left = columns % panel_columns(self.dtype) // _lanes(self.dtype)
-        return _compiled(Shape(self.dtype, rows % _tile()[0] if self.multiplies else 0, left, packs, self.multiplies))
+        left = columns % panel_columns(self.dtype) // lanes_of(self.dtype)
+        return _compiled(
+            Shape(self.dtype, rows % tile_sizes()[0] if self.multiplies else 0, left, packs, self.multiplies)
+        )
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
         """The numbers for a range of panels."""
@@ -97,7 +99,7 @@ class Product(NamedTuple):
         size = self.dtype.itemsize
         whole, last = columns // panel_columns(self.dtype), self.panels if last is None else last
         numbers = {
-            "first": first, "last": min(last, whole), "rest": int(last > whole), "blocks": rows // _tile()[0],
+            "first": first, "last": min(last, whole), "rest": int(last > whole), "blocks": rows // tile_sizes()[0],
             "inner": inner, "a_row": self.a[0] * size, "a_step": self.a[1] * size, "b_column": self.b[1] * size,
             "b_step": self.b[0] * size, "c_row": columns * size,
         }  # fmt: skip
@@ -107,9 +109,9 @@ class Product(NamedTuple):
 def supports(product: Product) -> bool:
     """Whether there is code for the product, which is then at least as fast as BLAS."""
     rows, columns, inner = product.sizes
-    if product.dtype not in _ELEMENT or min(product.sizes) < 4 or Target.host().vector_bytes < 16:
+    if product.dtype not in ELEMENT or min(product.sizes) < 4 or Target.host().vector_bytes < 16:
         return False
-    lanes, size = _lanes(product.dtype), product.dtype.itemsize
+    lanes, size = lanes_of(product.dtype), product.dtype.itemsize
     straight = product.b[1] == 1 or (product.b[0] == 1 and inner % lanes == 0)
     near = product.a[1] == 1 or (product.a[0] == 1 and inner <= 128)
     return columns % lanes == 0 and straight and near and inner <= _DEEPEST and rows * inner * size <= _WIDEST
@@ -117,17 +119,7 @@ def supports(product: Product) -> bool:
 
 def panel_columns(dtype: DType) -> int:
     """How many columns a panel has."""
-    return _tile()[1] * _lanes(dtype)
-
-
-@cache
-def _tile() -> tuple[int, int]:
-    """Rows and vectors that are kept in registers."""
-    return (8, 2) if Target.host().vector_registers >= 32 else (6, 2)
-
-
-def _lanes(dtype: DType) -> int:
-    return Target.host().vector_bytes // dtype.itemsize
+    return tile_sizes()[1] * lanes_of(dtype)
 
 
 # -- code --------------------------------------------------------------------------------------------------------
@@ -142,26 +134,21 @@ def _compiled(shape: Shape) -> int:
 
 def _written(shape: Shape, target: Target) -> tuple[tuple[str, ...], str]:
     writer = _Writer(shape, target)
-    declared = (f"declare {writer.vector} @{writer.fma}({', '.join([writer.vector] * 3)})",) if target.has_fma else ()
-    return declared, writer.kernel()
+    text = writer.kernel()
+    return writer.declarations, text
 
 
-class _Writer(Routine):
+class _Writer(TileWriter):
     """Writes one kernel."""
 
     def __init__(self, shape: Shape, target: Target) -> None:
-        super().__init__("kernel", ["data", "geometry"])
-        self.shape, self.size = shape, shape.dtype.itemsize
-        self.lanes = target.vector_bytes // self.size
-        self.element = _ELEMENT[shape.dtype]
-        self.vector = f"<{self.lanes} x {self.element}>"
-        self.fused = target.has_fma
-        self.fma = f"llvm.fma.v{self.lanes}f{8 * self.size}"
+        super().__init__(shape.dtype, target)
+        self.shape = shape
         self.of = {name: self.word("%geometry", index) for name, index in _AT.items()}
 
     def kernel(self) -> str:
         """`i32 kernel(ptr data, ptr geometry)`: whole panels, then the rest of one."""
-        multiplies, vectors = self.shape.multiplies, _tile()[1]
+        multiplies, vectors = self.shape.multiplies, tile_sizes()[1]
         self.a, self.b = self.word("%data", 0), self.word("%data", 1 if multiplies else 0)
         self.c = self.word("%data", 2 if multiplies else 1)
         self.panel_bytes = self.scale(self.of["inner"], vectors * self.lanes * self.size)
@@ -174,7 +161,7 @@ class _Writer(Routine):
         return self.text()
 
     def _panel(self, panel: Word, vectors: int) -> None:
-        columns = _tile()[1] * self.lanes
+        columns = tile_sizes()[1] * self.lanes
         place = self.scale(panel, self.panel_bytes)
         if not self.shape.packs:
             packed = self.add(self.b, place)
@@ -184,7 +171,7 @@ class _Writer(Routine):
             (self._pack_rows if self.shape.packs == "rows" else self._pack_columns)(source, packed, vectors)
         if not self.shape.multiplies:
             return
-        rows = _tile()[0]
+        rows = tile_sizes()[0]
         result = self.add(self.c, self.scale(panel, columns * self.size))
         with self.loop(self.of["blocks"]) as block:
             self._tile_of(self.scale(block, rows), packed, result, rows, vectors)
@@ -194,43 +181,20 @@ class _Writer(Routine):
     def _tile_of(self, first: Word, packed: Word, result: Word, rows: int, vectors: int) -> None:
         """Some rows of A times a panel."""
         a = self.add(self.a, self.scale(first, self.of["a_row"]))
-        steps = [self.scale(self.of["a_row"], r) for r in range(rows)]
-        before, body, after = (self._label(stem) for stem in ("before", "along", "after"))
-        places = [(r, v) for r in range(rows) for v in range(vectors)]
-        self._write(f"br label %{before}")
-        self._block(before)
-        self._write(f"br label %{body}")
-        self._block(body)
-        names = {place: f"%{body}.{place[0]}.{place[1]}" for place in places}
-        at = {name: f"%{body}.{name}" for name in ("k", "a", "b")}
-        for name, start in (("k", "0"), ("a", a), ("b", packed)):
-            self._write(f"{at[name]} = phi i64 [ {start}, %{before} ], [ {at[name]}.next, %{body} ]")
-        for place in places:
-            self._write(
-                f"{names[place]} = phi {self.vector} [ zeroinitializer, %{before} ], [ {names[place]}.next, %{body} ]"
-            )
-        right = [self._load(self.add(at["b"], v * self.lanes * self.size)) for v in range(vectors)]
-        for r in range(rows):
-            left = self._broadcast(self.add(at["a"], steps[r]))
-            for v in range(vectors):
-                self._multiply_add(f"{names[r, v]}.next", left, right[v], names[r, v])
-        self._write(f"{at['a']}.next = add i64 {at['a']}, {self.of['a_step']}")
-        self._write(f"{at['b']}.next = add i64 {at['b']}, {_tile()[1] * self.lanes * self.size}")
-        self._write(f"{at['k']}.next = add i64 {at['k']}, 1")
-        self._write(f"br i1 {self.less(at['k'] + '.next', self.of['inner'])}, label %{body}, label %{after}")
-        self._block(after)
-        for r, v in places:
+        lines = [self.add(a, self.scale(self.of["a_row"], r)) for r in range(rows)]
+        tile = self.sums(lines, self.of["a_step"], packed, vectors, self.of["inner"])
+        for (r, v), value in tile.items():
             row = self.add(result, self.scale(self.add(first, r), self.of["c_row"]))
-            self._store(f"{names[r, v]}.next", self.add(row, v * self.lanes * self.size))
+            self.store(value, self.add(row, v * self.bytes))
 
     def _pack_rows(self, source: Word, packed: Word, vectors: int) -> None:
         """A panel of a matrix whose rows lie together: they are copied."""
         with self.loop(self.of["inner"]) as k:
             here = self.add(source, self.scale(k, self.of["b_step"]))
-            there = self.add(packed, self.scale(k, _tile()[1] * self.lanes * self.size))
+            there = self.add(packed, self.scale(k, tile_sizes()[1] * self.lanes * self.size))
             for v in range(vectors):
                 offset = v * self.lanes * self.size
-                self._store(self._load(self.add(here, offset)), self.add(there, offset))
+                self.store(self.load(self.add(here, offset)), self.add(there, offset))
 
     def _pack_columns(self, source: Word, packed: Word, vectors: int) -> None:
         """A panel of a matrix whose columns lie together: squares of it are transposed."""
@@ -239,46 +203,9 @@ class _Writer(Routine):
             with self.unless(self.less(k, self.of["inner"])):
                 self.end_loop()
             here = self.add(source, self.scale(k, self.size))
-            there = self.add(packed, self.scale(k, _tile()[1] * self.lanes * self.size))
+            there = self.add(packed, self.scale(k, tile_sizes()[1] * self.lanes * self.size))
             for v in range(vectors):
                 columns = [self.scale(self.of["b_column"], v * self.lanes + lane) for lane in range(self.lanes)]
-                square = self._transposed([self._load(self.add(here, column)) for column in columns])
+                square = self.transposed([self.load(self.add(here, column)) for column in columns])
                 for step, line in enumerate(square):
-                    self._store(line, self.add(there, (step * _tile()[1] + v) * self.lanes * self.size))
-
-    def _transposed(self, lines: list[str]) -> list[str]:
-        """A square of as many vectors as they have lanes: swapped in blocks of 1, 2, 4, ... lanes."""
-        bit = 1
-        while bit < self.lanes:
-            for i in range(self.lanes):
-                if not i & bit:
-                    first, second = lines[i], lines[i | bit]
-                    low = [n if not n & bit else self.lanes + (n ^ bit) for n in range(self.lanes)]
-                    high = [n ^ bit if not n & bit else self.lanes + n for n in range(self.lanes)]
-                    lines[i], lines[i | bit] = self._shuffle(first, second, low), self._shuffle(first, second, high)
-            bit *= 2
-        return lines
-
-    # -- vectors -------------------------------------------------------------------------------------------------
-
-    def _load(self, address: Word) -> str:
-        return self._emit(f"load {self.vector}, ptr {self._pointer(address, 0)}, align {self.size}")
-
-    def _store(self, value: str, address: Word) -> None:
-        self._write(f"store {self.vector} {value}, ptr {self._pointer(address, 0)}, align {self.size}")
-
-    def _broadcast(self, address: Word) -> str:
-        number = self._emit(f"load {self.element}, ptr {self._pointer(address, 0)}")
-        one = self._emit(f"insertelement {self.vector} poison, {self.element} {number}, i64 0")
-        return self._shuffle(one, one, [0] * self.lanes)
-
-    def _shuffle(self, first: str, second: str, chosen: list[int]) -> str:
-        mask = ", ".join(f"i32 {n}" for n in chosen)
-        return self._emit(f"shufflevector {self.vector} {first}, {self.vector} {second}, <{self.lanes} x i32> <{mask}>")
-
-    def _multiply_add(self, name: str, a: str, b: str, c: str) -> None:
-        if self.fused:
-            operands = ", ".join(f"{self.vector} {x}" for x in (a, b, c))
-            self._write(f"{name} = call {self.vector} @{self.fma}({operands})")
-        else:
-            self._write(f"{name} = fadd {self.vector} {c}, {self._emit(f'fmul {self.vector} {a}, {b}')}")
+                    self.store(line, self.add(there, (step * tile_sizes()[1] + v) * self.lanes * self.size))
