@@ -51,6 +51,8 @@ FUNCTIONS = {
     "one": lambda x, y: jit.tanh(x * y) + x,
     "several": lambda x, y: (jit.sigmoid(x) * y, x.exp()),
     "nested": lambda x, y: {"a": [x * y], "b": x.detach() * 2},
+    "alone in a list": lambda x, y: [x * y],
+    "beside what is no tensor": lambda x, y: (True, x * y),
     "unused": lambda x, y: x.sin() * 3,
     "sum": lambda x, y: (x * y).sum(),
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..autograd.nodes import edge_of
+from ..pytree import TENSOR
 from ..tensors import Tensor
 from .histories import give_history
 from .stage_node import Kept, StageNode, mark_of
@@ -42,6 +43,7 @@ def with_history(
     sizes = tuple(owner._array.shape for owner in owners) if recording.general else None
     results = [(spec.index, number) for spec, number in zip(recording.outputs, order, strict=True)]
     carrying, count = frozenset(recording.differentiable), recording.returns
+    is_bare = recording.structure == TENSOR
     registers, left = _left_by(plan)
     last = max(positions, default=-1)
 
@@ -70,7 +72,7 @@ def with_history(
                 give_history(tensor, node, index)
         marked = {index: mark_of(tensor) for tensor, (index, _) in zip(made, results)}
         node.kept = Kept([values], [marks], needs, [marked])
-        return made[0] if len(made) == 1 else tuple(made)
+        return made[0] if is_bare else tuple(made)
 
     call.__wrapped__ = run  # type: ignore[attr-defined]
     return call
