@@ -26,7 +26,8 @@ from .assembly import Word
 from .target import Target
 from .tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
 
-_FIELDS = ("first", "last", "rest", "blocks", "inner", "a_row", "a_step", "b_column", "b_step", "c_row")
+_FIELDS = ("first", "last", "rest", "blocks", "inner", "a_row", "a_step", "b_column", "b_step", "c_row",
+           "batch", "a_next", "b_next", "c_next")  # fmt: skip
 """The geometry of a product or a packing: a range of whole panels, whether one follows that is not whole, counts, and
 strides in bytes."""
 _AT = {name: index for index, name in enumerate(_FIELDS)}
@@ -61,6 +62,9 @@ class Product(NamedTuple):
     """Whether B is packed already."""
     multiplies: bool = True
     """False: B is packed, no more."""
+    batch: int = 1
+    next: tuple[int, int] = (0, 0)
+    """From one matrix of a batch to the next, of A and B, in elements."""
 
     @property
     def panels(self) -> int:
@@ -82,7 +86,7 @@ class Product(NamedTuple):
     def effort(self) -> int:
         """Multiplications."""
         rows, columns, inner = self.sizes
-        return rows * columns * inner
+        return self.batch * rows * columns * inner
 
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
@@ -101,7 +105,8 @@ class Product(NamedTuple):
         numbers = {
             "first": first, "last": min(last, whole), "rest": int(last > whole), "blocks": rows // tile_sizes()[0],
             "inner": inner, "a_row": self.a[0] * size, "a_step": self.a[1] * size, "b_column": self.b[1] * size,
-            "b_step": self.b[0] * size, "c_row": columns * size,
+            "b_step": self.b[0] * size, "c_row": columns * size, "batch": self.batch, "a_next": self.next[0] * size,
+            "b_next": self.next[1] * size, "c_next": rows * columns * size,
         }  # fmt: skip
         return np.array([numbers[name] for name in _FIELDS], np.int64)
 
@@ -147,16 +152,20 @@ class _Writer(TileWriter):
         self.of = {name: self.word("%geometry", index) for name, index in _AT.items()}
 
     def kernel(self) -> str:
-        """`i32 kernel(ptr data, ptr geometry)`: whole panels, then the rest of one."""
+        """`i32 kernel(ptr data, ptr geometry)`: for each matrix whole panels, then the rest of one."""
         multiplies, vectors = self.shape.multiplies, tile_sizes()[1]
-        self.a, self.b = self.word("%data", 0), self.word("%data", 1 if multiplies else 0)
-        self.c = self.word("%data", 2 if multiplies else 1)
+        places = [self.word("%data", i) for i in ((0, 1, 2) if multiplies else (0, 0, 1))]
         self.panel_bytes = self.scale(self.of["inner"], vectors * self.lanes * self.size)
-        with self.loop(self.of["last"], self.of["first"]) as panel:
-            self._panel(panel, vectors)
-        if self.shape.vectors:
-            with self.unless(self.same(self.of["rest"], 0)):
-                self._panel(self.of["last"], self.shape.vectors)
+        with self.loop(self.of["batch"]) as number:
+            self.a, self.b, self.c = (
+                self.add(place, self.scale(number, self.of[step]))
+                for place, step in zip(places, ("a_next", "b_next", "c_next"), strict=True)
+            )
+            with self.loop(self.of["last"], self.of["first"]) as panel:
+                self._panel(panel, vectors)
+            if self.shape.vectors:
+                with self.unless(self.same(self.of["rest"], 0)):
+                    self._panel(self.of["last"], self.shape.vectors)
         self.leave(0)
         return self.text()
 

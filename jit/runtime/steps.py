@@ -631,7 +631,7 @@ def _addmm(lowering: Lowering, node: Node) -> None:
 
 def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float) -> None:
     """result = alpha a b + beta result, over a batch."""
-    if a.geometry.sizes[0] == 1 and (alpha, beta) == (1.0, 0.0) and _multiply_packed(lowering, node, a, b, result):
+    if (alpha, beta) == (1.0, 0.0) and _multiply_packed(lowering, node, a, b, result):
         return
     a, b = _straight(lowering, node, a), _straight(lowering, node, b)
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
@@ -644,10 +644,11 @@ def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place,
 
 def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result: Place) -> bool:
     """A product without BLAS, if there is code for it. What many products of few rows share is packed once."""
-    (_, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
-    _, *left = a.geometry.strides
-    _, *right = b.geometry.strides
+    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
+    after, *left = a.geometry.strides
+    beside, *right = b.geometry.strides
     work = packed.Product(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
+    work = work._replace(batch=batch, next=(after, beside))
     if not packed.supports(work):
         return False
     key = b.block, b.geometry

@@ -58,6 +58,34 @@ def test_products(sizes, dtype, turned):
     np.testing.assert_array_equal(beforehand, result)
 
 
+@pytest.mark.parametrize("turned", ["", "a", "b", "shared b"])
+def test_batches(turned):
+    rng = np.random.default_rng(4)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((5, 13, 32), (5, 32, 80)))
+    left = "aten::transpose.int[dim0=1, dim1=2](%a)" if turned == "a" else "aten::clone(%a)"
+    right = {"b": "aten::transpose.int[dim0=1, dim1=2](%b)", "shared b": "aten::expand[size=[5, 32, 80]](%b)"}
+    if turned == "a":
+        a = np.ascontiguousarray(a.transpose(0, 2, 1))
+    if turned == "b":
+        b = np.ascontiguousarray(b.transpose(0, 2, 1))
+    if turned == "shared b":
+        b = b[:1].copy()
+    kinds = [f"Float({', '.join(map(str, x.shape))})" for x in (a, b)]
+    strides = {"b": ", strides=[2560, 1, 32]", "shared b": ", strides=[0, 80, 1]"}.get(turned, "")
+    text = f"""graph(%a : {kinds[0]}, %b : {kinds[1]}) {{
+      %0 : Float(5, 13, 32{", strides=[416, 1, 13]" if turned == "a" else ""}) = {left}
+      %1 : Float(5, 32, 80{strides}) = {right.get(turned, "aten::clone(%b)")}
+      %2 : Float(5, 13, 80) = aten::bmm(%0, %1)
+      return (%2) }}"""
+    planned = PlannedInterpreter(parse(text))
+    found, expected = planned.run(0, [a, b])[0][0], Interpreter(parse(text)).run(0, [a, b])[0][0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    whole = planned.whole(0)
+    assert whole is not None
+    works = [s.work for s in whole.code.lowering.steps if isinstance(s.work, packed.Product)]
+    assert [(w.batch, w.sizes) for w in works] == [(5, (13, 80, 32))]
+
+
 def test_most_are_supported():
     assert packed.supports(operands((16, 1024, 256), dtypes.float32, (False, True))[2])
     assert packed.supports(operands((512, 784, 64), dtypes.float32, (True, False))[2])
