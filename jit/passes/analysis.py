@@ -75,8 +75,8 @@ def fixed_shapes(graph: Graph) -> set[Value]:
 
 
 def fixed_inputs(graph: Graph) -> set[Value]:
-    """The inputs of stage 0 with known sizes: a call is matched to its graph by their types, so those are sure."""
-    return {value for value in graph.inputs if _sizes(value.type) is not None}
+    """The inputs with known sizes: a call, or a backward, is matched to its graph by their types, so those are sure."""
+    return {value for stage in graph.stages for value in stage.inputs if _sizes(value.type) is not None}
 
 
 def confirm_sizes(node: Node, sure: set[Value]) -> None:

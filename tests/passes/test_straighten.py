@@ -110,3 +110,22 @@ def test_values(turn: str) -> None:
     assert "sum_to_size" not in str(graph)
     for found, wanted in zip(Interpreter(graph).run(0, inputs)[0], expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_the_sizes_of_incoming_gradients_are_known() -> None:
+    after = transformed(
+        "straighten",
+        """graph(%x : Float(3, 4)) {
+          return (%x)
+        ---- stage 1 (%grad : Float(3, 4)) ----
+          %0 : Float(4) = aten::sum_to_size[size=[4]](%grad)
+          return (%0)
+        }""",
+    )
+    assert_expected_inline(after, """\
+graph(%x : Float(3, 4)) {
+  return (%x)
+---- stage 1 (%grad : Float(3, 4)) ----
+  %1 : Float(4) = aten::sum[dim=[0]](%grad)
+  return (%1)
+}""")
