@@ -181,13 +181,25 @@ def lower_convolution(lowering: Lowering, node: Node) -> None:
     arguments = _steps().arguments_of(node)
     x, w = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("input", "weight"))
     bias = None if arguments["bias"] is None else contiguous(lowering, node, lowering.of(arguments["bias"]))
-    result = lowering.make(node.output)
+    relu = None if arguments["transposed"] else _relu_after(lowering, node)
+    result = lowering.make((relu or node).output)
     sizes = x.geometry.sizes, w.geometry.sizes, result.geometry.sizes
     if arguments["transposed"]:
         layer = layer_of(sizes[2], sizes[1], sizes[0], arguments, x.dtype)
         _by_input(lowering, node, layer, x, w, result, bias)
     else:
-        _forward(lowering, node, layer_of(*sizes, arguments, x.dtype).forward(), x, w, result, bias)
+        work = layer_of(*sizes, arguments, x.dtype).forward()._replace(relu=relu is not None)
+        _forward(lowering, node, work, x, w, result, bias)
+    if relu is not None:
+        lowering.skip(relu)
+
+
+def _relu_after(lowering: Lowering, node: Node) -> Node | None:
+    """The relu that is all that becomes of a result: the kernel computes it before it stores."""
+    users = [use.node for use in node.output.uses]
+    if len(users) != 1 or users[0].kind != "aten::relu" or not lowering.is_free_to_move(node.output):
+        return None
+    return users[0]
 
 
 def lower_backward(lowering: Lowering, node: Node) -> None:

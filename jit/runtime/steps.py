@@ -290,6 +290,10 @@ class Lowering:
             start += rows
         self._early.update(nodes)
 
+    def skip(self, node: Node) -> None:
+        """A step of another node computes this one, too."""
+        self._early.add(node)
+
     def is_free_to_move(self, value: Value) -> bool:
         """Whether the stretch may choose where a value lies."""
         return value not in self._outputs and value not in self._homes

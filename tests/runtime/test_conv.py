@@ -209,6 +209,28 @@ def in_plan(text, arrays):
     return found
 
 
+@cases("plain", "groups", "depthwise", "stem", "many channels")
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_relu_is_part_of_a_convolution_that_nobody_else_reads(name, dtype, kept):
+    case = Case(name, dtype)
+    case.x.flat[3] = np.nan
+    y = show(case.g)
+    text = (
+        f"graph(%x : {show(case.x)}, %w : {show(case.w)}, %b : {show(case.bias)}) {{ "
+        f"%0 : {y} = aten::convolution[{case.text}](%x, %w, %b) %1 : {y} = aten::relu(%0) "
+        f"%2 : {y} = aten::neg(%1) return (%2, {'%0' if kept else '%1'}) }}"
+    )
+    planned = PlannedInterpreter(parse(text))
+    negative, found = planned.run(0, [case.x, case.w, case.bias])[0]
+    plain = in_plan(text.replace("%2, %1", "%2, %0"), [case.x, case.w, case.bias])[1]
+    assert (plain < 0).any() and np.isnan(plain).any()
+    np.testing.assert_array_equal(found, plain if kept else np.maximum(plain, 0))
+    np.testing.assert_array_equal(negative, -np.maximum(plain, 0))
+    works = [step.work for step in planned.whole(0).code.lowering.steps]
+    assert [w.relu for w in works if isinstance(w, conv.Convolution)] == [not kept]
+    assert len(works) == 2 + kept
+
+
 @cases()
 def test_gradients_in_plans(name, dtype):
     case = Case(name, dtype)
