@@ -122,10 +122,13 @@ def test_the_sizes_of_incoming_gradients_are_known() -> None:
           return (%0)
         }""",
     )
-    assert_expected_inline(after, """\
+    assert_expected_inline(
+        after,
+        """\
 graph(%x : Float(3, 4)) {
   return (%x)
 ---- stage 1 (%grad : Float(3, 4)) ----
   %1 : Float(4) = aten::sum[dim=[0]](%grad)
   return (%1)
-}""")
+}""",
+    )

@@ -226,7 +226,9 @@ def test_a_relu_is_part_of_a_convolution_that_nobody_else_reads(name, dtype, kep
     assert (plain < 0).any() and np.isnan(plain).any()
     np.testing.assert_array_equal(found, plain if kept else np.maximum(plain, 0))
     np.testing.assert_array_equal(negative, -np.maximum(plain, 0))
-    works = [step.work for step in planned.whole(0).code.lowering.steps]
+    whole = planned.whole(0)
+    assert whole is not None
+    works = [step.work for step in whole.code.lowering.steps]
     assert [w.relu for w in works if isinstance(w, conv.Convolution)] == [not kept]
     assert len(works) == 2 + kept
 
