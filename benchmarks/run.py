@@ -3,7 +3,8 @@
     python -m benchmarks.run                              # everything, 2 threads then 1
     python -m benchmarks.run --only softmax_last --only lstm_cell --threads 1
     python -m benchmarks.run --first                      # time from the first call to its result instead
-    python -m benchmarks.run --memory                     # peak memory instead
+    python -m benchmarks.run --memory                     # peak memory of later calls instead
+    python -m benchmarks.run --memory --first             # peak memory of the first call
     python -m benchmarks.run --threads 1 --cpu            # CPU time: what a busy machine can still tell
     python -m benchmarks.run --markdown                   # as the tables of README.md
     python -m benchmarks.run --json results.json
@@ -16,6 +17,7 @@ busy machine slows all of them alike. A peer that takes many times as long as th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -71,7 +73,9 @@ def _arguments() -> argparse.Namespace:
         "--threads", type=int, action="append", help="how many threads (repeatable); 2 and 1 by default"
     )
     parser.add_argument("--first", action="store_true", help="the time from the first call to its result")
-    parser.add_argument("--memory", action="store_true", help="the growth of the resident set over the inputs")
+    parser.add_argument(
+        "--memory", action="store_true", help="how far the resident set grows above the inputs, at the peak of a call"
+    )
     parser.add_argument("--cpu", action="store_true", help="CPU time of the process instead of time; for one thread")
     parser.add_argument("--markdown", action="store_true", help="print tables of ratios")
     parser.add_argument("--json", help="also write the figures to this file")
@@ -214,27 +218,42 @@ def _once(call: Callable[[], Any], repeats: int, clock: Clock) -> float:
 
 
 def _alone(work: Any, arrays: list[Any], order: Row) -> Row:
-    """The time, or the memory, of a first call; importing the library does not count."""
+    """The time of a first call, or the memory of a first or a later one; importing the library does not count."""
     from benchmarks.peers import PEERS, CannotDo
 
     (name,) = order["peers"]
     module = {"numpy": "numpy", "numba": "numba", "numexpr": "numexpr", "onnxruntime": "onnxruntime"}
     try:
         __import__(module.get(name, name.split(".")[0].split(" ")[0]))
-        before, start = _resident(), time.perf_counter()
-        result = PEERS[name](work, arrays, order["threads"])()
+        before, start = _fresh_peak(), time.perf_counter()
+        call = PEERS[name](work, arrays, order["threads"])
+        result = call()
         took = time.perf_counter() - start
+        if not order["first"]:
+            for _ in range(3):  # what compiles late compiles now
+                result = None
+                _fresh_peak()
+                result = call()
+        grown = _peak() - before
         del result
-        return {name: (_resident() - before) if order["memory"] else took}
+        return {name: grown if order["memory"] else took}
     except (CannotDo, ImportError):
         return {}
     except Exception as error:
         return {name: f"{type(error).__name__}: {str(error)[:100]}"}
 
 
-def _resident() -> float:
+def _peak() -> float:
+    """The largest resident set so far, in MB."""
     scale = 1024 if sys.platform != "darwin" else 1024 * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+
+
+def _fresh_peak() -> float:
+    """The resident set, from which the peak is counted anew; elsewhere than on Linux, the peak so far."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
 
 
 def _limits(work: Any, threads: int, clock: Clock = time.perf_counter) -> Row:
@@ -262,7 +281,7 @@ def _line(row: Row) -> str:
     if not found:
         return f"{row['workload']:<14} {wrong}"
     others = {name: t for name, t in found.items() if name != "jit"}
-    best = max(min(others.values(), default=found.get("jit", 1.0)), 1e-9)  # a call may take no memory at all
+    best = _base(min(others.values(), default=found.get("jit", 1.0)), row["unit"])
     parts = [f"{row['workload']:<14}"]
     if "jit" in found:
         share = f", {row['limit_s'] / found['jit']:.0%} of {row['limit']}" if "limit_s" in row else ""
@@ -287,17 +306,22 @@ def _markdown(row: Row) -> str:
         return f"| {row['workload']} | {'-' if ours is None else _quantity(ours, row['unit'])} | - | - | - | - | - |"
     best = found[ranked[0]]
     share = f"{row['limit_s'] / ours:.0%}" if "limit_s" in row else "-"
-    others = ", ".join(f"{name} {found[name] / max(best, 1e-9):.2f}" for name in ranked[1:])
+    others = ", ".join(f"{name} {found[name] / _base(best, row['unit']):.2f}" for name in ranked[1:])
     cells = (
         row["workload"], _quantity(ours, row["unit"]), share, ranked[0], _quantity(best, row["unit"]),
-        f"{ours / max(best, 1e-9):.2f}", others,
+        f"{ours / _base(best, row['unit']):.2f}", others,
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
 
+def _base(best: float, unit: str) -> float:
+    """What ratios refer to. Pages come and go: less than 1 MB counts as 1 MB."""
+    return max(best, 1.0) if unit == "MB" else best
+
+
 def _quantity(value: float, unit: str) -> str:
     if unit == "MB":
-        return f"{value:.0f} MB"
+        return f"{value:.1f} MB"
     return f"{value * 1e6:.1f} us" if value < 1e-3 else f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 
