@@ -34,6 +34,8 @@ _AT = {name: index for index, name in enumerate(_FIELDS)}
 _DEEPEST = 2048
 _WIDEST = 1 << 21
 """Limits of the sum's length, and of the bytes of a left operand: beyond, operands must be cut to stay in the cache."""
+_FEWEST_IN_BATCHES = 128
+"""Rows from which it pays to pack a matrix for one product of a batch."""
 
 
 class Shape(NamedTuple):
@@ -114,6 +116,8 @@ class Product(NamedTuple):
 def supports(product: Product) -> bool:
     """Whether there is code for the product, which is then at least as fast as BLAS."""
     rows, columns, inner = product.sizes
+    if product.batch > 1 and rows < _FEWEST_IN_BATCHES:
+        return False
     if product.dtype not in ELEMENT or min(product.sizes) < 4 or Target.host().vector_bytes < 16:
         return False
     lanes, size = lanes_of(product.dtype), product.dtype.itemsize

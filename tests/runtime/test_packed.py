@@ -61,7 +61,7 @@ def test_products(sizes, dtype, turned):
 @pytest.mark.parametrize("turned", ["", "a", "b", "shared b"])
 def test_batches(turned):
     rng = np.random.default_rng(4)
-    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((5, 13, 32), (5, 32, 80)))
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((5, 133, 32), (5, 32, 80)))
     left = "aten::transpose.int[dim0=1, dim1=2](%a)" if turned == "a" else "aten::clone(%a)"
     right = {"b": "aten::transpose.int[dim0=1, dim1=2](%b)", "shared b": "aten::expand[size=[5, 32, 80]](%b)"}
     if turned == "a":
@@ -73,9 +73,9 @@ def test_batches(turned):
     kinds = [f"Float({', '.join(map(str, x.shape))})" for x in (a, b)]
     strides = {"b": ", strides=[2560, 1, 32]", "shared b": ", strides=[0, 80, 1]"}.get(turned, "")
     text = f"""graph(%a : {kinds[0]}, %b : {kinds[1]}) {{
-      %0 : Float(5, 13, 32{", strides=[416, 1, 13]" if turned == "a" else ""}) = {left}
+      %0 : Float(5, 133, 32{", strides=[4256, 1, 133]" if turned == "a" else ""}) = {left}
       %1 : Float(5, 32, 80{strides}) = {right.get(turned, "aten::clone(%b)")}
-      %2 : Float(5, 13, 80) = aten::bmm(%0, %1)
+      %2 : Float(5, 133, 80) = aten::bmm(%0, %1)
       return (%2) }}"""
     planned = PlannedInterpreter(parse(text))
     found, expected = planned.run(0, [a, b])[0][0], Interpreter(parse(text)).run(0, [a, b])[0][0]
@@ -83,7 +83,7 @@ def test_batches(turned):
     whole = planned.whole(0)
     assert whole is not None
     works = [s.work for s in whole.code.lowering.steps if isinstance(s.work, packed.Product)]
-    assert [(w.batch, w.sizes) for w in works] == [(5, (13, 80, 32))]
+    assert [(w.batch, w.sizes) for w in works] == [(5, (133, 80, 32))]
 
 
 def test_most_are_supported():
@@ -132,3 +132,10 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
         assert whole.code.program[3] == int(threads)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_short_products_of_a_batch_are_left_to_blas():
+    product = packed.Product(dtypes.float32, (127, 64, 64), (64, 1), (64, 1), batch=8)
+    assert not packed.supports(product)
+    assert packed.supports(product._replace(batch=1))
+    assert packed.supports(product._replace(sizes=(128, 64, 64)))
