@@ -41,6 +41,8 @@ THREAD_VARIABLES = (
     "NUMEXPR_MAX_THREADS",
     "JIT_NUM_THREADS",
 )
+REST = 0.05
+"""Seconds before the turn of a peer if there are several threads: those of the peer before wait by spinning."""
 TOLERANCE = 2e-3
 
 Row = dict[str, Any]
@@ -142,7 +144,8 @@ def _child(order: Row) -> Row:
     calls, errors = _prepare(work, arrays, order)
     if order["cpu"]:
         return dict(peers=_interleaved(calls, time.process_time, min) | errors, **_limits(work, 1, time.process_time))
-    return dict(peers=_interleaved(calls) | errors, **_limits(work, order["threads"]))
+    rest = REST if order["threads"] > 1 else 0.0
+    return dict(peers=_interleaved(calls, rest=rest) | errors, **_limits(work, order["threads"]))
 
 
 def _prepare(work: Any, arrays: list[Any], order: Row) -> tuple[dict[str, Callable[[], Any]], Row]:
@@ -198,6 +201,7 @@ def _interleaved(
     calls: dict[str, Callable[[], Any]],
     clock: Clock = time.perf_counter,
     typical: Callable[[list[float]], float] = statistics.median,
+    rest: float = 0.0,
 ) -> dict[str, float]:
     """The typical time of each. CPU time is never too short, so its least is the best estimate; else the median."""
     repeats = {name: max(1, int(SECONDS / max(_once(call, 1, clock), 1e-7))) for name, call in calls.items()}
@@ -206,6 +210,9 @@ def _interleaved(
         best = min((typical(found) for found in times.values() if found), default=0.0)
         for name, call in calls.items():
             if round < ROUNDS_OF_THE_SLOW or typical(times[name]) < SLOW * best:
+                if rest:
+                    time.sleep(rest)
+                    call()  # wakes the threads of this one
                 times[name].append(_once(call, repeats[name], clock))
     return {name: typical(found) for name, found in times.items()}
 
