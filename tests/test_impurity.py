@@ -1,9 +1,11 @@
 """What the recorder sees of calls that no recording can repeat: each kind, before and after operators, and no more."""
 
+import cProfile
 import datetime
 import functools
 import io
 import os
+import pstats
 import queue
 import random
 import socket
@@ -173,3 +175,20 @@ def test_traced_functions_that_read_a_clock_are_run_each_time(when):
     traced = jit.trace(f)
     found = [traced(jit.zeros(1, dtype=jit.float64)).item() for _ in range(4)]
     assert found == sorted(set(found)), "later each time"
+
+
+def test_a_function_is_recorded_under_a_profiler() -> None:
+    """`python -m cProfile` is no hindrance, and goes on to see what is called."""
+
+    def called_last() -> None:
+        pass
+
+    f = jit.trace(lambda x: (x * 2).relu())
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        assert f(jit.ones(2)).tolist() == [2, 2]
+        called_last()
+    finally:
+        profile.disable()
+    assert any(name == "called_last" for _, _, name in pstats.Stats(profile).stats)  # type: ignore[attr-defined]

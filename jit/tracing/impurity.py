@@ -135,6 +135,7 @@ def _profile(eye: _Eye) -> bool:
         elif arg is print and event in ("c_return", "c_exception"):
             listener.printing -= 1
 
+    hook.is_ours = True  # type: ignore[attr-defined]
     sys.setprofile(hook)
     return True
 
@@ -152,8 +153,9 @@ def pause() -> Any:
         here[-1].closed = True
         return here[-1]
     hook = sys.getprofile()
-    if hook is not None:
-        sys.setprofile(None)
+    if hook is None or not hasattr(hook, "is_ours"):  # a profiler of the user's goes on, and could not be set again
+        return None
+    sys.setprofile(None)
     return hook
 
 
