@@ -28,34 +28,14 @@ Note [What joins a group]
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from jit.ir import UNDEFINED, Graph, Node, TensorType, Value, find
-from jit.ir.dtypes import COMPLEX
-from jit.ir.types import is_contiguous
+from jit.ir import UNDEFINED, Graph, Node, Value
 
-from .spaces import (
-    MASKED,
-    NORMS,
-    REDUCTIONS,
-    SCANS,
-    Declined,
-    Space,
-    argument,
-    has_rows,
-    is_cast,
-    is_view,
-    main_output,
-)
+from .fusable import Supported, is_fusable, is_known_view, is_special, obstacle
+from .spaces import MASKED, Declined, Space, argument, is_view
 
-Supported = Callable[[Node], bool]
 Reasons = dict[tuple[Node, Node], str]
-
-LIBRARY = frozenset(
-    f"aten::{name}" for name in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "convolution", "_convolution")
-)
-"""Products: what follows one is a kernel of its own, that runs while the result is in the cache."""
 
 LARGEST = 1000
 """Nodes in a group: LLVM's time grows faster than its functions do."""
@@ -70,7 +50,7 @@ class _Group:
     @property
     def weight(self) -> int:
         """How many nodes it saves a pass over memory for; a reduction is worth a kernel of its own."""
-        return sum(0 if is_view(node) else 2 if _is_special(node) else 1 for node in self.members)
+        return sum(0 if is_view(node) else 2 if is_special(node) else 1 for node in self.members)
 
 
 def fuse(graph: Graph, supported: Supported = lambda node: True, minimum: int = 2) -> bool:
@@ -121,7 +101,7 @@ def _explain(producer: Node, consumer: Node, homes: dict[Node, _Group], supporte
     elif home is not None:
         reasons[key] = f"the group has {LARGEST} nodes, which is the limit"
     else:
-        reasons[key] = _obstacle(consumer, supported) or "its consumer was tried as the end of a group, without it"
+        reasons[key] = obstacle(consumer, supported) or "its consumer was tried as the end of a group, without it"
 
 
 def groups(graph: Graph, supported: Supported = lambda node: True) -> list[set[Node]]:
@@ -145,51 +125,8 @@ def _groups(graph: Graph, order: dict[Node, int], supported: Supported, minimum:
 # -- which nodes -------------------------------------------------------------------------------------------------
 
 
-def _is_fusable(node: Node, supported: Supported) -> bool:
-    return _obstacle(node, supported) is None
-
-
-def _obstacle(node: Node, supported: Supported) -> str | None:
-    """Why a node cannot be in any group; None if it can."""
-    op = find(node.kind)
-    if op is None or not node.inputs:
-        return f"{node.kind} computes nothing from tensors that a loop could compute"
-    if node.kind in LIBRARY:
-        return f"{node.kind} is left to BLAS, between two kernels"
-    special = _is_special(node) or node.kind == "aten::cat"
-    if not special and not is_cast(node) and (op.kind != "pointwise" or len(node.outputs) != 1):
-        return f"there is no loop for {node.kind}: it is neither pointwise nor a reduction that kernels know"
-    used = [v for v in node.outputs if v.uses] or [main_output(node)]
-    if not all(_is_known(v.type) for v in (*node.inputs, *used)):
-        return f"the sizes or dtypes of {node.kind} are not known beforehand, or it computes complex numbers"
-    if not all(_is_row_major(v.type) for v in used):
-        return f"the result of {node.kind} is not row-major, and kernels write row-major results"
-    if special and not has_rows(node):
-        return f"{node.kind} reduces a number, or nothing"
-    return None if supported(node) else f"there is no kernel for {node.kind} of these dtypes"
-
-
-def _is_special(node: Node) -> bool:
-    """True for what is not pointwise and is worth a kernel even alone."""
-    return node.kind in REDUCTIONS | NORMS | SCANS or node.kind == "aten::embedding"
-
-
-def _is_known(type: object) -> bool:
-    return (
-        isinstance(type, TensorType)
-        and type.sizes is not None
-        and type.dtype is not None
-        and type.dtype.category < COMPLEX
-    )
-
-
-def _is_row_major(type: object) -> bool:
-    assert isinstance(type, TensorType) and type.sizes is not None
-    return type.strides is None or is_contiguous(type.sizes, type.strides)
-
-
 def _may_end(node: Node, supported: Supported) -> bool:
-    return _is_fusable(node, supported) and node.kind != "aten::embedding"
+    return is_fusable(node, supported) and node.kind != "aten::embedding"
 
 
 def _separate_gradients(graph: Graph) -> None:
@@ -259,8 +196,8 @@ def _refusal(node: Node, group: _Group, order: dict[Node, int], taken: set[Node]
         return "it is part of another kernel"
     if node.stage != group.last.stage:
         return "it is of another stage"
-    if not (_is_known_view(node) or _is_fusable(node, supported)):
-        return _obstacle(node, supported)
+    if not (is_known_view(node) or is_fusable(node, supported)):
+        return obstacle(node, supported)
     leaving = [v for v in node.outputs if any(use.node not in group.members for use in v.uses)]
     if leaving and (is_view(node) or not all(_is_late(v, group, order) for v in leaving)):
         return "its result is needed before the group has run"
@@ -269,10 +206,6 @@ def _refusal(node: Node, group: _Group, order: dict[Node, int], taken: set[Node]
     except Declined as reason:
         return str(reason)
     return None
-
-
-def _is_known_view(node: Node) -> bool:
-    return is_view(node) and all(_is_known(v.type) for v in (*node.inputs, *node.outputs))
 
 
 def _is_late(value: Value, group: _Group, order: dict[Node, int]) -> bool:
@@ -312,7 +245,7 @@ def _erase_unused_views(nodes: list[Node]) -> None:
     work = list(nodes)
     while work:
         node = work.pop()
-        if node.graph is not None and _is_known_view(node) and not any(value.uses for value in node.outputs):
+        if node.graph is not None and is_known_view(node) and not any(value.uses for value in node.outputs):
             work.append(node.inputs[0].node)
             node.erase()
 
@@ -335,10 +268,10 @@ def _body(members: list[Node], outputs: list[Value]) -> tuple[Graph, list[Value]
 def _bring_in(body: Graph, value: Value, mapping: dict[Value, Value], sources: list[Value]) -> None:
     """Make an outside value known in the body: through the views that lead to it, or as an input."""
     chain = [value]
-    while _is_known_view(chain[-1].node) and chain[-1].node.inputs[0] not in mapping:
+    while is_known_view(chain[-1].node) and chain[-1].node.inputs[0] not in mapping:
         chain.append(chain[-1].node.inputs[0])
     base = chain[-1]
-    if _is_known_view(base.node):  # the chain ended at a value that is known already
+    if is_known_view(base.node):  # the chain ended at a value that is known already
         chain.append(base.node.inputs[0])
     elif base not in mapping:
         sources.append(base)

@@ -1,0 +1,70 @@
+"""What of a node decides on whether a kernel can compute it, or look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jit.ir import Node, TensorType, find
+from jit.ir.dtypes import COMPLEX
+from jit.ir.types import is_contiguous
+
+from .spaces import NORMS, REDUCTIONS, SCANS, has_rows, is_cast, is_view, main_output
+
+Supported = Callable[[Node], bool]
+"""Whether code generation has a kernel for a node."""
+
+LIBRARY = frozenset(
+    f"aten::{name}" for name in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "convolution", "_convolution")
+)
+"""Products: what follows one is a kernel of its own, that runs while the result is in the cache."""
+
+
+def is_fusable(node: Node, supported: Supported) -> bool:
+    """Whether a node can be in a group."""
+    return obstacle(node, supported) is None
+
+
+def obstacle(node: Node, supported: Supported) -> str | None:
+    """Why a node cannot be in any group; None if it can."""
+    op = find(node.kind)
+    if op is None or not node.inputs:
+        return f"{node.kind} computes nothing from tensors that a loop could compute"
+    if node.kind in LIBRARY:
+        return f"{node.kind} is left to BLAS, between two kernels"
+    special = is_special(node) or node.kind == "aten::cat"
+    if not special and not is_cast(node) and (op.kind != "pointwise" or len(node.outputs) != 1):
+        return f"there is no loop for {node.kind}: it is neither pointwise nor a reduction that kernels know"
+    used = [v for v in node.outputs if v.uses] or [main_output(node)]
+    if not all(is_known(v.type) for v in (*node.inputs, *used)):
+        return f"the sizes or dtypes of {node.kind} are not known beforehand, or it computes complex numbers"
+    if not all(is_row_major(v.type) for v in used):
+        return f"the result of {node.kind} is not row-major, and kernels write row-major results"
+    if special and not has_rows(node):
+        return f"{node.kind} reduces a number, or nothing"
+    return None if supported(node) else f"there is no kernel for {node.kind} of these dtypes"
+
+
+def is_special(node: Node) -> bool:
+    """True for what is not pointwise and is worth a kernel even alone."""
+    return node.kind in REDUCTIONS | NORMS | SCANS or node.kind == "aten::embedding"
+
+
+def is_known(type: object) -> bool:
+    """True for tensors of known sizes and dtype that are not complex."""
+    return (
+        isinstance(type, TensorType)
+        and type.sizes is not None
+        and type.dtype is not None
+        and type.dtype.category < COMPLEX
+    )
+
+
+def is_row_major(type: object) -> bool:
+    """Whether elements lie one after the other in the order of their indices."""
+    assert isinstance(type, TensorType) and type.sizes is not None
+    return type.strides is None or is_contiguous(type.sizes, type.strides)
+
+
+def is_known_view(node: Node) -> bool:
+    """True for views that kernels can look through."""
+    return is_view(node) and all(is_known(v.type) for v in (*node.inputs, *node.outputs))
