@@ -111,6 +111,34 @@ class Facts(NamedTuple):
     """What the object file calls: the names that it uses, and those of the C functions."""
 
 
+class Place(NamedTuple):
+    """Where the code of a function is: enough to find its address."""
+
+    image: str
+    """The object file's name in the cache."""
+    name: str
+    functions: int
+    """How many there are in the object file."""
+    imports: tuple[tuple[str, str], ...]
+    """What the object file calls: the names that it uses, and those of the C functions."""
+
+
+def places() -> dict[int, Place]:
+    """Where the functions that this process has come from, by their addresses."""
+    with _lock:
+        codes = list(_recalled.values())
+    return {c.address: Place(c.facts.image, c.facts.name, c.facts.functions, c.facts.imports) for c in codes}
+
+
+def placed(place: Place) -> int | None:
+    """The address of a function of an object file; None if that is not in the cache, or does not link here."""
+    kept = caching.shared()
+    with _lock, contextlib.suppress(CompileError):
+        if kept is not None and _is_loaded(place, Target.host(), kept):
+            return _images[place.image][0].get(place.name)
+    return None
+
+
 class Kernel:
     """A nest compiled: callable with arrays of the layouts that the nest names.
 
@@ -322,16 +350,21 @@ def _recall(
     """The codes of a record; None if an object file is gone, or does not link here."""
     rows = [Facts(*row) for row in ast.literal_eval(record.decode())]
     with _lock, contextlib.suppress(CompileError):
-        for facts in rows:
-            if facts.image not in _images:
-                image = kept.load(facts.image)
-                if image is None:
-                    return None
-                addresses = _resolved(dict(facts.imports))
-                _images[facts.image] = _linked(image, _names(facts.functions), addresses, target)
-        pairs = zip(rows, writers, strict=True)
-        return [_recalled.setdefault((f.image, f.name), Code(f, target, write)) for f, write in pairs]
+        if all([_is_loaded(facts, target, kept) for facts in rows]):
+            pairs = zip(rows, writers, strict=True)
+            return [_recalled.setdefault((f.image, f.name), Code(f, target, write)) for f, write in pairs]
     return None
+
+
+def _is_loaded(place: Facts | Place, target: Target, kept: caching.Cache) -> bool:
+    """Whether an object file is in memory, into which it is put if the cache has it."""
+    if place.image not in _images:
+        image = kept.load(place.image)
+        if image is None:
+            return False
+        addresses = _resolved(dict(place.imports))
+        _images[place.image] = _linked(image, _names(place.functions), addresses, target)
+    return True
 
 
 # -- LLVM --------------------------------------------------------------------------------------------------------

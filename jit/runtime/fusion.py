@@ -84,19 +84,23 @@ class FusedGroup:
         return group_nest(self._body, [Buffer.like(a) for a in inputs])
 
 
-def group_nest(body: Graph, inputs: Sequence[Buffer]) -> Nest:
-    """The nest of a group whose inputs lie as `inputs` say and whose outputs are row-major; CompileError if none can.
+def group_nest(body: Graph, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None) -> Nest:
+    """The nest of a group, which reads its inputs in order and writes its outputs in order; CompileError if none can.
 
-    A nest reads the group's inputs in order and writes its outputs in order.
+    Args:
+        body: What the group computes.
+        inputs: How its inputs lie.
+        outputs: How its results shall lie; row-major unless given.
     """
-    return _Lowering(body, inputs).nest()
+    return _Lowering(body, inputs, outputs).nest()
 
 
 class _Lowering:
     """One group: its space, its terms and where its inputs lie."""
 
-    def __init__(self, body: Graph, inputs: Sequence[Buffer]) -> None:
+    def __init__(self, body: Graph, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None) -> None:
         self.body, self.inputs = body, tuple(inputs)
+        self.outputs = tuple(_contiguous(value.type) for value in body.outputs) if outputs is None else tuple(outputs)
         self.places = {v: (i, Geometry(b.sizes, b.strides)) for i, (v, b) in enumerate(zip(body.inputs, self.inputs))}
         for node in body.nodes:
             self._place_views(node)
@@ -211,8 +215,6 @@ class _Lowering:
         """The nest."""
         self._make_terms()
         extents = tuple(self.space.extents[a] for a in self._order)
-        types = [value.type for value in self.body.outputs]
-        buffers = tuple(Buffer(t.dtype, t.sizes, contiguous_strides(t.sizes)) for t in types)
         steps = _Steps(self.terms, self._stored(), self._keeps()).steps()
         recipe = recipes.of_group(self.body)
         for number, step in enumerate(steps):
@@ -221,7 +223,7 @@ class _Lowering:
         comments = tuple(dict.fromkeys(str(n.source) for n in self.body.nodes if n.source is not None))
         kinds = (n.kind.split("::")[1].split(".")[0] for n in self.body.nodes if n.outputs[0] not in self.places)
         name = "_".join(dict.fromkeys(kinds))[:60].strip("_") or "copy"
-        return Nest(extents, self.inputs, buffers, tuple(steps), len(self.row), name, comments, cost)
+        return Nest(extents, self.inputs, self.outputs, tuple(steps), len(self.row), name, comments, cost)
 
     def _keeps(self) -> bool:
         """Whether a row is short enough to be kept."""
@@ -233,8 +235,8 @@ class _Lowering:
     def _stored(self) -> list[tuple[Term, Access]]:
         """What is stored, and where."""
         stored = []
-        for number, value in enumerate(self.body.outputs):
-            strides = contiguous_strides(sizes_of(value))
+        for number, (value, buffer) in enumerate(zip(self.body.outputs, self.outputs, strict=True)):
+            strides = buffer.strides
             if value.node is not None and value.node.kind == "aten::cat":
                 stored += self._parts(number, value.node, strides)
             else:

@@ -139,6 +139,14 @@ class Interpreter:
         """The one native call that a stage consists of; None, since this goes node by node."""
         return None
 
+    @property
+    def original(self) -> Interpreter:
+        """What was made of the graph in this process: this, unless another process has made it."""
+        return self
+
+    def hold(self) -> None:
+        """The recording behind the graph is about to grow; the graph itself does not change."""
+
     @classmethod
     def run_node(cls, node: Node, values: Sequence[Any]) -> list[Any]:
         """Run one `prim::` node by itself on the values of its inputs."""

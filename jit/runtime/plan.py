@@ -329,6 +329,10 @@ class Native:
 
     def __init__(self, stretch: Stretch) -> None:
         self.stretch = stretch
+        self.reads: list[int] = []
+        """The registers of its inputs."""
+        self.results: list[int] = []
+        """Those of its outputs."""
         self.codes: list[Code] = []
         self.code = compile_stretch(stretch, [Layout.of(v.type) for v in stretch.inputs])  # type: ignore[arg-type]
         self._call = self._ready(self.code)
@@ -433,8 +437,8 @@ class PlannedInterpreter(Interpreter):
                     self._lower(item, program, self._registers)
 
     def _add_native(self, native: Native, program: Program) -> None:
-        inputs = [self._registers[value] for value in native.stretch.inputs]
-        results = [self._new_register(value, self._registers) for value in native.stretch.outputs]
+        inputs = native.reads = [self._registers[value] for value in native.stretch.inputs]
+        results = native.results = [self._new_register(value, self._registers) for value in native.stretch.outputs]
 
         def run(r: Registers) -> None:
             for result, value in zip(results, native([r[i] for i in inputs]), strict=True):

@@ -7,7 +7,7 @@ Note [What a recipe says, and what it cannot]
     from a fusion group carries a `recipe`, the text of the group, since operators, dtypes and constants decide on it.
     What is left is the code of this package that makes the one from the other, `compute` lines included:
 
-        name = digest(recipes of a module's nests, target, versions, digest of jit/ir, jit/passes, jit/runtime)
+        name = digest(recipes of a module's nests, target, versions, digest of jit/ir, passes, runtime, tracing)
 
     Whatever else there is has no recipe and is found by its LLVM text, as everything was before: operators whose body
     stands elsewhere, bodies made by hand, constants that are no plain numbers. Nor has anything a recipe in a process
@@ -89,14 +89,14 @@ def of_node(node: Node) -> str | None:
 
 
 def _entry(node: Node, numbers: dict[Value, int]) -> str:
-    if not _is_ours(node.kind):
+    if not is_ours(node.kind):
         raise Unknown(node.kind)
     operands = [numbers[value] for value in node.inputs]
     types = [_type(value) for value in node.outputs]
     return f"{node.kind} {operands} {exact(node.args)} {exact(node.attributes)} {types}"
 
 
-def _is_ours(kind: str) -> bool:
+def is_ours(kind: str) -> bool:
     """Whether an operator's body is among the sources that are digested."""
     op = find(kind)
     code = getattr(op.body, "__code__", None) if op is not None else None
@@ -159,8 +159,8 @@ def _versions() -> tuple[str, ...]:
 
 _ROOT = str(Path(__file__).parents[1])
 _OPERATORS = os.path.join(_ROOT, "ir", "ops")
-_FOLDERS = ("ir", "ir/ops", "passes", "runtime")
-"""Where the code is that makes LLVM text of groups."""
+_FOLDERS = ("ir", "ir/ops", "passes", "runtime", "tracing")
+"""Where the code is that makes plans of recordings and LLVM text of groups."""
 _MARGIN = 10**9
 """Nanoseconds: clocks of file systems lag behind, and some files were read before `BEGAN`."""
 

@@ -22,7 +22,7 @@ from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 from jit.ir.types import UNDEFINED
 
-from . import blas, conv_steps, fusion, packed, pooling, recipes, split
+from . import blas, conv_steps, fusion, homes, packed, pooling, recipes, split
 from .conv import Convolution
 from .conv_weight import WeightGradient
 from .nest import Access, Buffer, Local, Nest, Reduce, pointwise_nest
@@ -121,33 +121,6 @@ class Stretch:
     outputs: list[Value] = field(default_factory=list)
 
 
-class Home(NamedTuple):
-    """Which rows of a `cat` a value will be."""
-
-    whole: Value
-    start: int
-    length: int
-
-
-def _homes(stretch: Stretch) -> dict[Value, Home]:
-    """The values that can be written right to where a `cat` of rows wants them: those that the stretch computes."""
-    made = {v for n in stretch.nodes if not is_free(n) and n.kind != "aten::cat" for v in n.outputs}
-    made -= set(stretch.outputs)
-    found: dict[Value, Home] = {}
-    for node in stretch.nodes:
-        sizes = node.output.type.sizes if node.kind == "aten::cat" else ()  # type: ignore[attr-defined]
-        if not sizes or arguments_of(node)["dim"] % len(sizes) != 0 or len(set(node.inputs)) != len(node.inputs):
-            continue
-        start = 0
-        for value in node.inputs:
-            length = value.type.sizes[0]  # type: ignore[attr-defined]
-            alike = value.type == TensorType(node.output.type.dtype, (length, *sizes[1:]))  # type: ignore[attr-defined]
-            if value in made and value not in found and alike:
-                found[value] = Home(node.output, start, length)
-            start += length
-    return found
-
-
 def _families(stretch: Stretch) -> dict[Value, deque[Node]]:
     """Products of matrices by their right operand."""
     found: dict[Value, deque[Node]] = {}
@@ -182,6 +155,11 @@ def is_native(node: Node) -> bool:
     return len(node.outputs) == 1 and bool(node.inputs) and fusion.supports(node)
 
 
+def _is_flexible(node: Node) -> bool:
+    """Whether a node's results may lie anyhow: what nests write."""
+    return node.kind not in _LOWER or _LOWER[node.kind] in (_copy, _fill)
+
+
 def _is_row_major(value: Value) -> bool:
     return isinstance(value.type, TensorType) and value.type.strides is None
 
@@ -211,7 +189,7 @@ class Lowering:
         self._nests: dict[Any, Nest | split.Split] = {}
         """By what decides on them: equal layers share a kernel."""
         self._outputs = {value: number for number, value in enumerate(stretch.outputs)}
-        self._homes = _homes(stretch)
+        self._homes = homes.homes(stretch.nodes, stretch.outputs, is_free, _is_flexible)
         self._early: set[Node] = set()
         """Nodes that were lowered before their turn."""
         self.families = _families(stretch)
@@ -259,7 +237,7 @@ class Lowering:
         """Memory within that of the `cat` that the value will be part of."""
         home = self._homes[value]
         whole = self.places.get(home.whole) or self.make(home.whole)
-        return Place(whole.block, whole.dtype, whole.geometry.window(0, home.start, home.length))
+        return Place(whole.block, whole.dtype, home.geometry)
 
     def soon(self, value: Value) -> Place | None:
         """Where a value is, if it is known already or a view of what is."""
@@ -356,23 +334,23 @@ class Lowering:
         """A FusionGroup, or another node as a group of its own."""
         fused = node.kind == "prim::FusionGroup"
         values = list(node.inputs) if fused else list(dict.fromkeys(node.inputs))
-        reads = [self.of(v) for v in values]
+        reads, writes = [self.of(v) for v in values], [self.make(v) for v in node.outputs]
         key = (
             _signature(node.attributes["body"]) if fused else _entry(node, {v: i for i, v in enumerate(values)}),
-            *(p.layout for p in reads),
+            *(p.layout for p in (*reads, *writes)),
         )
         group = node if fused else _alone(node, values)
         if key not in self._nests:
-            nest = fusion.FusedGroup(group)._nest([p.layout for p in reads])
+            buffers = [[Buffer.like(p.layout) for p in places] for places in (reads, writes)]  # type: ignore[arg-type]
+            nest = fusion.group_nest(group.attributes["body"], *buffers)
             self._nests[key] = split.split(nest) if split.is_worth(nest) else nest
-        writes = [self.make(v) for v in node.outputs]
         if any(p.geometry.numel == 0 for p in reads) and any(p.geometry.numel for p in writes):
             raise CompileError("it reduces nothing to something, which kernels do not do")
         work = self._nests[key]
         if isinstance(work, split.Split):
             self.several(node, work, [*reads, *writes])
         else:
-            reusable = _reusable(group.attributes["body"], reads, writes[0])
+            reusable = _reusable(group.attributes["body"], reads, writes)
             self.step(Step(work, [*reads, *writes], len(writes), node, reusable))
 
     def several(self, node: Node, work: split.Split, operands: list[Place]) -> None:
@@ -421,8 +399,11 @@ def _alone(node: Node, values: Sequence[Value]) -> Node:
     return Graph().create("prim::FusionGroup", (), {"body": body})
 
 
-def _reusable(body: Graph, reads: Sequence[Place], result: Place) -> tuple[int, ...]:
-    """The operands that lie as the result does and are only read by pointwise nodes as they are."""
+def _reusable(body: Graph, reads: Sequence[Place], results: Sequence[Place]) -> tuple[int, ...]:
+    """The operands that lie as the results do and are only read by pointwise nodes as they are."""
+    result = results[0]
+    if any(place.geometry != result.geometry for place in results):
+        return ()
     if any((op := find(n.kind)) is None or op.kind not in ("pointwise", "view") for n in body.nodes):
         return ()
     found = []
@@ -509,7 +490,8 @@ def _cat(lowering: Lowering, node: Node) -> None:
             continue
         length = source.geometry.sizes[dim]
         part = target.geometry.window(dim, start, length)
-        if source.block is not target.block or source.geometry != part:  # it may be a view of another part
+        there = source.block is target.block and homes.is_same(source.geometry, part)
+        if not there:  # it may be a view of another part
             copy_to(lowering, node, source, Place(target.block, target.dtype, part))
         start += length
 

@@ -62,6 +62,11 @@ class Chain:
     """The folded graph; made again when a stage is added."""
     plan: Plan | None = None
 
+    def prepare(self) -> None:
+        """A stage is about to be added: plans of the graph as it is now may still be in use."""
+        if self.plan is not None:
+            self.plan.interpreter.hold()
+
     def outdate(self) -> None:
         """A stage is about to be added or was: graph and plan are made again when they are next asked for."""
         self.graph = self.plan = None

@@ -6,12 +6,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jit.ir import Graph
 from jit.passes import CLEANUP, run
+from jit.runtime.interpreter import Interpreter
 
 from .. import context, dispatch
 from ..autograd.nodes import Edge, edge_of, replay
@@ -23,6 +25,7 @@ from .compiling import engine, unoptimised
 from .effects import note_write
 from .histories import give_history, overwrite
 from .hosting import PythonHost
+from .kept_plans import keep, name_of, recalled
 from .properties import contents_of, has_hooks, kind_of
 from .recalling import recollection
 from .shapes import forget_sizes
@@ -95,8 +98,7 @@ class Recording:
 
     def graph(self) -> Graph:
         """The graph of the first chain, folded."""
-        with self.lock:
-            return self.folded(self.chains[0])
+        return self._graph_of(self.chains[0])
 
     def folded(self, chain: Chain) -> Graph:
         """The graph of a chain, folded and tidy."""
@@ -111,11 +113,27 @@ class Recording:
         """The plan of a chain, built when first needed and after a stage was added."""
         with self.lock:
             if chain.plan is None:
-                graph = self.optimise(numbered(self.folded(chain)))
-                memory = analyse(graph)
-                memory.copied -= {(0, i) for i, spec in enumerate(self.outputs) if spec.kind not in ("fresh", "number")}
-                chain.plan = Plan(engine(graph, self.optimise is not unoptimised, PythonHost()), memory)
+                chain.plan = self._plan(chain)
             return chain.plan
+
+    def _plan(self, chain: Chain) -> Plan:
+        """The plan of a chain: from the cache, or made and kept there."""
+        name = None if self.optimise is unoptimised else name_of(chain.trace)
+        plan = None if name is None else recalled(name, partial(self._graph_of, chain), self._interpreter)
+        if plan is None:
+            interpreter = self._interpreter(self.folded(chain))
+            plan = Plan(interpreter, analyse(interpreter.graph))
+            if name is not None:
+                keep(name, plan)
+        plan.memory.copied -= {(0, i) for i, spec in enumerate(self.outputs) if spec.kind not in ("fresh", "number")}
+        return plan
+
+    def _interpreter(self, graph: Graph) -> Interpreter:
+        return engine(self.optimise(numbered(graph)), self.optimise is not unoptimised, PythonHost())
+
+    def _graph_of(self, chain: Chain) -> Graph:
+        with self.lock:
+            return self.folded(chain)
 
     def beginning_with(self, keys: tuple[Key, ...]) -> list[Chain]:
         """The chains that begin with stages `keys`."""

@@ -82,9 +82,7 @@ def _left_by(plan: Plan) -> tuple[int, list[tuple[int, int]]]:
     """How many registers there are, and what stage 0 leaves in them: pairs of a register and an input or, counted
     behind those, an output of its native call."""
     program = plan.interpreter.programs[0]
-    (native,) = program.instructions
-    stretch = plan.interpreter.whole(0).stretch
-    results = native.touched[: len(stretch.outputs)]  # type: ignore[attr-defined]
+    results = plan.interpreter.whole(0).results
     held = {register: number for number, register in enumerate((*program.inputs, *results))}
     for register in (*program.unused, *program.frees[0], *program.returned):
         held.pop(register, None)

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jit.ir.graph import Ref
 from jit.runtime import entry
 
 from .. import context
@@ -77,7 +78,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     if inputs is None or wrapping is None:
         return None
     tables = native.code.tables()
-    tables.inputs, tables.reads = inputs, len(native.stretch.inputs)
+    tables.inputs, tables.reads = inputs, len(native.reads)
     if not keeps:
         tables.order, tables.wrapping = order, wrapping
     tables.apart = len(call.leaves)
@@ -146,13 +147,13 @@ def _is_plain(value: Any) -> bool:
 def _order(native: Any, recording: Recording) -> list[int] | None:
     """Which outputs of the stretch the function returns; None if its results are more than that."""
     plan = recording.plan(recording.chains[0])
-    returned = plan.interpreter.graph.stages[0].outputs
+    returned = plan.interpreter.programs[0].outputs
     specs = recording.outputs
     if any(spec.kind != "fresh" for spec in specs) or len({spec.index for spec in specs}) != len(specs):
         return None
     if any(number == 0 for number, _ in plan.memory.copied) or recording.count != len(specs):
         return None
-    made = {value: number for number, value in enumerate(native.stretch.outputs)}
+    made = {Ref(register): number for number, register in enumerate(native.results)}
     found = [made.get(returned[spec.index], -1) for spec in specs]
     return None if -1 in found or len(set(found)) != len(found) else found
 
@@ -161,9 +162,9 @@ def _inputs(
     items: Sequence[Any], owners: Sequence[Any], recording: Recording, native: Any, keeps: bool
 ) -> list[entry.Input] | None:
     """The arguments' tensors, then the captures. If a call keeps its history, that of an argument may be longer."""
-    graph = recording.plan(recording.chains[0]).interpreter.graph
-    bases = {value: number for number, value in enumerate(native.stretch.inputs, 1)}
-    numbers = [bases.get(value, -1) for value in graph.inputs]
+    program = recording.plan(recording.chains[0]).interpreter.programs[0]
+    bases = {register: number for number, register in enumerate(native.reads, 1)}
+    numbers = [bases.get(register, -1) for register in program.inputs]
     positions = [i for i, item in enumerate(items) if isinstance(item, Tensor)]
     layouts = [(layout.shape, layout.strides, layout.dtype) for layout in native.code.layouts]
     found = []

@@ -36,6 +36,7 @@ def record_stage(
 ) -> tuple[list[Any], Live]:
     """Run the backward of `live` through autograd, recorded as the next stage of `chain`."""
     trace = chain.trace
+    chain.prepare()
     before = trace.memory.updates(), trace.drawn()
     guards = len(trace.guards)
     hooks = view_of_objects([("a hook", hook) for hooks in trace.hooks.values() for hook in hooks])

@@ -1,0 +1,155 @@
+"""Writes a plan as plain data, for `recalled` to read in another process: see Note [A plan as data] there.
+
+Note [Which words are addresses]
+    The words of a plan - programs, tables, geometries - are addresses, sizes, strides, counts, and masks of lanes.
+    Addresses are those of functions and of arrays that the plan keeps; all others are below 2**40, or masks, which are
+    one less than a power of two. A number that is none of these has no image, and a plan has none on a machine whose
+    addresses are as small as sizes are. Constants are data: nobody looks for addresses there.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jit.ir.dtypes import from_numpy
+from jit.ir.graph import Ref
+
+from . import blas
+from .codegen import places
+from .plan import Native, PlannedInterpreter
+from .recalled import ALIGNMENT
+
+_LEAST_ADDRESS = 1 << 40
+"""No size or stride is as large."""
+
+
+class Unkeepable(Exception):
+    """Something in a plan that is not plain data."""
+
+
+def image_of(interpreter: PlannedInterpreter) -> tuple[dict[str, Any], bytes]:
+    """The head and the block of a plan that is native throughout; Unkeepable if it is not."""
+    writer = _Writer()
+    stages = []
+    for program, natives in zip(interpreter.programs, interpreter.natives, strict=True):
+        if len(program.instructions) != len(natives):
+            raise Unkeepable("a node that is not native")
+        stages.append({
+            "inputs": program.inputs, "updates": program.updates, "outputs": [_register(o) for o in program.outputs],
+            "frees": program.frees, "unused": program.unused, "returned": program.returned,
+            "natives": [writer.native(native) for native in natives],
+        })  # fmt: skip
+    writer.block += bytes(-len(writer.block) % ALIGNMENT)
+    head = {"count": interpreter._count, "stages": stages, "pointers": writer.pointers, "calls": writer.calls}
+    return {**head, "functions": list(writer.functions.values())}, bytes(writer.block)
+
+
+def _register(output: Any) -> int | None:
+    if output is None:
+        return None
+    if type(output) is not Ref:
+        raise Unkeepable("an output that is no array")
+    return output.index
+
+
+class _Writer:
+    """A block in the making."""
+
+    def __init__(self) -> None:
+        self.block = bytearray()
+        self.pointers: list[int] = []
+        """Where in the block a word is a distance from its beginning."""
+        self.calls: list[int] = []
+        """Where a word is the number of a function."""
+        self.functions: dict[int, Sequence[Any]] = {}
+        """Those that are called, by address."""
+        self._known = _functions()
+        self._arrays: dict[int, tuple[int, int]] = {}
+        """By address: how long an array is, and where it lies in the block."""
+
+    def native(self, native: Native) -> dict[str, Any]:
+        """What `RecalledNative` must know."""
+        code = native.codes[0]
+        words = [array for array in _flat([code.program, code.kept]) if self._add(array) and _holds_words(array)]
+        constants = code.lowering.constants
+        for array in constants:
+            self._add(array)
+        starts = sorted(self._arrays)
+        for array in words:
+            self._translate(array, starts)
+        return {
+            "reads": native.reads, "results": native.results,
+            "layouts": [(from_numpy(x.dtype).name, x.shape, x.strides) for x in code.layouts],
+            "outputs": [(from_numpy(dtype).name, shape) for shape, dtype in code.outputs],
+            "program": self._arrays[_address(code.program)][1], "operands": code.operands, "arena": code.arena,
+            "constants": [self._arrays[_address(array)][1] for array in constants], "release": not code.is_quick,
+        }  # fmt: skip
+
+    def _add(self, array: Any) -> bool:
+        """Copy an array into the block; False if it is there."""
+        address, data = _address(array), bytes(array)
+        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
+            raise Unkeepable("an array that is not contiguous")
+        if address < _LEAST_ADDRESS:
+            raise Unkeepable("an address that could be a size")
+        if self._arrays.get(address, (-1, 0))[0] >= len(data):
+            return False
+        self.block += bytes(-len(self.block) % ALIGNMENT)
+        self._arrays[address] = len(data), len(self.block)
+        self.block += data
+        return True
+
+    def _translate(self, array: Any, starts: Sequence[int]) -> None:
+        """Say what the addresses among the words of an array mean."""
+        words, place = np.array(array, np.int64).reshape(-1), self._arrays[_address(array)][1]
+        for index in np.flatnonzero(words >= _LEAST_ADDRESS).tolist():
+            word, at = int(words[index]), place + 8 * index
+            if word in self._known:
+                self.functions.setdefault(word, self._known[word])
+                self.calls.append(at)
+                self._put(at, list(self.functions).index(word))
+            elif (offset := self._offset(word, starts)) is not None:
+                self.pointers.append(at)
+                self._put(at, offset)
+            elif word & (word + 1):
+                raise Unkeepable("a number that may be an address")
+
+    def _put(self, at: int, word: int) -> None:
+        self.block[at : at + 8] = word.to_bytes(8, "little")
+
+    def _offset(self, address: int, starts: Sequence[int]) -> int | None:
+        """Where in the block something lies whose address is given; None if it is not there."""
+        found = bisect.bisect_right(starts, address) - 1
+        length, offset = self._arrays[starts[found]] if found >= 0 else (0, 0)
+        within = address - starts[found]
+        return offset + within if within < length else None
+
+
+def _functions() -> dict[int, Sequence[Any]]:
+    """All functions that a plan may call, by address."""
+    known: dict[int, Sequence[Any]] = dict(places())
+    if blas.gemm_address.cache_info().currsize:
+        known |= {blas.gemm_address(dtype): ("blas", dtype.name) for dtype in blas.LETTER}
+    return known
+
+
+def _holds_words(array: Any) -> bool:
+    return not isinstance(array, np.ndarray) or array.dtype == np.int64
+
+
+def _flat(things: Any) -> Iterator[Any]:
+    """The arrays in nested lists and tuples, in which there may be numbers."""
+    for thing in things:
+        if isinstance(thing, (list, tuple)):
+            yield from _flat(thing)
+        elif isinstance(thing, (np.ndarray, ctypes.Array)):
+            yield thing
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0]) if isinstance(array, np.ndarray) else ctypes.addressof(array)

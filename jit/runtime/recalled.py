@@ -1,0 +1,202 @@
+"""Runs plans that another process has made: from plain data, without their graph and without the compiler.
+
+Note [A plan as data]
+    What native code reads of a plan is words - programs (see Note [A program] in `entry`), tables, geometries - and
+    constants. `plan_image` writes all of it as one block, in which addresses are replaced by what they mean: numbers of
+    functions, distances from the beginning of the block. Where these stand is said by "calls" and "pointers":
+
+        in the cache                                          in memory, the block at 4096, function 0 at 9000
+        0:    0, 64, 3, ...     calls [0], pointers [8]       9000, 4160, 3, ...      a program
+        64:   128               pointers [64]                 4224                    a table
+        128:  16, 16, 4                                       16, 16, 4               a geometry
+
+    Functions are named by their object files, which are entries of the cache of their own, or are those of BLAS.
+
+Note [More than a call]
+    Whoever asks for more than its calls - arrays in another layout than planned, the line behind an error, kernels to
+    look at - is answered by the plan that this process would have made without the cache, made at that moment: the
+    `original`. It is made from the same graph, hence the same, step by step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jit.ir import Graph, Node, dtypes
+from jit.ir.errors import CompileError
+from jit.ir.graph import Ref
+
+from . import entry
+from .codegen import Place, placed
+from .interpreter import Interpreter, Program, Registers
+
+ALIGNMENT = 64
+"""Of whatever is in a block, in bytes."""
+_DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
+_HEAD_BYTES = 8
+
+
+def pack(head: dict[str, Any], block: bytes) -> bytes:
+    """A head of plain data and a block of words as one entry of the cache."""
+    text = json.dumps(head).encode()
+    return len(text).to_bytes(_HEAD_BYTES, "little") + text + block
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The inverse of `pack`."""
+    end = _HEAD_BYTES + int.from_bytes(data[:_HEAD_BYTES], "little")
+    head: dict[str, Any] = json.loads(data[_HEAD_BYTES:end])
+    return head, data[end:]
+
+
+def in_memory(head: dict[str, Any], block: bytes) -> Any | None:
+    """The block with its addresses filled in, aligned; None if one of the functions is not to be had."""
+    functions = [_address_of(function) for function in head["functions"]]
+    if None in functions:
+        return None
+    memory = np.empty(len(block) + ALIGNMENT, np.uint8)
+    memory = memory[-_data(memory) % ALIGNMENT :][: len(block)]
+    memory[:] = np.frombuffer(block, np.uint8)
+    words = memory[: len(block) // 8 * 8].view(np.int64)
+    pointers, calls = (np.array(head[name], np.int64) // 8 for name in ("pointers", "calls"))
+    words[pointers] += _data(memory)
+    words[calls] = np.array([*functions, 0], np.int64)[words[calls]]
+    return memory
+
+
+def _address_of(function: Sequence[Any]) -> int | None:
+    if function[0] == "blas":
+        from .blas import gemm_address
+
+        try:
+            return gemm_address(_DTYPES[function[1]])
+        except (ImportError, CompileError):  # SciPy has gone since
+            return None
+    image, name, count, imports = function
+    return placed(Place(image, name, count, tuple((a, b) for a, b in imports)))
+
+
+def _data(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+@dataclass(eq=False)
+class RecalledCode:
+    """What `plan.Code` is for other plans, as far as calls need it."""
+
+    layouts: list[entry.Input]
+    outputs: list[tuple[tuple[int, ...], Any]]
+    facts: dict[str, Any]
+    memory: Any
+    original: Callable[[], Any]
+    """Makes the `plan.Code` that this one stands for."""
+
+    def failed(self, status: int) -> None:
+        """Raise what a run has returned."""
+        if status < 0:
+            raise MemoryError(f"{self.facts['arena']} bytes for temporaries")
+        self.original().failed(status)
+
+    def tables(self) -> entry.Tables:
+        """What an entry for arrays looks at."""
+        base, facts = _data(self.memory), self.facts
+        program = self.memory[facts["program"] :].view(np.int64)
+        constants = [base + offset for offset in facts["constants"]]
+        return entry.Tables(
+            self.layouts, self.outputs, program, facts["operands"], facts["arena"], constants, self.failed,
+            facts["release"], kept=self.memory,
+        )  # fmt: skip
+
+
+class RecalledNative:
+    """A native call, callable with arrays, that another process has compiled."""
+
+    def __init__(self, facts: dict[str, Any], memory: Any, original: Callable[[], Any]) -> None:
+        self.reads: list[int] = facts["reads"]
+        self.results: list[int] = facts["results"]
+        layouts = [
+            entry.Input(_DTYPES[name].numpy, tuple(shape), tuple(strides), argument=index)
+            for index, (name, shape, strides) in enumerate(facts["layouts"])
+        ]
+        outputs = [(tuple(shape), _DTYPES[name].numpy) for name, shape in facts["outputs"]]
+        self.code = RecalledCode(layouts, outputs, facts, memory, lambda: original().code)
+        self._call = entry.make_entry(self.code.tables())
+        self._original = original
+
+    def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """The outputs."""
+        found: Sequence[Any] | None = self._call(*arrays)
+        return found if found is not None else self._original()(arrays)
+
+
+class RecalledInterpreter(Interpreter):
+    """A planned interpreter whose stages are native calls of another process's making.
+
+    Args:
+        head: What `plan_image.image_of` says.
+        memory: The block, as `in_memory` returns it.
+        source: The graph that the plan was made of, before it was optimised.
+        make: Makes the plan of it.
+    """
+
+    def __init__(
+        self, head: dict[str, Any], memory: Any, source: Callable[[], Graph], make: Callable[[Graph], Interpreter]
+    ) -> None:
+        self._source = source
+        self._make = make
+        self._made: Interpreter | None = None
+        self._count = head["count"]
+        self._calls: list[RecalledNative] = []
+        self.programs = []
+        for stage, facts in enumerate(head["stages"]):
+            self.programs.append(self._program(stage, facts, memory))
+
+    @property
+    def original(self) -> Any:
+        """The plan that this one stands for, see Note [More than a call]."""
+        if self._made is None:
+            self._made = self._make(self._source())
+        return self._made
+
+    @property
+    def graph(self) -> Graph:  # type: ignore[override]
+        """The optimised graph."""
+        made: Graph = self.original.graph
+        return made
+
+    def hold(self) -> None:
+        """The graph is about to change: keep what the plan was made of."""
+        if self._made is None:
+            graph = self._source()
+            self._source = lambda: graph
+
+    def whole(self, stage: int) -> Any:
+        """The one native call that a stage consists of; None if there are several."""
+        natives = self.programs[stage].instructions
+        return natives[0].native if len(natives) == 1 else None  # type: ignore[attr-defined]
+
+    def _program(self, stage: int, facts: dict[str, Any], memory: Any) -> Program:
+        program = Program()
+        program.inputs, program.updates = facts["inputs"], facts["updates"]
+        program.outputs = [None if register is None else Ref(register) for register in facts["outputs"]]
+        program.frees = [tuple(registers) for registers in facts["frees"]]
+        program.unused, program.returned = tuple(facts["unused"]), tuple(facts["returned"])
+        for number, call in enumerate(facts["natives"]):
+            native = RecalledNative(call, memory, lambda n=number: self.original.natives[stage][n])  # type: ignore[misc]
+            program.instructions.append(_instruction(native))
+            program.nodes.append(Node(None, "prim::Native", (), {}))
+        return program
+
+
+def _instruction(native: RecalledNative) -> Callable[[Registers], None]:
+    def run(r: Registers) -> None:
+        for result, value in zip(native.results, native([r[i] for i in native.reads]), strict=True):
+            r[result] = value
+
+    run.touched, run.native = (*native.results, *native.reads), native  # type: ignore[attr-defined]
+    return run
