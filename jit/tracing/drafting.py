@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
-import gc
 from collections.abc import Callable, Sequence
-from types import CellType, FrameType
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from ..autograd.nodes import OpNode, edge_of
 from ..generators import default_generator
 from ..proxies import TracedScalar
 from ..pytree import Structure, flatten, statics
-from ..tensors import Size, Tensor, Variable
+from ..tensors import Tensor, Variable
 from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from .chains import Chain
 from .gradients import GradientSlot
@@ -29,7 +27,8 @@ from .recording import OutputSpec, Recording
 from .records import Constant
 from .sharing import same_tensor, sharing_of
 from .stage_recording import Live
-from .surroundings import World, attributes_of, has_state, slots_of
+from .stand_ins import replace_everywhere
+from .surroundings import World, attributes_of
 from .tracer import Trace
 from .views import settle
 
@@ -144,12 +143,8 @@ class Draft:
 
     def give_back(self) -> None:
         """Replace what stood for arguments and numbers by these themselves, where the function has kept it."""
-        stand_ins: list[tuple[Any, Any]] = list(self.trace.outer.items())
-        numbers = [number for reference in self.trace.numbers if (number := reference()) is not None]
-        for known, true in [*stand_ins, *((number, number._number) for number in numbers)]:
-            for holder in gc.get_referrers(known):
-                if holder is not self.trace.outer and holder is not numbers:
-                    _put_in(holder, known, true)
+        numbers = [(known, known._number) for reference in self.trace.numbers if (known := reference()) is not None]
+        replace_everywhere([*self.trace.outer.items(), *numbers], but=self.trace.outer)
 
     def finish(self, recording: Recording, live: Live) -> Any:
         """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
@@ -181,36 +176,6 @@ def _is_hidden(capture: Any) -> bool:
     """Whether later calls cannot know where to find what was captured."""
     known = capture.place is not None or capture.gradient_of is not None or capture.number is not None
     return not known and capture.owner is not default_generator()
-
-
-def _put_in(holder: Any, known: Any, true: Any) -> None:
-    """Let a container, a closure or an object of the user's hold `true` in the place of `known`."""
-    if isinstance(holder, dict):
-        if any(key is known for key in holder):
-            items = [(true if key is known else key, value) for key, value in holder.items()]
-            holder.clear()
-            holder.update(items)
-        for key in [key for key, value in holder.items() if value is known]:
-            holder[key] = true
-    elif isinstance(holder, (list, collections.deque)):
-        for index in [index for index, item in enumerate(holder) if item is known]:
-            holder[index] = true
-    elif type(holder) in (tuple, Size):  # another one has to stand in its place
-        made = type(holder)(true if item is known else item for item in holder)
-        for outer in gc.get_referrers(holder):
-            if not isinstance(outer, FrameType):
-                _put_in(outer, holder, made)
-    elif isinstance(holder, set):
-        if any(item is known for item in holder):
-            holder.discard(known)
-            holder.add(true)
-    elif isinstance(holder, CellType):
-        if holder != CellType() and holder.cell_contents is known:
-            holder.cell_contents = true
-    elif has_state(holder):
-        for name in [*getattr(holder, "__dict__", ()), *slots_of(holder)]:
-            if getattr(holder, name, None) is known:
-                setattr(holder, name, true)
 
 
 def distinct(leaves: Sequence[Any]) -> list[int]:
