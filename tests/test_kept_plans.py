@@ -96,7 +96,7 @@ def many_results(x):
     return y, {"sum": y.sum(), "none": None}, [x - 1, y]
 
 
-PROGRAMS = {
+PROGRAMS: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "one op": (lambda x: x + 1, [(7,)]),
     "a product of BLAS": (lambda a, b: a @ b, [(3, 5), (5, 2)]),
     "a packed product": (lambda a, b: jit.relu(a @ b), [(64, 64), (64, 64)]),
