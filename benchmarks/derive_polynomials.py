@@ -113,6 +113,7 @@ def erfc_scaled(t: Any) -> Any:
 TINY = mp.mpf(10) ** -12
 HALF_LN2 = mp.log(2) / 2 * mp.mpf("1.0001")
 LOG_END = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.0001")
+TANH_END = (mp.log(3) / 2 * mp.mpf("1.001")) ** 2
 PI_4_SQUARED = (mp.pi / 4 * mp.mpf("1.0001")) ** 2
 
 FITS: list[tuple[str, Function, Function, Any, Any, int]] = [
@@ -124,7 +125,8 @@ FITS: list[tuple[str, Function, Function, Any, Any, int]] = [
     ("sin64", sin_rest, lambda z: z + mp.mpf("1e-4"), TINY, PI_4_SQUARED, 5),
     ("cos32", cos_rest, lambda z: z**2 + mp.mpf("1e-4"), TINY, PI_4_SQUARED, 2),
     ("cos64", cos_rest, lambda z: z**2 + mp.mpf("1e-4"), TINY, PI_4_SQUARED, 5),
-    ("tanh32", tanh_rest, lambda z: z + mp.mpf("1e-4"), TINY, mp.mpf("0.625") ** 2, 4),
+    ("tanh32", tanh_rest, lambda z: z + mp.mpf("1e-4"), TINY, TANH_END, 4),
+    ("tanh64", tanh_rest, lambda z: z + mp.mpf("1e-4"), TINY, TANH_END, 10),
     ("erf32", erf_rest, lambda z: mp.mpf(1), TINY, mp.mpf("0.95") ** 2, 6),
     ("erf_tail32", erf_tail, mp.erfc, mp.mpf("0.9"), mp.mpf("4"), 8),
     ("erfc64", erfc_scaled, lambda t: 1 / erfc_scaled(t), mp.mpf("-3.25") / mp.mpf("4.25"), mp.mpf("0.7638"), 20),

@@ -41,6 +41,8 @@ class Format:
     """sin(r) = r + r * z * P(z), z = r**2, for |r| <= pi / 4."""
     cos: tuple[float, ...]
     """cos(r) = 1 - z / 2 + z**2 * P(z), z = r**2, for |r| <= pi / 4."""
+    tanh: tuple[float, ...]
+    """tanh(x) = x + x * z * P(z), z = x**2, where it is at most 1 / 2."""
 
     @property
     def magic(self) -> float:
@@ -66,6 +68,7 @@ SINGLE = Format(
     log=(0.6666677639388215, 0.3997753919086681, 0.2987180979037302),
     sin=(-0.16666654943004713, 0.008332177977507833, -0.00019517266324260295),
     cos=(0.041666646880790574, -0.001388736798646815, 2.4438486660940058e-05),
+    tanh=(-0.3333331813054959, 0.13332604374894122, -0.05385413382206302, 0.0210788925114962, -0.006284091915835527),
 )
 DOUBLE = Format(
     integer=int64, mantissa=52, bias=1023,
@@ -79,6 +82,9 @@ DOUBLE = Format(
          -2.505075848352646e-08, 1.589681483445783e-10),
     cos=(0.0416666666666666, -0.0013888888888874244, 2.4801587289546965e-05, -2.755731436898658e-07,
          2.087572532330698e-09, -1.1359745202461308e-11),
+    tanh=(-0.333333333333333, 0.1333333333332693, -0.05396825396392761, 0.021869488390392464, -0.008863232672724253,
+          0.0035920927259538065, -0.0014555471948818335, 0.0005884619349289638, -0.00023342500042551745,
+          8.337751795393136e-05, -1.95317534703062e-05),
 )
 ERF_CENTRE = (0.128379166494721, -0.3761263228551596, 0.11283672545738876, -0.026858104365132796, 0.0051977974309385866,
               -0.0008105968429949176, 8.215437899302351e-05)
@@ -116,21 +122,28 @@ def small_power_of_two(m: Any, f: Format, k: Any, like: Any) -> Any:
 
 
 def scaled(m: Any, f: Format, y: Any, k: Any) -> Any:
-    """y * 2**k, in two steps, so that overflow and denormal results round once, or by an instruction of its own."""
-    if m.scales(y.dtype):
-        return m.scaled(y, k)
+    """y * 2**k for an integer k, in two steps, so that overflow and denormal results round once."""
     half = k >> 1
     return y * power_of_two(m, f, half, y) * power_of_two(m, f, k - half, y)
 
 
-def split_exp(m: Any, f: Format, x: Any) -> tuple[Any, Any, Any]:
-    """(k, r, c) with exp(x) = 2**k * exp(r + c): k an integer, |r| <= log(2) / 2, c the rounding error of r."""
+def scaled_by(m: Any, f: Format, y: Any, shifted: Any) -> Any:
+    """y * 2**n where `shifted` is n + f.magic, by an instruction of its own where there is one."""
+    if m.scales(y):
+        return m.scaled(y, shifted - f.magic)
+    return scaled(m, f, y, m.bits(shifted) - f.bits(f.magic))
+
+
+def split_exp(m: Any, f: Format, x: Any) -> tuple[Any, Any]:
+    """(n + f.magic, r) with exp(x) = 2**n * exp(r), n being whole and |r| <= log(2) / 2."""
     shifted = m.fma(x, 1 / math.log(2), f.magic)
     n = shifted - f.magic
-    high = m.fma(n, -f.ln2[0], x)
-    low = n * f.ln2[1]
-    r = high - low
-    return m.bits(shifted) - f.bits(f.magic), r, (high - r) - low
+    return shifted, m.fma(n, -f.ln2[1], m.fma(n, -f.ln2[0], x))
+
+
+def exp_of_rest(m: Any, f: Format, r: Any) -> Any:
+    """exp(r) for |r| <= log(2) / 2."""
+    return horner(m, (1.0, 1.0, *f.exp), r)
 
 
 def log_of_parts(m: Any, f: Format, exponent: Any, fraction: Any) -> Any:
@@ -155,36 +168,30 @@ def split_log(m: Any, f: Format, x: Any) -> tuple[Any, Any]:
 def exp(m: Any, x: Any) -> Any:
     """e**x."""
     f = FORMATS[x.dtype]
-    k, high, _ = exp_parts(m, f, clamped(m, x, *f.exp_range))
-    return scaled(m, f, high, k)
-
-
-def exp_parts(m: Any, f: Format, x: Any) -> tuple[Any, Any, Any]:
-    """(k, high, low) with exp(x) = 2**k * (high + low), low being what rounding high lost."""
-    k, r, c = split_exp(m, f, x)
-    y = m.fma(r * r, horner(m, f.exp, r), c) + r
-    high = 1 + y
-    return k, high, y - (high - 1)
+    shifted, r = split_exp(m, f, clamped(m, x, *f.exp_range))
+    return scaled_by(m, f, exp_of_rest(m, f, r), shifted)
 
 
 def expm1(m: Any, x: Any) -> Any:
-    """e**x - 1."""
+    """e**x - 1 = 2**n * ((1 - 2**-n) + expm1(r)), in which the two large parts are added without error."""
     f = FORMATS[x.dtype]
-    k, high, _ = expm1_parts(m, f, clamped(m, x, f.expm1_low, f.exp_range[1]))
-    return m.where(x == 0, x, scaled(m, f, high, k))
-
-
-def expm1_parts(m: Any, f: Format, x: Any) -> tuple[Any, Any, Any]:
-    """(k, high, low) with expm1(x) = 2**k * (high + low).
-
-    That is (1 - 2**-k) + expm1(r), in which the two large parts are added without error.
-    """
-    k, r, c = split_exp(m, f, x)
+    within = clamped(m, x, f.expm1_low, f.exp_range[1])
+    shifted, r, c = split_exactly(m, f, within)
+    k = m.bits(shifted) - f.bits(f.magic)
     one = 1 - small_power_of_two(m, f, k, x)
     total = one + r
     rest = ((one - total) + r) + m.fma(r * r, horner(m, f.exp, r), c)
-    high = total + rest
-    return k, high, rest - (high - total)
+    return m.where(x == 0, x, scaled_by(m, f, total + rest, shifted))
+
+
+def split_exactly(m: Any, f: Format, x: Any) -> tuple[Any, Any, Any]:
+    """`split_exp`, and what rounding has taken from r."""
+    shifted = m.fma(x, 1 / math.log(2), f.magic)
+    n = shifted - f.magic
+    high = m.fma(n, -f.ln2[0], x)
+    low = n * f.ln2[1]
+    r = high - low
+    return shifted, r, (high - r) - low
 
 
 def log(m: Any, x: Any) -> Any:
@@ -218,32 +225,24 @@ def outside_of_log(m: Any, u: Any, value: Any, x: Any) -> Any:
 
 def sigmoid(m: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)) through e = exp(-|x|), which never overflows: 1 / (1 + e), or e / (1 + e) for negative x."""
-    f = FORMATS[x.dtype]
-    k, high, low = exp_parts(m, f, clamped(m, -m.abs(x), *f.exp_range))
-    e, e_low = scaled(m, f, high, k), scaled(m, f, low, k)
-    below = 1 + e
-    below_low = (e - (below - 1)) + e_low
-    negative = m.signbit(x)
-    return quotient(m, m.where(negative, e, 1), m.where(negative, e_low, 0), below, below_low)
+    e = exp(m, -m.abs(x))
+    top = m.where(m.signbit(x), e, 1)
+    return m.fma(-top, e / (1 + e), top)
 
 
 def tanh(m: Any, x: Any) -> Any:
-    """-e / (2 + e) with e = expm1(-2 |x|), and the sign of x."""
+    """x + x * z * P(z) with z = x**2 near 0, else 1 - 2 / (exp(2 |x|) + 1), with the sign of x.
+
+    What is taken from 1 is at most 1 / 2 there, so that its own errors count half.
+    """
     f = FORMATS[x.dtype]
-    k, high, low = expm1_parts(m, f, clamped(m, m.abs(x) * -2, f.expm1_low, 0))
-    unit = power_of_two(m, f, k, x)
-    e, e_low = high * unit, low * unit
-    below = 2 + e
-    below_low = (e - (below - 2)) + e_low
-    return m.copysign(quotient(m, e, e_low, below, below_low), x)
-
-
-def quotient(m: Any, a: Any, a_low: Any, b: Any, b_low: Any) -> Any:
-    """(a + a_low) / (b + b_low): a first quotient, corrected by its remainder."""
-    inverse = 1 / b
-    first = a * inverse
-    remainder = m.fma(-first, b, a) + (a_low - first * b_low)
-    return m.fma(remainder, inverse, first)
+    size = m.abs(x)
+    z = size * size
+    centre = m.fma(size * z, horner(m, f.tanh, z), size)
+    double = size + size
+    shifted, r = split_exp(m, f, m.where(double > -f.expm1_low, -f.expm1_low, double))
+    power = exp_of_rest(m, f, r) * power_of_two(m, f, m.bits(shifted) - f.bits(f.magic), x)
+    return m.copysign(m.where(size < math.log(3) / 2, centre, 1 - 2 / (power + 1)), x)
 
 
 def erf(m: Any, x: Any) -> Any:

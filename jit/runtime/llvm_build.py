@@ -189,6 +189,20 @@ class Builder:
         text = f"shufflevector {vector}, {vector.type} poison, <{self.width} x i32> <{picked}>"
         return self.emit(self.vector(element), text, vector)
 
+    def joined(self, parts: Sequence[Register]) -> Register:
+        """Vectors of equal length, one behind the other in a vector of `width` lanes; as many as a power of two."""
+        vectors = list(parts)
+        while len(vectors) > 1:
+            vectors = [self._pair(low, high) for low, high in zip(vectors[::2], vectors[1::2], strict=True)]
+        return vectors[0]
+
+    def _pair(self, low: Register, high: Register) -> Register:
+        count, _, element = low.type[1:-1].partition(" x ")
+        lanes = 2 * int(count)
+        picked = ", ".join(f"i32 {lane}" for lane in range(lanes))
+        text = f"shufflevector {low}, {high}, <{lanes} x i32> <{picked}>"
+        return self.emit(f"<{lanes} x {element}>", text, low, high)
+
     # -- control flow --------------------------------------------------------------------------------------------
 
     @contextmanager

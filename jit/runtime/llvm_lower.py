@@ -33,9 +33,12 @@ Note [The tree of a sum]
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from jit.ir.dtypes import DType, int64
@@ -55,11 +58,13 @@ JAM = 6
 """Rows of a matrix product's result that are computed together."""
 DEAR = 8
 """Bodies of more instructions than this take fewer points at a time."""
-MODERATE, EXCESSIVE = 16, 300
-"""Pointwise bodies of so many instructions take several vectors at a time: their chains of instructions are long, so
-one vector leaves the machine waiting; but of bodies that hold many values at once, not all would be in registers. Rows
-that an index picks are read faster, too: more of them are on their way at a time; and what goes past the cache is
-written faster."""
+MODERATE, LONG = 16, 300
+"""Pointwise bodies of `MODERATE` instructions and more take several vectors at a time: their chains of instructions are
+long, so one vector leaves the machine waiting. Rows that an index picks are read faster, too: more of them are on their
+way at a time; and what goes past the cache is written faster. Longer bodies than `LONG` call elementary functions."""
+MOST_ALIVE = 16
+"""Long bodies that hold more values than this at once take one vector at a time: not all would be in registers."""
+_REGISTER = re.compile(r"%v\d+")
 SCAN_LANES = 16
 """Points of a row that a turn of a scan takes; what they come to is found in 4 steps."""
 
@@ -98,14 +103,28 @@ def lower(nest: Nest, loops: Loops, target: Target) -> Function:
 
     width = lanes(nest, loops, target)
     lowering = TiledLowering if width > 1 and is_tiled(nest, loops) else Lowering
-    return lowering(nest, loops, min(width, lowering.most_lanes), target).function()
+    function = lowering(nest, loops, min(width, lowering.most_lanes), target).function()
+    vector = target.vector_bytes // _widest(nest)
+    if nest.cost <= LONG or nest.reduced or width <= vector or most_alive(function.definition) <= MOST_ALIVE:
+        return function
+    return Lowering(nest, loops, vector, target).function()
+
+
+def most_alive(definition: str) -> int:
+    """How many vectors of a function are in use at once, between what makes them and what uses them last."""
+    lines = definition.splitlines()
+    made = {line.partition(" ")[0] for line in lines if line.startswith("%v") and " <" in line}
+    last = {name: number for number, line in enumerate(lines) for name in _REGISTER.findall(line) if name in made}
+    ending = Counter(last.values())
+    changes = ((line.partition(" ")[0] in made) - ending[number] for number, line in enumerate(lines))
+    return max(accumulate(changes), default=0)
 
 
 def lanes(nest: Nest, loops: Loops, target: Target) -> int:
     """How many points a turn of the loop along the lanes takes, see Note [The tree of a sum]."""
     if target.vector_bytes < 16:
         return 1
-    widest = max(4, *(b.dtype.itemsize for b in nest.inputs + nest.outputs), *_accumulated(nest))
+    widest = _widest(nest)
     vector = target.vector_bytes // widest
     scans = [scan for step in nest.steps for scan in step.scans]
     if scans and loops.along_row:
@@ -118,7 +137,7 @@ def lanes(nest: Nest, loops: Loops, target: Target) -> int:
     if _gathers(nest, loops):
         return vector
     if not nest.reduced:
-        several = MODERATE <= nest.cost <= EXCESSIVE or nest.indices or any(map(is_streamed, nest.outputs))
+        several = nest.cost >= MODERATE or nest.indices or any(map(is_streamed, nest.outputs))
         return _within(loops, vector, vector * (4 if several else 1))
     many = 8 if nest.cost <= 2 else 4 if nest.cost <= DEAR else 2
     return _within(loops, vector, vector * (many // 2 if few_registers else many))
@@ -133,6 +152,11 @@ def _picks(nest: Nest) -> bool:
     """Whether all that is reduced are positions of extrema, in which the number of lanes does not show."""
     reduced = [r for step in nest.steps if step.inner for r in step.results]
     return all(isinstance(r, Reduce) and r.monoid in ("argmax", "argmin") for r in reduced)
+
+
+def _widest(nest: Nest) -> int:
+    """The size of the widest element that is read, written or accumulated."""
+    return max(4, *(b.dtype.itemsize for b in nest.inputs + nest.outputs), *_accumulated(nest))
 
 
 def _widest_read(nest: Nest) -> int:
@@ -188,6 +212,7 @@ class Lowering:
         self.nest, self.loops, self.width = nest, loops, width
         self.builder = Builder(width)
         self.math = LLVMMath(self.builder, target)
+        self.math.calls = nest.cost > LONG and width > 1
         self.memory = Memory(nest, loops, self.builder, self.math)
         self.copies = JAM if loops.jam is not None and width > 1 else 1
         self.rows: dict[tuple[int, int], Value] = {}

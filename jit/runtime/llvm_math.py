@@ -6,12 +6,21 @@ contraction. Elementary functions come from `elementary`; the rest are calls of 
 
 Python numbers take the dtype of the value they meet. 16-bit floats live in float32 registers and every operation on
 them rounds its result.
+
+Note [Elementary functions that are called]
+    A body with 250 tanh would be 6,000 instructions for each vector: LLVM takes a second to compile them, and the
+    machine reads them from the L2 cache in every turn. So in long bodies each function is written once, for all vectors
+    of a turn, and called, with its vectors in registers. The constants that a call loads serve four vectors.
+
+        define internal <64 x float> @tanh_float32_v64f32(<64 x float> %x0) { ... }
+
+        %v7 = call <64 x float> @tanh_float32_v64f32(<64 x float> %v6)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,6 +48,10 @@ LIBM = {
 
 PREFIX = "libm_"
 """Before the names of C functions in LLVM IR, so that LLVM does not take them for ones it may replace."""
+
+
+SHORT = ("sqrt", "rsqrt", "reciprocal")
+"""Functions of so few instructions that they are never called."""
 
 
 class UnsupportedMath(CompileError, AttributeError):
@@ -113,6 +126,8 @@ class LLVMMath:
         self.target = target
         self.active: Register | None = None
         """Which lanes of the innermost loop hold points of the nest; None if all do."""
+        self.calls = False
+        """Whether elementary functions are called, see Note [Elementary functions that are called]."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name in elementary.FORMULAS:
@@ -213,14 +228,36 @@ class LLVMMath:
             return a * b + c
         return Value(self, a.dtype, self.builder.intrinsic("fma", a.register.type, a.register, b.register, c.register))
 
-    def scales(self, dtype: DType) -> bool:
-        """Whether the machine multiplies vectors of a dtype by powers of two that no number can hold."""
-        return dtype is float32 and self.builder.width > 1 and {"avx512f", "avx512vl"} <= set(self.target.features)
+    def scales(self, x: Value) -> bool:
+        """Whether the machine multiplies vectors like x by powers of two that no number can hold."""
+        return self._is_in_registers(x) and {"avx512f", "avx512vl"} <= set(self.target.features)
 
-    def scaled(self, x: Value, k: Value) -> Value:
-        """x * 2**k for integers k, rounded once; see `scales`."""
-        name = f"llvm.ldexp.{mangled(x.register.type)}.{mangled(k.register.type)}"
-        return Value(self, x.dtype, self.builder.call(x.register.type, name, x.register, k.register))
+    def scaled(self, x: Value, n: Value) -> Value:
+        """x * 2**n for whole numbers n, rounded once; see `scales`. LLVM's own intrinsic takes integers."""
+        return self._by_register("avx512.mask.scalef", x, n)
+
+    def larger(self, a: Value, b: Value) -> Value:
+        """a where a > b, else b, which x86 has an instruction for; NaN in a is lost, see `maximum`."""
+        return self._by_register("max", a, b) if self._is_in_registers(a) else self.where(a > b, a, b)
+
+    def smaller(self, a: Value, b: Value) -> Value:
+        """a where a < b, else b; NaN in a is lost, see `minimum`."""
+        return self._by_register("min", a, b) if self._is_in_registers(a) else self.where(a < b, a, b)
+
+    def _is_in_registers(self, x: Value) -> bool:
+        """Whether a value takes whole vector registers of x86."""
+        whole = self.builder.width * x.dtype.itemsize >= 16
+        return self.target.is_x86 and whole and x.dtype in elementary.FORMATS
+
+    def _by_register(self, instruction: str, a: Value, b: Value) -> Value:
+        """An instruction of x86 for each register that the operands take."""
+        builder, whole = self.builder, self.builder.width
+        lanes = min(self.target.vector_bytes // a.dtype.itemsize, whole)
+        with builder.lanes_of(lanes):
+            starts = range(0, whole, lanes)
+            pairs = [[builder.lanes_from(v.register, i) for v in (a, b)] for i in starts]
+            parts = [builder.call(x.type, *_of_x86(instruction, x, y)) for x, y in pairs]
+        return Value(self, a.dtype, builder.joined(parts))
 
     def negative(self, x: Value) -> Value:
         """-x; flips the sign of a zero."""
@@ -510,7 +547,28 @@ class LLVMMath:
             return getattr(numpy_math, name)(*map(float, operands)).item()
         values = self._operands(*operands)
         self._require_float(name, values[0])
+        if self.calls and name not in SHORT:
+            return self._called(name, formula, values)
         return self._through_single(partial(formula, self), *values)
+
+    def _called(self, name: str, formula: Callable[..., Value], values: Sequence[Value]) -> Value:
+        """A formula as a function of the kernel."""
+        dtype, type = values[0].dtype, values[0].register.type
+        function = f"{name}_{dtype.name}_{mangled(type)}"
+        if function not in self.builder.helpers:
+            self.builder.helpers[function] = self._written(function, formula, values)
+        return Value(self, dtype, self.builder.call(type, function, *(v.register for v in values)))
+
+    def _written(self, function: str, formula: Callable[..., Value], values: Sequence[Value]) -> str:
+        """The function's definition."""
+        inner = LLVMMath(Builder(self.builder.width), self.target)
+        parameters = [Register(f"%x{number}", v.register.type) for number, v in enumerate(values)]
+        arguments = [Value(inner, v.dtype, register) for v, register in zip(values, parameters)]
+        result = inner._through_single(partial(formula, inner), *arguments).register
+        self.builder.declarations.update(inner.builder.declarations)
+        self.builder.helpers.update(inner.builder.helpers)
+        head = f"define internal {result.type} @{function}({', '.join(map(str, parameters))}) {{\nentry:"
+        return "\n".join([head, *inner.builder.sections[0].lines, f"ret {result}", "}\n"])
 
     def _through_single(self, formula: Callable[..., Value], *values: Value) -> Value:
         """Compute 16-bit floats in float32 and round the result."""
@@ -556,3 +614,19 @@ class LLVMMath:
             self.builder.write(f"store i32 %{new}, ptr %status", some.depth)
 
         self.builder.when(some, report, some.depth)
+
+
+def _of_x86(instruction: str, a: Register, b: Register) -> list[Any]:
+    """The name of an instruction of x86 for one register, as LLVM knows it, and its operands."""
+    lanes, _, element = a.type[1:-1].partition(" x ")
+    single = element == "float"
+    bits = int(lanes) * (32 if single else 64)
+    kind = "ps" if single else "pd"
+    rounding = [Register("4", "i32")] if bits == 512 else []
+    if instruction.startswith("avx512.mask."):
+        every = Register("-1", f"i{max(int(lanes), 8)}")
+        return [f"llvm.x86.{instruction}.{kind}.{bits}", a, b, a, every, *rounding]
+    if bits == 128:
+        return [f"llvm.x86.sse{'' if single else 2}.{instruction}.{kind}", a, b]
+    family = "avx512" if bits == 512 else "avx"
+    return [f"llvm.x86.{family}.{instruction}.{kind}.{bits}", a, b, *rounding]

@@ -57,6 +57,20 @@ def _simple(number: Callable[[DType], Any], combine: Callable[[LLVMMath, Value, 
     return Monoid(lambda m, dtype: [m.constant(number(dtype), dtype)], both, both)
 
 
+def _bound(number: Callable[[DType], Any], function: str, choice: str) -> Monoid:
+    """The best of all, NaN above all. What joins is asked whether it is NaN, so that accumulators wait for less."""
+
+    def fold(m: LLVMMath, a: Values, x: Values) -> Values:
+        if not x[0].dtype.is_floating_point:
+            return [getattr(m, function)(a[0], x[0])]
+        return [m.where(m.isnan(x[0]), x[0], getattr(m, choice)(x[0], a[0]))]
+
+    def join(m: LLVMMath, a: Values, b: Values) -> Values:
+        return [getattr(m, function)(a[0], b[0])]
+
+    return Monoid(lambda m, dtype: [m.constant(number(dtype), dtype)], fold, join)
+
+
 def _extreme(start: Callable[[DType], Any], better: str, not_better: str) -> Monoid:
     """(value, position) of the best; NaN is best of all, the lower position the better of equals.
 
@@ -91,8 +105,8 @@ _DOT = Monoid(
 MONOIDS = {
     "sum": _simple(lambda dtype: 0, lambda m, a, b: a + b),
     "prod": _simple(lambda dtype: 1, lambda m, a, b: a * b),
-    "max": _simple(_least, lambda m, a, b: m.maximum(a, b)),
-    "min": _simple(_greatest, lambda m, a, b: m.minimum(a, b)),
+    "max": _bound(_least, "maximum", "larger"),
+    "min": _bound(_greatest, "minimum", "smaller"),
     "logaddexp": _simple(_least, lambda m, a, b: _add_logarithms(m, a, b)),
     "argmax": _extreme(_least, "greater", "less_equal"),
     "argmin": _extreme(_greatest, "less", "greater_equal"),

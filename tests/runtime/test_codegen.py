@@ -10,16 +10,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jit.ir.dtypes import float32, float64
+from jit.ir.dtypes import as_dtype, float32, float64
 from jit.ir.errors import CompileError
 from jit.runtime import llvm_memory, numpy_math
 from jit.runtime.codegen import compile_functions, compile_nest, compile_nests
-from jit.runtime.llvm_lower import Function
+from jit.runtime.llvm_lower import Function, most_alive
 from jit.runtime.nest import Access, Buffer, one_step, pointwise_nest
 from jit.runtime.target import Target
 from tests.threads import in_threads
 
-from .kernels_under_test import TARGETS, expect, run, same_bits
+from .kernels_under_test import TARGETS, expect, numbers, run, same_bits
 
 pytestmark = pytest.mark.llvm
 
@@ -171,7 +171,7 @@ class TestNests:
         x, column, out = np.ones((4, 50), np.float32), np.ones((4, 1), np.float32), np.empty((4, 50), np.float32)
         text = compile_nest(pointwise_nest(lambda m, a, b: a * m.exp(b) + m.exp(b), [x, column], [out])).llvm_ir
         before, inside = text.split("\nloop2:")
-        powers = "ldexp" if "ldexp" in text else "shl"  # how `exp` multiplies by a power of two
+        powers = "scalef" if "scalef" in text else "shl"  # how `exp` multiplies by a power of two
         assert powers in before.split("define")[1] and powers not in inside
         assert inside.count("fmul") == 1
 
@@ -183,6 +183,53 @@ class TestNests:
         assert kernels[0].code is kernels[1].code
         assert kernels[1].llvm_ir.startswith("; model.py:12\n; two\n; lines\n")
         assert "define i32 @copy(ptr %data" in kernels[1].llvm_ir
+
+
+class TestLongBodies:
+    """What calls functions of its own has the bits of what contains them."""
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+    def test_functions_are_called(self, target, dtype, rng):
+        def body(m, x):
+            y = m.tanh(m.tanh(x) + m.sin(x)) + m.arctan(x)
+            return m.sqrt(m.exp(y)) + m.arctan2(x, m.sigmoid(y))
+
+        x = numbers(as_dtype(dtype), rng, 500)
+        outs = [np.empty_like(x), np.empty_like(x)]
+        nest = pointwise_nest(body, [x], [outs[0]])
+        kernels = compile_nests([nest, replace(nest, cost=1000)], target)
+        for kernel, out in zip(kernels, outs, strict=True):
+            kernel([x], [out])
+        same_bits(outs[1], outs[0], (x,))
+        called = [kernel.llvm_ir.count("@tanh_") for kernel in kernels]
+        assert called == [0, 0 if target.vector_bytes < 16 else 3]  # a definition and two calls
+
+    def test_where_few_values_are_alive_several_vectors_are_taken_at_once(self, target, rng):
+        def chain(m, x):
+            for _ in range(200):
+                x = x * 0.5 + 1
+            return x
+
+        def crowd(m, x):
+            many = [x * (1 + i) for i in range(40)]
+            return sum((a * b for a, b in zip(many, many[7:] + many[:7], strict=True)), many[0])
+
+        x = rng.standard_normal(1001).astype(np.float32)
+        vector = max(target.vector_bytes // 4, 1)
+        for body, vectors in ((chain, 4), (crowd, 1)):
+            out = np.empty_like(x)
+            kernel = compile_nest(replace(pointwise_nest(body, [x], [out]), cost=400), target)
+            assert kernel.code.lanes == (vector * vectors if vector > 1 else 1)
+            kernel([x], [out])
+            same_bits(out, body(numpy_math, x))
+
+    def test_a_definition_tells_how_many_vectors_are_in_use(self):
+        text = """%v1 = load <4 x float>, ptr %p
+%v2 = fadd <4 x float> %v1, %v1
+%v3 = load i64, ptr %q
+%v4 = fadd <4 x float> %v2, %v1
+store <4 x float> %v4, ptr %p"""
+        assert most_alive(text) == 2
 
 
 class TestCode:

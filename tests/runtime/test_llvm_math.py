@@ -1,5 +1,7 @@
 """Arithmetic, comparisons, selections, casts and divisions of kernels are numpy's bit for bit, on every target."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from jit.runtime.codegen import compile_nest
 from jit.runtime.nest import pointwise_nest
 
 from .kernels_under_test import (
+    FLOATS,
     INTEGERS,
     REAL,
     SIGNED,
@@ -211,6 +214,19 @@ class TestIntegerDivision:
         inverse = {-1: [-1, 1, 1], 1: [1, 1, 1]}
         got = run(lambda m, x, y: x**y, base, exponent, out=dtype, target=target)
         assert got.tolist() == [inverse.get(x, [0, 0, 0]) for x in range(-3, 4)]
+
+
+@pytest.mark.parametrize("cost", [1, 20])
+@names(FLOATS)
+def test_the_larger_and_the_smaller_are_as_the_comparison_says(dtype, cost, target, rng):
+    a, b = numbers(dtype, rng), rng.permutation(numbers(dtype, rng))
+    with np.errstate(all="ignore"):
+        wanted = {"larger": np.where(a > b, a, b), "smaller": np.where(a < b, a, b)}
+    for name, choice in wanted.items():
+        out = np.empty_like(a)
+        nest = pointwise_nest(lambda m, x, y, name=name: getattr(m, name)(x, y), [a, b], [out])
+        compile_nest(replace(nest, cost=cost), target)([a, b], [out])
+        same_bits(out, choice)
 
 
 class TestBadBodies:
