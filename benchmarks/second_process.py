@@ -1,81 +1,114 @@
-"""How much faster a second process starts: the calls that record and compile, with an empty cache and with a full one.
+"""How much faster a second process starts: the call that compiles, with an empty cache and with a full one.
 
     python -m benchmarks.second_process                  # every workload
     python -m benchmarks.second_process --only ew_one
 
-Per workload and per cache the shortest of several processes: the first call, which records and runs operator by
-operator, and the second, which compiles: `cold` and `warm` are the second call less a later one. Times are those of the
-processor, so that other work on the machine counts less; importing jit is not in them.
+A process imports jit, makes the inputs, and calls a traced function. The first call records and runs operator by
+operator; the second one compiles; later ones only run. Per workload, medians of several processes with an empty and
+several with a full cache, in turns:
+
+    compiling    the second call less a later one: what a cache can save
+    start        from the start of the process to the end of the second call: Python, numpy, jit, inputs, recording, all
+
+Both in milliseconds of processor time, which other work on the machine disturbs least; the ratios of wall times stand
+beside them.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
-PROCESSES = 3
+PROCESSES = 5
+LATER = 3
+"""Calls after the second, of which the shortest counts."""
+
+
+class Times(NamedTuple):
+    """Of one process, in seconds: processor time, then wall time."""
+
+    compiling: tuple[float, float]
+    start: tuple[float, float]
 
 
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="a workload (repeatable)")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--processes", type=int, default=PROCESSES, help=f"how many of each kind ({PROCESSES})")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(_times(options.child)))
+        print(json.dumps(_times(options.child[0], float(options.child[1]))))
         return 0
     from benchmarks.workloads import WORKLOADS
 
-    print(f"{'workload':14} {'first call':>12} {'cold':>14} {'warm':>14} {'faster':>8} {'both calls':>11}")
+    print(f"{'':14} {'compiling':>30} {'start':>34}")
+    print(f"{'workload':14} {'empty':>8} {'full':>7} {'faster':>7} {'(wall)':>6} {'empty':>9} {'full':>7}"
+          f" {'faster':>9} {'(wall)':>6}")  # fmt: skip
     for name in options.only or WORKLOADS:
-        print(_line(name), flush=True)
+        print(_line(name, options.processes), flush=True)
     return 0
 
 
-def _line(name: str) -> str:
-    cold = [_run(name, None) for _ in range(PROCESSES)]
+def _line(name: str, processes: int) -> str:
+    empty, full = [], []
     with tempfile.TemporaryDirectory() as folder:
         _run(name, folder)
-        warm = [_run(name, folder) for _ in range(PROCESSES)]
-    first = min(run[0] for run in cold + warm)
-    slow, fast = (min(run[1] - run[2] for run in runs) for runs in (cold, warm))
-    figures = f"{1e3 * first:9.1f} ms {1e3 * slow:11.1f} ms {1e3 * fast:11.1f} ms"
-    return f"{name:14} {figures} {slow / fast:7.1f}x {(first + slow) / (first + fast):10.1f}x"
+        for _ in range(processes):
+            empty.append(_run(name, None))
+            full.append(_run(name, folder))
+    columns = []
+    for what in ("compiling", "start"):
+        (slow, slow_wall), (fast, fast_wall) = (_medians([getattr(t, what) for t in times]) for times in (empty, full))
+        columns.append(f"{1e3 * slow:8.1f} {1e3 * fast:7.1f} {slow / fast:6.1f}x {slow_wall / fast_wall:6.1f}")
+    return f"{name:14} {columns[0]}  {columns[1]}"
 
 
-def _run(name: str, cache: str | None) -> tuple[float, float, float]:
-    """First, second and a later call, in a process of its own."""
+def _medians(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    processor, wall = (statistics.median(times) for times in zip(*pairs, strict=True))
+    return processor, wall
+
+
+def _run(name: str, cache: str | None) -> Times:
+    """The times of a process of its own; without `cache` it has an empty one."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "JIT_CACHE": cache or folder, "JIT_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode, a fresh checkout has none
-        command = [sys.executable, "-m", "benchmarks.second_process", "--child", name]
+        command = [sys.executable, "-m", "benchmarks.second_process", "--child", name, repr(time.monotonic())]
         text = subprocess.check_output(command, env=environment, text=True)
-    first, second, later = json.loads(text)
-    return first, second, later
+    compiling, start = json.loads(text)
+    return Times(tuple(compiling), tuple(start))
 
 
-def _times(name: str) -> list[float]:
+def _times(name: str, began: float) -> tuple[tuple[float, float], tuple[float, float]]:
     import numpy as np
 
-    import jit  # noqa: F401  (does not count)
     from benchmarks.peers import PEERS
     from benchmarks.workloads import WORKLOADS
 
-    arrays = WORKLOADS[name].inputs(np.random.default_rng(0))
-    start = time.process_time()
-    call = PEERS["jit"](WORKLOADS[name], arrays, 1)
-    times: list[float] = []
-    for _ in range(3):
+    call = PEERS["jit"](WORKLOADS[name], WORKLOADS[name].inputs(np.random.default_rng(0)), 1)
+    clocks = [_clocks()]
+    for _ in range(2 + LATER):
         call()
-        times.append(time.process_time() - start)
-        start = time.process_time()
-    return times
+        clocks.append(_clocks())
+    calls = [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(clocks)]
+    later = [min(times) for times in zip(*calls[2:], strict=True)]
+    processor, wall = clocks[2]
+    return (calls[1][0] - later[0], calls[1][1] - later[1]), (processor, wall - began)
+
+
+def _clocks() -> tuple[float, float]:
+    return time.process_time(), time.monotonic()
 
 
 if __name__ == "__main__":

@@ -104,6 +104,8 @@ PROGRAMS: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "pooling": (lambda x: jit.nn.functional.max_pool2d(x, 2), [(2, 3, 8, 8)]),
     "a constant": (constant_sum, [(3,)]),
     "a softmax": (lambda x: jit.softmax(x, -1), [(4, 33)]),
+    "sizes": (lambda x: x.reshape(x.shape[0] * x.shape[1]) / x.shape[0], [(4, 3)]),
+    "a layer norm": (lambda x, w: jit.nn.functional.layer_norm(x, list(w.shape), w), [(4, 8), (8,)]),
     "no elements": (lambda x: x * 2, [(0, 3)]),
     "no dims": (lambda x: jit.exp(x), [()]),
 }

@@ -5,7 +5,8 @@ Note [What decides on a plan]
     its name is a digest of the graph as plain data - operators, operands, types, constants in full; not the names of
     values and not the user's lines -, of the sources of all that makes plans of it, of versions and processor (as for
     kernels, see `jit.runtime.recipes`), and of the number of threads. A graph with anything else in it has no name
-    and is planned anew in every process: calls of Python, guards, operators declared elsewhere, checkpoints.
+    and is planned anew in every process: calls of Python, operators declared elsewhere, checkpoints. So is a graph
+    whose plan is not native throughout, because a guard or an operator without a kernel is left in it.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _graph(graph: Graph, numbers: dict[Value, int]) -> tuple[Any, ...]:
     known: dict[str, bool] = {}
     nodes = []
     for node in graph.nodes:
-        if not known.setdefault(node.kind, node.kind == "prim::Constant" or recipes.is_ours(node.kind)):
+        if not known.setdefault(node.kind, node.kind.startswith("prim::") or recipes.is_ours(node.kind)):
             raise recipes.Unknown(node.kind)
         nodes.append((node.kind, node.stage, *_operands(node, numbers), tuple(map(_type, node.outputs))))
         for value in node.outputs:
