@@ -71,14 +71,16 @@ def _reflected(function: str) -> Callable[[Value, Any], Value]:
 class Value:
     """One lane-wise value of a body: an LLVM register and the dtype it stands for."""
 
-    __slots__ = ("dtype", "math", "register")
+    __slots__ = ("dtype", "math", "number", "register")
     __array_ufunc__ = None  # numpy scalars on the left defer to the reflected operators below
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, math: LLVMMath, dtype: DType, register: Register) -> None:
+    def __init__(self, math: LLVMMath, dtype: DType, register: Register, number: Any = None) -> None:
         self.math = math
         self.dtype = dtype
         self.register = register
+        self.number = number
+        """What it is, if it is a literal."""
 
     def __bool__(self) -> bool:
         raise CompileError("a kernel's body cannot branch on a value; select with m.where(condition, a, b)")
@@ -144,7 +146,7 @@ class LLVMMath:
             number = number.item()
         if isinstance(number, complex) or (isinstance(number, float) and not dtype.is_floating_point):
             raise CompileError(f"{number!r} meets a value of {dtype.name}: the registry casts operands before the body")
-        return Value(self, dtype, self.builder.splat(ELEMENT[dtype], self._literal(number, dtype)))
+        return Value(self, dtype, self.builder.splat(ELEMENT[dtype], self._literal(number, dtype)), number)
 
     def _literal(self, number: Any, dtype: DType) -> str:
         if dtype.is_floating_point:
@@ -522,11 +524,12 @@ class LLVMMath:
     # -- powers and elementary functions -------------------------------------------------------------------------
 
     def power(self, x: Any, y: Any) -> Value:
-        """x**y. A square is x * x; an integer power multiplies and wraps, and reports a negative exponent."""
-        if isinstance(x, Value) and not isinstance(y, Value) and y == 2:
-            return self.square(x)
+        """x**y. An integer power multiplies and wraps, and reports a negative exponent."""
         x, y = self._operands(x, y)
-        if x.dtype.is_floating_point:
+        is_float, short = x.dtype.is_floating_point, elementary.SHORT_POWERS.get(y.number)
+        if short is not None and (is_float or y.number > 1):
+            return self._through_single(partial(short, self), x)
+        if is_float:
             return self._through_single(partial(elementary.power, self), x, y)
         return division.integer_power(self, x, y)
 

@@ -7,6 +7,7 @@ from scipy import special
 
 from benchmarks import check_ulp
 from jit.ir.dtypes import as_dtype, float32, float64
+from jit.runtime import elementary
 
 from .kernels_under_test import TARGETS, numbers, run, same_bits
 
@@ -122,6 +123,22 @@ class TestPower:
         with np.errstate(all="ignore"):
             wanted = np.power(x.astype(np.float64), y.astype(np.float64)).astype(dtype.numpy)
         same_bits(run(lambda m, a, b: m.power(a, b), x, y, out=dtype, target=target), wanted, (x, y))
+
+    @pytest.mark.parametrize("dtype", [float32, float64], ids=["float32", "float64"])
+    @pytest.mark.parametrize("exponent", elementary.SHORT_POWERS)
+    def test_known_exponents(self, exponent, dtype, target, rng):
+        exact = np.array([0.0, -0.0, 1, -1, 0.25, -0.25, 1024, -1024, INF, -INF, NAN])
+        edges = np.sqrt(np.linspace(1, 4, 5000)) * 2.0 ** rng.integers(-20, 20, 5000)
+        x = np.concatenate([exact, [1e-310, 3e-39, -3e-39, 2e19], rng.normal(size=5000), edges]).astype(dtype.numpy)
+        with np.errstate(all="ignore"):
+            wanted = np.power(x.astype(np.longdouble), exponent)
+            rounded = wanted.astype(dtype.numpy)
+        got = run(lambda m, a: m.power(a, exponent), x, out=dtype, target=target)
+        same_bits(got[: len(exact)], rounded[: len(exact)], (x[: len(exact)],))
+        finite = np.isfinite(rounded)
+        assert np.array_equal(np.isnan(got), np.isnan(rounded)) and np.array_equal(np.isinf(got), np.isinf(rounded))
+        off = np.abs(got[finite] - wanted[finite]) / np.spacing(np.abs(rounded[finite]))
+        assert off.max() <= 1.91
 
     def test_float32_is_right_to_the_last_bit_or_nearly(self, target, rng):
         x, y = 10 ** rng.uniform(-4, 4, (2, 20_000))
