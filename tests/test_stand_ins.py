@@ -19,6 +19,7 @@ class Old:
 
 class Holder:
     __slots__ = ("kept",)
+    kept: Any
 
 
 def test_all_kinds_of_holders() -> None:
