@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 
 import jit
-from jit.ir.errors import DivisionError
+from jit.ir.errors import DivisionError, Error
+from jit.pytree import flatten
 from jit.runtime import cache as caching
 from jit.runtime import codegen, entry, plan_image, recipes
 from jit.runtime.recalled import RecalledInterpreter
 from jit.tracing import compiling, kept_plans, recording
+
+from . import random_graphs
 
 pytestmark = [
     pytest.mark.llvm,
@@ -153,12 +156,60 @@ def test_a_training_step_is_recalled(plans):
     assert found[0].tobytes() == found[1].tobytes()
 
 
-def test_what_calls_python_is_not_kept(plans, folder):
-    def program(x):
-        return x * 2 if float(x.sum()) > 0 else x * 3
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs_have_the_same_bits(plans, seed):
+    arrays = [jit.from_numpy(array) for array in random_graphs.inputs(seed)]
+    results = [flatten(called(random_graphs.program(seed), *arrays)[1])[0] for _ in range(2)]
+    assert recalled(plans) == [False, True]
+    for first, second in zip(*results, strict=True):
+        assert np.asarray(first).tobytes() == np.asarray(second).tobytes()
 
+
+def test_guards_are_looked_at(plans):
+    def program(x):
+        return x * 2 if float(x.sum()) > 0 else jit.flip(x, [0]) * 3
+
+    x = jit.tensor([1.0, 2.0])
+    for _ in range(2):
+        plans.clear()
+        traced = called(program, x)[0]
+        assert np.asarray(traced(x)).tolist() == [2, 4]
+        assert np.asarray(traced(-x)).tolist() == [-6, -3]
+        assert np.asarray(traced(-x)).tolist() == [-6, -3]
+        assert np.asarray(traced(x)).tolist() == [2, 4]
+    assert all(recalled(plans))
+
+
+def test_random_draws_and_buffers_go_on(plans):
+    def program(x, seen):
+        seen += 1
+        return jit.nn.functional.dropout(x, 0.5, True) + seen
+
+    (x,) = tensors((50,))
+    found = []
+    for _ in range(2):
+        jit.manual_seed(3)
+        traced, seen = jit.trace(program), jit.zeros(1)
+        found.append([np.asarray(traced(x, seen)).tolist() for _ in range(4)])
+        assert seen.tolist() == [4]
+    assert recalled(plans) == [False, True]
+    assert found[0] == found[1]
+    assert found[0][2] != found[0][3]
+
+
+class Doubled(jit.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_what_calls_python_is_not_kept(plans):
     x = jit.ones(3)
-    called_twice(program, x)
+    called_twice(lambda x: Doubled.apply(x) + 1, x)
     assert recalled(plans) == [False, False]
 
 
@@ -242,6 +293,18 @@ def test_an_error_names_the_line(plans):
     with pytest.raises(DivisionError, match="in divided"):
         traced(x, jit.tensor([0, 1]))
     assert np.asarray(traced(x, y)).tolist() == [1, 2]
+
+
+def test_an_error_of_a_node_without_kernel_names_the_line(plans):
+    def chosen(x, index):
+        return jit.flip(x, [0])[index] * 2
+
+    x, index = jit.tensor([1.0, 2.0]), jit.tensor([1, 0])
+    traced = [called(chosen, x, index)[0] for _ in range(2)][-1]
+    assert recalled(plans) == [False, True]
+    with pytest.raises(Error) as raised:
+        traced(x, jit.tensor([0, 2]))
+    assert "in chosen" in "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
 
 
 def test_kernels_of_a_recalled_plan_can_be_looked_at(plans):

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import math
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from jit.ir.dtypes import from_numpy
+from jit.ir import Node
+from jit.ir.dtypes import DType, from_numpy
 from jit.ir.graph import Ref
 
 from . import blas
@@ -33,16 +36,18 @@ class Unkeepable(Exception):
 
 
 def image_of(interpreter: PlannedInterpreter) -> tuple[dict[str, Any], bytes]:
-    """The head and the block of a plan that is native throughout; Unkeepable if it is not."""
+    """The head and the block of a plan; Unkeepable if something in it is not plain data."""
     writer = _Writer()
     stages = []
     for program, natives in zip(interpreter.programs, interpreter.natives, strict=True):
-        if len(program.instructions) != len(natives):
-            raise Unkeepable("a node that is not native")
+        calls = iter(natives)
         stages.append({
             "inputs": program.inputs, "updates": program.updates, "outputs": [_register(o) for o in program.outputs],
             "frees": program.frees, "unused": program.unused, "returned": program.returned,
-            "natives": [writer.native(native) for native in natives],
+            "steps": [
+                writer.native(next(calls)) if node.kind == "prim::Native" else writer.node(node, run.touched)  # type: ignore[attr-defined]
+                for node, run in zip(program.nodes, program.instructions, strict=True)
+            ],
         })  # fmt: skip
     writer.block += bytes(-len(writer.block) % ALIGNMENT)
     head = {"count": interpreter._count, "stages": stages, "pointers": writer.pointers, "calls": writer.calls}
@@ -90,6 +95,33 @@ class _Writer:
             "constants": [self._arrays[_address(array)][1] for array in constants], "release": not code.is_quick,
         }  # fmt: skip
 
+    def node(self, node: Node, touched: Sequence[int]) -> dict[str, Any]:
+        """What is needed to run a node that is no native call; its results and inputs are registers."""
+        count = len(node.outputs)
+        return {
+            "kind": node.kind, "args": self._plain(node.args), "results": touched[:count], "inputs": touched[count:],
+            "attributes": {name: self._plain(value) for name, value in node.attributes.items()},
+        }  # fmt: skip
+
+    def _plain(self, thing: Any) -> Any:
+        """A template as JSON has it: what is more than that is a list which begins with what it is."""
+        kind = type(thing)
+        if kind in (int, bool, str, type(None)) or (kind is float and math.isfinite(thing)):
+            return thing
+        if kind is float:
+            return ["float", struct.pack("<d", thing).hex()]
+        if kind is complex:
+            return ["complex", self._plain(thing.real), self._plain(thing.imag)]
+        if kind is tuple:
+            return ["tuple", *map(self._plain, thing)]
+        if kind is Ref:
+            return ["input", thing.index]
+        if kind is DType:
+            return ["dtype", thing.name]
+        if kind is np.ndarray:
+            return ["array", from_numpy(thing.dtype).name, thing.shape, self._store(thing.tobytes())]
+        raise Unkeepable(f"an attribute of type {kind.__name__}")
+
     def _add(self, array: Any) -> bool:
         """Copy an array into the block; False if it is there."""
         address, data = _address(array), bytes(array)
@@ -99,10 +131,14 @@ class _Writer:
             raise Unkeepable("an address that could be a size")
         if self._arrays.get(address, (-1, 0))[0] >= len(data):
             return False
-        self.block += bytes(-len(self.block) % ALIGNMENT)
-        self._arrays[address] = len(data), len(self.block)
-        self.block += data
+        self._arrays[address] = len(data), self._store(data)
         return True
+
+    def _store(self, data: bytes) -> int:
+        """Where in the block data is put."""
+        self.block += bytes(-len(self.block) % ALIGNMENT)
+        self.block += data
+        return len(self.block) - len(data)
 
     def _translate(self, array: Any, starts: Sequence[int]) -> None:
         """Say what the addresses among the words of an array mean."""

@@ -20,16 +20,21 @@ Note [More than a call]
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from jit.ir import Graph, Node, dtypes
+from jit.ir import Graph, Node, Value, dtypes
 from jit.ir.errors import CompileError
 from jit.ir.graph import Ref
+from jit.ir.types import TENSOR
 
 from . import entry
 from .codegen import Place, placed
@@ -135,7 +140,7 @@ class RecalledNative:
 
 
 class RecalledInterpreter(Interpreter):
-    """A planned interpreter whose stages are native calls of another process's making.
+    """A planned interpreter of another process's making: native calls, and single nodes between them.
 
     Args:
         head: What `plan_image.image_of` says.
@@ -151,10 +156,9 @@ class RecalledInterpreter(Interpreter):
         self._make = make
         self._made: Interpreter | None = None
         self._count = head["count"]
-        self._calls: list[RecalledNative] = []
-        self.programs = []
-        for stage, facts in enumerate(head["stages"]):
-            self.programs.append(self._program(stage, facts, memory))
+        self._guards = 0
+        self._host = None
+        self.programs = [self._program(stage, facts, memory) for stage, facts in enumerate(head["stages"])]
 
     @property
     def original(self) -> Any:
@@ -176,9 +180,9 @@ class RecalledInterpreter(Interpreter):
             self._source = lambda: graph
 
     def whole(self, stage: int) -> Any:
-        """The one native call that a stage consists of; None if there are several."""
-        natives = self.programs[stage].instructions
-        return natives[0].native if len(natives) == 1 else None  # type: ignore[attr-defined]
+        """The one native call that a stage consists of; None if there is more to it."""
+        steps = self.programs[stage].instructions
+        return getattr(steps[0], "native", None) if len(steps) == 1 else None
 
     def _program(self, stage: int, facts: dict[str, Any], memory: Any) -> Program:
         program = Program()
@@ -186,17 +190,74 @@ class RecalledInterpreter(Interpreter):
         program.outputs = [None if register is None else Ref(register) for register in facts["outputs"]]
         program.frees = [tuple(registers) for registers in facts["frees"]]
         program.unused, program.returned = tuple(facts["unused"]), tuple(facts["returned"])
-        for number, call in enumerate(facts["natives"]):
-            native = RecalledNative(call, memory, lambda n=number: self.original.natives[stage][n])  # type: ignore[misc]
-            program.instructions.append(_instruction(native))
-            program.nodes.append(Node(None, "prim::Native", (), {}))
+        natives = itertools.count()
+        for number, step in enumerate(facts["steps"]):
+            if "kind" in step:
+                node, registers = _node(step, memory)
+                run = self._instruction(node, step["results"], registers)
+            else:
+                run = _native_instruction(RecalledNative(step, memory, partial(self._native, stage, next(natives))))
+            program.instructions.append(run)
+            program.nodes.append(_Site(partial(self._node, stage, number)))  # type: ignore[arg-type]
         return program
 
+    def _native(self, stage: int, number: int) -> Any:
+        return self.original.natives[stage][number]
 
-def _instruction(native: RecalledNative) -> Callable[[Registers], None]:
+    def _node(self, stage: int, number: int) -> Node:
+        node: Node = self.original.programs[stage].nodes[number]
+        return node
+
+
+class _Site:
+    """Stands for a node of the original in error messages."""
+
+    def __init__(self, node: Callable[[], Node]) -> None:
+        self._node = node
+
+    @property
+    def source(self) -> Any:
+        """The user's line."""
+        return self._node().source
+
+    @property
+    def kind(self) -> str:
+        """The operator."""
+        return self._node().kind
+
+
+def _native_instruction(native: RecalledNative) -> Callable[[Registers], None]:
     def run(r: Registers) -> None:
         for result, value in zip(native.results, native([r[i] for i in native.reads]), strict=True):
             r[result] = value
 
-    run.touched, run.native = (*native.results, *native.reads), native  # type: ignore[attr-defined]
+    run.native = native  # type: ignore[attr-defined]
     return run
+
+
+def _node(facts: dict[str, Any], memory: Any) -> tuple[Node, dict[Value, int]]:
+    """A node that stands for itself, and the registers of its inputs."""
+    values = [Graph().add_input(TENSOR) for _ in facts["inputs"]]
+    attributes = {name: _unplain(value, memory) for name, value in facts["attributes"].items()}
+    node = Node(None, facts["kind"], _unplain(facts["args"], memory), attributes, values)
+    return node, dict(zip(values, facts["inputs"], strict=True))
+
+
+def _unplain(thing: Any, memory: Any) -> Any:
+    """The template that `plan_image` has written so."""
+    if not isinstance(thing, list):
+        return thing
+    kind, *rest = thing
+    if kind == "float":
+        return struct.unpack("<d", bytes.fromhex(rest[0]))[0]
+    if kind == "complex":
+        return complex(*(_unplain(part, memory) for part in rest))
+    if kind == "tuple":
+        return tuple(_unplain(item, memory) for item in rest)
+    if kind == "input":
+        return Ref(rest[0])
+    if kind == "dtype":
+        return _DTYPES[rest[0]]
+    name, shape, offset = rest
+    count, dtype = math.prod(shape), _DTYPES[name].numpy
+    return memory[offset : offset + count * dtype.itemsize].view(dtype).reshape(shape)

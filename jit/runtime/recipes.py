@@ -16,6 +16,7 @@ Note [What a recipe says, and what it cannot]
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import struct
 import sys
@@ -154,7 +155,14 @@ def answered(question: str, recipe: str | None, ask: Callable[[], bool]) -> bool
 
 @cache
 def _versions() -> tuple[str, ...]:
-    return sys.version, np.__version__, ml_dtypes.__version__
+    return sys.version, np.__version__, ml_dtypes.__version__, _scipy()
+
+
+def _scipy() -> str:
+    """Which SciPy there is, without loading it: its functions fold constants."""
+    found = importlib.util.find_spec("scipy")
+    where = "" if found is None or found.origin is None else found.origin
+    return f"{where} {os.stat(where).st_mtime_ns}" if where else "none"
 
 
 _ROOT = str(Path(__file__).parents[1])

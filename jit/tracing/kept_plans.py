@@ -5,8 +5,7 @@ Note [What decides on a plan]
     its name is a digest of the graph as plain data - operators, operands, types, constants in full; not the names of
     values and not the user's lines -, of the sources of all that makes plans of it, of versions and processor (as for
     kernels, see `jit.runtime.recipes`), and of the number of threads. A graph with anything else in it has no name
-    and is planned anew in every process: calls of Python, operators declared elsewhere, checkpoints. So is a graph
-    whose plan is not native throughout, because a guard or an operator without a kernel is left in it.
+    and is planned anew in every process: calls of Python, operators declared elsewhere, checkpoints.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Int
 
 
 def keep(name: str, plan: Plan) -> None:
-    """Store a plan for other processes, if it is native throughout."""
+    """Store a plan for other processes, if it is plain data."""
     from jit.runtime.plan_image import Unkeepable, image_of
     from jit.runtime.recalled import pack
 
