@@ -18,6 +18,7 @@ from .context import no_grad, user_source
 from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
 from .proxies import TracedScalar
 from .tensors import Tensor
+from .tracing.impurity import LOOKING, pause, resume
 
 
 class Namespace:
@@ -41,6 +42,7 @@ def make_function(
     """The function that users call: binds, and picks the first declaration that the arguments fit."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        hook = pause() if LOOKING else None
         try:
             for op in ops:
                 try:
@@ -52,6 +54,9 @@ def make_function(
         except Error as error:
             _locate(error, name)
             raise
+        finally:
+            if hook is not None:
+                resume(hook)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = _documentation(ops)

@@ -22,8 +22,9 @@ from jit.ir.errors import AutogradError, ShapeError, UsageError
 
 from .. import context
 from ..tensors import Tensor
+from ..tracing.impurity import LOOKING, pause, resume, resumed
 from .anomaly import watched
-from .nodes import AccumulateGrad, Edge, Node, accumulate, edge_of
+from .nodes import AccumulateGrad, Edge, Node, OpNode, accumulate, edge_of
 from .sharing import Sharing, is_numbered, is_worth_sharing
 
 Buffers = dict[Node, list["Tensor | None"]]
@@ -65,6 +66,8 @@ class Task:
         self.halt: list[bool] = [] if outer is None else outer.halt
         """Not empty as soon as nobody waits for the result."""
         self.checked = context.ANOMALY.get()
+        self.watch: Any = None
+        """What watches the calls of a function that is being recorded: it looks at the user's code alone."""
 
     def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
         """Push `gradients` in at `roots` and work until nothing is left."""
@@ -80,8 +83,10 @@ class Task:
                 Sharing(self).run()
                 break
             self._step(heapq.heappop(self.ready)[1])
-        for callback in self.callbacks:
-            callback()
+        if self.callbacks:
+            with resumed(self.watch):
+                for callback in self.callbacks:
+                    callback()
 
     def _step(self, node: Node) -> None:
         """Run the next node. What a trace records then belongs to the line of its operator."""
@@ -125,7 +130,8 @@ class Task:
             trace.check_hooks(node)
         if node not in self.barrier:  # there it is done when somebody goes on
             if node.tensor_hooks:
-                _run_tensor_hooks(node, gradients)
+                with resumed(self.watch):
+                    _run_tensor_hooks(node, gradients)
             if node.retained is not None:
                 _retain(node, gradients)
         for edge in self.asked.get(node, ()):
@@ -140,6 +146,14 @@ class Task:
         trace = context.TRACE.get()
         if trace is not None:
             trace.check_inside(node)
+        if self.watch is None or (type(node) is OpNode and not node.pre_hooks and not node.hooks):
+            return self._run_with_hooks(node, gradients, needs)
+        with resumed(self.watch):
+            return self._run_with_hooks(node, gradients, needs)
+
+    def _run_with_hooks(
+        self, node: Node, gradients: list[Tensor | None], needs: Sequence[bool]
+    ) -> Sequence[Tensor | None]:  # fmt: skip
         for hook in list(node.pre_hooks.values()) if node.pre_hooks else ():
             gradients = _replaced(node, gradients, hook(tuple(gradients)))
         if self.checked is None:
@@ -262,10 +276,22 @@ def run_backward(
     Inputs are tensors or edges; `within` says that nothing behind them is to be run, `accumulating` that leaves among
     them get their gradients added to `.grad` all the same.
     """
+    hook = pause() if LOOKING else None
+    try:
+        return _run_backward(hook, outputs, gradients, inputs, retain_graph, create_graph, within, accumulating)
+    finally:
+        resume(hook)
+
+
+def _run_backward(
+    watch: Any, outputs: Sequence[Any], gradients: Sequence[Any], inputs: Sequence[Any] | None, retain_graph: bool,
+    create_graph: bool, within: bool, accumulating: bool,
+) -> list[Tensor | None]:  # fmt: skip
     roots = [_root_edge(output) for output in outputs]
     edges = None if inputs is None else [_input_edge(i, t) for i, t in enumerate(inputs)]
     weights = [_initial(output, gradient) for output, gradient in zip(outputs, gradients, strict=True)]
     task = Task(roots, edges, retain_graph, within, accumulating)
+    task.watch = watch
 
     def work() -> None:
         context.GRAD_ENABLED.set(create_graph)

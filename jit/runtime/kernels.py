@@ -18,7 +18,7 @@ from jit.ir.op import Op
 from jit.ir.random_state import RandomState
 from jit.ir.refusals import FOREIGN, refusal
 
-from . import arrays, numpy_math
+from . import arrays, blocks, large, numpy_math
 
 _HALVES = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
 _SINGLE = dtypes.float32.numpy
@@ -65,13 +65,16 @@ def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
 
 def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     final, wide = _dtypes_of(op, values)
+    is_large = large.size_of_result(op, values) * final.itemsize >= blocks.LARGE
     args = list(values)
     for index in op.promoted:
         value = args[index]
-        if value is not None and (not isinstance(value, np.ndarray) or value.dtype != wide):
+        if value is not None and (not isinstance(value, np.ndarray) or (value.dtype != wide and not is_large)):
             args[index] = np.asarray(value).astype(wide)
     try:
         with np.errstate(all="ignore"):
+            if is_large:
+                return [large.pointwise(op, args, final, wide)]
             return [_as_array((op.numpy_body or op.body)(numpy_math, *args), final)]
     except ValueError:
         broadcast_shapes(*(args[i].shape for i in op.tensors if isinstance(args[i], np.ndarray)))  # says what is wrong
@@ -80,12 +83,15 @@ def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
 
 def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
     """(the dtype of the result, the dtype that the body computes in), cached by what the rule looks at."""
-    key = (op.name, *(_signature(values[i]) for i in op.promoted))
-    found = _compute_dtypes.get(key)
+    key: list[Any] = [op.name]
+    for index in op.promoted:
+        value = values[index]
+        key += (value.dtype, value.ndim > 0) if type(value) is np.ndarray else _signature(value)
+    found = _compute_dtypes.get(tuple(key))
     if found is None:
         computed = op.compute_dtype(values)
         wide = _SINGLE if computed.is_half else computed.numpy
-        found = _compute_dtypes[key] = (op.result_dtype(computed).numpy, wide)
+        found = _compute_dtypes[tuple(key)] = (op.result_dtype(computed).numpy, wide)
     return found
 
 
@@ -150,7 +156,7 @@ def _as_array(result: Any, dtype: Any, laid_out: bool = False) -> Any:
     array = result if isinstance(result, np.ndarray) else np.asarray(result)
     if dtype is not None and array.dtype != dtype:
         return array.astype(dtype, order="K" if laid_out else "C")
-    return array if laid_out or array.flags.c_contiguous else array.copy()
+    return array if laid_out or array.flags.c_contiguous else large.row_major(array)
 
 
 _RUNNERS: dict[str, Callable[[Op, Sequence[Any], Any], list[Any]]] = {

@@ -30,11 +30,10 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)) through exp(-|x|), which does not overflow and keeps the denormal results."""
+    """1 / (1 + exp(-x)), below 0 exp(x) / (1 + exp(x)), which does not overflow and keeps the denormal results."""
     if np.iscomplexobj(x):
         return 1 / (1 + np.exp(-x))
-    e = np.exp(-np.abs(x))
-    return np.where(np.signbit(x), e, 1) / (1 + e)
+    return np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
 
 
 class _Special:

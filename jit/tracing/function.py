@@ -32,6 +32,7 @@ from .chains import BRANCHES
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
 from .impurity import watching
+from .patience import patience
 from .promoting import KINDS, replaced, setter
 from .properties import kind_of
 from .reasons import why_anew
@@ -323,6 +324,7 @@ class TracedFunction(Watched, Inspected):
                     return self._record_alone(entry, call)
         return self._eagerly(call)
 
+    @patience()
     def _record_alone(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
         draft = Draft(Trace(call.world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)

@@ -78,12 +78,17 @@ def watching(listener: Listener, is_foreign: Callable[[str], bool]) -> Iterator[
         is_foreign: Says of a file name whether the code in it is not the user's.
     """
     start, stop = (_profile, _end_profile) if sys.version_info < (3, 12) else (_monitor, _end_monitor)
-    started = start(_Eye(listener, is_foreign))
-    try:
+    eye = _Eye(listener, is_foreign)
+    if not start(eye):
         yield
-    finally:
-        if started:
-            stop()
+        return
+    try:
+        try:
+            yield
+        finally:
+            stop(eye)
+    finally:  # once more: an interrupt may have come in the place of the first time
+        stop(eye)
 
 
 class _Eye:
@@ -107,6 +112,10 @@ class _Eye:
             return
         if what != "opens a file" or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
             self.listener.note_impure(what)
+
+
+LOOKING: list[_Eye] = []
+"""Those that watch calls now, in whatever thread."""
 
 
 def _of_object(owner: Any, name: str) -> str | None:
@@ -136,24 +145,32 @@ def _profile(eye: _Eye) -> bool:
             listener.printing -= 1
 
     hook.is_ours = True  # type: ignore[attr-defined]
+    LOOKING.append(eye)
     sys.setprofile(hook)
     return True
 
 
-def _end_profile() -> None:
-    sys.setprofile(None)
+def _end_profile(eye: _Eye) -> None:
+    if eye in LOOKING:
+        sys.setprofile(None)
+        LOOKING.remove(eye)
 
 
 def pause() -> Any:
-    """Look away; returns what `resume` wants. For operators, which do nothing of the kind and call a lot."""
+    """Look away; returns what `resume` wants. For operators, which do nothing of the kind and call a lot.
+
+    As long as `LOOKING` is empty there is nothing to pause. What runs code of the user's meanwhile resumes for as long.
+    """
     if sys.version_info >= (3, 12):
         here = _eyes.get(_thread.get_ident())
         if not here or here[-1].closed:
             return None
         here[-1].closed = True
         return here[-1]
-    hook = sys.getprofile()
-    if hook is None or not hasattr(hook, "is_ours"):  # a profiler of the user's goes on, and could not be set again
+    hook: Any = sys.getprofile()
+    try:
+        hook.is_ours  # noqa: B018
+    except AttributeError:  # none, or a profiler of the user's, which goes on, and could not be set again
         return None
     sys.setprofile(None)
     return hook
@@ -167,6 +184,17 @@ def resume(hook: Any) -> None:
         sys.setprofile(hook)
 
 
+@contextlib.contextmanager
+def resumed(hook: Any) -> Iterator[None]:
+    """Within this block look again, after a `pause` that returned `hook`: code of the user's runs."""
+    resume(hook)
+    try:
+        yield
+    finally:
+        if hook is not None:
+            pause()
+
+
 # -- Python 3.12 and later ---------------------------------------------------------------------------------------
 
 _eyes: dict[int, list[_Eye]] = {}
@@ -177,16 +205,20 @@ def _monitor(eye: _Eye) -> bool:
     tool = _tool()
     if tool is None:
         return False
+    LOOKING.append(eye)
     _eyes.setdefault(_thread.get_ident(), []).append(eye)
     _switch(tool)
     return True
 
 
-def _end_monitor() -> None:
-    here = _eyes[_thread.get_ident()]
-    here.pop()
+def _end_monitor(eye: _Eye) -> None:
+    here = _eyes.get(_thread.get_ident(), [])
+    if eye in here:
+        here.remove(eye)
     if not here:
-        del _eyes[_thread.get_ident()]
+        _eyes.pop(_thread.get_ident(), None)
+    if eye in LOOKING:
+        LOOKING.remove(eye)
     tool = _tool()
     if tool is not None:
         _switch(tool)
@@ -240,4 +272,4 @@ def _returned(code: Any, offset: int, function: Any, first: Any) -> Any:
         here[-1].listener.printing -= 1
 
 
-__all__ = ["Listener", "pause", "resume", "watching"]
+__all__ = ["LOOKING", "Listener", "pause", "resume", "resumed", "watching"]

@@ -57,12 +57,18 @@ def replaced(numbers: Sequence[Number], stand_ins: Sequence[Any]) -> Iterator[No
         if write is None:
             raise UsageError(f"{number.name!r} cannot be promoted: it is part of a tuple, a default or a property")
     try:
-        for write, stand_in in zip(setters, stand_ins, strict=True):
-            assert write is not None
-            write(stand_in)
-        yield
-    finally:
-        for number, write, stand_in in zip(numbers, setters, stand_ins, strict=True):
-            assert write is not None
-            if number.fetch() is stand_in:
-                write(number.value)
+        try:
+            for write, stand_in in zip(setters, stand_ins, strict=True):
+                assert write is not None
+                write(stand_in)
+            yield
+        finally:
+            _put_back(numbers, setters, stand_ins)
+    finally:  # once more: an interrupt may have come in the place of the first time
+        _put_back(numbers, setters, stand_ins)
+
+
+def _put_back(numbers: Sequence[Number], setters: Sequence[Any], stand_ins: Sequence[Any]) -> None:
+    for number, write, stand_in in zip(numbers, setters, stand_ins, strict=True):
+        if number.fetch() is stand_in:
+            write(number.value)

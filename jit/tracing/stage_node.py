@@ -23,6 +23,7 @@ from ..tensors import Tensor
 from .chains import BRANCHES, Chain, Key, Plan, fork
 from .histories import give_history
 from .hosting import PythonHost
+from .patience import patience
 from .properties import kind_of
 from .recalling import Recollection, recalling
 from .replaying import replay_stages
@@ -151,6 +152,7 @@ class StageNode(Node):
 
     # -- a stage that nobody has seen ----------------------------------------------------------------------------
 
+    @patience()
     def _record(
         self, key: Key, gradients: Sequence[Any], wanted: Sequence[bool], create: bool, keep: bool
     ) -> Sequence[Any]:
