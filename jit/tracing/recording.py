@@ -26,6 +26,7 @@ from .effects import note_write
 from .histories import give_history, overwrite
 from .hosting import PythonHost
 from .kept_plans import keep, name_of, recalled
+from .patience import patience
 from .properties import contents_of, has_hooks, kind_of
 from .recalling import recollection
 from .shapes import forget_sizes
@@ -113,7 +114,8 @@ class Recording:
         """The plan of a chain, built when first needed and after a stage was added."""
         with self.lock:
             if chain.plan is None:
-                chain.plan = self._plan(chain)
+                with patience():
+                    chain.plan = self._plan(chain)
             return chain.plan
 
     def _plan(self, chain: Chain) -> Plan:
