@@ -16,7 +16,7 @@ Supported = Callable[[Node], bool]
 LIBRARY = frozenset(
     f"aten::{name}" for name in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "convolution", "_convolution")
 )
-"""Products: what follows one is a kernel of its own, that runs while the result is in the cache."""
+"""Products: what follows one is a kernel of its own, that runs while the result, or a tile of it, is in the cache."""
 
 
 def is_fusable(node: Node, supported: Supported) -> bool:
@@ -30,7 +30,7 @@ def obstacle(node: Node, supported: Supported) -> str | None:
     if op is None or not node.inputs:
         return f"{node.kind} computes nothing from tensors that a loop could compute"
     if node.kind in LIBRARY:
-        return f"{node.kind} is left to BLAS, between two kernels"
+        return f"{node.kind} is a step of its own; a pointwise kernel may follow it tile by tile"
     special = is_special(node) or node.kind == "aten::cat"
     if not special and not is_cast(node) and (op.kind != "pointwise" or len(node.outputs) != 1):
         return f"there is no loop for {node.kind}: it is neither pointwise nor a reduction that kernels know"

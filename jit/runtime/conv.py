@@ -34,6 +34,7 @@ from jit.ir.dtypes import DType
 
 from .conv_code import BLOCK, FIELDS, WIDE, Shape, compiled
 from .target import Target
+from .tiled import TILE_BYTES, Pieces, even
 from .tiles import ELEMENT, lanes_of, tile_sizes
 
 Triple = tuple[int, int, int]
@@ -84,6 +85,8 @@ class Convolution(NamedTuple):
     bias: bool = False
     relu: bool = False
     """Whether what is negative becomes 0."""
+    widest: int = 1 << 30
+    """Panels of a strip at most."""
 
     @property
     def is_depthwise(self) -> bool:
@@ -149,6 +152,54 @@ class Convolution(NamedTuple):
         }  # fmt: skip
         return np.array([_signed(numbers[name]) for name in FIELDS], np.int64)
 
+    # -- tiles ---------------------------------------------------------------------------------------------------
+
+    @property
+    def axes(self) -> tuple[int, int, int, int]:
+        """See `tiled.Product`."""
+        return self.batch, self.groups, self.filters, self.window.number
+
+    @property
+    def tile(self) -> tuple[int, int, int, int]:
+        """Whole images, or some panels of the work: strips of places, or a block of channels."""
+        size = self.dtype.itemsize
+        image = self.groups * self.filters * self.window.number * size
+        if image <= TILE_BYTES:
+            return even(self.batch, TILE_BYTES // image), *self.axes[1:]
+        if self.is_depthwise:
+            return 1, min(WIDE, self.groups), 1, self.window.number
+        return 1, 1, self.filters, even(self.window.number, TILE_BYTES // (self.filters * size), self._across_strip)
+
+    @property
+    def scatters(self) -> bool:
+        """Vectors of many channels, one after the other, if it is depthwise."""
+        return self.is_depthwise
+
+    def in_strips(self) -> Convolution:
+        """The same with strips that suit tiles: as long as each other if possible, since others have other kernels."""
+        most = max(TILE_BYTES // (self.filters * tile_sizes()[1] * Target.host().vector_bytes), 1)
+        even = (count for count in range(2 * most, most // 2, -1) if self._across % count == 0)
+        return self._replace(widest=next(even, most))
+
+    def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
+        """Some panels; of a tile that is no part of the whole, the rows lie closer."""
+        (image, group, _, place), (batch, groups, _, places) = starts.T, sizes.T
+        each = self.panels // self.batch
+        if self.is_depthwise:
+            first, count = group // WIDE, -(-groups // WIDE)
+        else:
+            first, count = group * self._strips + place // self._across_strip, groups * -(-places // self._across_strip)
+        first, count = image * each + first, batch * count
+        geometries = np.repeat(self.geometry()[None], len(starts), 0)
+        offsets = np.zeros((len(starts), 3 + self.bias), np.int64)
+        for name, column in (("first", first), ("last", first + count)):
+            geometries[:, FIELDS.index(name)] = column
+        if not in_place:
+            geometries[:, FIELDS.index("y_row")] = places * self.dtype.itemsize
+            before = (image * self.groups + group) * self.filters * places + place
+            offsets[:, -1] = -before * self.dtype.itemsize
+        return Pieces([self.function()] * len(starts), geometries, offsets)
+
     # -- blocks --------------------------------------------------------------------------------------------------
 
     @property
@@ -170,7 +221,12 @@ class Convolution(NamedTuple):
     def _strip(self) -> int:
         """Panels of a strip; not fewer than four strips for an image that has work for two threads."""
         most = max(_STRIP_BYTES // self._panel_bytes, 1)
-        return max(min(most, -(-self._across // 4)), 1)
+        return max(min(most, -(-self._across // 4), self.widest), 1)
+
+    @property
+    def _across_strip(self) -> int:
+        """Places of a strip."""
+        return self._strip * tile_sizes()[1] * lanes_of(self.dtype)
 
     @property
     def _strips(self) -> int:

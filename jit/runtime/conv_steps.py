@@ -232,7 +232,8 @@ def _forward(
     lowering: Lowering, node: Node, work: Convolution, x: Place, w: Place, result: Place, bias: Place | None
 ) -> None:
     more = [] if bias is None else [bias]
-    _step(lowering, node, work._replace(bias=bias is not None), [x, w, *more, result])
+    work = work._replace(bias=bias is not None)
+    lowering.step_of_product(_steps().Step(work, [x, w, *more, result], 1, node))
 
 
 def _by_input(

@@ -469,6 +469,11 @@ def _function() -> int:
     ))  # fmt: skip
 
 
+def executing() -> tuple[str, ...]:
+    """The routines `share` and `execute`, for a module that calls the latter."""
+    return pool.share(), _execute()
+
+
 @cache
 def executor() -> Any:
     """`execute(program, bases, most)` for ctypes, which releases the GIL; for where entries are not available."""

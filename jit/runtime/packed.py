@@ -24,6 +24,7 @@ from jit.ir.dtypes import DType
 
 from .assembly import Word
 from .target import Target
+from .tiled import TILE_BYTES, Pieces, even
 from .tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
 
 _FIELDS = ("first", "last", "rest", "blocks", "inner", "a_row", "a_step", "b_column", "b_step", "c_row",
@@ -67,6 +68,8 @@ class Product(NamedTuple):
     batch: int = 1
     next: tuple[int, int] = (0, 0)
     """From one matrix of a batch to the next, of A and B, in elements."""
+    c: tuple[int, int] | None = None
+    """From one matrix to the next and from row to row of C, in elements, if it is not all of an array."""
 
     @property
     def panels(self) -> int:
@@ -104,13 +107,52 @@ class Product(NamedTuple):
         rows, columns, inner = self.sizes
         size = self.dtype.itemsize
         whole, last = columns // panel_columns(self.dtype), self.panels if last is None else last
+        matrix, row = self.c or (rows * columns, columns)
         numbers = {
             "first": first, "last": min(last, whole), "rest": int(last > whole), "blocks": rows // tile_sizes()[0],
             "inner": inner, "a_row": self.a[0] * size, "a_step": self.a[1] * size, "b_column": self.b[1] * size,
-            "b_step": self.b[0] * size, "c_row": columns * size, "batch": self.batch, "a_next": self.next[0] * size,
-            "b_next": self.next[1] * size, "c_next": rows * columns * size,
+            "b_step": self.b[0] * size, "c_row": row * size, "batch": self.batch, "a_next": self.next[0] * size,
+            "b_next": self.next[1] * size, "c_next": matrix * size,
         }  # fmt: skip
         return np.array([numbers[name] for name in _FIELDS], np.int64)
+
+    # -- tiles -----------------------------------------------------------------------------------------------------
+
+    @property
+    def axes(self) -> tuple[int, int, int]:
+        """See `tiled.Product`."""
+        return self.batch, *self.sizes[:2]
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """Some panels of all rows, or of many, since each tile packs for itself; or several whole matrices."""
+        rows, columns, _ = self.sizes
+        wide, size = panel_columns(self.dtype), self.dtype.itemsize
+        if rows * columns * size <= TILE_BYTES:
+            return even(self.batch, TILE_BYTES // (rows * columns * size)), rows, columns
+        rows = even(rows, TILE_BYTES // (2 * wide * size), tile_sizes()[0])
+        return 1, rows, even(columns, max(TILE_BYTES // (rows * size), 2 * wide), wide)
+
+    @property
+    def scatters(self) -> bool:
+        """Panels of two vectors or more, row by row."""
+        return False
+
+    def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
+        """The products of some rows and columns of some matrices."""
+        (rows, columns, inner), size = self.sizes, self.dtype.itemsize
+        apart = rows * columns, columns
+        works = [
+            self._replace(sizes=(r, c, inner), batch=b, c=apart if in_place else None) for b, r, c in sizes.tolist()
+        ]
+        calls = {work: (work.function(), work.geometry()) for work in dict.fromkeys(works)}
+        steps = (
+            (self.next[0], self.a[0], 0),
+            (self.next[1], 0, inner if self.packed else self.b[1]),
+            (*apart, 1) if in_place else (0, 0, 0),
+        )
+        functions, geometries = zip(*(calls[work] for work in works), strict=True)
+        return Pieces(functions, np.array(geometries), starts @ np.array(steps, np.int64).T * size)
 
 
 def supports(product: Product) -> bool:
@@ -124,6 +166,11 @@ def supports(product: Product) -> bool:
     straight = product.b[1] == 1 or (product.b[0] == 1 and inner % lanes == 0)
     near = product.a[1] == 1 or (product.a[0] == 1 and inner <= 128)
     return columns % lanes == 0 and straight and near and inner <= _DEEPEST and rows * inner * size <= _WIDEST
+
+
+def supports_tiles(product: Product) -> bool:
+    """The same for a product that is computed tile by tile: only some rows need be in the cache."""
+    return supports(product._replace(sizes=(product.tile[1], *product.sizes[1:])))
 
 
 def panel_columns(dtype: DType) -> int:

@@ -26,15 +26,13 @@ from jit.ir import Graph, Node, Value
 from jit.ir.errors import CompileError
 from jit.passes.analysis import has_effects
 
-from . import blas, blocks, entry, packed, pool
+from . import blas, blocks, entry, pool
 from .arena import Arena
 from .codegen import Kernel, check_status, compile_nests
-from .conv import Convolution
-from .conv_weight import WeightGradient
 from .interpreter import Host, Interpreter, Program, Registers, locate
 from .nest import Nest
-from .pooling import MaxPool, MaxUnpool
-from .steps import Block, Declined, Layout, Lowering, Step, Stretch, is_free, is_native
+from .steps import Block, Declined, Layout, Lowering, Panelled, Step, Stretch, is_free, is_native
+from .tiled import Tiled
 
 # -- which nodes run natively ------------------------------------------------------------------------------------
 
@@ -139,10 +137,6 @@ def _bring_in(value: Value, stretch: Stretch, known: set[Value], cutter: _Cutter
     stretch.nodes += reversed(chain)
 
 
-_Product = packed.Product | Convolution | WeightGradient | MaxPool | MaxUnpool
-"""Work whose code is not that of a nest, in panels."""
-
-
 # -- from steps to a native call ---------------------------------------------------------------------------------
 
 
@@ -238,6 +232,8 @@ def _work_of(step: Step, kernels: dict[int, Kernel], kept: list[Any]) -> tuple[i
         kept.append(more)
         return address, [geometry], 0
     if not isinstance(step.work, Nest):
+        if isinstance(step.work, Tiled):
+            step.work.kernels = kernels
         kept.append(step.work.kept)
         return _work_of_product(step, step.work)
     kernel = kernels[id(step.work)]
@@ -250,17 +246,18 @@ def _work_of(step: Step, kernels: dict[int, Kernel], kept: list[Any]) -> tuple[i
     return kernel.address, geometries, kernel.scratch_bytes
 
 
-def _work_of_product(step: Step, product: _Product) -> tuple[int, list[Any], int]:
+def _work_of_product(step: Step, product: Panelled) -> tuple[int, list[Any], int]:
     parts = _parts(step, product)
     bounds = itertools.pairwise(product.panels * i // parts for i in range(parts + 1))
     geometries = [product.geometry(), *(product.geometry(*pair) for pair in bounds)]
     return product.function(), geometries if parts > 1 else geometries[:1], product.scratch_bytes
 
 
-def _parts(step: Step, kernel: Kernel | _Product) -> int:
+def _parts(step: Step, kernel: Kernel | Panelled) -> int:
     """Among how many threads a step is worth being shared."""
     if not isinstance(kernel, Kernel):
-        return max(min(pool.most_parts(), kernel.panels), 1) if kernel.effort >= _LONG_PRODUCT else 1
+        shared = kernel.effort >= _LONG_PRODUCT and len(step.operands) < pool.MOST_OPERANDS
+        return max(min(pool.most_parts(), kernel.panels), 1) if shared else 1
     assert isinstance(step.work, Nest)
     body = step.node.attributes.get("body")
     effort = math.prod(step.work.extents) * (2 + (len(body) if isinstance(body, Graph) else 1))
@@ -276,14 +273,13 @@ _LONG_PRODUCT = 1 << 23
 
 def _kernels(steps: Sequence[Step]) -> dict[int, Kernel]:
     """By the `id` of their nests; in one LLVM module, or one by one if one of them is refused, to learn which."""
-    nests = {id(step.work): step.work for step in steps if isinstance(step.work, Nest)}
+    nests = {id(nest): nest for step in steps for nest in step.nests}
     try:
         return dict(zip(nests, compile_nests(list(nests.values())), strict=True)) if nests else {}
     except CompileError:
         for step in steps:
             try:
-                if isinstance(step.work, Nest):
-                    compile_nests([step.work])
+                compile_nests(step.nests)
             except CompileError as error:
                 raise Declined(step.node, error) from error
         raise

@@ -22,11 +22,12 @@ from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 from jit.ir.types import UNDEFINED
 
-from . import blas, conv_steps, fusion, homes, packed, pooling, recipes, split
+from . import blas, conv_steps, epilogues, fusion, homes, packed, pooling, recipes, split
 from .conv import Convolution
 from .conv_weight import WeightGradient
 from .nest import Access, Buffer, Local, Nest, Reduce, pointwise_nest
 from .nest import Step as NestStep
+from .tiled import Tiled
 
 
 class Layout(NamedTuple):
@@ -86,11 +87,16 @@ class Place(NamedTuple):
         return self.geometry.offset * self.dtype.itemsize
 
 
+Panelled = packed.Product | Convolution | WeightGradient | pooling.MaxPool | pooling.MaxUnpool | Tiled
+"""Work in panels, which threads share."""
+Work = Nest | blas.Product | Panelled
+
+
 @dataclass(eq=False, repr=False, slots=True)
 class Step:
     """A call of a kernel."""
 
-    work: Nest | blas.Product | packed.Product | Convolution | WeightGradient | pooling.MaxPool | pooling.MaxUnpool
+    work: Work
     operands: list[Place]
     """What it reads, then what it writes."""
     results: int
@@ -102,6 +108,20 @@ class Step:
     """How many further operands are memory for the kernel's own use."""
     share: float = 1.0
     """How much of the node's work it does."""
+    product: Node | None = None
+    """The node whose epilogue `node` is, if the step does both."""
+
+    @property
+    def nests(self) -> list[Nest]:
+        """Those that have to be compiled for it."""
+        if isinstance(self.work, Tiled):
+            return list(self.work.nests.values())
+        return [self.work] if isinstance(self.work, Nest) else []
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """What it computes."""
+        return (self.node,) if self.product is None else (self.product, self.node)
 
 
 class Declined(CompileError):
@@ -119,6 +139,14 @@ class Stretch:
     nodes: list[Node]
     inputs: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
+
+
+class Held(NamedTuple):
+    """A product that waits for the kernel that reads its result: see `epilogues`."""
+
+    step: Step
+    otherwise: Callable[[], None]
+    """What is to be done if the two are not one step."""
 
 
 def _families(stretch: Stretch) -> dict[Value, deque[Node]]:
@@ -196,6 +224,10 @@ class Lowering:
         """The products that are still to be lowered, by their right operand."""
         self.packed: dict[tuple[Block, Geometry], Place] = {}
         """Right operands of several products, in panels."""
+        self._nodes = set(stretch.nodes)
+        self._held: dict[Block, Held] = {}
+        """Products that the kernels that read them may follow tile by tile, by what they write."""
+        self._tiled: dict[Any, Tiled | None] = {}
         for number, (value, layout) in enumerate(zip(stretch.inputs, layouts, strict=True)):
             self.places[value] = _input_place(number, layout)
         for node in stretch.nodes:
@@ -300,6 +332,26 @@ class Lowering:
                 place.block.first = len(self.steps)
         self.steps.append(step)
 
+    def step_of_product(self, step: Step, otherwise: Callable[[], None] | None = None) -> None:
+        """One more step, by itself (or what is done `otherwise`), or later, with the kernel that reads its result."""
+        otherwise = otherwise or (lambda: self.step(step))
+        if epilogues.may_follow(self, step):
+            self._held[step.operands[-1].block] = Held(step, otherwise)
+        else:
+            otherwise()
+
+    def reader(self, value: Value) -> Node | None:
+        """The one node that reads a value, if that becomes a kernel of this stretch."""
+        readers, values = set(), [value]
+        while values:
+            for user in {use.node for use in values.pop().uses}:
+                if user in self._nodes and is_free(user):
+                    values += user.outputs
+                else:
+                    readers.add(user)
+        node = readers.pop() if len(readers) == 1 else None
+        return node if node in self._nodes and node.kind not in _LOWER else None
+
     def scratch(self, number: int, nbytes: int) -> None:
         """Memory for step `number` alone, as its last operand."""
         place = Place(Block("temporary", nbytes, 0, number, number), uint8, Geometry.contiguous((nbytes,)))
@@ -347,11 +399,47 @@ class Lowering:
         if any(p.geometry.numel == 0 for p in reads) and any(p.geometry.numel for p in writes):
             raise CompileError("it reduces nothing to something, which kernels do not do")
         work = self._nests[key]
+        held = self._last_held(reads)
+        reusable = _reusable(group.attributes["body"], reads, writes)
+        if held is not None and self._epilogue(node, key, held.step, reads, writes, reusable):
+            return
+        if held is not None:
+            held.otherwise()
         if isinstance(work, split.Split):
             self.several(node, work, [*reads, *writes])
         else:
-            reusable = _reusable(group.attributes["body"], reads, writes)
             self.step(Step(work, [*reads, *writes], len(writes), node, reusable))
+
+    def _last_held(self, reads: Sequence[Place]) -> Held | None:
+        """The largest of the products that were held back for a kernel; the others become steps."""
+        held = [self._held.pop(block) for block in dict.fromkeys(place.block for place in reads) if block in self._held]
+        held.sort(key=lambda product: product.step.operands[-1].geometry.numel)
+        for product in held[:-1]:
+            product.otherwise()
+        return held[-1] if held else None
+
+    def _epilogue(
+        self, node: Node, key: Any, product: Step, reads: Sequence[Place], writes: Sequence[Place],
+        reusable: Sequence[int],
+    ) -> bool:  # fmt: skip
+        """A kernel and the product that it reads as one step, if the kernel is an epilogue."""
+        nest, made = self._nests[key], product.operands[-1].block
+        known = product.work, key, tuple(place.block is made for place in reads)
+        if known not in self._tiled:
+            self._tiled[known] = epilogues.tiled(nest, product, reads) if isinstance(nest, Nest) else None
+        work = self._tiled[known]
+        if work is None:
+            return False
+        factors = product.operands[:-1]
+        others = {number: place for number, place in enumerate(reads) if place.block is not made}
+        taken = {place.block for place in factors}
+        step = Step(work, [*factors, *others.values(), *writes], len(writes), node)
+        if work.epilogue.home is None:  # else the product would be written over what the kernel is still to read
+            places = enumerate(others.items(), len(factors))
+            step.reusable = tuple(n for n, (at, place) in places if at in reusable and place.block not in taken)
+        step.product = product.node
+        self.step(step)
+        return True
 
     def several(self, node: Node, work: split.Split, operands: list[Place]) -> None:
         """A group that is several nests."""
@@ -619,6 +707,12 @@ def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place,
     """result = alpha a b + beta result, over a batch."""
     if (alpha, beta) == (1.0, 0.0) and _multiply_packed(lowering, node, a, b, result):
         return
+    _multiply_by_blas(lowering, node, a, b, result, alpha, beta)
+
+
+def _multiply_by_blas(
+    lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float
+) -> None:
     a, b = _straight(lowering, node, a), _straight(lowering, node, b)
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
     left, right = (blas.as_matrix(p.geometry.sizes[1:], p.geometry.strides[1:]) for p in (a, b))
@@ -636,7 +730,11 @@ def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result:
     work = packed.Product(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
     work = work._replace(batch=batch, next=(after, beside))
     if not packed.supports(work):
-        return False
+        if 0 in work.sizes or not packed.supports_tiles(work):
+            return False
+        step = Step(work, [a, b, result], 1, node)
+        lowering.step_of_product(step, lambda: _multiply_by_blas(lowering, node, a, b, result, 1.0, 0.0))
+        return True
     key = b.block, b.geometry
     waiting = lowering.families[node.inputs[1]] if node.kind == "aten::mm" else ()
     if key not in lowering.packed and waiting and rows <= _SHORT:
@@ -645,7 +743,7 @@ def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result:
         lowering.step(Step(work._replace(multiplies=False), [b, lowering.packed[key]], 1, node))
     if key in lowering.packed:
         b, work = lowering.packed[key], work._replace(packed=True)
-    lowering.step(Step(work, [a, b, result], 1, node))
+    lowering.step_of_product(Step(work, [a, b, result], 1, node))
     return True
 
 

@@ -17,6 +17,7 @@ from .nest import Nest
 from .plan import Code, Native, PlannedInterpreter, _data, _fits
 from .pooling import MaxPool, MaxUnpool
 from .steps import Step
+from .tiled import Tiled
 from .views import flops_of, parts_of, work_of_node, work_of_step
 
 
@@ -82,7 +83,7 @@ def _steps_of(native: Native, arrays: Sequence[Any], stage: int) -> Iterator[Tim
     for code in codes[:1]:
         for step, seconds in zip(code.lowering.steps, _durations(code, arrays), strict=True):
             name = code_name(step)
-            yield Timed(name, stage, seconds, *work_of_step(step), _shares(step.node), True)
+            yield Timed(name, stage, seconds, *work_of_step(step), _shares(*step.nodes), True)
 
 
 def code_name(step: Step) -> str:
@@ -91,7 +92,8 @@ def code_name(step: Step) -> str:
         return step.work.name
     how = " (BLAS)" if isinstance(step.work, blas.Product) else " (packed)"
     pools = isinstance(step.work, MaxPool | MaxUnpool)
-    return step.node.kind.removeprefix("aten::") + ("" if pools else how)
+    name = step.nodes[0].kind.removeprefix("aten::") + ("" if pools else how)
+    return f"{name}, {step.work.epilogue.nest.name} by tiles" if isinstance(step.work, Tiled) else name
 
 
 def _durations(code: Code, arrays: Sequence[Any]) -> list[float]:
@@ -128,9 +130,9 @@ def _programs(code: Code) -> Iterator[Any]:
         at = end
 
 
-def _shares(node: Node) -> dict[str, float]:
-    """How the work of a node is shared out among the user's lines: by flops, evenly if there are none."""
-    parts = [part for part in parts_of(node) if part.source is not None]
+def _shares(*nodes: Node) -> dict[str, float]:
+    """How the work of nodes is shared out among the user's lines: by flops, evenly if there are none."""
+    parts = [part for node in nodes for part in parts_of(node) if part.source is not None]
     flops = [flops_of(part) for part in parts]
     weights = flops if any(flops) else [1] * len(parts)
     shares: dict[str, float] = {}

@@ -21,6 +21,7 @@ from .conv_weight import WeightGradient
 from .nest import Access, Nest
 from .plan import Code, PlannedInterpreter
 from .steps import Step
+from .tiled import Tiled
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,27 @@ def kernels_of(interpreter: Any) -> list[KernelView]:
 def _views(code: Code, stage: int) -> Iterator[KernelView]:
     calls: dict[int, list[Step]] = {}
     for step in code.lowering.steps:
-        if isinstance(step.work, Nest):
-            calls.setdefault(id(step.work), []).append(step)
+        for nest in step.nests:
+            calls.setdefault(id(nest), []).append(step)
     kernels = {id(kernel.nest): kernel for kernel in code.kernels}
-    for nest, steps in calls.items():
+    for number, steps in calls.items():
         lines = tuple(dict.fromkeys(line for step in steps for line in lines_of(step.node)))
-        kernel, work = kernels[nest], work_of_step(steps[0])
-        yield KernelView(kernel.name, lines, *work, calls=len(steps), stage=stage, kernel=kernel)
+        kernel = kernels[number]
+        times, work = sum(_calls_of(kernel.nest, step) for step in steps), _work_of_nest(kernel.nest, steps[0])
+        yield KernelView(kernel.name, lines, *work, calls=times, stage=stage, kernel=kernel)
+
+
+def _calls_of(nest: Nest, step: Step) -> int:
+    """How often a step calls a kernel: an epilogue's once for each tile of its sizes."""
+    return step.work.calls(nest) if isinstance(step.work, Tiled) else 1
+
+
+def _work_of_nest(nest: Nest, step: Step) -> tuple[int, int]:
+    """Bytes and flops of a call of one of the kernels of a step."""
+    share = step.share
+    if isinstance(step.work, Tiled):
+        share = math.prod(nest.extents) / math.prod(step.work.product.axes)
+    return _bytes_of_nest(nest), round(share * sum(map(flops_of, parts_of(step.node))))
 
 
 # -- lines and work ----------------------------------------------------------------------------------------------
@@ -102,10 +117,13 @@ def lines_of(node: Node) -> list[str]:
 def work_of_step(step: Step) -> tuple[int, int]:
     """Bytes that a step moves and flops that it computes."""
     if isinstance(step.work, Nest):
-        return _bytes_of_nest(step.work), round(step.share * sum(map(flops_of, parts_of(step.node))))
+        return _work_of_nest(step.work, step)
     operands = step.operands[: len(step.operands) - step.scratch]
-    convolves = isinstance(step.work, Convolution | WeightGradient)
-    flops = 2 * step.work.effort if convolves else flops_of(step.node)  # type: ignore[union-attr]
+    work, flops = step.work, 0
+    if isinstance(work, Tiled):
+        work, flops = work.product, sum(map(flops_of, parts_of(step.node)))  # type: ignore[assignment]
+    convolves = isinstance(work, Convolution | WeightGradient)
+    flops += 2 * work.effort if convolves else flops_of(step.nodes[0])  # type: ignore[union-attr]
     return sum(place.geometry.numel * place.dtype.itemsize for place in operands), flops
 
 
