@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..functions import F
-from .optimizer import Optimizer, check_betas, check_ignored, check_not_negative
+from .optimizer import Optimizer, check_betas, check_ignored, check_not_negative, number_of
 
 
 class Adam(Optimizer):
@@ -49,9 +49,9 @@ class Adam(Optimizer):
         elif group["weight_decay"]:
             gradient = gradient + parameter * group["weight_decay"]
         mean, square = self._averages(gradient, state, group)
-        step, (beta1, beta2) = state["step"].item(), group["betas"]
+        step, (beta1, beta2) = number_of(state["step"]), group["betas"]
         spread = F.sqrt(square).mul_(1 / (1 - beta2**step) ** 0.5).add_(group["eps"])
-        parameter.add_(mean / spread, alpha=-group["lr"] / (1 - beta1**step))
+        parameter.sub_(mean / spread * (group["lr"] / (1 - beta1**step)))
 
     def _averages(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[Any, Any]:
         """The running averages of the gradient and of its square, brought up to date."""

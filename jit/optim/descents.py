@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ..functions import F
-from .optimizer import Optimizer, check_ignored, check_not_negative, decayed
+from .optimizer import Optimizer, check_ignored, check_not_negative, decayed, number_of
 
 
 class Rprop(Optimizer):
@@ -77,9 +77,9 @@ class ASGD(Optimizer):
         if not state:
             state.update(step=F.zeros(()), eta=F.full((), group["lr"]), mu=F.ones(()), ax=F.zeros_like(gradient))
         state["step"] += 1
-        step, rate = state["step"].item(), state["eta"].item()
+        step, rate = state["step"].item(), number_of(state["eta"])
         parameter.mul_(1 - group["lambd"] * rate)
-        parameter.add_(gradient, alpha=-rate)
+        parameter.sub_(gradient * rate)
         state["ax"].add_((parameter - state["ax"]).detach() * state["mu"])
         state["eta"].fill_(group["lr"] / (1 + group["lambd"] * group["lr"] * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1.0, step - group["t0"]))

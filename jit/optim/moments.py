@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..functions import F
-from .optimizer import Optimizer, check_betas, check_ignored, check_not_negative, decayed
+from .optimizer import Optimizer, check_betas, check_ignored, check_not_negative, decayed, number_of
 
 
 class _Moments(Optimizer):
@@ -32,7 +32,7 @@ class _Moments(Optimizer):
             state["step"] = F.zeros(())
             state.update((name, F.zeros_like(gradient)) for name in names)
         state["step"] += 1
-        return state["step"].item()
+        return number_of(state["step"])
 
 
 class Adamax(_Moments):
@@ -62,7 +62,7 @@ class Adamax(_Moments):
         state["exp_avg"].mul_(beta1).add_(gradient, alpha=1 - beta1)
         largest = F.maximum(state["exp_inf"] * beta2, F.abs(gradient) + group["eps"])
         state["exp_inf"].copy_(largest)
-        parameter.add_(state["exp_avg"] / largest, alpha=-group["lr"] / (1 - beta1**step))
+        parameter.sub_(state["exp_avg"] / largest * (group["lr"] / (1 - beta1**step)))
 
 
 class _WithSquares(_Moments):
@@ -107,9 +107,9 @@ class NAdam(_WithSquares):
         product.mul_(now)
         mean, square = self._averages(gradient, state, group)
         spread = F.sqrt(square / (1 - group["betas"][1] ** step)) + group["eps"]
-        past = product.item()
-        parameter.add_(gradient / spread, alpha=-group["lr"] * (1 - now) / (1 - past))
-        parameter.add_(mean / spread, alpha=-group["lr"] * then / (1 - past * then))
+        past = number_of(product)
+        parameter.sub_(gradient / spread * (group["lr"] * (1 - now) / (1 - past)))
+        parameter.sub_(mean / spread * (group["lr"] * then / (1 - past * then)))
 
     def _momentum(self, step: Any, group: Mapping[str, Any]) -> Any:
         return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
@@ -143,9 +143,9 @@ class RAdam(_WithSquares):
         beta1, beta2 = group["betas"]
         limit, faded = 2 / (1 - beta2) - 1, beta2**step
         certain = limit - 2 * step * faded / (1 - faded)
-        rate = -group["lr"] / (1 - beta1**step)
+        rate = group["lr"] / (1 - beta1**step)
         if certain > 5:
             ratio = (certain - 4) * (certain - 2) * limit / ((limit - 4) * (limit - 2) * certain)
             mean = mean / (F.sqrt(square) + group["eps"])
             rate = rate * (ratio * (1 - faded)) ** 0.5
-        parameter.add_(mean, alpha=rate)
+        parameter.sub_(mean * rate)

@@ -9,7 +9,7 @@ from typing import Any
 
 from jit.ir.errors import UsageError
 
-from ..context import enable_grad, no_grad
+from ..context import TRACE, enable_grad, no_grad
 from ..hooks import HookTable, RemovableHandle
 from ..nn.parameter import forget_gradient
 from ..tensors import Tensor
@@ -200,3 +200,8 @@ def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
         parameter.mul_(1 - group["lr"] * decay)
         return gradient
     return gradient + parameter * decay
+
+
+def number_of(tensor: Any) -> Any:
+    """What a 0-d tensor says, as a number; while recording a 0-d tensor of float64, so that kernels compute with it."""
+    return tensor.item() if TRACE.get() is None else tensor.double()

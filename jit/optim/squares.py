@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ..functions import F
-from .optimizer import Optimizer, check_ignored, check_not_negative, decayed
+from .optimizer import Optimizer, check_ignored, check_not_negative, decayed, number_of
 
 
 class Adagrad(Optimizer):
@@ -40,10 +40,10 @@ class Adagrad(Optimizer):
         if not state:
             state["step"] = F.zeros(())
             state["sum"] = F.full_like(parameter, group["initial_accumulator_value"]).detach()
-        rate = group["lr"] / (1 + state["step"].item() * group["lr_decay"])
+        rate = group["lr"] / (1 + number_of(state["step"]) * group["lr_decay"])
         state["step"] += 1
         state["sum"].add_(gradient * gradient)
-        parameter.add_(gradient / (F.sqrt(state["sum"]) + group["eps"]), alpha=-rate)
+        parameter.sub_(gradient / (F.sqrt(state["sum"]) + group["eps"]) * rate)
 
 
 class RMSprop(Optimizer):
