@@ -113,7 +113,27 @@ VIEWS: list[Callable[..., Any]] = [
     lambda x, d, n: jit.cat([x.narrow(d, 0, n // 2 + 1) * 3, x], d), lambda x, d, n: jit.roll(x, 1, d),
     lambda x, d, n: x.chunk(2, d)[0] + x.chunk(2, d)[0], lambda x, d, n: jit.cat([x, x.narrow(d, 0, 1)], d) * 2,
     lambda x, d, n: x.index_select(d, jit.tensor([0, n - 1, n // 2])), lambda x, d, n: x[jit.tensor([0, -1, 0])],
+    lambda x, d, n: jit.cat([x * 3, x.narrow(d, 0, n // 2 + 1) + 1, x], d) * 2 + 1,
+    lambda x, d, n: jit.cat([p * (i + 2) for i, p in enumerate(x.split([n // 3, n - n // 3], d))][::-1], d) * x,
+    lambda x, d, n: _neighbours(x * 2 + 1, d, n), lambda x, d, n: (x * x).unbind(d)[0] * (x * 3).unbind(d)[n - 1],
+    lambda x, d, n: jit.cat([x.narrow(d, n // 2, n - n // 2) * 3, x.narrow(d, 0, n // 2)], d) * x + x,
+    lambda x, d, n: _halves(jit.maximum(x * 2, x + 1), d), lambda x, d, n: (x * 3 + x)[..., ::2] * 2,
+    lambda x, d, n: jit.cat([jit.cat([x + 1, x], d) * 2, x.narrow(d, n - 1, 1)], d) * 3,
+    lambda x, d, n: _halves((x + 1).transpose(0, -1) * 2, d), lambda x, d, n: jit.stack([x * 2, x + x, x], d) * 3,
 ]  # fmt: skip
+
+
+def _neighbours(x: Any, dim: int, n: int) -> Any:
+    """Sums of elements side by side: parts that overlap."""
+    return x.narrow(dim, 0, max(n - 1, 1)) + x.narrow(dim, min(1, n - 1), max(n - 1, 1))
+
+
+def _halves(x: Any, dim: int) -> Any:
+    """The product of both halves, or the last part alone if they differ."""
+    a, b = x.chunk(2, dim) if shape(x)[dim] > 1 else (x, x)
+    return a * b if shape(a) == shape(b) else b * 2
+
+
 CASTS = ["float32", "float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
 
 

@@ -31,7 +31,7 @@ CLEANUP = ["dce", "canonicalize"]
 
 OPTIMIZE = [
     "inline_composites", "infer_types", "constant_fold", "peephole", "cse", "straighten", "dce", "batch_mm",
-    "straighten", "fuse", "canonicalize",
+    "straighten", "distribute", "fuse", "canonicalize",
 ]  # fmt: skip
 """Before a graph is run: composites become their parts, what need not be computed goes, and loops are joined."""
 

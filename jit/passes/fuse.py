@@ -22,6 +22,7 @@ Note [What joins a group]
     3. every use of it is inside the group or after it; a use after it makes it an output of the group, and outputs
        must run along all axes, or along all that are not reduced.
     Views of the group's inputs come along. A `cat` of equal parts may be the last node: each part is written in place.
+    Joins and cuts of what the group computes are out of the way already, see `distribute`.
     `declined` says which were not, and why.
 """
 
@@ -32,6 +33,7 @@ from dataclasses import dataclass, field
 
 from jit.ir import UNDEFINED, Graph, Node, Value
 
+from .distribute import obstacles
 from .fusable import Supported, is_fusable, is_known_view, is_special, obstacle
 from .spaces import MASKED, Declined, Space, argument, is_view
 
@@ -87,6 +89,8 @@ def declined(graph: Graph, supported: Supported = lambda node: True) -> dict[tup
         for value in node.inputs:
             if value.node in order and value.node.kind != "prim::Constant":
                 _explain(value.node, node, homes, supported, reasons)
+    for (node, reader), reason in obstacles(graph, supported).items():
+        reasons[node, homes[reader].last if reader in homes else reader] = reason
     return reasons
 
 
@@ -96,7 +100,9 @@ def _explain(producer: Node, consumer: Node, homes: dict[Node, _Group], supporte
     key = producer, consumer if home is None else home.last
     if key in reasons or (home is not None and producer in home.members):
         return
-    if is_view(producer) or is_view(consumer):
+    if home is None and consumer.kind == "aten::cat":
+        reasons[key] = "parts of other sizes are kernels of their own, which write into their slices of what is joined"
+    elif is_view(producer) or is_view(consumer):
         reasons[key] = "a view needs no kernel: what reads it reads the memory that it shows"
     elif home is not None:
         reasons[key] = f"the group has {LARGEST} nodes, which is the limit"

@@ -426,6 +426,8 @@ class Space:
             raise Declined("what is joined is read again")
         if len({(sizes_of(v), v.type.dtype) for v in (*node.inputs,)}) != 1:
             raise Declined("parts of different sizes or dtypes")
+        if any(v.node.kind == "aten::zeros" for v in node.inputs):
+            raise Declined("a part of it is zeros, which nothing computes")
         return dict.fromkeys(node.inputs, asked)
 
 

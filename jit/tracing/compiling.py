@@ -56,7 +56,8 @@ def before(graph: Graph, name: str) -> Graph:
 
 def _options() -> dict[str, dict[str, Any]]:
     """What the passes need of the runtime, which they may not import themselves."""
-    return {"constant_fold": {"evaluate": _evaluate}, "fuse": {"supported": supported}}
+    kernels = {"supported": supported}
+    return {"constant_fold": {"evaluate": _evaluate}, "distribute": kernels, "fuse": kernels}
 
 
 def _evaluate(op: Op, values: Any) -> Any:

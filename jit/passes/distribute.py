@@ -1,0 +1,418 @@
+"""Lets pointwise operators run on the parts of what is joined or cut, so that neither stands between two kernels.
+
+Note [What is joined]
+    A kernel computes one box of points, and the parts of a `cat` are several. So the operators that read a `cat` run
+    on its parts, and what they give is joined at the end, where each part is written into its slice of the result:
+
+        %0 : Float(8, 3) = aten::tanh(%x)                     %0 : Float(8, 3) = aten::tanh(%x)
+        %1 : Float(8, 8) = aten::cat[dim=1]([%0, %y])         %1 : Float(8, 3) = aten::narrow[dim=1, ...](%z)
+        %2 : Float(8, 8) = aten::mul(%1, %z)                  %2 : Float(8, 5) = aten::narrow[dim=1, ...](%z)
+                                                              %3 : Float(8, 3) = aten::mul(%0, %1)
+                                                              %4 : Float(8, 5) = aten::mul(%y, %2)
+                                                              %5 : Float(8, 8) = aten::cat[dim=1]([%3, %4])
+
+    The gradient of a slice is a `cat`, too: of zeros, the gradient, and zeros. A sum of such gradients joins what they
+    have at each place; `g + 0` stays there, because it makes 0.0 of -0.0.
+
+Note [What is cut]
+    The other way round a view that shows a part of what is computed is moved up: the part is computed from the same
+    parts of the operands, which are views of memory in the end, and cost nothing.
+
+        %0 : Float(8, 6) = aten::tanh(%x)                     %1, %2 = aten::chunk[chunks=2, dim=1](%x)
+        %1, %2 = aten::chunk[chunks=2, dim=1](%0)             %3 : Float(8, 3) = aten::tanh(%1)
+        %3 : Float(8, 3) = aten::mul(%1, %2)                  %4 : Float(8, 3) = aten::tanh(%2)
+                                                              %5 : Float(8, 3) = aten::mul(%3, %4)
+
+    That is done if nobody needs the whole, if kernels compute with all parts, and if no element is computed twice, or
+    what is computed twice takes less than the pass over memory that it saves.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir.ops.views import slice_range
+
+from .builder import Builder
+from .fusable import LIBRARY, Supported, is_fusable, is_known, is_row_major, is_special
+from .pieces import Cut, Cutter, copy_of_part, cuts_of, leaves_stage, marked, readers, take_over
+from .spaces import argument, arguments, is_cast, is_view, sizes_of
+
+MOST_PARTS = 16
+"""Parts that each operator runs on, at most: every part of another size is a kernel of its own."""
+MOST_AGAIN = 8
+"""Instructions for each element that may be spent on computing it again: about what a pass over memory takes."""
+CHEAP = frozenset(
+    f"aten::{name}" for name in (
+        "add", "sub", "rsub", "mul", "neg", "abs", "relu", "maximum", "minimum", "clamp", "where", "square", "_to_copy",
+        "logical_not", "logical_and", "logical_or", "threshold_backward", "sign", "addcmul", "lerp",
+    )
+)  # fmt: skip
+"""What takes one or two instructions."""
+DEAR = 20
+"""About how many the others take."""
+
+
+def distribute(graph: Graph, supported: Supported = lambda node: True) -> bool:
+    """Move joins behind and cuts in front of pointwise operators; says whether there was anything to do.
+
+    Args:
+        graph: Any graph.
+        supported: As for `fuse`.
+    """
+    joins = _Joins(graph, supported)
+    joined = joins.run()
+    return _Cuts(graph, supported).run() or joined
+
+
+def obstacles(graph: Graph, supported: Supported) -> dict[tuple[Node, Node], str]:
+    """Why joins and cuts that are left stand between operators, by (what is joined or cut, who reads it)."""
+    joins, cuts = _Joins(graph, supported), _Cuts(graph, supported)
+    found: dict[tuple[Node, Node], str] = {}
+    for node in graph.nodes:
+        if node.kind == "aten::cat":
+            reason = joins.refusal(node)
+            read = [use.node for use in node.output.uses if reason and joins.runs(use.node)]
+            found.update(((node, reader), reason) for reader in read if reason)
+        elif cuts.parts_of(node):
+            reason = cuts.refusal(node)
+            read = readers(value for value, _ in cuts.parts_of(node))
+            found.update(((node, reader), reason) for reader in read if reason)
+    return found
+
+
+class _Runs:
+    """Whether an operator can run on parts of its operands: it is pointwise, and there is a kernel for it."""
+
+    def __init__(self, supported: Supported) -> None:
+        self.supported = supported
+        self._known: dict[Node, bool] = {}
+
+    def __call__(self, node: Node) -> bool:
+        if node not in self._known:
+            op = find(node.kind)
+            pointwise = op is not None and op.kind == "pointwise" and len(node.outputs) == 1
+            self._known[node] = (pointwise or is_cast(node)) and is_fusable(node, self.supported)
+        return self._known[node]
+
+
+# -- joins -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Joined:
+    """A value that is what parts of it are, one after the other along a dim."""
+
+    dim: int
+    parts: list[tuple[Value | None, int]]
+    """Each with its length; None for zeros."""
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each part begins, and where the last one ends."""
+        return [0, *itertools.accumulate(length for _, length in self.parts)]
+
+    def find(self, start: int) -> tuple[Value | None, int, int]:
+        """The part at a place: (itself, where it begins, its length)."""
+        for (part, length), first in zip(self.parts, self.starts):
+            if start < first + length:
+                return part, first, length
+        raise IndexError(start)
+
+
+class _Joins:
+    """See Note [What is joined]."""
+
+    def __init__(self, graph: Graph, supported: Supported) -> None:
+        self.graph, self.runs = graph, _Runs(supported)
+        self.cutter = Cutter(graph)
+        self.joined: dict[Value, _Joined] = {}
+        self.moved: list[Node] = []
+        """Nodes whose results are known by parts."""
+        self._without_minus_zero: set[Value] = set()
+        self.wanted = self._wanted()
+
+    def run(self) -> bool:
+        """Whether there was anything to do."""
+        for node in list(self.graph.nodes):
+            joined = self._joined(node)
+            if joined is not None:
+                self.joined[node.output] = joined
+            if joined is not None and node.kind != "aten::cat":
+                self.moved.append(node)
+        for node in reversed(self.moved):
+            self._replace(node)
+        for value in list(self.joined):
+            if value.node.kind == "aten::cat" and value.node.graph is not None and not value.uses:
+                value.node.erase()
+        return bool(self.moved)
+
+    def _joined(self, node: Node) -> _Joined | None:
+        if node.kind == "aten::cat":
+            return None if self.refusal(node) else _parts(node)
+        if node.kind in ("aten::slice_backward", "aten::select_backward"):
+            return self._scattered(node)
+        given = [value for value in dict.fromkeys(node.inputs) if value in self.joined]
+        if not given or not self.runs(node):
+            return None
+        scattered = any(part is None for value in given for part, _ in self.joined[value].parts)
+        if scattered and not _adds(node) or not scattered and node not in self.wanted:
+            return None
+        return self._pushed(node, given)
+
+    # -- what is worth it ----------------------------------------------------------------------------------------
+
+    def _wanted(self) -> set[Node]:
+        """Pointwise nodes whose results are stored, or go where they are stored: not into a reduction alone."""
+        found: set[Node] = set()
+        for node in self.graph.reversed_nodes:
+            if self.runs(node) and (leaves_stage(node.output) or self._is_stored(node, found)):
+                found.add(node)
+        return found
+
+    def _is_stored(self, node: Node, wanted: set[Node]) -> bool:
+        read = readers([node.output])
+        return any(r in wanted or not (is_special(r) or self.runs(r)) for r in read)
+
+    def refusal(self, cat: Node) -> str | None:
+        """Why what reads a `cat` does not run on its parts."""
+        joined = _parts(cat)
+        if joined is None:
+            return "its parts are of other dtypes, or none is there"
+        if len(joined.parts) > MOST_PARTS:
+            return (
+                f"it joins {len(joined.parts)} parts, and each could be a kernel of its own: {MOST_PARTS} are the limit"
+            )
+        users = [use.node for use in cat.output.uses]
+        if not any(user in self.wanted for user in users):
+            return "what is joined is reduced, or read by no pointwise operator whose result is stored"
+        makers = [_shown(part).node for part, _ in joined.parts if part is not None]
+        if all(maker.kind in LIBRARY for maker in makers) and math.prod(sizes_of(cat.output)[: joined.dim]) == 1:
+            return "its parts are products, which are written where it wants them"
+        if not all(user in self.wanted for user in users) and not all(self.runs(m) for m in makers):
+            return "what is joined is needed in memory, too, and so are its parts"
+        return None
+
+    # -- by parts ------------------------------------------------------------------------------------------------
+
+    def _scattered(self, node: Node) -> _Joined | None:
+        """The gradient of a slice: zeros, what it is given, zeros."""
+        cut = _slice_of(node)
+        if cut is None:
+            return None
+        gradient, size = node.inputs[0], sizes_of(node.output)[cut.dim]
+        if not cut.keeps:
+            with self.graph.inserting_before(node):
+                F = Builder(self.graph, node.stage)
+                gradient = marked(F.unsqueeze(F.wrap(gradient), cut.dim).value, node)
+        parts = [(None, cut.start), (gradient, cut.length), (None, size - cut.start - cut.length)]
+        return _Joined(cut.dim, [part for part in parts if part[1]])
+
+    def _pushed(self, node: Node, given: Sequence[Value]) -> _Joined | None:
+        """A pointwise node run on parts: on those of all operands that are joined along the same dim."""
+        sizes = sizes_of(node.output)
+        along = {value: self.joined[value].dim + len(sizes) - len(sizes_of(value)) for value in given}
+        dim = along[given[0]]
+        given = [value for value in given if along[value] == dim]
+        bounds = sorted({start for value in given for start in self.joined[value].starts})
+        most = MOST_PARTS if not _adds(node) else 16 * MOST_PARTS
+        if len(bounds) > most + 1 or bounds[-1] != sizes[dim]:
+            return None
+        cuts = [Cut(dim, start, stop - start) for start, stop in itertools.pairwise(bounds)]
+        return _Joined(dim, [(self._part(node, cut, given), cut.length) for cut in cuts])
+
+    def _part(self, node: Node, cut: Cut, given: Sequence[Value]) -> Value | None:
+        """What a node gives at one part; None for zeros."""
+        operands: dict[Value, Value | int] = {}
+        for value in dict.fromkeys(node.inputs):
+            part = self._operand(value, cut, node) if value in given else self._cut(value, cut, node)
+            operands[value] = 0 if part is None else part
+        there = [part for part in operands.values() if isinstance(part, Value)]
+        if not there:
+            return None
+        if len(there) < len(operands) and there[0] in self._without_minus_zero and _is_plain_sum(node):
+            return there[0]
+        result = copy_of_part(self.cutter, node, operands, cut.of(sizes_of(node.output)), node)
+        if len(there) < len(operands):
+            self._without_minus_zero.add(result)
+        return result
+
+    def _operand(self, value: Value, cut: Cut, node: Node) -> Value | None:
+        """A part of what is joined."""
+        joined = self.joined[value]
+        part, first, length = joined.find(cut.start)
+        if part is None or length == cut.length:
+            return part
+        inner = Cut(joined.dim, cut.start - first, cut.length)
+        return self.cutter.part(part, inner, len(sizes_of(part)), node)
+
+    def _cut(self, value: Value, cut: Cut, node: Node) -> Value:
+        return self.cutter.part(value, cut, len(sizes_of(node.output)), node)
+
+    def _replace(self, node: Node) -> None:
+        """Join the parts of what somebody reads as a whole."""
+        if node.output.uses:
+            joined = self.joined[node.output]
+            parts = [self._zeros(node, joined.dim, n) if part is None else part for part, n in joined.parts]
+            with self.graph.inserting_before(node):
+                cat = self.graph.add("aten::cat", (tuple(parts),), {"dim": joined.dim}, [node.output.type])
+            cat.stage = node.stage
+            node.output.replace_all_uses_with(marked(cat.output, node))
+        node.erase()
+
+    def _zeros(self, node: Node, dim: int, length: int) -> Value:
+        sizes = Cut(dim, 0, length).of(sizes_of(node.output))
+        type = node.output.type
+        assert isinstance(type, TensorType)
+        with self.graph.inserting_before(node):
+            F = Builder(self.graph, node.stage)
+            zeros: Value = F.zeros(sizes, dtype=type.dtype).value
+        return marked(zeros, node)
+
+
+def _parts(cat: Node) -> _Joined | None:
+    """The parts of a `cat` of one dtype that have elements."""
+    if not all(is_known(value.type) for value in (*cat.inputs, cat.output)) or not is_row_major(cat.output.type):
+        return None
+    parts, dim = arguments(cat)[1]
+    type, sizes = cat.output.type, sizes_of(cat.output)
+    if not sizes or any(part.type.dtype is not type.dtype for part in parts):  # type: ignore[attr-defined]
+        return None
+    there = [(part, sizes_of(part)[dim]) for part in parts if 0 not in sizes_of(part)]
+    return _Joined(dim % len(sizes), there) if len(there) > 1 else None
+
+
+def _slice_of(node: Node) -> Cut | None:
+    """Which slice of its result a gradient of a slice is, if its sizes are known and there is more to the result."""
+    sizes, dim, step = argument(node, "input_sizes"), argument(node, "dim"), argument(node, "step", 1)
+    selects = node.kind == "aten::select_backward"
+    ends = [argument(node, name) for name in (("index",) if selects else ("start", "end"))]
+    numbers = [*sizes, dim, step, *(number for number in ends if number is not None)]
+    if not all(type(number) is int for number in numbers) or not all(map(is_known, _types(node))) or step != 1:
+        return None
+    gradient, whole = _types(node)
+    dim %= max(len(sizes), 1)
+    start, length = (ends[0] % sizes[dim], 1) if selects else slice_range(ends[0], ends[-1], 1, sizes[dim])
+    cut = Cut(dim, start, length, keeps=not selects)
+    same = gradient.dtype is whole.dtype and gradient.sizes == cut.of(sizes) and is_row_major(whole)
+    return cut if same and length < sizes[dim] and 0 not in (*sizes, length) else None
+
+
+def _types(node: Node) -> tuple[TensorType, TensorType]:
+    """Of the first operand and of the result."""
+    first, result = node.inputs[0].type, node.output.type
+    assert isinstance(first, TensorType) and isinstance(result, TensorType)
+    return first, result
+
+
+def _shown(value: Value) -> Value:
+    """What views of it are views of."""
+    while is_view(value.node):
+        value = value.node.inputs[0]
+    return value
+
+
+def _adds(node: Node) -> bool:
+    """Sums of two tensors of one dtype: what is zero may be left out."""
+    dtypes = {getattr(value.type, "dtype", None) for value in (*node.inputs, node.output)}
+    return node.kind == "aten::add" and len(node.inputs) == 2 and len(dtypes) == 1
+
+
+def _is_plain_sum(node: Node) -> bool:
+    return _adds(node) and argument(node, "alpha") == 1
+
+
+# -- cuts --------------------------------------------------------------------------------------------------------
+
+
+class _Cuts:
+    """See Note [What is cut]."""
+
+    def __init__(self, graph: Graph, supported: Supported) -> None:
+        self.graph, self.supported, self.runs = graph, supported, _Runs(supported)
+        self.cutter = Cutter(graph)
+        self.again: dict[Value, float] = {}
+        """How many instructions an element takes that are spent more than once, as far as it is cut."""
+
+    def run(self) -> bool:
+        """Whether there was anything to do."""
+        changed = False
+        work = list(self.graph.nodes)
+        while work:
+            node = work.pop()
+            if node.graph is not None and self.parts_of(node) and self.refusal(node) is None:
+                work += [value.node for value in self._cut(node)]
+                changed = True
+        return changed
+
+    def parts_of(self, node: Node) -> list[tuple[Value, Cut]]:
+        """The views that show parts of what a pointwise node computes, if nobody else reads it."""
+        if len(node.outputs) != 1 or not node.output.uses or not self.runs(node):
+            return []
+        found = []
+        for view in dict.fromkeys(use.node for use in node.output.uses):
+            cuts = cuts_of(view) if view.stage == node.stage and view.kind != "prim::Return" else None
+            if cuts is None:
+                return []
+            found += [(value, cut) for value, cut in zip(view.outputs, cuts, strict=True) if value.uses]
+        return found
+
+    def refusal(self, node: Node) -> str | None:
+        """Why a node does not compute parts of its result instead of the whole."""
+        parts = self.parts_of(node)
+        if any(leaves_stage(value) for value, _ in parts):
+            return "a part of its result is returned, or needed in a backward"
+        if not all(map(self._is_loop, readers(value for value, _ in parts))):
+            return "a part of its result is read by what is no kernel of loops, so that it has to be in memory"
+        cuts = {cut for _, cut in parts}
+        if len(cuts) > MOST_PARTS:
+            return f"{len(cuts)} parts of its result are read: {MOST_PARTS} are the limit"
+        if any(0 in cut.of(sizes_of(node.output)) for cut in cuts):
+            return "a part of its result has no elements"
+        if self._spent(node, cuts) > MOST_AGAIN:
+            return "parts of its result overlap, and computing them twice takes longer than reading them"
+        if self._gathers(node, cuts):
+            return "parts of its result take every n-th element, which is dear to read from several operands"
+        return None
+
+    def _is_loop(self, node: Node) -> bool:
+        """Whether a kernel computes a node, whatever it reads."""
+        return is_fusable(node, self.supported) and node.kind != "aten::embedding"
+
+    def _spent(self, node: Node, cuts: set[Cut]) -> float:
+        """Instructions for each element that are spent more than once."""
+        sizes = sizes_of(node.output)
+        elements = sum(math.prod(cut.of(sizes)) for cut in cuts)
+        more = max(elements / math.prod(sizes) - 1, 0)
+        return self.again.get(node.output, 0) + more * (1 if node.kind in CHEAP else DEAR)
+
+    def _gathers(self, node: Node, cuts: set[Cut]) -> bool:
+        """Whether elements that do not lie side by side would be read from more than two arrays."""
+        last = len(sizes_of(node.output)) - 1
+        apart = any(cut.dim == last and (cut.step != 1 or not cut.keeps) for cut in cuts)
+        large = [value for value in dict.fromkeys(node.inputs) if sizes_of(value)[-1:] == sizes_of(node.output)[-1:]]
+        return apart and len(large) > 2
+
+    def _cut(self, node: Node) -> list[Value]:
+        """Compute the parts."""
+        spent = self._spent(node, {cut for _, cut in self.parts_of(node)})
+        for value in node.inputs:
+            self.again[value] = max(self.again.get(value, 0), spent)
+        made: dict[Cut, Value] = {}
+        sizes = sizes_of(node.output)
+        views = {value.node for value, _ in self.parts_of(node)}
+        for value, cut in self.parts_of(node):
+            if cut not in made:
+                operands = {v: self.cutter.part(v, cut, len(sizes), node) for v in dict.fromkeys(node.inputs)}
+                made[cut] = copy_of_part(self.cutter, node, dict(operands), cut.of(sizes), node)
+                self.again[made[cut]] = spent
+            take_over(value, made[cut])
+        views |= {use.node for use in node.output.uses}
+        for view in views:
+            view.erase()
+        node.erase()
+        return list(made.values())
