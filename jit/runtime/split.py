@@ -1,4 +1,4 @@
-"""Few long rows: a nest that has too few rows for threads to share becomes several, over blocks of its rows.
+"""Few long rows, and columns: a nest whose rows threads cannot share well becomes several, over blocks of its rows.
 
 Comes between `fusion` and `plan`. What is made is plain nests, for any target.
 
@@ -13,8 +13,16 @@ Note [Blocks of a row]
                                                          local 0 / 16777216 -> out
 
     A step that stands behind a reduction (the quotient of a softmax) reads the results from memory, and becomes a nest
-    of its own over all points. Where blocks are is told by the extents alone, so neither the number of threads nor the
-    machine shows in the result. If no even blocks of a good size exist, what is left over has a nest, too.
+    of its own over all points.
+
+    Sums of columns are many rows, but side by side: threads that share them each read a part of every line of the
+    matrix, which takes longer than reading all of it. So such rows are cut, too, and threads share the blocks:
+
+        extents (4096, 4096), reduced = 1              extents (32, 4096, 128), reduced = 1
+        step 1   x[i1, i0] -> Reduce("sum", local 0)     x[128 * i0 + i2, i1] -> Reduce("sum"), in partial[i0, i1]
+
+    Where blocks are is told by the extents alone, so neither the number of threads nor the machine shows in the result.
+    If no even blocks of a good size exist, what is left over has a nest, too.
 """
 
 from __future__ import annotations
@@ -29,12 +37,16 @@ from jit.ir.types import contiguous_strides
 
 from . import recipes
 from .nest import Access, Buffer, Keep, Local, Nest, Operand, Position, Reduce, Result, Step
-from .schedule import is_ordered, merged
+from .schedule import is_ordered, merged, schedule
 
 BLOCK_POINTS = 1 << 16
 """Points of a block, about: so many that what is done once for each block does not count."""
 FEW, FEW_OF_SEVERAL_STEPS = 32, 4
 """More rows than this are shared out as they are; rows that are gone through several times may stay in the cache."""
+TALL_POINTS = 1 << 19
+"""Points of the blocks of all columns of a matrix, about."""
+FEWEST_COLUMNS, FEWEST_TURNS = 128, 64
+"""Narrower matrices are left as they are; lower blocks would write too many partial results."""
 
 
 class Call(NamedTuple):
@@ -53,16 +65,32 @@ class Split(NamedTuple):
 
 
 def is_worth(nest: Nest) -> bool:
-    """Whether there are few long rows, and all that stands between the steps is one value for each row."""
+    """Whether rows are better cut, and all that stands between the steps is one value for each row."""
     inner = [step for step in nest.steps if step.inner]
-    rows = math.prod(nest.extents[: len(nest.extents) - nest.reduced])
-    if nest.row <= BLOCK_POINTS or not 1 <= rows <= (FEW if len(inner) == 1 else FEW_OF_SEVERAL_STEPS - 1):
-        return False
     results = [result for step in inner for result in step.results]
     if any(step.scans for step in inner) or any(isinstance(result, Keep) for result in results):
         return False
     monoids = {result.monoid for result in results if isinstance(result, Reduce)}
-    return bool(monoids) and "dot" not in monoids
+    return bool(monoids) and "dot" not in monoids and (_is_few(nest, len(inner)) or _is_tall(nest))
+
+
+def _is_few(nest: Nest, passes: int) -> bool:
+    """Whether there are few long rows."""
+    most = FEW if passes == 1 else FEW_OF_SEVERAL_STEPS - 1
+    return nest.row > BLOCK_POINTS and 1 <= _rows_of(nest) <= most
+
+
+def _is_tall(nest: Nest) -> bool:
+    """Whether rows lie side by side in a large matrix, see Note [Blocks of a row]."""
+    rows = _rows_of(nest)
+    if rows < FEWEST_COLUMNS or nest.row < 2 * FEWEST_TURNS or rows * nest.row < 2 * TALL_POINTS:
+        return False
+    loops = schedule(nest)
+    return loops.parallel == 1 and not loops.along_row
+
+
+def _rows_of(nest: Nest) -> int:
+    return math.prod(nest.extents[: len(nest.extents) - nest.reduced])
 
 
 def split(nest: Nest) -> Split:
@@ -70,12 +98,12 @@ def split(nest: Nest) -> Split:
     return _Splitter(nest).split()
 
 
-def blocks_of(row: Sequence[int]) -> tuple[int, int, int]:
+def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:
     """(which loop of a row is cut, into how many blocks, of how many turns); what is left of the loop is no block."""
     inner = [math.prod(row[loop + 1 :]) for loop in range(len(row))]
-    loop = next(loop for loop, points in enumerate(inner) if points <= BLOCK_POINTS)
+    loop = next(loop for loop, count in enumerate(inner) if count <= points)
     extent, inside = row[loop], inner[loop]
-    most = min(BLOCK_POINTS // inside, extent)
+    most = min(points // inside, extent)
     fewest = -(-extent // most)
     even = next((count for count in range(fewest, 2 * fewest + 1) if extent % count == 0), None)
     return (loop, even, extent // even) if even else (loop, extent // most, most)
@@ -117,6 +145,8 @@ class _Splitter:
         """What is known of each row, by its number: where it stands, with strides along the parallel loops."""
         self.dtypes = dict(_dtypes(nest.steps))
         self.calls: list[Call] = []
+        self.points = BLOCK_POINTS if not _is_tall(nest) else max(TALL_POINTS // _rows_of(nest), FEWEST_TURNS)
+        """Points of a block of a row, at most."""
 
     def split(self) -> Split:
         """All of it."""
@@ -137,7 +167,7 @@ class _Splitter:
 
     def _blocks(self, step: Step) -> list[Access]:
         """A step that reduces, over the blocks and over what is left of the row; what both come to."""
-        loop, count, length = blocks_of(self.row)
+        loop, count, length = blocks_of(self.row, self.points)
         around, extent, inside = self.row[:loop], self.row[loop], self.row[loop + 1 :]
         at = len(self.parallel) + loop
         left = extent - count * length

@@ -53,7 +53,7 @@ def array(shape, dtype, seed=0):
 @pytest.mark.parametrize("row", [(65537,), (70000,), (2**24,), (2**24 + 1,), (1000, 70000), (3, 5, 10**5), (10**6, 3),
                                  (7, 65536), (65536, 7), (2, 2, 2, 99991), (131071,)])  # fmt: skip
 def test_blocks_cover_a_row_and_are_short(row):
-    loop, count, length = blocks_of(row)
+    loop, count, length = blocks_of(row, split.BLOCK_POINTS)
     left = row[loop] - count * length
     inside = math.prod(row[loop + 1 :])
     assert count >= 1 and 0 <= left < length
@@ -117,6 +117,60 @@ def test_the_first_of_equals_and_nan(size, short):
     assert at == 0
 
 
+@pytest.fixture
+def tall(monkeypatch):
+    """Matrices of 30 columns are large, and cut in blocks of 13 rows."""
+    for name, number in (("TALL_POINTS", 500), ("FEWEST_COLUMNS", 30), ("FEWEST_TURNS", 13)):
+        monkeypatch.setattr(split, name, number)
+
+
+def matrices(dtype):
+    """(array, the dims that are reduced): of even blocks, with a rest, cut, flipped, of three dims."""
+    yield "even", array((130, 37), dtype), (0,)
+    yield "rest", array((127, 37), dtype), (0,)
+    yield "cut", array((129, 99), dtype)[::2, ::3], (0,)
+    yield "flipped", array((127, 130), dtype)[::-1, ::-1], (0,)
+    yield "of three dims", array((15, 17, 31), dtype).transpose(1, 0, 2), (0, 1)
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in matrices("float32")])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool", "float16"])
+@pytest.mark.parametrize("monoid", MONOIDS)
+def test_columns(monoid, dtype, name, tall):
+    x, dims = next(found for label, *found in matrices(dtype) if label == name)
+    result = np.int64 if monoid.startswith("arg") else x.dtype
+    out = np.empty(np.max(x, axis=dims).shape, result)
+    whole = out.copy()
+    nest = nests.reduction(monoid, x, out, dims)
+    compile_nest(nest)([x], [whole])
+    run(nest, [x], [out])
+    if monoid in ("sum", "prod") and dtype.startswith("float"):
+        half = dtype == "float16"  # each sum is rounded
+        np.testing.assert_allclose(out, whole, rtol=2e-2 if half else 2e-4, atol=0.5 if half else 1e-3)
+    else:
+        assert out.tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(1 << 13, 128), (70_001, 130), (300, 5000)])
+def test_sums_of_columns_stay_within_their_bound(shape):
+    x = np.random.default_rng(1).random(shape, np.float32)
+    out = np.empty(shape[1], np.float32)
+    run(nests.reduction("sum", x, out, (0,)), [x], [out])
+    assert np.all(abs(out - x.sum(0, dtype=np.float64)) <= nests.error_bound(x, (0,)))
+
+
+def test_which_matrices_are_cut():
+    for shape, wanted in (((4096, 4096), True), ((4096, 64), False), ((100, 4096), False), ((127, 1 << 16), False)):
+        assert (
+            is_worth(nests.reduction("sum", np.empty(shape, np.float32), np.empty(shape[1], np.float32), (0,)))
+            is wanted
+        )
+    x = np.empty((64, 512, 128), np.float32)
+    assert not is_worth(nests.reduction("sum", x, np.empty((64, 128), np.float32), (1,)))  # threads share the 64
+    x = np.empty((4096, 4096), np.float32)
+    assert not is_worth(nests.reduction("sum", x, np.empty(4096, np.float32), (1,)))  # each row is read in one piece
+
+
 @pytest.mark.parametrize("size", [3 << 16, (3 << 16) + 1, 12345677])
 def test_sums_stay_within_their_bound(size):
     x = np.random.default_rng(1).random(size, np.float32)
@@ -176,6 +230,19 @@ def test_the_bits_do_not_depend_on_the_machine(size, features, short):
     if target.triple.split("-")[0] != "x86_64" or not set(features) <= set(target.features):
         pytest.skip("the machine has other instructions")
     x, wide, narrow = array(size, np.float32), np.empty((), np.float32), np.empty((), np.float32)
+    nest = nests.reduction("sum", x, wide, (0,))
+    run(nest, [x], [wide])
+    other = Target(target.triple, "x86-64", features)
+    run(nest, [x], [narrow], lambda nest, i, o: compile_nest(nest, other)(i, o))
+    assert wide.tobytes() == narrow.tobytes()
+
+
+@pytest.mark.parametrize("features", [(), ("avx", "avx2", "fma")])
+def test_the_bits_of_columns_do_not_depend_on_the_machine(features, tall):
+    target = Target.host()
+    if target.triple.split("-")[0] != "x86_64" or not set(features) <= set(target.features):
+        pytest.skip("the machine has other instructions")
+    x, wide, narrow = array((1009, 67), np.float32), np.empty(67, np.float32), np.empty(67, np.float32)
     nest = nests.reduction("sum", x, wide, (0,))
     run(nest, [x], [wide])
     other = Target(target.triple, "x86-64", features)
@@ -255,6 +322,24 @@ def test_functions(name, shape, dtype, monkeypatch):
     for a, b in zip(found, expected, strict=True):
         assert a.dtype is b.dtype and a.shape == b.shape
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=rounding, atol=rounding)
+
+
+OF_COLUMNS = {
+    "sum": lambda x: x.sum(0),
+    "var": lambda x: x.var(0),
+    "softmax": lambda x: x.softmax(0),
+    "argmax": lambda x: (x * 2).argmax(0),
+    "normalised": lambda x: (x - x.mean(0)) * x.var(0).rsqrt(),
+}
+
+
+@pytest.mark.parametrize("name", OF_COLUMNS)
+def test_functions_of_columns(name, tall, monkeypatch):
+    monkeypatch.setattr("jit.runtime.fusion.KEPT_BYTES", 400)
+    x = normal((131, 40))
+    traced, (found,) = results(OF_COLUMNS[name], x)
+    assert any(kernel.name.endswith("_blocks") for kernel in traced.kernels)
+    np.testing.assert_allclose(found.numpy(), OF_COLUMNS[name](x).numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_backward(monkeypatch):
