@@ -76,7 +76,7 @@ def obstacles(graph: Graph, supported: Supported) -> dict[tuple[Node, Node], str
     for node in graph.nodes:
         if node.kind == "aten::cat":
             reason = joins.refusal(node)
-            read = [use.node for use in node.output.uses if reason and joins.runs(use.node)]
+            read = [use.node for use in node.output.uses if reason and joins.runs.on_joined(use.node)]
             found.update(((node, reader), reason) for reader in read if reason)
         elif cuts.parts_of(node):
             reason = cuts.refusal(node)
@@ -98,6 +98,15 @@ class _Runs:
             pointwise = op is not None and op.kind == "pointwise" and len(node.outputs) == 1
             self._known[node] = (pointwise or is_cast(node)) and is_fusable(node, self.supported)
         return self._known[node]
+
+    def on_joined(self, node: Node) -> bool:
+        """Besides, a batch norm by fixed statistics runs on parts of what is joined."""
+        return self(node) or (_is_fixed_norm(node) and is_fusable(node, self.supported))
+
+
+def _is_fixed_norm(node: Node) -> bool:
+    fixed = node.kind == "aten::native_batch_norm" and not argument(node, "training")
+    return fixed and not any(value.uses for value in node.outputs[1:])
 
 
 # -- joins -------------------------------------------------------------------------------------------------------
@@ -141,7 +150,7 @@ class _Joins:
         for node in list(self.graph.nodes):
             joined = self._joined(node)
             if joined is not None:
-                self.joined[node.output] = joined
+                self.joined[node.outputs[0]] = joined
             if joined is not None and node.kind != "aten::cat":
                 self.moved.append(node)
         for node in reversed(self.moved):
@@ -156,8 +165,11 @@ class _Joins:
             return None if self.refusal(node) else _parts(node)
         if node.kind in ("aten::slice_backward", "aten::select_backward"):
             return self._scattered(node)
-        given = [value for value in dict.fromkeys(node.inputs) if value in self.joined]
-        if not given or not self.runs(node):
+        read = node.inputs[:1] if _is_fixed_norm(node) else node.inputs
+        given = [value for value in dict.fromkeys(read) if value in self.joined]
+        given = [value for value in given if value.node.stage == node.stage]  # parts may change before the next one
+
+        if not given or not self.runs.on_joined(node):
             return None
         scattered = any(part is None for value in given for part, _ in self.joined[value].parts)
         if scattered and not _adds(node) or not scattered and node not in self.wanted:
@@ -170,13 +182,13 @@ class _Joins:
         """Pointwise nodes whose results are stored, or go where they are stored: not into a reduction alone."""
         found: set[Node] = set()
         for node in self.graph.reversed_nodes:
-            if self.runs(node) and (leaves_stage(node.output) or self._is_stored(node, found)):
+            if self.runs.on_joined(node) and (leaves_stage(node.outputs[0]) or self._is_stored(node, found)):
                 found.add(node)
         return found
 
     def _is_stored(self, node: Node, wanted: set[Node]) -> bool:
-        read = readers([node.output])
-        return any(r in wanted or not (is_special(r) or self.runs(r)) for r in read)
+        read = readers(node.outputs[:1])
+        return any(r in wanted or not (is_special(r) or self.runs.on_joined(r)) for r in read)
 
     def refusal(self, cat: Node) -> str | None:
         """Why what reads a `cat` does not run on its parts."""
@@ -187,13 +199,13 @@ class _Joins:
             return (
                 f"it joins {len(joined.parts)} parts, and each could be a kernel of its own: {MOST_PARTS} are the limit"
             )
-        users = [use.node for use in cat.output.uses]
-        if not any(user in self.wanted for user in users):
+        users = [use.node in self.wanted and use.node.stage == cat.stage for use in cat.output.uses]
+        if not any(users):
             return "what is joined is reduced, or read by no pointwise operator whose result is stored"
         makers = [_shown(part).node for part, _ in joined.parts if part is not None]
         if all(maker.kind in LIBRARY for maker in makers) and math.prod(sizes_of(cat.output)[: joined.dim]) == 1:
             return "its parts are products, which are written where it wants them"
-        if not all(user in self.wanted for user in users) and not all(self.runs(m) for m in makers):
+        if not all(users) and not all(self.runs(m) for m in makers):
             return "what is joined is needed in memory, too, and so are its parts"
         return None
 
@@ -214,7 +226,7 @@ class _Joins:
 
     def _pushed(self, node: Node, given: Sequence[Value]) -> _Joined | None:
         """A pointwise node run on parts: on those of all operands that are joined along the same dim."""
-        sizes = sizes_of(node.output)
+        sizes = sizes_of(node.outputs[0])
         along = {value: self.joined[value].dim + len(sizes) - len(sizes_of(value)) for value in given}
         dim = along[given[0]]
         given = [value for value in given if along[value] == dim]
@@ -236,7 +248,7 @@ class _Joins:
             return None
         if len(there) < len(operands) and there[0] in self._without_minus_zero and _is_plain_sum(node):
             return there[0]
-        result = copy_of_part(self.cutter, node, operands, cut.of(sizes_of(node.output)), node)
+        result = copy_of_part(self.cutter, node, operands, cut.of(sizes_of(node.outputs[0])), node)
         if len(there) < len(operands):
             self._without_minus_zero.add(result)
         return result
@@ -251,22 +263,25 @@ class _Joins:
         return self.cutter.part(part, inner, len(sizes_of(part)), node)
 
     def _cut(self, value: Value, cut: Cut, node: Node) -> Value:
-        return self.cutter.part(value, cut, len(sizes_of(node.output)), node)
+        """The part of another operand that belongs to a part of the result."""
+        if _is_fixed_norm(node):  # one number for each channel
+            return self.cutter.part(value, cut._replace(dim=0), 1, node) if cut.dim == 1 else value
+        return self.cutter.part(value, cut, len(sizes_of(node.outputs[0])), node)
 
     def _replace(self, node: Node) -> None:
         """Join the parts of what somebody reads as a whole."""
-        if node.output.uses:
-            joined = self.joined[node.output]
+        if node.outputs[0].uses:
+            joined = self.joined[node.outputs[0]]
             parts = [self._zeros(node, joined.dim, n) if part is None else part for part, n in joined.parts]
             with self.graph.inserting_before(node):
-                cat = self.graph.add("aten::cat", (tuple(parts),), {"dim": joined.dim}, [node.output.type])
+                cat = self.graph.add("aten::cat", (tuple(parts),), {"dim": joined.dim}, [node.outputs[0].type])
             cat.stage = node.stage
-            node.output.replace_all_uses_with(marked(cat.output, node))
+            node.outputs[0].replace_all_uses_with(marked(cat.output, node))
         node.erase()
 
     def _zeros(self, node: Node, dim: int, length: int) -> Value:
-        sizes = Cut(dim, 0, length).of(sizes_of(node.output))
-        type = node.output.type
+        sizes = Cut(dim, 0, length).of(sizes_of(node.outputs[0]))
+        type = node.outputs[0].type
         assert isinstance(type, TensorType)
         with self.graph.inserting_before(node):
             F = Builder(self.graph, node.stage)
@@ -318,7 +333,7 @@ def _shown(value: Value) -> Value:
 
 def _adds(node: Node) -> bool:
     """Sums of two tensors of one dtype: what is zero may be left out."""
-    dtypes = {getattr(value.type, "dtype", None) for value in (*node.inputs, node.output)}
+    dtypes = {getattr(value.type, "dtype", None) for value in (*node.inputs, *node.outputs)}
     return node.kind == "aten::add" and len(node.inputs) == 2 and len(dtypes) == 1
 
 
@@ -350,12 +365,12 @@ class _Cuts:
         return changed
 
     def parts_of(self, node: Node) -> list[tuple[Value, Cut]]:
-        """The views that show parts of what a pointwise node computes, if nobody else reads it."""
+        """The views that show parts of what a pointwise node computes, if nobody else of its stage reads it."""
         if len(node.outputs) != 1 or not node.output.uses or not self.runs(node):
             return []
         found = []
-        for view in dict.fromkeys(use.node for use in node.output.uses):
-            cuts = cuts_of(view) if view.stage == node.stage and view.kind != "prim::Return" else None
+        for view in dict.fromkeys(use.node for use in node.output.uses if _is_within(use.node, node)):
+            cuts = cuts_of(view)
             if cuts is None:
                 return []
             found += [(value, cut) for value, cut in zip(view.outputs, cuts, strict=True) if value.uses]
@@ -364,9 +379,9 @@ class _Cuts:
     def refusal(self, node: Node) -> str | None:
         """Why a node does not compute parts of its result instead of the whole."""
         parts = self.parts_of(node)
-        if any(leaves_stage(value) for value, _ in parts):
-            return "a part of its result is returned, or needed in a backward"
-        if not all(map(self._is_loop, readers(value for value, _ in parts))):
+        if leaves_stage(node.output) and not self._covers(node, parts):
+            return "its result, or a part of it, is returned or needed in a backward"
+        if not all(self._is_loop(reader) for reader in readers(v for v, _ in parts) if _is_within(reader, node)):
             return "a part of its result is read by what is no kernel of loops, so that it has to be in memory"
         cuts = {cut for _, cut in parts}
         if len(cuts) > MOST_PARTS:
@@ -397,22 +412,70 @@ class _Cuts:
         large = [value for value in dict.fromkeys(node.inputs) if sizes_of(value)[-1:] == sizes_of(node.output)[-1:]]
         return apart and len(large) > 2
 
+    def _covers(self, node: Node, parts: Sequence[tuple[Value, Cut]]) -> bool:
+        """Whether parts are the whole, one after the other, and each is read at all of its points: see `_rejoin`."""
+        if any(is_view(use.node) for value, _ in parts for use in value.uses if _is_within(use.node, node)):
+            return False
+        cuts, sizes = sorted({cut for _, cut in parts}), sizes_of(node.output)
+        starts = [0, *itertools.accumulate(cut.length for cut in cuts)]
+        follow = all((cut.dim, cut.start) == (cuts[0].dim, start) for cut, start in zip(cuts, starts))
+        if not follow or starts[-1] != sizes[cuts[0].dim] or any(cut.step != 1 or not cut.keeps for cut in cuts):
+            return False
+        return all(any(self._reads_all(use.node, value) for use in value.uses) for value, _ in parts)
+
+    def _reads_all(self, reader: Node, value: Value) -> bool:
+        near = reader.stage == value.node.stage and self.runs(reader)
+        return near and sizes_of(reader.output) == sizes_of(value)
+
     def _cut(self, node: Node) -> list[Value]:
         """Compute the parts."""
-        spent = self._spent(node, {cut for _, cut in self.parts_of(node)})
+        parts, sizes = self.parts_of(node), sizes_of(node.output)
+        spent = self._spent(node, {cut for _, cut in parts})
         for value in node.inputs:
             self.again[value] = max(self.again.get(value, 0), spent)
         made: dict[Cut, Value] = {}
-        sizes = sizes_of(node.output)
-        views = {value.node for value, _ in self.parts_of(node)}
-        for value, cut in self.parts_of(node):
+        for _, cut in parts:
             if cut not in made:
                 operands = {v: self.cutter.part(v, cut, len(sizes), node) for v in dict.fromkeys(node.inputs)}
                 made[cut] = copy_of_part(self.cutter, node, dict(operands), cut.of(sizes), node)
                 self.again[made[cut]] = spent
-            take_over(value, made[cut])
-        views |= {use.node for use in node.output.uses}
-        for view in views:
-            view.erase()
+        if leaves_stage(node.output):
+            self._rejoin(node, made)
+        else:
+            for value, cut in parts:
+                take_over(value, made[cut])
+            for view in {use.node for use in node.output.uses}:
+                view.erase()
         node.erase()
         return list(made.values())
+
+    def _rejoin(self, node: Node, made: dict[Cut, Value]) -> None:
+        """Join parts at the end of the stage for those who need the whole later, or views of it.
+
+        %1 = aten::tanh(%x)                              %4 = aten::tanh(%x0)
+        %2, %3 = aten::chunk[chunks=2, dim=1](%1)        %5 = aten::tanh(%x1)
+        %6 = aten::mul(%2, %3)                           %6 = aten::mul(%4, %5)
+        return (%6, %1)                                  %1 = aten::cat[dim=1]([%4, %5])
+                                                         return (%6, %1)
+        """
+        end = next((other for other in self.graph.nodes if other.stage > node.stage), None)
+        with self.graph.inserting_before(end):
+            values = tuple(made[cut] for cut in sorted(made))
+            cat = self.graph.add("aten::cat", (values,), {"dim": next(iter(made)).dim}, [node.output.type])
+        cat.stage = node.stage
+        marked(cat.output, node)
+        for value, cut in self.parts_of(node):
+            for use in list(value.uses):
+                if _is_within(use.node, node):
+                    use.node.inputs[use.index] = made[cut]
+        for view in dict.fromkeys(use.node for use in node.output.uses if _is_within(use.node, node)):
+            if any(value.uses for value in view.outputs):
+                view.move_before(end)
+            else:
+                view.erase()
+        node.output.replace_all_uses_with(cat.output)
+
+
+def _is_within(reader: Node, node: Node) -> bool:
+    """Whether a node reads another one in its own stage."""
+    return reader.stage == node.stage and reader.kind != "prim::Return"

@@ -20,7 +20,8 @@ Note [What joins a group]
     2. it fits the group's space, see Note [Axes from the end] in `spaces`: it is pointwise, a reduction of the group's
        rows, a norm, softmax or running sum along them, rows of an embedding, or a view between such;
     3. every use of it is inside the group or after it; a use after it makes it an output of the group, and outputs
-       must run along all axes, or along all that are not reduced.
+       must run along all axes, or along all that are not reduced. Pointwise nodes that use it too early move into the
+       group, too, if they can wait: see Note [Siblings].
     Views of the group's inputs come along. A `cat` of equal parts may be the last node: each part is written in place.
     Joins and cuts of what the group computes are out of the way already, see `distribute`.
     `declined` says which were not, and why.
@@ -38,6 +39,8 @@ from .fusable import Supported, is_fusable, is_known_view, is_special, obstacle
 from .spaces import MASKED, Declined, Space, argument, is_view
 
 Reasons = dict[tuple[Node, Node], str]
+
+EARLY = "its result is needed before the group has run"
 
 LARGEST = 1000
 """Nodes in a group: LLVM's time grows faster than its functions do."""
@@ -175,18 +178,47 @@ def _grow(
         return None
     group.members[last] = None
     work: list[tuple[int, Node]] = []
-    seen = {last}
+    seen, asked = {last}, set()
     _push(last, work, seen, order)
     while work and len(group.members) < LARGEST:
         node = heapq.heappop(work)[1]
         refusal = _refusal(node, group, order, taken, supported)
-        if refusal is None:
+        if refusal == EARLY and node not in asked:
+            asked.add(node)  # once more, when those that it waits for, and what they read, have been asked
+            _take_along(node, group, order, taken | seen, supported, work, seen)
+            heapq.heappush(work, (-order[node], node))
+        elif refusal is None:
             group.members[node] = None
             _push(node, work, seen, order)
         else:
             reasons[node, last] = refusal
     _drop_leading_views(group)
     return group
+
+
+def _take_along(
+    node: Node, group: _Group, order: dict[Node, int], barred: set[Node], supported: Supported,
+    work: list[tuple[int, Node]], seen: set[Node],
+) -> None:  # fmt: skip
+    """Let those join that read a node too early for it to join, if nobody needs them before the group has run.
+
+    Note [Siblings]
+        Both gradients of a cell are made of %0. The group that ends with %2 takes %1 along, which then is an output:
+
+            %0 = aten::mul(%g, %o)      %1 and %2 are returned: without %1 in it, the group could not compute %0
+            %1 = aten::mul(%0, %f)
+            %2 = aten::mul(%0, %c)
+    """
+    place = order[group.last]
+    early = {use.node for v in node.outputs for use in v.uses if order.get(use.node, place) < place}
+    for reader in sorted(early - set(group.members), key=order.__getitem__, reverse=True):
+        pointwise = reader.kind != "aten::cat" and not is_view(reader) and not is_special(reader)
+        late = all(_is_late(value, group, order) for value in reader.outputs)
+        if reader in barred or not pointwise or not late or _refusal(reader, group, order, set(), supported):
+            return
+        group.members[reader] = None
+        seen.add(reader)
+        _push(reader, work, seen, order)
 
 
 def _push(node: Node, work: list[tuple[int, Node]], seen: set[Node], order: dict[Node, int]) -> None:
@@ -206,7 +238,7 @@ def _refusal(node: Node, group: _Group, order: dict[Node, int], taken: set[Node]
         return obstacle(node, supported)
     leaving = [v for v in node.outputs if any(use.node not in group.members for use in v.uses)]
     if leaving and (is_view(node) or not all(_is_late(v, group, order) for v in leaving)):
-        return "its result is needed before the group has run"
+        return EARLY
     try:
         group.space.admit(node, leaving)
     except Declined as reason:

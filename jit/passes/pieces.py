@@ -107,10 +107,10 @@ def copy_of_part(cutter: Cutter, node: Node, operands: dict[Value, Any], sizes: 
     with graph.inserting_before(before):
         copy = graph.copy_node(node, mapping)
     copy.stage = node.stage
-    old = node.output.type
+    old = node.outputs[0].type
     assert isinstance(old, TensorType)
-    copy.output.type = TensorType(old.dtype, sizes, None, old.device)
-    return copy.output
+    copy.outputs[0].type = TensorType(old.dtype, sizes, None, old.device)
+    return copy.outputs[0]
 
 
 def leaves_stage(value: Value) -> bool:

@@ -267,6 +267,8 @@ class Space:
             {self.demands[use.node, value] for use in value.uses if use.node in self.members}
             for value in node.outputs
         ]  # fmt: skip
+        if not any(wanted):
+            return self._beside(node)
         if any(len({tuple(tuple(self.leaves([a])) for a in axes) for axes in each}) > 1 for each in wanted):
             raise Declined("it is read along different axes")
         first = next(i for i, value in enumerate(node.outputs) if value is main_output(node))
@@ -276,6 +278,14 @@ class Space:
         for value, axes in zip(node.outputs, wanted, strict=True):
             if axes:
                 self.axes[value] = next(iter(axes))
+        return asked
+
+    def _beside(self, node: Node) -> Axes:
+        """The axes of a node that nobody in the group reads: those of the last one, whose result is as large."""
+        if len(node.outputs) != 1 or sizes_of(node.output) != self.frame or node.kind in REDUCTIONS | NORMS | SCANS:
+            raise Declined("its first result is not read here")
+        asked: Axes = tuple(a if size != 1 else None for a, size in enumerate(self.frame))
+        self.axes[node.output] = asked
         return asked
 
     def _check(self, demands: dict[Value, Axes]) -> None:

@@ -1,5 +1,7 @@
 """Pointwise operators run on the parts of what is joined or cut: text before and after."""
 
+# ruff: noqa: E501  (lines of IR)
+
 import pytest
 from expecttest import TestCase
 
@@ -173,6 +175,73 @@ graph(%x : Float(8, 6), %column : Float(8, 1)) {
 }""",
         )
 
+    def test_what_a_backward_needs_as_a_whole_is_joined_at_the_end(self):
+        after = transformed(
+            "distribute",
+            """graph(%x : Float(8, 6)) {
+  %0 : Float(8, 6) = aten::tanh(%x)
+  %1 : Float(8, 3, strides=[6, 1]), %2 : Float(8, 3, strides=[6, 1]) = aten::chunk[chunks=2, dim=1](%0)
+  %3 : Float(8, 3) = aten::mul(%1, %2)
+  return (%3)
+---- stage 1 (%g : Float(8, 3)) ----
+  %4 : Float(8, 3) = aten::mul(%g, %1)
+  %5 : Float(8, 6) = aten::cat[dim=1]([%4, %4])
+  %6 : Float(8, 6) = aten::tanh_backward(%5, %0)
+  return (%6)
+}""",
+        )
+        self.assertExpectedInline(
+            after,
+            """\
+graph(%x : Float(8, 6)) {
+  %12 : Float(8, 3, strides=[6, 1]) = aten::narrow[dim=1, start=0, length=3](%x)
+  %13 : Float(8, 3) = aten::tanh(%12)
+  %14 : Float(8, 3, strides=[6, 1]) = aten::narrow[dim=1, start=3, length=3](%x)
+  %15 : Float(8, 3) = aten::tanh(%14)
+  %3 : Float(8, 3) = aten::mul(%13, %15)
+  %16 : Float(8, 6) = aten::cat[dim=1]([%13, %15])
+  %1 : Float(8, 3, strides=[6, 1]), %2 : Float(8, 3, strides=[6, 1]) = aten::chunk[chunks=2, dim=1](%16)
+  return (%3)
+---- stage 1 (%g : Float(8, 3)) ----
+  %4 : Float(8, 3) = aten::mul(%g, %1)
+  %7 : Float(8, 3, strides=[6, 1]) = aten::narrow[dim=1, start=0, length=3](%16)
+  %8 : Float(8, 3) = aten::tanh_backward(%4, %7)
+  %9 : Float(8, 3, strides=[6, 1]) = aten::narrow[dim=1, start=3, length=3](%16)
+  %10 : Float(8, 3) = aten::tanh_backward(%4, %9)
+  %11 : Float(8, 6) = aten::cat[dim=1]([%8, %10])
+  return (%11)
+}""",
+        )
+
+    def test_a_batch_norm_by_fixed_statistics_runs_on_parts(self):
+        after = transformed(
+            "distribute",
+            """graph(%x : Float(2, 3, 4), %y : Float(2, 5, 4), %w : Float(8), %m : Float(8), %v : Float(8)) {
+  %0 : Float(2, 8, 4) = aten::cat[dim=1]([%x, %y])
+  %1 : Float(2, 8, 4), %2 : Float(0), %3 : Float(0) = aten::native_batch_norm[training=False, momentum=0.1, eps=1e-05](%0, %w, None, %m, %v)
+  %4 : Float(2, 8, 4) = aten::relu(%1)
+  return (%4)
+}""",
+        )
+        self.assertExpectedInline(
+            after,
+            """\
+graph(%x : Float(2, 3, 4), %y : Float(2, 5, 4), %w : Float(8), %m : Float(8), %v : Float(8)) {
+  %5 : Float(3) = aten::narrow[dim=0, start=0, length=3](%w)
+  %6 : Float(3) = aten::narrow[dim=0, start=0, length=3](%m)
+  %7 : Float(3) = aten::narrow[dim=0, start=0, length=3](%v)
+  %8 : Float(2, 3, 4), %9 : Float(0), %10 : Float(0) = aten::native_batch_norm[training=False, momentum=0.1, eps=1e-05](%x, %5, None, %6, %7)
+  %11 : Float(5) = aten::narrow[dim=0, start=3, length=5](%w)
+  %12 : Float(5) = aten::narrow[dim=0, start=3, length=5](%m)
+  %13 : Float(5) = aten::narrow[dim=0, start=3, length=5](%v)
+  %14 : Float(2, 5, 4), %15 : Float(0), %16 : Float(0) = aten::native_batch_norm[training=False, momentum=0.1, eps=1e-05](%y, %11, None, %12, %13)
+  %17 : Float(2, 3, 4) = aten::relu(%8)
+  %18 : Float(2, 5, 4) = aten::relu(%14)
+  %19 : Float(2, 8, 4) = aten::cat[dim=1]([%17, %18])
+  return (%19)
+}""",
+        )
+
 
 # -- what stays as it is -----------------------------------------------------------------------------------------
 
@@ -213,8 +282,8 @@ STAYS = {
         "its parts are products",
     ),
     "a part that is returned": (
-        TANH + HALVES + "  %3 : Float(4, 3) = aten::mul(%1, %2)\n  return (%3, %1)\n}",
-        "a part of its result is returned",
+        TANH + HALVES + "  %3 : Float(4, 3) = aten::mul(%1, %1)\n  return (%3, %1)\n}",
+        "its result, or a part of it, is returned",
     ),
     "a part that is multiplied": (
         TANH
@@ -245,6 +314,31 @@ def test_cheap_parts_that_overlap_are_computed_twice():
     text = TANH.replace("tanh", "neg") + STAYS["dear parts that overlap"][0].removeprefix(TANH)
     after = transformed("distribute", text)
     assert after.count("aten::neg") == 2
+
+
+@pytest.mark.parametrize("part", ["%x", "%0"])
+def test_a_later_stage_reads_what_was_joined_and_not_its_parts(part):
+    """The parts may change in between, and those that are computed would have to be stored besides."""
+    text = """graph(%x : Float(8, 3), %y : Float(8, 5)) {
+  %0 : Float(8, 3) = aten::tanh(%x)
+  %1 : Float(8, 8) = aten::cat[dim=1]([PART, %y])
+  return (%0, %1)
+---- stage 1 (%g : Float(8, 8)) ----
+  %2 : Float(8, 8) = aten::mul(%g, %1)
+  return (%2)
+}""".replace("PART", part)
+    assert unchanged("distribute", text)
+
+
+def test_memory_that_is_looked_at_with_strides_of_its_own_is_not_cut():
+    text = """graph(%x : Float(6)) {
+  %0 : Float(6) = aten::neg(%x)
+  %1 : Float(3) = aten::narrow[dim=0, start=0, length=3](%0)
+  %2 : Float(3, strides=[2]) = aten::as_strided[size=[3], stride=[2], storage_offset=1](%1)
+  %3 : Float(3) = aten::mul(%2, 2)
+  return (%3)
+}"""
+    assert unchanged("distribute", text)
 
 
 def test_gradients_of_a_hundred_steps_take_a_node_for_each_step():

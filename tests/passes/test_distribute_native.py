@@ -54,6 +54,10 @@ def inputs_joined(a, b, s):
     return jit.relu(jit.cat([a, b], 1) * s)
 
 
+def dense(x, y, mean, variance, weight, bias):
+    return jit.relu(F.batch_norm(jit.cat([x, y], 1), mean, variance, weight, bias, training=False))
+
+
 def normal(*shape: int, seed: int = 0) -> Any:
     return jit.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
 
@@ -67,6 +71,7 @@ WORKLOADS: dict[str, tuple[Any, list[Any], int, int]] = {
     "swiglu": (swiglu, [normal(5, 21)], 2, 2),
     "halves of tanh": (halves_of_tanh, [normal(5, 14)], 1, 1),
     "joined, then scaled": (joined_then_scaled, [normal(4, 3), normal(4, 5), normal(4, 8)], 2, 2),
+    "dense": (dense, [normal(2, 3, 4), normal(2, 5, 4), *(normal(8).abs() for _ in range(4))], 2, 2),
     "inputs joined": (inputs_joined, [normal(4, 3), normal(4, 5), normal(8)], 2, 2),
 }
 """By name: a function, its arguments, and how many kernels it takes, and its gradients by the first argument."""

@@ -82,6 +82,47 @@ where @0 = graph(%0 : Float(4), %1 : Float(4)) {
         assert fuse(graph)
         assert kinds(graph) == ["aten::tanh", "aten::mm", "prim::FusionGroup"]
 
+    def test_siblings_that_can_wait_come_along(self):
+        graph = parse(
+            """graph(%g : Float(2, 2), %o : Float(2, 2), %f : Float(2, 2)) {
+  %0 : Float(2, 2) = aten::mul(%g, %o)
+  %1 : Float(2, 2) = aten::mul(%0, %f)
+  %2 : Float(2, 2) = aten::mul(%0, %g)
+  %3 : Float(2, 4) = aten::cat[dim=1]([%0, %2])
+  return (%1, %3)
+}"""
+        )
+        assert fuse(graph)
+        self.assertExpectedInline(
+            str(graph),
+            """\
+graph(%g : Float(2, 2), %o : Float(2, 2), %f : Float(2, 2)) {
+  %4 : Float(2, 2), %5 : Float(2, 4) = prim::FusionGroup[body=@0](%g, %o, %f)
+  return (%4, %5)
+}
+where @0 = graph(%0 : Float(2, 2), %1 : Float(2, 2), %3 : Float(2, 2)) {
+  %2 : Float(2, 2) = aten::mul(%0, %1)
+  %4 : Float(2, 2) = aten::mul(%2, %3)
+  %5 : Float(2, 2) = aten::mul(%2, %0)
+  %6 : Float(2, 4) = aten::cat[dim=1]([%2, %5])
+  return (%4, %6)
+}""",
+        )
+
+    def test_a_sibling_that_somebody_waits_for_stays_behind(self):
+        graph = parse(
+            """graph(%g : Float(2, 2), %o : Float(2, 2), %f : Float(2, 2)) {
+  %0 : Float(2, 2) = aten::mul(%g, %o)
+  %1 : Float(2, 2) = aten::mul(%0, %f)
+  %2 : Float(2, 2) = aten::mm(%1, %f)
+  %3 : Float(2, 2) = aten::mul(%0, %g)
+  %4 : Float(2, 4) = aten::cat[dim=1]([%2, %3])
+  return (%4)
+}"""
+        )
+        assert fuse(graph)
+        assert kinds(graph) == ["prim::FusionGroup", "aten::mm", "prim::FusionGroup"]
+
     def test_stages_are_not_mixed(self):
         graph = parse(
             """graph(%x : Float(4)) {
