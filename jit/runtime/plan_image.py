@@ -74,6 +74,8 @@ class _Writer:
         self.functions: dict[int, Sequence[Any]] = {}
         """Those that are called, by address."""
         self._known = _functions()
+        if min(self._known, default=_LEAST_ADDRESS) < _LEAST_ADDRESS:
+            raise Unkeepable("a function whose address could be a size")
         self._arrays: dict[int, tuple[int, int]] = {}
         """By address: how long an array is, and where it lies in the block."""
 
