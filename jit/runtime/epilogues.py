@@ -30,7 +30,7 @@ def may_follow(lowering: Lowering, step: Step) -> bool:
     value = step.node.outputs[0]
     if lowering.places.get(value) != step.operands[-1] or _in_tiles(step.work) is None:
         return False
-    return lowering.is_free_to_move(value) and lowering.reader(value) is not None
+    return lowering.reader(value) is not None
 
 
 def _in_tiles(work: Any) -> packed.Product | Convolution | None:

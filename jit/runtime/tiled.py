@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -168,10 +167,8 @@ def epilogue(nest: Nest, made: frozenset[int], product: Product) -> Epilogue | N
 def _home(nest: Nest, dtype: Any) -> int | None:
     """The output that lies as the result does."""
     regular = contiguous_strides(nest.extents)
-    times = Counter(access.buffer for access in nest.writes)
     for access in nest.writes:
-        alike = nest.outputs[access.buffer].dtype is dtype and _is_whole(access, access.strides, nest.extents, regular)
-        if alike and times[access.buffer] == 1:
+        if nest.outputs[access.buffer].dtype is dtype and _is_whole(access, access.strides, nest.extents, regular):
             return access.buffer
     return None
 
