@@ -30,8 +30,8 @@ CLEANUP = ["dce", "canonicalize"]
 """For people's eyes: what a recording becomes before anybody looks at it. Same bits, same nodes, fewer of them."""
 
 OPTIMIZE = [
-    "inline_composites", "infer_types", "constant_fold", "peephole", "cse", "straighten", "dce", "batch_mm",
-    "straighten", "distribute", "fuse", "canonicalize",
+    "inline_composites", "infer_types", "constant_fold", "peephole", "lift_numbers", "cse", "straighten", "dce",
+    "batch_mm", "straighten", "distribute", "fuse", "canonicalize",
 ]  # fmt: skip
 """Before a graph is run: composites become their parts, what need not be computed goes, and loops are joined."""
 
