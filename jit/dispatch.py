@@ -263,7 +263,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     """Give `outputs` the history `op(values)` if any argument wants a gradient; `original` stands in for an
     argument that the op overwrote."""
     tensors = [values[i] for i in op.tensors]
-    if not any([requires_grad(t) for t in tensors]):
+    if not any(map(requires_grad, tensors)):
         return None
     carrying = _carrying(op, outputs)
     if not carrying:
@@ -328,7 +328,7 @@ def _saver(op: Op, name: str) -> Saver:
         position = arguments.index(name)
         return lambda values, outputs: _saved(name, values[position])
     position = arguments.index(name.removesuffix("_meta"))
-    if op.kind == "view":
+    if op.kind == "view" or op.schema.name == "mm":
         return lambda values, outputs: _geometry_of(values[position])
     return lambda values, outputs: _metas_of(values[position])
 

@@ -309,6 +309,7 @@ class OpNode(Node):
         self.op = op
         self.groups = groups
         """Per tensor argument: None for a tensor, the length for a list of tensors."""
+        self._has_lists = groups.count(None) < len(groups)
         self.saved: dict[str, Any] | None = None
         """What the formulas name: SavedTensors, Metas and plain values."""
         self.metas: tuple[Meta | None, ...] = ()
@@ -345,28 +346,30 @@ class OpNode(Node):
 
     def _formulas(self, saved: dict[str, Any], names: dict[str, Any], needs: Sequence[bool]) -> list[Any]:
         op = self.op
-
-        def lookup(name: str) -> Any:
-            if name in names:
-                return names[name]
-            several = name == "out" and len(op.schema.returns) > 1
-            names[name] = value = (_Outputs if several else _unpack)(saved[name], self)
-            return value
-
         grouped = self._grouped(needs)
         if op.backward is not None:
             names["needs"] = grouped
-            results = op.backward.function(*(lookup(n) for n in op.backward.names))
-            return list(_flatten(results, self.groups))
+            return self._flat(op.backward.function(*self._lookup(op.backward.names, saved, names)))
         results = []
         for position, need in zip(op.tensors, grouped, strict=True):
-            rule = op.derivatives.get(op.arguments[position].name)
-            wanted = any(need) if isinstance(need, tuple) else need
-            results.append(rule.function(*(lookup(n) for n in rule.names)) if rule and wanted else None)
-        return list(_flatten(results, self.groups))
+            rule = op.derivatives.get(op.schema.arguments[position].name)
+            wanted = any(need) if type(need) is tuple else need
+            results.append(rule.function(*self._lookup(rule.names, saved, names)) if rule and wanted else None)
+        return self._flat(results)
+
+    def _lookup(self, wanted: Sequence[str], saved: dict[str, Any], names: dict[str, Any]) -> list[Any]:
+        """What a formula asks for by name; what was saved is unpacked once, and then among `names`."""
+        for name in wanted:
+            if name not in names:
+                several = name == "out" and len(self.op.schema.returns) > 1
+                names[name] = (_Outputs if several else _unpack)(saved[name], self)
+        return [names[name] for name in wanted]
+
+    def _flat(self, results: Sequence[Any]) -> list[Any]:
+        return list(_flatten(results, self.groups)) if self._has_lists else list(results)
 
     def _grouped(self, needs: Sequence[bool]) -> tuple[Any, ...]:
-        if self.groups.count(None) == len(self.groups):
+        if not self._has_lists:
             return tuple(needs)
         flat = iter(needs)
         return tuple(next(flat) if n is None else tuple(itertools.islice(flat, n)) for n in self.groups)

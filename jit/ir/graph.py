@@ -161,9 +161,18 @@ def _templates(args: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[Any,
         if not isinstance(leaf, Value):
             return leaf
         values.append(leaf)
-        return Ref(len(values) - 1)
+        return _ref(len(values) - 1)
 
-    return map_template(place, tuple(args)), {k: map_template(place, item) for k, item in attributes.items()}, values
+    filled = [place(arg) if isinstance(arg, Value) else map_template(place, arg) for arg in args]
+    return tuple(filled), {key: map_template(place, item) for key, item in attributes.items()}, values
+
+
+_REFS = tuple(map(Ref, range(64)))
+
+
+def _ref(index: int) -> Ref:
+    """A Ref; of the common ones there is one each."""
+    return _REFS[index] if index < len(_REFS) else Ref(index)
 
 
 class Node:

@@ -216,14 +216,21 @@ class Op:
         operands = [values[i] for i in self.tensors]
         while operands and operands[-1] is None:
             operands.pop()
-        attributes = {
-            a.name: v
-            for i, (a, v) in enumerate(zip(self.arguments, values, strict=True))
-            if i not in self.tensors and a.type.base != "Generator" and not _is_default(v, a.default)
-        }
-        if self.kind == "random" or any(a.type.base == "Generator" for a in self.arguments):
-            operands += [v for a, v in zip(self.arguments, values, strict=True) if a.type.base == "Generator"]
-        return operands, attributes
+        keywords, generators = self._places
+        attributes = {name: values[i] for i, name, default in keywords if not _is_default(values[i], default)}
+        return [*operands, *[values[i] for i in generators]] if generators else operands, attributes
+
+    @cached_property
+    def _places(self) -> tuple[tuple[tuple[int, str, Any], ...], tuple[int, ...]]:
+        """Of what a node holds by keyword: position, name and default; and the positions of generators."""
+        generators = tuple(i for i, a in enumerate(self.arguments) if a.type.base == "Generator")
+        keywords = (t for t in enumerate(self.arguments) if t[0] not in self.tensors and t[0] not in generators)
+        return tuple((i, a.name, a.default) for i, a in keywords), generators
+
+    @cached_property
+    def integers(self) -> tuple[int, ...]:
+        """Positions of the arguments that are ints, or lists of them."""
+        return tuple(i for i, a in enumerate(self.arguments) if a.type.base == "int")
 
     def join(self, operands: Sequence[Any], attributes: Mapping[str, Any]) -> list[Any]:
         """The inverse of `split`: a node's operands and attributes as schema-ordered arguments."""

@@ -26,6 +26,8 @@ def straighten(graph: Graph) -> bool:
             %2 : Float(512, 784, ...) = aten::t(%1)           %2 : Float(784, 64) = aten::t(%x)
                                                               %3 : Float(512, 784) = aten::mm(%1, %2)
 
+        What is transposed and back again is what it was, however the two are spelled.
+
     2.  `sum_to_size`, with which gradients undo broadcasting, is a sum over dims that are known, which fuses.
     """
     changes = [_straighten(inner) for inner in with_subgraphs(graph)]
@@ -59,6 +61,9 @@ def is_turn(node: Node) -> bool:
 
 def _turn_operands(node: Node, F: Builder) -> bool:
     product = node.inputs[0].node
+    if is_turn(product) and product.inputs[0].type == node.output.type:
+        node.replace_with([product.inputs[0]])
+        return True
     if product.kind != "aten::mm" or product.stage != node.stage or len(product.output.uses) != 1:
         return False
     if not all(map(_is_matrix, product.inputs)) or not _is_matrix(node.output) or not _is_only_read(node.output):

@@ -314,9 +314,10 @@ def ledger(recording: Recording, world: World, structures: Sequence[Structure], 
     """The Python values in the key of a recording: near ones, and all that its nodes use, with the first one's line."""
     lines: dict[Any, Any] = {}
     for node in recording.trace.graph.nodes:
-        for leaf in leaves_of((node.args, *node.attributes.values())):
-            if isinstance(leaf, (int, float, complex, str)) and not isinstance(leaf, bool):
-                lines.setdefault((type(leaf), leaf), node.source)
+        for item in (*node.args, *node.attributes.values()):
+            for leaf in leaves_of(item) if type(item) in (tuple, dict) else (item,):
+                if type(leaf) in (int, float, complex, str):
+                    lines.setdefault((type(leaf), leaf), node.source)
     arguments = [(name, value) for name, s in zip(names, structures, strict=True) for value in statics(s)]
     found = [(n, v, "an argument") for n, v in arguments] + [(n, v, "read by the function") for n, v in world.plain()]
     made = []

@@ -91,7 +91,7 @@ def has_measured_sizes(op: Op, values: Sequence[Any]) -> bool:
     """Whether the sizes of the results depend on the elements of something."""
     if op.schema.name in _MEASURING and _MEASURING[op.schema.name](*values):
         return True
-    return any(_is_measured(v) for v, a in zip(values, op.arguments, strict=True) if a.type.base == "int")
+    return any([_is_measured(values[i]) for i in op.integers])
 
 
 def _is_measured(value: Any) -> bool:

@@ -12,7 +12,7 @@ from jit.ir.errors import TraceError
 
 from ..tensors import Storage, Tensor, ViewStep
 from .refusals import at_line
-from .sharing import extent_of, overlap, place_of
+from .sharing import extent_of, overlap, place_and_extent, place_of
 
 _BINDING = threading.Lock()
 """Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters."""
@@ -38,7 +38,7 @@ class Cell:
     """The version of the storage after the last write that was recorded."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Binding:
     """One tensor in one trace."""
 
@@ -65,8 +65,10 @@ class Memory:
 
     def binding(self, tensor: Tensor) -> Binding | None:
         """What this trace knows of `tensor`; references of dead traces are dropped on the way."""
+        if tensor._bindings is None:
+            return None
         found, dead = None, False
-        for reference in tensor._bindings or ():
+        for reference in tensor._bindings:
             binding = reference()
             if binding is None:
                 dead = True
@@ -119,8 +121,8 @@ class Memory:
     def bind_root(self, tensor: Tensor, value: Value, source: Value | None = None, foreign: bool = False) -> Binding:
         """Let `value` be the root of `tensor`'s storage."""
         owner = tensor if source is not None else None
-        cell = Cell(value, place_of(tensor), extent_of(tensor._array), 0, source, owner, foreign)
-        cell.version = tensor._storage.version
+        place, extent = place_and_extent(tensor._array)
+        cell = Cell(value, place, extent, 0, source, owner, foreign, tensor._storage.version)
         self._cells.setdefault(tensor._storage, []).append(cell)
         if source is not None:
             self.inputs.append(cell)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from jit.ir import TensorType
+from jit.ir.dtypes import from_numpy
 from jit.ir.types import is_contiguous
 
 from ..generators import Generator
@@ -16,10 +18,14 @@ from .surroundings import class_of
 def type_of(tensor: Tensor) -> TensorType:
     """The IR type of a tensor."""
     array = tensor._array
-    strides = tuple(s // array.itemsize for s in array.strides)
-    return TensorType(
-        tensor.dtype, tuple(array.shape), None if is_contiguous(array.shape, strides) else strides, tensor.device
-    )
+    return _type_of(array.dtype, array.shape, array.strides, tensor.device)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _type_of(dtype: Any, shape: tuple[int, ...], steps: tuple[int, ...], device: str) -> TensorType:
+    """Of `steps` in bytes. Types are never changed, so tensors that are alike share one."""
+    strides = tuple(s // dtype.itemsize for s in steps)
+    return TensorType(from_numpy(dtype), shape, None if is_contiguous(shape, strides) else strides, device)
 
 
 def row_major(type: TensorType) -> TensorType:

@@ -35,6 +35,9 @@ from .records import Capture, Composite, Constant, GuardRecord
 from .refusals import at_line
 from .views import bind_view, derive, lies_otherwise, view_types
 
+_PLAIN = frozenset({type(None), int, float, bool, complex, str})
+"""Of arguments that stand in a graph as they are."""
+
 
 @dataclass(eq=False)
 class Trace:
@@ -182,6 +185,8 @@ class Trace:
 
     def operand(self, value: Any) -> Any:
         """A schema argument as a template: tensors and traced numbers as Values."""
+        if type(value) in _PLAIN:
+            return value
         if isinstance(value, Tensor):
             return self.value_of(value)
         if type(value) is TracedScalar:
@@ -208,14 +213,16 @@ class Trace:
         operands, attributes, generator = self.prepare(op, values)
         result = dispatch.run(op, values)
         outputs = dispatch.unpack(result)
-        types: list[Type] = [type_of(t) if t.defined else UNDEFINED for t in outputs]
+        types: list[Type] = [UNDEFINED if t._array is None else type_of(t) for t in outputs]
         if op.kind == "view" and lies_otherwise(operands[0].type, type_of(values[0])):
             types = view_types(op, operands[0], values[1:])
         node = self.add(op.name, operands, attributes, types if generator is None else [*types, GENERATOR])
         for index, (tensor, value) in enumerate(zip(outputs, node.outputs, strict=False)):
-            if tensor.defined and op.kind == "view":
+            if tensor._array is None:
+                continue
+            if op.kind == "view":
                 bind_view(self, op, values, tensor, value, index)
-            elif tensor.defined:
+            else:
                 self.memory.bind_root(tensor, value)
         if generator is not None:
             self.generators[generator] = node.outputs[-1]

@@ -34,6 +34,28 @@ graph(%x : Float(64, 784), %g : Float(64, 512)) {
     )
 
 
+def test_a_matrix_turned_back_is_the_matrix() -> None:
+    after = transformed(
+        "straighten",
+        """graph(%x : Float(2, 3)) {
+          %0 : Float(3, 2, strides=[1, 3]) = aten::t(%x)
+          %1 : Float(2, 3) = aten::permute[dims=[1, 0]](%0)
+          %2 : Float(2, 3) = aten::transpose.int[dim0=0, dim1=1](%0)
+          %3 : Float(2, 3) = aten::add(%1, %2)
+          return (%3)
+        }""",
+    )
+    assert_expected_inline(
+        after,
+        """\
+graph(%x : Float(2, 3)) {
+  %0 : Float(3, 2, strides=[1, 3]) = aten::t(%x)
+  %3 : Float(2, 3) = aten::add(%x, %x)
+  return (%3)
+}""",
+    )
+
+
 def test_sums_over_dims() -> None:
     after = transformed(
         "straighten",

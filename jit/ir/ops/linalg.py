@@ -52,8 +52,15 @@ _MV = ((2, 1), (((0, 1), (1, 0)),))
 _DOT = ((1, 1), (((0, 0), (1, 0)),))
 
 
+def _grad_of_right(F: Any, g: Any, self: Any, mat2_meta: Any) -> Any:
+    """self.T @ g; of a transposed operand, such as the weight in `x @ w.T`, lying as it does: so that the gradients of
+    `w`, which are added up, are row-major."""
+    rows, columns = mat2_meta.strides
+    return F.mm(F.t(self), g) if rows >= columns else F.t(F.mm(F.t(g), self))
+
+
 @array("aten::mm(Tensor self, Tensor mat2) -> Tensor", onnx="MatMul",
-       grad=dict(self=lambda F, g, mat2: F.mm(g, F.t(mat2)), mat2=lambda F, g, self: F.mm(F.t(self), g)))  # fmt: skip
+       grad=dict(self=lambda F, g, mat2: F.mm(g, F.t(mat2)), mat2=_grad_of_right))  # fmt: skip
 def mm(m: Any, self: Any, mat2: Any) -> Any:
     _check("mm", (self.shape, mat2.shape), (self.dtype, mat2.dtype), *_MM)
     return m.matmul(self, mat2)
