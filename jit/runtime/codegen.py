@@ -40,12 +40,12 @@ from jit.ir.errors import CompileError, DivisionError, ShapeError
 
 from . import cache as caching
 from . import linking, recipes
-from .nest import Bound, Buffer, Nest
-from .schedule import Loops, schedule
 from .target import Target, binding
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a process that finds its plans in the cache needs none of these
     from .llvm_lower import Function
+    from .nest import Buffer, Nest
+    from .schedule import Loops
 
 Array = np.ndarray[Any, Any]
 
@@ -262,6 +262,8 @@ def compile_nest(nest: Nest, target: Target | None = None) -> Kernel:
 
 def compile_nests(nests: Sequence[Nest], target: Target | None = None) -> list[Kernel]:
     """Compile several nests in one LLVM module, which is faster and smaller than one by one."""
+    from .schedule import schedule
+
     target = target or Target.host()
     loops = [schedule(nest) for nest in nests]
     writers = [partial(_lowered, nest, order, target) for nest, order in zip(nests, loops)]
@@ -505,6 +507,8 @@ _ALIGNMENT = 64
 
 def geometry_of(nest: Nest, loops: Loops, function: Function | Code, start: int = 0, stop: int | None = None) -> Any:
     """The numbers that a function asks for, as it reads them; the outermost loop runs from `start` to `stop`."""
+    from .nest import Bound
+
     accesses = [(a, nest.inputs[a.buffer].dtype.itemsize) for a in nest.reads]
     accesses += [(a, nest.outputs[a.buffer].dtype.itemsize) for a in nest.writes]
     maps: list[tuple[Any, int]] = [*accesses, *((point, 1) for point in nest.points)]
