@@ -1,12 +1,14 @@
-"""Maxima of windows and where they lie, and the way back: what `aten::max_pool2d_with_indices` is in a plan.
+"""Maxima of windows and where they lie, the way back, and means: what pooling operators are in a plan.
 
-The vectors of places, their segments and masks are those of a convolution (Note [Segments] in `conv`); entries beside
-the image are the lowest number. A NaN wins, and of equals the first, as in the interpreter.
+The vectors of places, their segments and masks are those of a convolution (Note [Segments] in `conv`). For maxima,
+entries beside the image are the lowest number; a NaN wins, and of equals the first. For means they are 0, and entries
+are added in the order of the taps. All as in the interpreter, bit for bit.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +16,7 @@ import numpy as np
 
 from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, int64
+from jit.ir.ops.pooling import Pool, divisors
 
 from .assembly import Word
 from .conv import Convolution, Triple, Window, segment_tables, supports
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
 _FIELDS = (
     "first", "last", "vectors", "taps", "depth", "height", "plane", "y_row", "index_row", "segments", "segment",
     "tap_table", "last_mask", "distances", "corners", "inside",
+)  # fmt: skip
+_MEANS = (
+    "first", "last", "vectors", "taps", "depth", "height", "plane", "y_row", "segments", "segment", "tap_table",
+    "last_mask", "divisors",
 )  # fmt: skip
 _BACK = ("first", "last", "places", "plane")
 _LOWEST = "0xFFF0000000000000"
@@ -84,6 +91,55 @@ class MaxPool(NamedTuple):
         return np.array(values, np.int64)
 
 
+class MeanPool(NamedTuple):
+    """The means of windows of many planes; operands are x and y."""
+
+    dtype: DType
+    planes: int
+    window: Window
+    ceil: bool
+    """Whether windows may hang over; they are divided by less then."""
+    counts_padding: bool
+    divisor: int | None
+    """By what all are divided, if not by the entries of their windows."""
+
+    @property
+    def panels(self) -> int:
+        """What the work can be shared by."""
+        return self.planes
+
+    @property
+    def effort(self) -> int:
+        """Additions."""
+        return self.planes * self.window.number * self.window.taps
+
+    @property
+    def scratch_bytes(self) -> int:
+        """None."""
+        return 0
+
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        """What the geometry holds addresses of."""
+        return (*segment_tables(self.window, self.dtype), _divisors(self, lanes_of(self.dtype)))
+
+    def function(self) -> int:
+        """The address of `i32 kernel(ptr data, ptr geometry)`."""
+        work = Convolution(self.dtype, 1, 1, 1, 1, self.window)
+        return _compiled_means(self.dtype, work.segments, self.window.stride[2])
+
+    def geometry(self, first: int = 0, last: int | None = None) -> Any:
+        """The numbers for a range of planes."""
+        w, size, lanes = self.window, self.dtype.itemsize, lanes_of(self.dtype)
+        segments, taps, shares = self.kept
+        values = (
+            first, self.planes if last is None else last, -(-w.number // lanes), w.taps, w.image[0], w.image[1],
+            math.prod(w.image) * size, w.number * size, _address(segments), segments.shape[2] * 8, _address(taps),
+            (1 << ((w.number - 1) % lanes + 1)) - 1, _address(shares),
+        )  # fmt: skip
+        return np.array(values, np.int64)
+
+
 class MaxUnpool(NamedTuple):
     """Numbers added where indices say, in the order of the places; operands are y, the indices, and x."""
 
@@ -122,6 +178,9 @@ class MaxUnpool(NamedTuple):
         return np.array([first, self.planes if last is None else last, self.places, self.plane], np.int64)
 
 
+Pooling = MaxPool | MaxUnpool | MeanPool
+
+
 @lru_cache(64)
 def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
     """How far each tap is from a window's first entry; and where that is, or the first one that is in the image."""
@@ -136,6 +195,16 @@ def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
         corners[1] += (np.minimum(np.where(line < 0, line % d, line), size - 1) * scale[dim]).reshape(shape)
     first, inside = np.pad(corners.reshape(2, -1), ((0, 0), (0, rest)))
     return (grids @ scale).astype(np.int64), np.ascontiguousarray(first), np.ascontiguousarray(inside)
+
+
+@lru_cache(64)
+def _divisors(work: MeanPool, lanes: int) -> Any:
+    """By what the sum at each place is divided, in whole vectors."""
+    w = work.window
+    pool = Pool(w.kernel[1:], w.stride[1:], w.padding[1:], w.dilation[1:], work.ceil)
+    found = divisors(np, w.image[1:], pool, work.counts_padding, work.divisor, work.dtype.numpy)
+    whole = np.broadcast_to(found, w.places[1:]).reshape(-1)
+    return np.pad(whole, (0, -w.number % lanes), constant_values=1)
 
 
 def _address(array: Any) -> int:
@@ -238,6 +307,46 @@ class _MaxPool(SegmentWriter):
 
 
 @cache
+def _compiled_means(dtype: DType, segments: int, stride: int) -> int:
+    from .codegen import compile_routine
+
+    def written() -> tuple[tuple[str, ...], str]:
+        writer = _MeanPool(dtype, segments, stride, Target.host())
+        text = writer.kernel()
+        return writer.declarations, text
+
+    return compile_routine(f"mean pool {dtype.name} {segments} {stride}", written)
+
+
+class _MeanPool(SegmentWriter):
+    """One vector of places after the other, of each plane."""
+
+    def kernel(self) -> str:
+        """Planes in turn."""
+        self.of |= {name: self.word("%geometry", index) for index, name in enumerate(_MEANS)}
+        of, (first, second) = self.of, (self.word("%data", i) for i in range(2))
+        with self.loop(of["last"], of["first"]) as plane:
+            x = self.add(first, self.scale(plane, of["plane"]))
+            y = self.add(second, self.scale(plane, of["y_row"]))
+            with self.loop(of["vectors"]) as vector:
+                self._vector(vector, x, y)
+        self.leave(0)
+        return self.text()
+
+    def _vector(self, vector: Word, x: Word, y: Word) -> None:
+        of, row, here = self.of, self.vector_row(vector), (0, 0)
+        start = f"<{', '.join([f'{self.element} -0.0'] * self.lanes)}>"  # which leaves what is added as it is
+        with self.gathering(of["taps"], [here], {here: start}, tap=of["tap_table"]) as (at, sums, after):
+            seen = self.seen(x, self.sights(row, at["tap"], self.segments))
+            after[here] = self._emit(f"fadd {self.vector} {sums[here]}, {seen}")
+            self.advance(at["tap"], 32)
+        place = self.scale(vector, self.bytes)
+        mean = self._emit(f"fdiv {self.vector} {after[here]}, {self.load(self.add(of['divisors'], place))}")
+        last = self.same(vector, self.sub(of["vectors"], 1))
+        self.masked_store(mean, self.add(y, place), self.mask(self.choose(last, of["last_mask"], -1)))
+
+
+@cache
 def _compiled_back(dtype: DType) -> int:
     from .codegen import compile_routine
 
@@ -294,27 +403,49 @@ def _type(value: Value) -> TensorType:
     return value.type
 
 
-def _work(arguments: dict[str, Any], x: TensorType, y: TensorType) -> MaxPool:
-    assert x.sizes is not None and y.sizes is not None and x.dtype is not None
+def _window(arguments: dict[str, Any], x: TensorType, y: TensorType) -> Window:
+    assert x.sizes is not None and y.sizes is not None
 
     def flat(numbers: Any, depth: int) -> Triple:
         height, width = numbers if len(numbers) == 2 else (*numbers, *numbers)
         return depth, height, width
 
     kernel = arguments["kernel_size"]
-    window = Window(
+    return Window(
         flat(x.sizes[-2:], 1), flat(kernel, 1), flat(y.sizes[-2:], 1), flat(arguments["stride"] or kernel, 1),
-        flat(arguments["padding"], 0), flat(arguments["dilation"], 1),
+        flat(arguments["padding"], 0), flat(arguments.get("dilation", [1]), 1),
     )  # fmt: skip
-    return MaxPool(x.dtype, math.prod(x.sizes[:-2]), window)
+
+
+def _maxima(node: Node) -> MaxPool:
+    x, y = _type(node.inputs[0]), _type(node.outputs[0])
+    assert x.dtype is not None and x.sizes is not None
+    return MaxPool(x.dtype, math.prod(x.sizes[:-2]), _window(_steps().arguments_of(node), x, y))
+
+
+def _means(node: Node) -> MeanPool:
+    x, arguments = _type(node.inputs[0]), _steps().arguments_of(node)
+    assert x.dtype is not None and x.sizes is not None
+    window = _window(arguments, x, _type(node.output))
+    rest = (arguments[name] for name in ("ceil_mode", "count_include_pad", "divisor_override"))
+    return MeanPool(x.dtype, math.prod(x.sizes[:-2]), window, *rest)
 
 
 def is_max_pool(node: Node) -> bool:
     """Whether there is a kernel for an `aten::max_pool2d_with_indices`."""
+    return _is_supported(node, _maxima)
+
+
+def is_mean_pool(node: Node) -> bool:
+    """Whether there is a kernel for an `aten::avg_pool2d`."""
+    return _steps().arguments_of(node)["divisor_override"] != 0 and _is_supported(node, _means)
+
+
+def _is_supported(node: Node, work_of: Callable[[Node], MaxPool | MeanPool]) -> bool:
     x, y = _type(node.inputs[0]), _type(node.outputs[0])
     if x.dtype not in ELEMENT or not x.numel or not y.numel:
         return False
-    work = _work(_steps().arguments_of(node), x, y)
+    work = work_of(node)
     return supports(Convolution(work.dtype, 1, 1, 1, 1, work.window))
 
 
@@ -330,8 +461,14 @@ def lower_max_pool(lowering: Lowering, node: Node) -> None:
     """One step."""
     x = contiguous(lowering, node, lowering.of(node.inputs[0]))
     results = [lowering.make(value) for value in node.outputs if value is node.outputs[0] or value.uses]
-    work = _work(_steps().arguments_of(node), _type(node.inputs[0]), _type(node.outputs[0]))
-    lowering.step(_steps().Step(work._replace(indices=len(results) == 2), [x, *results], len(results), node))
+    work = _maxima(node)._replace(indices=len(results) == 2)
+    lowering.step(_steps().Step(work, [x, *results], len(results), node))
+
+
+def lower_mean_pool(lowering: Lowering, node: Node) -> None:
+    """One step."""
+    x = contiguous(lowering, node, lowering.of(node.inputs[0]))
+    lowering.step(_steps().Step(_means(node), [x, lowering.make(node.output)], 1, node))
 
 
 def lower_max_unpool(lowering: Lowering, node: Node) -> None:

@@ -87,7 +87,7 @@ class Place(NamedTuple):
         return self.geometry.offset * self.dtype.itemsize
 
 
-Panelled = packed.Product | Convolution | WeightGradient | pooling.MaxPool | pooling.MaxUnpool | Tiled
+Panelled = packed.Product | Convolution | WeightGradient | pooling.Pooling | Tiled
 """Work in panels, which threads share."""
 Work = Nest | blas.Product | Panelled
 
@@ -761,7 +761,7 @@ _ABLE: dict[str, _Able] = {
     "aten::clone": lambda node: True, "aten::_to_copy": lambda node: True, "aten::copy": lambda node: True,
     "aten::cat": lambda node: True, "aten::convolution": conv_steps.is_convolution,
     "aten::convolution_backward": conv_steps.is_backward, "aten::max_pool2d_with_indices": pooling.is_max_pool,
-    "aten::max_pool2d_with_indices_backward": pooling.is_max_unpool,
+    "aten::max_pool2d_with_indices_backward": pooling.is_max_unpool, "aten::avg_pool2d": pooling.is_mean_pool,
     **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm"), _is_product),
     **dict.fromkeys(
         ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"), _is_fill
@@ -773,7 +773,7 @@ _LOWER: dict[str, Callable[[Lowering, Node], None]] = {
     "aten::clone": _copy, "aten::_to_copy": _copy, "aten::copy": _copy, "aten::cat": _cat,
     "aten::convolution": conv_steps.lower_convolution, "aten::convolution_backward": conv_steps.lower_backward,
     "aten::max_pool2d_with_indices": pooling.lower_max_pool,
-    "aten::max_pool2d_with_indices_backward": pooling.lower_max_unpool,
+    "aten::max_pool2d_with_indices_backward": pooling.lower_max_unpool, "aten::avg_pool2d": pooling.lower_mean_pool,
     **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv"), _product), "aten::dot": _dot,
     **dict.fromkeys(("aten::addmm", "aten::baddbmm"), _addmm),
     **dict.fromkeys(

@@ -15,7 +15,7 @@ from . import blas, entry
 from .interpreter import Interpreter, Program, Registers
 from .nest import Nest
 from .plan import Code, Native, PlannedInterpreter, _data, _fits
-from .pooling import MaxPool, MaxUnpool
+from .pooling import Pooling
 from .steps import Step
 from .tiled import Tiled
 from .views import flops_of, parts_of, work_of_node, work_of_step
@@ -91,7 +91,7 @@ def code_name(step: Step) -> str:
     if isinstance(step.work, Nest):
         return step.work.name
     how = " (BLAS)" if isinstance(step.work, blas.Product) else " (packed)"
-    pools = isinstance(step.work, MaxPool | MaxUnpool)
+    pools = isinstance(step.work, Pooling)
     name = step.nodes[0].kind.removeprefix("aten::") + ("" if pools else how)
     return f"{name}, {step.work.epilogue.nest.name} by tiles" if isinstance(step.work, Tiled) else name
 

@@ -1,4 +1,4 @@
-"""Maxima of windows in plans: bit for bit what the interpreter finds, NaN, infinities and padding included."""
+"""Maxima and means of windows in plans: bit for bit what the interpreter finds, NaN and padding included."""
 
 import ctypes
 from typing import Any
@@ -11,7 +11,7 @@ from jit.ir.errors import ShapeError
 from jit.ir.ops.pooling import Pool
 from jit.runtime.interpreter import Interpreter
 from jit.runtime.plan import PlannedInterpreter
-from jit.runtime.pooling import MaxPool, MaxUnpool
+from jit.runtime.pooling import MaxPool, MaxUnpool, MeanPool
 from jit.runtime.target import Target
 from tests.guarded import guarded
 
@@ -144,3 +144,78 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
         assert whole.code.program[3] == int(threads)
     for one, three in zip(*results, strict=True):
         np.testing.assert_array_equal(one, three)
+
+
+# -- means -------------------------------------------------------------------------------------------------------
+
+MEANS = {
+    "halves": "kernel_size=[2, 2]",
+    "overlapping": "kernel_size=[3, 3], stride=[2, 2], padding=[1, 1]",
+    "without what is beside": "kernel_size=[3, 2], stride=[1, 1], padding=[1, 1], count_include_pad=False",
+    "hanging over": "kernel_size=[2, 2], padding=[1, 1], ceil_mode=True",
+    "hanging over, without": "kernel_size=[3, 3], stride=[2, 2], padding=[1, 1], ceil_mode=True, "
+    "count_include_pad=False",
+    "by a number": "kernel_size=[4, 4], divisor_override=3",
+    "one number each": "kernel_size=[2], stride=[2], padding=[1]",
+}
+
+
+def means_of(name, shape, kind):
+    """A graph of one mean pooling, as text."""
+    given = MEANS[name]
+    kernel, stride, padding = (
+        [int(n) for n in given.split(f"{key}=[")[1].split("]")[0].split(",")] if f"{key}=" in given else None
+        for key in ("kernel_size", "stride", "padding")
+    )
+    sizes = [2 * list(n) if len(n) == 1 else n for n in (kernel, stride or kernel, padding or [0, 0])]
+    places = Pool(*map(tuple, sizes), (1, 1), "ceil_mode" in given).places(shape[-2:])
+    small, large = (", ".join(map(str, s)) for s in ((*shape[:-2], *places), shape))
+    return f"graph(%x : {kind}({large})) {{ %0 : {kind}({small}) = aten::avg_pool2d[{given}](%x) return (%0) }}"
+
+
+def same_bits(found, expected):
+    np.testing.assert_array_equal(found, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", MEANS)
+@pytest.mark.parametrize("kind", ["Float", "Double"])
+def test_means_are_those_of_the_interpreter(name, shape, kind):
+    x = awkward(shape, {"Float": np.float32, "Double": np.float64}[kind])
+    graph = parse(means_of(name, shape, kind))
+    with np.errstate(all="ignore"):
+        (expected,) = Interpreter(graph).run(0, [x])[0]
+    planned = PlannedInterpreter(graph)
+    whole = planned.whole(0)
+    assert whole is not None
+    assert [type(step.work) for step in whole.code.lowering.steps] == [MeanPool]
+    same_bits(planned.run(0, [x])[0][0], expected)
+    turned = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    same_bits(planned.run(0, [turned])[0][0], expected)
+    zeros = np.full_like(x, -0.0)
+    same_bits(planned.run(0, [zeros])[0][0], Interpreter(graph).run(0, [zeros])[0][0])
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+@pytest.mark.parametrize("name", MEANS)
+def test_means_touch_nothing_beside_the_buffers_in_any_parts(name, at_end):
+    x = awkward((2, 3, 17, 33), np.float32)
+    graph = parse(means_of(name, x.shape, "Float"))
+    with np.errstate(all="ignore"):
+        (expected,) = Interpreter(graph).run(0, [x])[0]
+    (step,) = PlannedInterpreter(graph).whole(0).code.lowering.steps
+    here, there = guarded(x, at_end), guarded(np.full_like(expected, 7), at_end)
+    data = np.array([here.ctypes.data, there.ctypes.data], np.int64)
+    for plane in reversed(range(step.work.panels)):
+        geometry = step.work.geometry(plane, plane + 1)
+        assert SIGNATURE(step.work.function())(data.ctypes.data, geometry.ctypes.data) == 0
+    same_bits(there, expected)
+
+
+@pytest.mark.parametrize("kind, why", [("Half", ""), ("Long", ""), ("Float", ", divisor_override=0")])
+def test_other_means_are_left_to_the_interpreter(kind, why):
+    pool = f"%0 : {kind}(1, 4, 4) = aten::avg_pool2d[kernel_size=[2, 2]{why}](%x)"
+    text = f"graph(%x : {kind}(1, 8, 8)) {{ {pool} return (%0) }}"
+    assert PlannedInterpreter(parse(text)).whole(0) is None

@@ -407,7 +407,7 @@ def _() -> Any:
 # -- the mean ----------------------------------------------------------------------------------------------------
 
 
-def _divisors(m: Any, sizes: Any, pool: Pool, include_pad: bool, override: int | None, dtype: Any) -> Any:
+def divisors(m: Any, sizes: Any, pool: Pool, include_pad: bool, override: int | None, dtype: Any) -> Any:
     """By how much each window's sum is divided."""
     if override is not None:
         if override == 0:
@@ -428,10 +428,10 @@ def _avg_pool(m: Any, x: Any, pool: Pool, include_pad: bool, override: int | Non
     out = None
     for _, where in pool.taps(pool.places(sizes)):
         out = m.array(image[where], order="C") if out is None else m.add(out, image[where], out=out)
-    divisors = _divisors(m, sizes, pool, include_pad, override, x.dtype)
+    shares = divisors(m, sizes, pool, include_pad, override, x.dtype)
     if x.dtype.kind == "f":
-        return out / divisors
-    return m.sign(out) * m.sign(divisors) * (m.abs(out) // m.abs(divisors))  # integers, toward zero
+        return out / shares
+    return m.sign(out) * m.sign(shares) * (m.abs(out) // m.abs(shares))  # integers, toward zero
 
 
 def _avg_pool_backward(m: Any, g: Any, shape: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:
@@ -439,7 +439,7 @@ def _avg_pool_backward(m: Any, g: Any, shape: Any, pool: Pool, include_pad: bool
     sizes = shape[len(shape) - n :]
     image = m.zeros(shape, g.dtype)
     wide = pool.padded(m, image, 0)
-    shares = g / _divisors(m, sizes, pool, include_pad, override, g.dtype)
+    shares = g / divisors(m, sizes, pool, include_pad, override, g.dtype)
     for _, where in pool.taps(g.shape[g.ndim - n :]):
         wide[where] += shares
     inside = (..., *(slice(p, p + size) for p, size in zip(pool.padding, sizes)))
@@ -463,8 +463,8 @@ def _onnx_avg_pool_backward(g: Any, grad: Any, self: Any, pool: Pool, include_pa
         raise g.unsupported("the gradient of a mean pooling needs known sizes")
     import numpy as np
 
-    divisors = _divisors(np, shape[-n:], pool, include_pad, override, np.float64)
-    shares = g.op("Div", grad, g.constant(divisors, like=grad))
+    parts = divisors(np, shape[-n:], pool, include_pad, override, np.float64)
+    shares = g.op("Div", grad, g.constant(parts, like=grad))
     flat = g.op("Reshape", shares, g.ints([math.prod(shape[:-n]), 1, *grad.shape[-n:]]))
     spans = zip(shape[-n:], pool.places(shape[-n:]), pool.stride, pool.kernel, pool.padding)
     after = [p + (count - 1) * s + k - (size + 2 * p) for size, count, s, k, p in spans]
