@@ -149,28 +149,22 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
 # -- means -------------------------------------------------------------------------------------------------------
 
 MEANS = {
-    "halves": "kernel_size=[2, 2]",
-    "overlapping": "kernel_size=[3, 3], stride=[2, 2], padding=[1, 1]",
-    "without what is beside": "kernel_size=[3, 2], stride=[1, 1], padding=[1, 1], count_include_pad=False",
-    "hanging over": "kernel_size=[2, 2], padding=[1, 1], ceil_mode=True",
-    "hanging over, without": "kernel_size=[3, 3], stride=[2, 2], padding=[1, 1], ceil_mode=True, "
-    "count_include_pad=False",
-    "by a number": "kernel_size=[4, 4], divisor_override=3",
-    "one number each": "kernel_size=[2], stride=[2], padding=[1]",
+    "halves": (Pool((2, 2), (2, 2), (0, 0), (1, 1), False), ""),
+    "overlapping": (Pool((3, 3), (2, 2), (1, 1), (1, 1), False), ""),
+    "without what is beside": (Pool((3, 2), (1, 1), (1, 1), (1, 1), False), ", count_include_pad=False"),
+    "hanging over": (Pool((2, 2), (2, 2), (1, 1), (1, 1), True), ""),
+    "hanging over, without": (Pool((3, 3), (2, 2), (1, 1), (1, 1), True), ", count_include_pad=False"),
+    "by a number": (Pool((4, 4), (4, 4), (0, 0), (1, 1), False), ", divisor_override=3"),
 }
 
 
 def means_of(name, shape, kind):
     """A graph of one mean pooling, as text."""
-    given = MEANS[name]
-    kernel, stride, padding = (
-        [int(n) for n in given.split(f"{key}=[")[1].split("]")[0].split(",")] if f"{key}=" in given else None
-        for key in ("kernel_size", "stride", "padding")
-    )
-    sizes = [2 * list(n) if len(n) == 1 else n for n in (kernel, stride or kernel, padding or [0, 0])]
-    places = Pool(*map(tuple, sizes), (1, 1), "ceil_mode" in given).places(shape[-2:])
-    small, large = (", ".join(map(str, s)) for s in ((*shape[:-2], *places), shape))
-    return f"graph(%x : {kind}({large})) {{ %0 : {kind}({small}) = aten::avg_pool2d[{given}](%x) return (%0) }}"
+    pool, more = MEANS[name]
+    small, large = (", ".join(map(str, s)) for s in ((*shape[:-2], *pool.places(shape[-2:])), shape))
+    given = f"kernel_size={list(pool.kernel)}, stride={list(pool.stride)}, padding={list(pool.padding)}"
+    call = f"aten::avg_pool2d[{given}, ceil_mode={pool.ceil}{more}](%x)"
+    return f"graph(%x : {kind}({large})) {{ %0 : {kind}({small}) = {call} return (%0) }}"
 
 
 def same_bits(found, expected):
@@ -205,13 +199,28 @@ def test_means_touch_nothing_beside_the_buffers_in_any_parts(name, at_end):
     graph = parse(means_of(name, x.shape, "Float"))
     with np.errstate(all="ignore"):
         (expected,) = Interpreter(graph).run(0, [x])[0]
-    (step,) = PlannedInterpreter(graph).whole(0).code.lowering.steps
+    whole = PlannedInterpreter(graph).whole(0)
+    assert whole is not None
+    work: Any = whole.code.lowering.steps[0].work
     here, there = guarded(x, at_end), guarded(np.full_like(expected, 7), at_end)
     data = np.array([here.ctypes.data, there.ctypes.data], np.int64)
-    for plane in reversed(range(step.work.panels)):
-        geometry = step.work.geometry(plane, plane + 1)
-        assert SIGNATURE(step.work.function())(data.ctypes.data, geometry.ctypes.data) == 0
+    for plane in reversed(range(work.panels)):
+        geometry = work.geometry(plane, plane + 1)
+        assert SIGNATURE(work.function())(data.ctypes.data, geometry.ctypes.data) == 0
     same_bits(there, expected)
+
+
+@pytest.mark.parametrize(
+    "arguments", ["kernel_size=[2]", "kernel_size=[2, 2], stride=[]", "kernel_size=[2], stride=[2]"]
+)
+def test_arguments_may_be_one_number_or_missing(arguments):
+    x = awkward((2, 3, 8, 8), np.float32)
+    pool = f"%0 : Float(2, 3, 4, 4) = aten::avg_pool2d[{arguments}](%x)"
+    graph = parse(f"graph(%x : Float(2, 3, 8, 8)) {{ {pool} return (%0) }}")
+    planned = PlannedInterpreter(graph)
+    assert planned.whole(0) is not None
+    with np.errstate(all="ignore"):
+        same_bits(planned.run(0, [x])[0][0], Interpreter(graph).run(0, [x])[0][0])
 
 
 @pytest.mark.parametrize("kind, why", [("Half", ""), ("Long", ""), ("Float", ", divisor_override=0")])
