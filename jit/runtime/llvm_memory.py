@@ -19,6 +19,12 @@ from .schedule import FIXED, UNIT, Loops
 
 OUT_OF_RANGE = 4
 """What a kernel returns, or'ed to the errors of `division`, if an index was outside of what it indexes."""
+AHEAD = 8
+"""A row that an index picks is asked for so many turns of its loop before it is read."""
+LINE = 64
+"""Bytes that are fetched at a time."""
+FAR = 1 << 20
+"""Smaller tables are in the cache."""
 STREAMED = 1 << 25
 """Outputs of so many bytes are written past the cache."""
 
@@ -32,7 +38,11 @@ def memory_type(dtype: DType) -> str:
 
 def is_streamed(buffer: Buffer) -> bool:
     """Whether an output is so large that none of it would be in the cache any more when it is read."""
-    return math.prod(buffer.sizes) * buffer.dtype.itemsize >= STREAMED
+    return _bytes_of(buffer) >= STREAMED
+
+
+def _bytes_of(buffer: Buffer) -> int:
+    return math.prod(buffer.sizes) * buffer.dtype.itemsize
 
 
 def kept_type(dtype: DType) -> str:
@@ -167,6 +177,8 @@ class Memory:
         plain = [
             a for a in dict.fromkeys(operands) if isinstance(a, Access) and self._is_moving(a) and self._is_plain(a)
         ]
+        for access in plain:
+            self._ask_ahead(access)
         addresses = [self._gathered(a, self._address(self._reads[a], self._dtype(a).itemsize)) for a in plain]
         every = self.builder.splat("i1", "true")
 
@@ -203,11 +215,37 @@ class Memory:
         """Whether all lanes are elements of one array, whichever it is: indices may choose it, but stand still."""
         return not access.within and not any(self._is_moving(index.access) for index in access.gather)
 
-    def _gathered(self, access: Access, address: Register) -> Register:
+    def _gathered(self, access: Access, address: Register, reports: bool = True) -> Register:
         """An address moved by the access's indices."""
         for index in access.gather:
-            address = self._moved(address, self._checked(index))
+            address = self._moved(address, self._checked(index, reports))
         return address
+
+    def _ask_ahead(self, access: Access) -> None:
+        """Let the machine fetch what an index picks some turns from now, or at last: it cannot guess it."""
+        loop = self._picking_loop(access)
+        if loop is None:
+            return
+        builder, now = self.builder, self.indices[loop]
+        last = builder.binary("sub", self.number("extent", loop), Register("1", "i64"))
+        later = builder.binary("add", now, Register(str(AHEAD), "i64"))
+        self.indices[loop] = builder.call("i64", "llvm.smin.i64", later, last)
+        size = self._dtype(access).itemsize
+        address = self._gathered(access, self._address(self._reads[access], size), reports=False)
+        self.indices[loop] = now
+        builder.declarations["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        for start in range(0, builder.width * size, LINE):
+            line = self._moved(address, Register(str(start), "i64"))
+            builder.write(f"call void @llvm.prefetch.p0({line}, i32 0, i32 3, i32 1)", builder.depth)
+
+    def _picking_loop(self, access: Access) -> int | None:
+        """The innermost loop around that along the lanes in which an access's indices pick another contiguous row."""
+        lane, buffer = self.loops.lane, self.nest.inputs[access.buffer]
+        if self.builder.width == 1 or self.loops.motion(self._reads[access], lane) != UNIT or _bytes_of(buffer) < FAR:
+            return None
+        rows = [self._reads[index.access] for index in access.gather]
+        picking = [n for n in range(lane) if any(self.loops.motion(row, n) != FIXED for row in rows)]
+        return picking[-1] if picking and lane == len(self.loops.extents) - 1 else None
 
     def _fixed(self, access: Access) -> Value:
         row, dtype = self._row(self._reads[access]), self._dtype(access)
@@ -302,7 +340,7 @@ class Memory:
             address, unit = builder.broadcast(address), False
         return self._load(type, address, unit, mask, Register("zeroinitializer", type))
 
-    def _checked(self, index: Index) -> Register:
+    def _checked(self, index: Index, reports: bool = True) -> Register:
         """How many bytes an index moves by; one that is out of range is reported and counts as 0."""
         place = self.nest.indices.index(index)
         moving = self.loops.motion(self._reads[index.access], self.loops.lane) != FIXED
@@ -314,7 +352,8 @@ class Memory:
             if index.wraps:
                 number = self.math.where(number < 0, number + size, number)
             wrong = (number < 0) | (number >= size)
-            self.math.fail_where(wrong, OUT_OF_RANGE)
+            if reports:
+                self.math.fail_where(wrong, OUT_OF_RANGE)
             stride = self.builder.broadcast(self.number("index stride", place))
             moved = self.builder.binary("mul", self.math.where(wrong, 0, number).register, stride)
         self.math.active = active

@@ -7,10 +7,12 @@ import pytest
 
 from jit.ir.dtypes import float32, int64
 from jit.ir.errors import CompileError, ShapeError
+from jit.runtime import llvm_memory
 from jit.runtime.codegen import compile_nest
 from jit.runtime.nest import Access, Bound, Buffer, Index, Keep, Local, Nest, Reduce, Scan, Step, one_step
 from jit.runtime.schedule import schedule
 from jit.runtime.target import Target
+from tests.guarded import guarded
 
 from .kernels_under_test import TARGETS, same_bits
 from .nests_under_test import embedding, error_bound, product, reduction, running, softmax
@@ -181,6 +183,31 @@ class TestGathers:
         indices = rng.integers(0, 10, (3, 4)).astype(dtype)
         out = np.empty((3, 4, 37), np.float32)
         same_bits(filled(embedding(weight, indices, out), [weight, indices], out, target), weight[indices])
+
+    @pytest.mark.parametrize("columns", [1, 16, 37, 300])
+    @pytest.mark.parametrize("at_end", [True, False])
+    def test_rows_that_are_asked_for_ahead_of_time(self, columns, at_end, target, rng, monkeypatch):
+        """Not a byte beside the arrays is read, and an index that is wrong is told of, wherever it stands."""
+        monkeypatch.setattr(llvm_memory, "FAR", 0)
+        weight = guarded(rng.normal(size=(10, columns)).astype(np.float32), at_end)
+        for shape in [(1,), (3,), (25,), (5, 30)]:
+            indices = guarded(rng.integers(0, 10, shape), at_end)
+            out = guarded(np.empty((*shape, columns), np.float32), at_end)
+            kernel = compile_nest(embedding(weight, indices, out), target)
+            kernel([weight, indices], [out])
+            same_bits(out, weight[indices])
+            asks = target.vector_bytes > 4 and columns > 1 and indices.size > 1
+            assert ("llvm.prefetch" in kernel.llvm_ir) == asks
+            indices.reshape(-1)[-1] = 10
+            with pytest.raises(ShapeError, match="an index is out of range"):
+                kernel([weight, indices], [out])
+
+    def test_what_is_not_asked_for(self, rng):
+        small, large = np.zeros((10, 64), np.float32), np.zeros((1 << 14, 64), np.float32)
+        indices, out = np.zeros(9, np.int64), np.empty((9, 64), np.float32)
+        for weight, wanted in ((small, False), (large, True), (np.asfortranarray(large), False)):
+            kernel = compile_nest(embedding(weight, indices, out))
+            assert ("llvm.prefetch" in kernel.llvm_ir) is (wanted and Target.host().vector_bytes > 4)
 
     @pytest.mark.parametrize("wrong", [10, -1, 2**40, -(2**62)])
     def test_an_index_out_of_range_is_an_error(self, wrong, target):
