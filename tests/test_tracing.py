@@ -1,6 +1,7 @@
 """`jit.trace`: what is recorded, under which key, when it is run again, and what its errors say."""
 
 import copy
+import math
 import re
 import threading
 import time
@@ -674,3 +675,74 @@ def test_a_trace_inside_a_python_op_and_inside_a_hook():
         y.register_hook(lambda g: inner(g) / 3)
         y.sum().backward()
         assert y.item() == 6 and x.grad.item() == 6
+
+
+# -- numbers that drift ------------------------------------------------------------------------------------------------
+
+
+def test_a_rate_under_a_schedule_becomes_an_input():
+    net = nn.Linear(2, 1)
+    optimizer = jit.optim.Adam(net.parameters(), lr=0.5)
+    schedule = jit.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    twin = nn.Linear(2, 1)
+    twin.load_state_dict(net.state_dict())
+    eager = jit.optim.Adam(twin.parameters(), lr=0.5)
+
+    def step(net, optimizer, x):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+
+    traced = jit.trace(lambda x: step(net, optimizer, x))
+    reasons = []
+    for _ in range(12):
+        eager.param_groups[0]["lr"] = optimizer.param_groups[0]["lr"]
+        traced(jit.ones(1, 2))
+        step(twin, eager, jit.ones(1, 2))
+        assert_close(net.weight.detach().numpy(), twin.weight.detach().numpy())
+        schedule.step()
+        reasons.append(traced.explain())
+    assert "optimizer.param_groups.0.lr has become an input" in reasons[4]
+    assert traced.misses == 5  # the first has no state, three are others, the fifth is for all
+    assert traced.hits == 7
+
+
+def test_few_values_stay_baked_in():
+    scale = 1.0
+    f = jit.trace(lambda x: x * scale)
+    for scale in (0.5, 0.25, 1.0) * 3:
+        assert f(jit.ones(1)).item() == scale
+    assert f.misses == 3 and [v.name for v in f.graph.inputs] == ["x"]
+
+
+def test_what_is_decided_upon_is_baked_in_again():
+    scale = 1.0
+    f = jit.trace(lambda x: x * math.sqrt(scale))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for count in range(20):
+            scale = 1.0 + count / 4
+            assert f(jit.ones(1, dtype=jit.float64)).item() == math.sqrt(scale)
+    for count in range(20):
+        scale = 1.0 + count / 4
+        f(jit.ones(1, dtype=jit.float64))
+    assert f.misses < 35
+
+
+def test_integers_and_other_differences_do_not_drift():
+    count, name = 1, "a"
+    f = jit.trace(lambda x: x * count)
+    for count in range(1, 8):
+        assert f(jit.ones(1)).item() == count
+    assert f.misses == 7
+    scale = 1.0
+    g = jit.trace(lambda x: x * (scale + len(name)))
+    for number in range(7):
+        scale, name = float(number), "b" * number
+        assert g(jit.ones(1)).item() == 2 * number
+    assert g.misses == 7
+    h = jit.trace(lambda x: x * scale, dynamic=False)
+    for number in range(7):
+        scale = float(number)
+        h(jit.ones(1))
+    assert h.misses == 7

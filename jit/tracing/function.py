@@ -33,7 +33,7 @@ from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
 from .impurity import watching
 from .patience import patience
-from .promoting import KINDS, replaced, setter
+from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
 from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
@@ -124,6 +124,8 @@ class TracedFunction(Watched, Inspected):
         call = self._prepare(args, kwargs)
         entry = self._cache.get(call.key)
         general = self._general_entry(call) if entry is None else None
+        if entry is None and general is None and self._promote_drifting(call):
+            return self._long_way(args, kwargs)
         recordings = [recording for each in (entry, general) if each is not None for recording in each.recordings]
         if context.ANOMALY.get() is not None and any(recording.trace.backwards for recording in recordings):
             return self._function(*args, **kwargs)  # eager mode says where the NaN of a backward inside comes from
@@ -187,6 +189,14 @@ class TracedFunction(Watched, Inspected):
                 self._explain_key(call)
                 entry = self._cache[call.key] = Entry()
             return entry
+
+    def _promote_drifting(self, call: Call) -> bool:
+        """Make inputs of floats that are others again and again; whether there are any. See Note [Drift]."""
+        if self._dynamic is False or len(self._cache) < DRIFT:
+            return False
+        names = drifting(call.key, [*self._cache])
+        places = dict(self._surroundings.look().places()) if names else {}
+        return self._surroundings.promote_unasked(n for n in names if n in places and setter(places[n]) is not None)
 
     # -- sizes that vary -----------------------------------------------------------------------------------------
 
@@ -322,6 +332,8 @@ class TracedFunction(Watched, Inspected):
                 calls = recollection() or Recollection()
                 with recalling(calls.again()):
                     return self._record_alone(entry, call)
+        if self._surroundings.bake_in_again():
+            return self._long_way(call.args, call.kwargs)
         return self._eagerly(call)
 
     @patience()
@@ -514,7 +526,8 @@ def trace(
             it does what a recording cannot repeat.
         dynamic: Which sizes vary. None: all that turn out to; from the second size on one recording serves all sizes
             for which the function is the same program. True: all, and it is a TraceError if they are not the same
-            program. A mapping such as `{"x": [0]}`: these dims. False: none, every size is recorded.
+            program. A mapping such as `{"x": [0]}`: these dims. False: none, every size is recorded. Unless it is
+            False, a float outside of the function that is another one again and again becomes an input, too.
 
     Raises:
         TraceError: The function does something that cannot be traced; the message names the line.

@@ -1,4 +1,4 @@
-"""Numbers that a recording takes as inputs instead of baking them in: what `f.promote(name)` asked for.
+"""Numbers that a recording takes as inputs instead of baking them in: what `f.promote(name)` asks for and what drifts.
 
 Note [Promotion]
     A number that a function reads from a global, a closure, an attribute or an argument is part of the key, and baked
@@ -11,18 +11,26 @@ Note [Promotion]
                                                          %1 : Float(2) = aten::mul(%x, %0)
                                                          return (%1)
                                                        }
+
+Note [Drift]
+    A float around the function that is another one again and again, such as a learning rate under a schedule, is
+    promoted unasked when it alone has made DRIFT recordings. Should the function decide on its value, so that every
+    value takes a path of its own, it is baked in again, and for good. Integers mostly count or choose: they are left.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.errors import UsageError
 
 KINDS = (int, float)
 """What can be promoted."""
+DRIFT = 3
+"""How many recordings differ from a call in the value of a float, and in floats alone, before it is promoted."""
 
 
 class Number(NamedTuple):
@@ -72,3 +80,20 @@ def _put_back(numbers: Sequence[Number], setters: Sequence[Any], stand_ins: Sequ
     for number, write, stand_in in zip(numbers, setters, stand_ins, strict=True):
         if number.fetch() is stand_in:
             write(number.value)
+
+
+def drifting(key: Any, others: Iterable[Any]) -> set[str]:
+    """The names of floats around the function that tell a call's key from several others, which are equal otherwise."""
+    alike = [other for other in others if other._replace(surroundings=()) == key._replace(surroundings=())]
+    found = collections.Counter(name for other in alike for name in _floats_between(other, key))
+    return {name for name, count in found.items() if count >= DRIFT}
+
+
+def _floats_between(old: Any, new: Any) -> list[str]:
+    """Which floats differ in what two keys say of the function's surroundings; none if anything else does."""
+    (before, *others), (after, *rest) = old.surroundings, new.surroundings
+    if others != rest or len(before) != len(after):
+        return []
+    pairs = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
+    only_floats = all(a[0] == b[0] and a[1] is b[1] is float and len(a) == len(b) == 3 for a, b in pairs)
+    return [name for (name, *_), _ in pairs] if only_floats else []

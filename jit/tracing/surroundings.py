@@ -246,11 +246,34 @@ class Surroundings:
         self._view: View | None = None
         self.promoted: set[str] = set()
         """Names of numbers that are not part of the key."""
+        self._unasked: set[str] = set()
+        """Those of them that nobody has asked for."""
+        self._baked_in: set[str] = set()
+        """Those that have been, and are no longer."""
 
     def promote(self, name: str) -> None:
         """Leave the number called `name` out of the key."""
         self.promoted.add(name)
         self._view = None
+
+    def promote_unasked(self, names: Iterable[str]) -> bool:
+        """Leave numbers out of the key until they turn out to be decided upon; whether there are any."""
+        new = {*names} - self._baked_in - self.promoted
+        self._unasked |= new
+        self.promoted |= new
+        if new:
+            self._view = None
+        return bool(new)
+
+    def bake_in_again(self) -> bool:
+        """Make numbers that were promoted unasked part of the key for good; whether there are any."""
+        names = set(self._unasked)
+        self._unasked -= names
+        self.promoted -= names
+        self._baked_in |= names
+        if names:
+            self._view = None
+        return bool(names)
 
     def look(self) -> View:
         """What is there now: the last view as long as nothing has changed."""
