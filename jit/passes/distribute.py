@@ -33,6 +33,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.ops.views import slice_range
@@ -143,7 +144,6 @@ class _Joins:
         self.moved: list[Node] = []
         """Nodes whose results are known by parts."""
         self._without_minus_zero: set[Value] = set()
-        self.wanted = self._wanted()
 
     def run(self) -> bool:
         """Whether there was anything to do."""
@@ -168,7 +168,6 @@ class _Joins:
         read = node.inputs[:1] if _is_fixed_norm(node) else node.inputs
         given = [value for value in dict.fromkeys(read) if value in self.joined]
         given = [value for value in given if value.node.stage == node.stage]  # parts may change before the next one
-
         if not given or not self.runs.on_joined(node):
             return None
         scattered = any(part is None for value in given for part, _ in self.joined[value].parts)
@@ -178,7 +177,8 @@ class _Joins:
 
     # -- what is worth it ----------------------------------------------------------------------------------------
 
-    def _wanted(self) -> set[Node]:
+    @cached_property
+    def wanted(self) -> set[Node]:
         """Pointwise nodes whose results are stored, or go where they are stored: not into a reduction alone."""
         found: set[Node] = set()
         for node in self.graph.reversed_nodes:
@@ -366,7 +366,7 @@ class _Cuts:
 
     def parts_of(self, node: Node) -> list[tuple[Value, Cut]]:
         """The views that show parts of what a pointwise node computes, if nobody else of its stage reads it."""
-        if len(node.outputs) != 1 or not node.output.uses or not self.runs(node):
+        if len(node.outputs) != 1 or not any(is_view(use.node) for use in node.output.uses) or not self.runs(node):
             return []
         found = []
         for view in dict.fromkeys(use.node for use in node.output.uses if _is_within(use.node, node)):
