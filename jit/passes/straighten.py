@@ -13,10 +13,13 @@ from .builder import Builder
 
 _TURNED = {"aten::t": [(1, 0)], "aten::permute": [(1, 0)], "aten::transpose.int": [(1, 0), (0, 1)]}
 """Which two dims change places."""
+_POOLS = {"aten::adaptive_avg_pool2d": 2, "aten::adaptive_avg_pool3d": 3}
+_WAYS_BACK = {"aten::_adaptive_avg_pool2d_backward": 2, "aten::_adaptive_avg_pool3d_backward": 3}
+"""How many dims an image has."""
 
 
 def straighten(graph: Graph) -> bool:
-    """Rewrite nodes in two cases; says whether there were any.
+    """Rewrite nodes in three cases; says whether there were any.
 
     1.  The transpose of a product that nobody else uses is the product of the transposes, for those who only read it.
         They are views for BLAS, while whoever reads a transposed result goes through memory in steps. The gradient of
@@ -29,6 +32,11 @@ def straighten(graph: Graph) -> bool:
         What is transposed and back again is what it was, however the two are spelled.
 
     2.  `sum_to_size`, with which gradients undo broadcasting, is a sum over dims that are known, which fuses.
+
+    3.  A pool that averages whole images is a mean, and its gradient a product with what each entry weighs, which fuse:
+
+            %1 : Float(8, 16, 1, 1) = aten::adaptive_avg_pool2d[output_size=[1, 1]](%x)
+            %1 : Float(8, 16, 1, 1) = aten::mean.dim[dim=[-2, -1], keepdim=True](%x)
     """
     changes = [_straighten(inner) for inner in with_subgraphs(graph)]
     return any(changes)
@@ -36,8 +44,12 @@ def straighten(graph: Graph) -> bool:
 
 def _straighten(graph: Graph) -> bool:
     sums = [node for node in graph.nodes if node.kind == "aten::sum_to_size"]
-    fixed = fixed_shapes(graph) if sums else set()
+    pools = [node for node in graph.nodes if node.kind in _POOLS]
+    ways_back = [node for node in graph.nodes if node.kind in _WAYS_BACK]
+    fixed = fixed_shapes(graph) if sums or ways_back else set()
     changes = [_rewritten(node, _name_dims) for node in sums if node.inputs[0] in fixed]
+    changes += [_rewritten(node, _average_images) for node in pools]
+    changes += [_rewritten(node, _spread_averages) for node in ways_back if {*node.inputs} <= fixed]
     changes += [_rewritten(node, _turn_operands) for node in list(graph.nodes) if is_turn(node)]
     return any(changes)
 
@@ -111,4 +123,40 @@ def _name_dims(node: Node, F: Builder) -> bool:
         return False
     total = F.sum(F.wrap(source), [*range(lead), *inner], not lead)
     _replace(node, F.view(total, list(size)) if lead and inner else total)
+    return True
+
+
+# -- case 3 ------------------------------------------------------------------------------------------------------
+
+
+def _average_images(node: Node, F: Builder) -> bool:
+    rank = _POOLS[node.kind]
+    if tuple(node.attribute("output_size")) != (1,) * rank or not _is_float(node.inputs[0]):
+        return False
+    return _taken_over(node, F.mean(F.wrap(node.inputs[0]), [*range(-rank, 0)], True))
+
+
+def _spread_averages(node: Node, F: Builder) -> bool:
+    """In the order of the dims, as the operator rounds."""
+    rank, (grad, image) = _WAYS_BACK[node.kind], node.inputs
+    assert isinstance(grad.type, TensorType) and isinstance(image.type, TensorType)
+    shape = image.type.sizes
+    if not _is_float(grad) or not grad.type.sizes or shape is None or grad.type.sizes[-rank:] != (1,) * rank:
+        return False
+    share = F.wrap(grad)
+    for size in shape[-rank:-1]:
+        share = F.mul(share, 1 / size)
+    return _taken_over(node, F.mul(F.expand(share, list(shape)), 1 / shape[-1]))
+
+
+def _is_float(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dtype in (float32, float64)
+
+
+def _taken_over(node: Node, proxy: Any) -> bool:
+    """Whether the result has the type of the node's, which it then replaces."""
+    if proxy.value.type != node.output.type:
+        proxy.value.node.erase()
+        return False
+    _replace(node, proxy)
     return True

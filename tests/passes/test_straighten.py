@@ -154,3 +154,60 @@ graph(%x : Float(3, 4)) {
   return (%1)
 }""",
     )
+
+
+# -- pools of whole images ---------------------------------------------------------------------------------------
+
+
+def test_a_pool_of_whole_images_is_a_mean() -> None:
+    after = transformed(
+        "straighten",
+        """graph(%x : Float(2, 3, 4, 6), %y : Float(3, 2, 4, 6), %g : Float(2, 3, 1, 1)) {
+          %0 : Float(2, 3, 1, 1) = aten::adaptive_avg_pool2d[output_size=[1, 1]](%x)  # m.py:1 in f
+          %1 : Float(3, 1, 1, 1) = aten::adaptive_avg_pool3d[output_size=[1, 1, 1]](%y)
+          %2 : Float(2, 3, 4, 6) = aten::_adaptive_avg_pool2d_backward(%g, %x)
+          return (%0, %1, %2)
+        }""",
+    )
+    assert_expected_inline(
+        after,
+        """\
+graph(%x : Float(2, 3, 4, 6), %y : Float(3, 2, 4, 6), %g : Float(2, 3, 1, 1)) {
+  %3 : Float(2, 3, 1, 1) = aten::mean[dim=[-2, -1], keepdim=True](%x)  # m.py:1 in f
+  %4 : Float(3, 1, 1, 1) = aten::mean[dim=[-3, -2, -1], keepdim=True](%y)
+  %5 : Float(2, 3, 1, 1) = aten::mul(%g, 0.25)
+  %6 : Float(2, 3, 4, 6, strides=[3, 1, 0, 0]) = aten::expand[size=[2, 3, 4, 6]](%5)
+  %7 : Float(2, 3, 4, 6) = aten::mul(%6, 0.16666666666666666)
+  return (%3, %4, %7)
+}""",
+    )
+
+
+def test_other_pools_stay() -> None:
+    assert unchanged(
+        "straighten",
+        """graph(%x : Float(2, 3, 4, 6), %h : Half(2, 3, 4, 6), %g : Float(2, 3, 2, 1)) {
+          %0 : Float(2, 3, 1, 2) = aten::adaptive_avg_pool2d[output_size=[1, 2]](%x)
+          %1 : Half(2, 3, 1, 1) = aten::adaptive_avg_pool2d[output_size=[1, 1]](%h)
+          %2 : Float(2, 3, 4, 6) = aten::_adaptive_avg_pool2d_backward(%g, %x)
+          return (%0, %1, %2)
+        }""",
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pools_of_whole_images_keep_their_bits(dtype: str) -> None:
+    kind = {"float32": "Float", "float64": "Double"}[dtype]
+    graph = parse(
+        f"""graph(%x : {kind}(2, 3, 5, 7), %g : {kind}(2, 3, 1, 1)) {{
+          %0 : {kind}(2, 3, 1, 1) = aten::adaptive_avg_pool2d[output_size=[1, 1]](%x)
+          %1 : {kind}(2, 3, 5, 7) = aten::_adaptive_avg_pool2d_backward(%g, %x)
+          return (%0, %1)
+        }}"""
+    )
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=(2, 3, 5, 7)).astype(dtype), rng.normal(size=(2, 3, 1, 1)).astype(dtype)]
+    expected = Interpreter(graph.clone()).run(0, inputs)[0]
+    run(graph, ["straighten", "dce"])
+    for found, wanted in zip(Interpreter(graph).run(0, inputs)[0], expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
