@@ -23,16 +23,11 @@ from jit.ir.geometry import Geometry
 from . import conv, fusion, recipes
 from .conv import Convolution, Triple, Window
 from .conv_weight import WeightGradient
+from .copies import arguments_of, copy_to
+from .places import Place, Step
 
 if TYPE_CHECKING:
-    from .steps import Lowering, Place
-
-
-def _steps() -> Any:
-    """The module of all steps, which has this one in its tables."""
-    from . import steps
-
-    return steps
+    from .steps import Lowering
 
 
 _FEWEST = 8
@@ -143,7 +138,7 @@ def _dtypes(node: Node) -> set[Any]:
 
 def is_convolution(node: Node) -> bool:
     """Whether an `aten::convolution` has kernels."""
-    arguments = _steps().arguments_of(node)
+    arguments = arguments_of(node)
     x, w, y = _sizes(arguments["input"]), _sizes(arguments["weight"]), _sizes(node.output)
     if len(_dtypes(node)) != 1 or 0 in (*x, *w, *y):
         return False
@@ -160,7 +155,7 @@ def _has_by_input(layer: Layer) -> bool:
 
 def is_backward(node: Node) -> bool:
     """Whether an `aten::convolution_backward` has kernels for all that is asked of it."""
-    arguments = _steps().arguments_of(node)
+    arguments = arguments_of(node)
     x, w, y = (_sizes(arguments[name]) for name in ("input", "weight", "grad_output"))
     if len(_dtypes(node)) != 1 or 0 in (*x, *w, *y):
         return False
@@ -178,7 +173,7 @@ def is_backward(node: Node) -> bool:
 
 def lower_convolution(lowering: Lowering, node: Node) -> None:
     """The steps of `aten::convolution`."""
-    arguments = _steps().arguments_of(node)
+    arguments = arguments_of(node)
     x, w = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("input", "weight"))
     bias = None if arguments["bias"] is None else contiguous(lowering, node, lowering.of(arguments["bias"]))
     relu = None if arguments["transposed"] else _relu_after(lowering, node)
@@ -204,7 +199,7 @@ def _relu_after(lowering: Lowering, node: Node) -> Node | None:
 
 def lower_backward(lowering: Lowering, node: Node) -> None:
     """The steps of `aten::convolution_backward`: those of the results that are asked for."""
-    arguments = _steps().arguments_of(node)
+    arguments = arguments_of(node)
     names = ("grad_output", "input", "weight")
     g, x, w = (contiguous(lowering, node, lowering.of(arguments[name])) for name in names)
     by_x, by_w, by_bias = arguments["output_mask"]
@@ -225,7 +220,7 @@ def lower_backward(lowering: Lowering, node: Node) -> None:
 
 
 def _step(lowering: Lowering, node: Node, work: Convolution | WeightGradient, operands: list[Place]) -> None:
-    lowering.step(_steps().Step(work, operands, 1, node))
+    lowering.step(Step(work, operands, 1, node))
 
 
 def _forward(
@@ -233,7 +228,7 @@ def _forward(
 ) -> None:
     more = [] if bias is None else [bias]
     work = work._replace(bias=bias is not None)
-    lowering.step_of_product(_steps().Step(work, [x, w, *more, result], 1, node))
+    lowering.step_of_product(Step(work, [x, w, *more, result], 1, node))
 
 
 def _by_input(
@@ -250,7 +245,7 @@ def _by_input(
         made = result if whole else lowering.temporary(result.dtype, target.geometry.sizes)
         _forward(lowering, node, part.work, y, turned, made, bias)
         if not whole:
-            _steps().copy_to(lowering, node, made, target)
+            copy_to(lowering, node, made, target)
 
 
 def _turned(w: Place, layer: Layer, part: Part) -> Place:
@@ -280,7 +275,7 @@ def _fill(lowering: Lowering, node: Node, target: Place, bias: Place | None) -> 
     if bias is not None:
         dims = target.geometry.ndim - 2
         spread = Geometry((bias.geometry.numel, *(1,) * dims), (1, *(0,) * dims), bias.geometry.offset)
-        _steps().copy_to(lowering, node, bias._replace(geometry=spread), target)
+        copy_to(lowering, node, bias._replace(geometry=spread), target)
         return
     dtype = target.dtype
     body = recipes.named(lambda m: m.constant(0.0, dtype), f"fill 0.0 {dtype.name}")
@@ -294,7 +289,7 @@ def contiguous(lowering: Lowering, node: Node, place: Place) -> Place:
 
 def _copy(lowering: Lowering, node: Node, place: Place) -> Place:
     copy = lowering.temporary(place.dtype, place.geometry.sizes)
-    _steps().copy_to(lowering, node, place, copy)
+    copy_to(lowering, node, place, copy)
     return copy
 
 
@@ -307,4 +302,4 @@ def _over_places(lowering: Lowering, node: Node, y: Place, result: Place) -> Non
     body.set_return([total.output])
     group = Graph().create("prim::FusionGroup", (), {"body": body})
     nest = fusion.FusedGroup(group)._nest([y.layout])
-    lowering.step(_steps().Step(nest, [y, result], 1, node))
+    lowering.step(Step(nest, [y, result], 1, node))

@@ -22,7 +22,8 @@ from .nest import Nest
 from .tiled import Tiled, epilogue
 
 if TYPE_CHECKING:
-    from .steps import Lowering, Place, Step
+    from .places import Place, Step
+    from .steps import Lowering
 
 
 def may_follow(lowering: Lowering, step: Step) -> bool:

@@ -18,7 +18,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,8 +31,12 @@ from .arena import Arena
 from .codegen import Kernel, check_status, compile_nests
 from .interpreter import Host, Interpreter, Program, Registers, locate
 from .nest import Nest
-from .steps import Block, Declined, Layout, Lowering, Panelled, Step, Stretch, is_free, is_native
+from .places import Block, Declined, Layout, Step, Stretch
+from .steps import Lowering, is_free, is_native
 from .tiled import Tiled
+
+if TYPE_CHECKING:
+    from .places import Panelled
 
 # -- which nodes run natively ------------------------------------------------------------------------------------
 

@@ -22,7 +22,9 @@ from .assembly import Word
 from .conv import Convolution, Triple, Window, segment_tables, supports
 from .conv_code import SegmentWriter
 from .conv_steps import contiguous
+from .copies import arguments_of
 from .llvm_memory import OUT_OF_RANGE
+from .places import Step
 from .target import Target
 from .tiles import ELEMENT, TileWriter, lanes_of
 
@@ -391,13 +393,6 @@ def _way_back(dtype: DType) -> str:
 # -- from nodes to steps -----------------------------------------------------------------------------------------
 
 
-def _steps() -> Any:
-    """The module of all steps, which has this one in its tables."""
-    from . import steps
-
-    return steps
-
-
 def _type(value: Value) -> TensorType:
     assert isinstance(value.type, TensorType)
     return value.type
@@ -420,11 +415,11 @@ def _window(arguments: dict[str, Any], x: TensorType, y: TensorType) -> Window:
 def _maxima(node: Node) -> MaxPool:
     x, y = _type(node.inputs[0]), _type(node.outputs[0])
     assert x.dtype is not None and x.sizes is not None
-    return MaxPool(x.dtype, math.prod(x.sizes[:-2]), _window(_steps().arguments_of(node), x, y))
+    return MaxPool(x.dtype, math.prod(x.sizes[:-2]), _window(arguments_of(node), x, y))
 
 
 def _means(node: Node) -> MeanPool:
-    x, arguments = _type(node.inputs[0]), _steps().arguments_of(node)
+    x, arguments = _type(node.inputs[0]), arguments_of(node)
     assert x.dtype is not None and x.sizes is not None
     window = _window(arguments, x, _type(node.output))
     rest = (arguments[name] for name in ("ceil_mode", "count_include_pad", "divisor_override"))
@@ -438,7 +433,7 @@ def is_max_pool(node: Node) -> bool:
 
 def is_mean_pool(node: Node) -> bool:
     """Whether there is a kernel for an `aten::avg_pool2d`."""
-    return _steps().arguments_of(node)["divisor_override"] != 0 and _is_supported(node, _means)
+    return arguments_of(node)["divisor_override"] != 0 and _is_supported(node, _means)
 
 
 def _is_supported(node: Node, work_of: Callable[[Node], MaxPool | MeanPool]) -> bool:
@@ -451,7 +446,7 @@ def _is_supported(node: Node, work_of: Callable[[Node], MaxPool | MeanPool]) -> 
 
 def is_max_unpool(node: Node) -> bool:
     """Whether there is a kernel for an `aten::max_pool2d_with_indices_backward`."""
-    arguments = _steps().arguments_of(node)
+    arguments = arguments_of(node)
     y, indices = _type(arguments["grad_output"]), _type(arguments["indices"])
     x = _type(node.output)
     return y.dtype in ELEMENT and indices.dtype is int64 and bool(x.numel) and bool(y.numel)
@@ -462,20 +457,20 @@ def lower_max_pool(lowering: Lowering, node: Node) -> None:
     x = contiguous(lowering, node, lowering.of(node.inputs[0]))
     results = [lowering.make(value) for value in node.outputs if value is node.outputs[0] or value.uses]
     work = _maxima(node)._replace(indices=len(results) == 2)
-    lowering.step(_steps().Step(work, [x, *results], len(results), node))
+    lowering.step(Step(work, [x, *results], len(results), node))
 
 
 def lower_mean_pool(lowering: Lowering, node: Node) -> None:
     """One step."""
     x = contiguous(lowering, node, lowering.of(node.inputs[0]))
-    lowering.step(_steps().Step(_means(node), [x, lowering.make(node.output)], 1, node))
+    lowering.step(Step(_means(node), [x, lowering.make(node.output)], 1, node))
 
 
 def lower_max_unpool(lowering: Lowering, node: Node) -> None:
     """One step."""
-    arguments = _steps().arguments_of(node)
+    arguments = arguments_of(node)
     y, indices = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("grad_output", "indices"))
     result = lowering.make(node.output)
     places, plane = (math.prod(place.geometry.sizes[-2:]) for place in (y, result))
     work = MaxUnpool(y.dtype, result.geometry.numel // plane, places, plane)
-    lowering.step(_steps().Step(work, [y, indices, result], 1, node))
+    lowering.step(Step(work, [y, indices, result], 1, node))

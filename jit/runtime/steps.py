@@ -7,12 +7,9 @@ nests, or products of `blas`.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,140 +19,10 @@ from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
 from jit.ir.types import UNDEFINED
 
-from . import blas, conv_steps, epilogues, fusion, homes, packed, pooling, recipes, split
-from .conv import Convolution
-from .conv_weight import WeightGradient
-from .nest import Access, Buffer, Local, Nest, Reduce, pointwise_nest
-from .nest import Step as NestStep
+from . import conv_steps, copies, epilogues, fusion, homes, pooling, products, split
+from .nest import Buffer, Nest, pointwise_nest
+from .places import Block, Declined, Held, Layout, Place, Step, Stretch
 from .tiled import Tiled
-
-
-class Layout(NamedTuple):
-    """What of an array decides on a kernel; looks like one to whoever makes nests."""
-
-    dtype: Any
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    """In bytes."""
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return int(self.dtype.itemsize)
-
-    @staticmethod
-    def of(type: TensorType) -> Layout:
-        """How a value of this type lies in memory."""
-        from jit.ir.op import strides_of
-
-        assert type.dtype is not None and type.sizes is not None
-        return Layout(type.dtype.numpy, type.sizes, tuple(s * type.dtype.itemsize for s in strides_of(type)))
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Block:
-    """A piece of memory."""
-
-    kind: str
-    """"input", "output", "constant", or "temporary": part of the arena."""
-    nbytes: int
-    number: int = 0
-    """Among its kind."""
-    first: int = -1
-    last: int = -1
-    """The steps that write it first and touch it last."""
-    offset: int = 0
-    """Of a temporary: where it lies in the arena."""
-
-
-class Place(NamedTuple):
-    """Where a value is."""
-
-    block: Block
-    dtype: DType
-    geometry: Geometry
-
-    @property
-    def layout(self) -> Layout:
-        """As an array."""
-        size = self.dtype.itemsize
-        return Layout(self.dtype.numpy, self.geometry.sizes, tuple(s * size for s in self.geometry.strides))
-
-    @property
-    def start(self) -> int:
-        """Bytes from the block's start to the first element."""
-        return self.geometry.offset * self.dtype.itemsize
-
-
-Panelled = packed.Product | Convolution | WeightGradient | pooling.Pooling | Tiled
-"""Work in panels, which threads share."""
-Work = Nest | blas.Product | Panelled
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Step:
-    """A call of a kernel."""
-
-    work: Work
-    operands: list[Place]
-    """What it reads, then what it writes."""
-    results: int
-    """How many of the operands it writes."""
-    node: Node
-    reusable: tuple[int, ...] = ()
-    """Operands that are read at the very point where the result is written, so that it may take their memory."""
-    scratch: int = 0
-    """How many further operands are memory for the kernel's own use."""
-    share: float = 1.0
-    """How much of the node's work it does."""
-    product: Node | None = None
-    """The node whose epilogue `node` is, if the step does both."""
-
-    @property
-    def nests(self) -> list[Nest]:
-        """Those that have to be compiled for it."""
-        if isinstance(self.work, Tiled):
-            return list(self.work.nests.values())
-        return [self.work] if isinstance(self.work, Nest) else []
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """What it computes."""
-        return (self.node,) if self.product is None else (self.product, self.node)
-
-
-class Declined(CompileError):
-    """A node that turns out not to be native after all."""
-
-    def __init__(self, node: Node, error: Exception) -> None:
-        super().__init__(f"{node.kind}: {error}")
-        self.node = node
-
-
-@dataclass(eq=False, repr=False)
-class Stretch:
-    """Nodes of one stage that need no Python, in order, with what they take and give."""
-
-    nodes: list[Node]
-    inputs: list[Value] = field(default_factory=list)
-    outputs: list[Value] = field(default_factory=list)
-
-
-class Held(NamedTuple):
-    """A product that waits for the kernel that reads its result: see `epilogues`."""
-
-    step: Step
-    otherwise: Callable[[], None]
-    """What is to be done if the two are not one step."""
-
-
-def _families(stretch: Stretch) -> dict[Value, deque[Node]]:
-    """Products of matrices by their right operand."""
-    found: dict[Value, deque[Node]] = {}
-    for node in stretch.nodes:
-        if node.kind == "aten::mm":
-            found.setdefault(node.inputs[1], deque()).append(node)
-    return found
 
 
 def is_free(node: Node) -> bool:
@@ -185,7 +52,7 @@ def is_native(node: Node) -> bool:
 
 def _is_flexible(node: Node) -> bool:
     """Whether a node's results may lie anyhow: what nests write."""
-    return node.kind not in _LOWER or _LOWER[node.kind] in (_copy, _fill)
+    return node.kind not in _LOWER or _LOWER[node.kind] in (copies.lower_copy, copies.lower_fill)
 
 
 def _is_row_major(value: Value) -> bool:
@@ -220,7 +87,7 @@ class Lowering:
         self._homes = homes.homes(stretch.nodes, stretch.outputs, is_free, _is_flexible)
         self._early: set[Node] = set()
         """Nodes that were lowered before their turn."""
-        self.families = _families(stretch)
+        self.families = products.families(stretch.nodes)
         """The products that are still to be lowered, by their right operand."""
         self.packed: dict[tuple[Block, Geometry], Place] = {}
         """Right operands of several products, in panels."""
@@ -516,267 +383,30 @@ def _is_viewed(value: Value) -> bool:
     return False
 
 
-# -- copies ------------------------------------------------------------------------------------------------------
-
-
-def copy_to(lowering: Lowering, node: Node, source: Place, target: Place) -> None:
-    """Fill `target` with `source`, broadcast and cast."""
-    expanded = Place(source.block, source.dtype, source.geometry.expand(target.geometry.sizes))
-    dtype = target.dtype
-    body = recipes.named(lambda m, a: m.cast(a, dtype), f"cast to {dtype.name}")
-    lowering.pointwise(node, body, [expanded], target, "copy")
-
-
-def _copy(lowering: Lowering, node: Node) -> None:
-    copy_to(lowering, node, lowering.of(node.inputs[-1]), lowering.make(node.output))
-
-
-def _fill(lowering: Lowering, node: Node) -> None:
-    value = _filling(node)
-    target = lowering.make(node.output)
-    dtype = target.dtype
-    recipe = f"fill {recipes.exact(value)} {dtype.name}" if type(value) in (bool, int, float) else None
-    lowering.pointwise(node, recipes.named(lambda m: m.constant(value, dtype), recipe), [], target, "fill")
-
-
-def _filling(node: Node) -> Any:
-    name = node.kind.removeprefix("aten::")
-    if name.startswith(("zeros", "ones")):
-        number: Any = int(name.startswith("ones"))
-    else:
-        number = arguments_of(node)["fill_value"]
-    dtype = node.output.type.dtype  # type: ignore[attr-defined]
-    return np.asarray(number).astype(dtype.numpy).item() if not dtype.is_half else float(number)
-
-
-def arguments_of(node: Node) -> dict[str, Any]:
-    """The node's arguments by name."""
-    op = find(node.kind)
-    assert op is not None
-    values = op.join(node.operands, {k: node.resolve(v) for k, v in node.attributes.items()})
-    return dict(zip(op.schema.argument_names, values, strict=True))
-
-
-def _is_fill(node: Node) -> bool:
-    if node.kind.startswith("aten::full"):
-        value = arguments_of(node)["fill_value"]
-        return type(value) in (int, float, bool)
-    return True
-
-
-def _cat(lowering: Lowering, node: Node) -> None:
-    """Each operand is copied to its slice of the result, unless it is there already."""
-    arguments = arguments_of(node)
-    whole = _consecutive([lowering.of(value) for value in arguments["tensors"]]) if arguments["dim"] == 0 else None
-    if whole is not None and lowering.alias(node.output, whole):
-        return
-    target = lowering.places.get(node.output) or lowering.make(node.output)
-    dim, start = arguments["dim"] % max(target.geometry.ndim, 1), 0
-    for value in arguments["tensors"]:
-        source = lowering.of(value)
-        if source.geometry.sizes == (0,) and target.geometry.ndim != 1:
-            continue
-        length = source.geometry.sizes[dim]
-        part = target.geometry.window(dim, start, length)
-        there = source.block is target.block and homes.is_same(source.geometry, part)
-        if not there:  # it may be a view of another part
-            copy_to(lowering, node, source, Place(target.block, target.dtype, part))
-        start += length
-
-
-def _consecutive(places: Sequence[Place]) -> Place | None:
-    """Rows that lie one after the other in memory, as one place."""
-    first = places[0]
-    follow = all(_follows(place, before) for before, place in itertools.pairwise(places))
-    if not follow or not all(place.geometry.is_contiguous for place in places):
-        return None
-    rows = sum(place.geometry.sizes[0] for place in places)
-    whole = Geometry.contiguous((rows, *first.geometry.sizes[1:]))
-    return Place(first.block, first.dtype, whole._replace(offset=first.geometry.offset))
-
-
-def _follows(place: Place, before: Place) -> bool:
-    """Whether the rows of a place begin where those of another, contiguous one end."""
-    same = place.block is before.block and place.dtype is before.dtype
-    here, there = place.geometry, before.geometry
-    return same and here.sizes[1:] == there.sizes[1:] and here.offset == there.offset + there.numel
-
-
-# -- products ----------------------------------------------------------------------------------------------------
-
-
-def _is_product(node: Node) -> bool:
-    found = {v.type.dtype for v in (*node.inputs, *node.outputs)}
-    numbers = (a for name, a in arguments_of(node).items() if name in ("alpha", "beta"))
-    return len(found) == 1 and found <= set(blas.LETTER) and all(type(n) in (int, float) for n in numbers)
-
-
-def _product(lowering: Lowering, node: Node) -> None:
-    """mm, bmm, mv and dot: as products of batches of matrices."""
-    a, b = (lowering.of(v) for v in node.inputs)
-    family = _family(lowering, node, a)
-    if len(family) > 1:
-        rows = sum(place.geometry.sizes[0] for place in family.values())
-        result = lowering.temporary(a.dtype, (rows, b.geometry.sizes[1]))
-        whole = _consecutive(list(family.values()))
-        assert whole is not None
-        a = whole
-        lowering.together(list(family), result)
-    else:
-        result = lowering.make(node.output)
-    _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, 1.0, 0.0)
-
-
-def _dot(lowering: Lowering, node: Node) -> None:
-    """Long vectors are multiplied by a nest: BLAS would use one thread."""
-    a, b = (lowering.of(v) for v in node.inputs)
-    (length,) = a.geometry.sizes
-    if length <= split.BLOCK_POINTS:
-        _product(lowering, node)
-        return
-    result = lowering.make(node.output)
-    ins, outs = (tuple(map(Buffer.like, (p.layout for p in places))) for places in ((a, b), (result,)))  # type: ignore[arg-type]
-    reads = tuple(Access(number, buffer.strides) for number, buffer in enumerate(ins))
-    steps = (
-        NestStep(reads, (Reduce("sum", (0,), result.dtype),), recipes.named(lambda m, x, y: x * y, "dot")),
-        NestStep((Local(0),), (Access(0, (0,)),), recipes.named(lambda m, total: total, "dot's sum"), inner=False),
-    )
-    lowering.several(node, split.split(Nest((length,), ins, outs, steps, 1, "dot")), [a, b, result])
-
-
-def _family(lowering: Lowering, node: Node, a: Place) -> dict[Node, Place]:
-    """Products with the same right operand whose left ones are rows that follow those of `node`, which is the first.
-
-    Note [Products that are one]
-        A recurrent network multiplies each step of its input by the same matrix. Nothing but the loop keeps these
-        products apart, so they become one, which reads the matrix once:
-
-            %1 : Float(16, 1024) = aten::mm(%x0, %w)        x0, x1, ... being consecutive rows of one x:
-            ...                                             a product of (1600, 256) by %w, in front of the loop
-            %9 : Float(16, 1024) = aten::mm(%x1, %w)
-
-        Long ones are left alone: they read enough rows for each column that they pack, and take their memory later.
-    """
-    found = {node: a}
-    if node.kind != "aten::mm":
-        return found
-    waiting = lowering.families[node.inputs[1]]
-    waiting.popleft()
-    rows, columns, last = a.geometry.sizes[0], node.output.type.sizes[1], a  # type: ignore[attr-defined]
-    if rows > _SHORT or not a.geometry.is_contiguous or not lowering.is_free_to_move(node.output):
-        return found
-    most = max(_TOGETHER // (max(rows * columns, 1) * a.dtype.itemsize), 1)
-    while waiting and len(found) < most:
-        after = lowering.soon(waiting[0].inputs[0])
-        if after is None or not after.geometry.is_contiguous or not _follows(after, last):
-            break
-        if not lowering.is_free_to_move(waiting[0].output):
-            break
-        found[waiting.popleft()] = last = after
-    return found
-
-
-_SHORT = 128
-"""Rows up to which a product is joined with others by the same matrix."""
-_TOGETHER = 1 << 21
-"""Bytes of results that are made ahead of their time, at most."""
-
-
-def _batch(place: Place, side: int) -> Place:
-    """A matrix or vector as a batch of matrices: a vector is a row on the left and a column on the right."""
-    geometry = place.geometry
-    if geometry.ndim == 1:
-        geometry = geometry.insert(side, 1, 0)
-    if geometry.ndim == 2:
-        geometry = geometry.insert(0, 1, 0)
-    return Place(place.block, place.dtype, geometry)
-
-
-def _addmm(lowering: Lowering, node: Node) -> None:
-    """addmm and baddbmm: the addend is copied to the result, which the product is added to."""
-    arguments = arguments_of(node)
-    addend, a, b = (lowering.of(v) for v in node.inputs)
-    result = lowering.make(node.output)
-    alpha, beta = float(arguments["alpha"]), float(arguments["beta"])
-    if beta != 0.0:
-        copy_to(lowering, node, addend, result)
-    _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, alpha, beta)
-
-
-def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float) -> None:
-    """result = alpha a b + beta result, over a batch."""
-    if (alpha, beta) == (1.0, 0.0) and _multiply_packed(lowering, node, a, b, result):
-        return
-    _multiply_by_blas(lowering, node, a, b, result, alpha, beta)
-
-
-def _multiply_by_blas(
-    lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float
-) -> None:
-    a, b = _straight(lowering, node, a), _straight(lowering, node, b)
-    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
-    left, right = (blas.as_matrix(p.geometry.sizes[1:], p.geometry.strides[1:]) for p in (a, b))
-    assert left is not None and right is not None
-    steps = (a.geometry.strides[0], b.geometry.strides[0], rows * columns)
-    product = blas.Product(result.dtype, (rows, columns, inner), left, right, alpha, beta, batch, steps)
-    lowering.step(Step(product, [a, b, result], 1, node))
-
-
-def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result: Place) -> bool:
-    """A product without BLAS, if there is code for it. What many products of few rows share is packed once."""
-    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
-    after, *left = a.geometry.strides
-    beside, *right = b.geometry.strides
-    work = packed.Product(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
-    work = work._replace(batch=batch, next=(after, beside))
-    if not packed.supports(work):
-        if 0 in work.sizes or not packed.supports_tiles(work):
-            return False
-        step = Step(work, [a, b, result], 1, node)
-        lowering.step_of_product(step, lambda: _multiply_by_blas(lowering, node, a, b, result, 1.0, 0.0))
-        return True
-    key = b.block, b.geometry
-    waiting = lowering.families[node.inputs[1]] if node.kind == "aten::mm" else ()
-    if key not in lowering.packed and waiting and rows <= _SHORT:
-        size = work.panels * packed.panel_columns(work.dtype) * inner
-        lowering.packed[key] = lowering.temporary(work.dtype, (size,))
-        lowering.step(Step(work._replace(multiplies=False), [b, lowering.packed[key]], 1, node))
-    if key in lowering.packed:
-        b, work = lowering.packed[key], work._replace(packed=True)
-    lowering.step_of_product(Step(work, [a, b, result], 1, node))
-    return True
-
-
-def _straight(lowering: Lowering, node: Node, place: Place) -> Place:
-    """The operand, copied if BLAS cannot be told how it lies."""
-    if blas.as_matrix(place.geometry.sizes[1:], place.geometry.strides[1:]) is not None:
-        return place
-    copy = lowering.temporary(place.dtype, place.geometry.sizes)
-    copy_to(lowering, node, place, copy)
-    return copy
-
-
 _Able = Callable[[Node], bool]
 _ABLE: dict[str, _Able] = {
     "aten::clone": lambda node: True, "aten::_to_copy": lambda node: True, "aten::copy": lambda node: True,
     "aten::cat": lambda node: True, "aten::convolution": conv_steps.is_convolution,
     "aten::convolution_backward": conv_steps.is_backward, "aten::max_pool2d_with_indices": pooling.is_max_pool,
     "aten::max_pool2d_with_indices_backward": pooling.is_max_unpool, "aten::avg_pool2d": pooling.is_mean_pool,
-    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm"), _is_product),
+    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm"),
+                    products.is_product),
     **dict.fromkeys(
-        ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"), _is_fill
+        ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"),
+        copies.is_fill,
     ),
 }  # fmt: skip
 """Which other nodes a stretch may contain, by operator."""
 
 _LOWER: dict[str, Callable[[Lowering, Node], None]] = {
-    "aten::clone": _copy, "aten::_to_copy": _copy, "aten::copy": _copy, "aten::cat": _cat,
+    **dict.fromkeys(("aten::clone", "aten::_to_copy", "aten::copy"), copies.lower_copy), "aten::cat": copies.lower_cat,
     "aten::convolution": conv_steps.lower_convolution, "aten::convolution_backward": conv_steps.lower_backward,
     "aten::max_pool2d_with_indices": pooling.lower_max_pool,
     "aten::max_pool2d_with_indices_backward": pooling.lower_max_unpool, "aten::avg_pool2d": pooling.lower_mean_pool,
-    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv"), _product), "aten::dot": _dot,
-    **dict.fromkeys(("aten::addmm", "aten::baddbmm"), _addmm),
+    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv"), products.lower_product), "aten::dot": products.lower_dot,
+    **dict.fromkeys(("aten::addmm", "aten::baddbmm"), products.lower_addmm),
     **dict.fromkeys(
-        ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"), _fill
+        ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"),
+        copies.lower_fill,
     ),
 }  # fmt: skip

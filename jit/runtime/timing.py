@@ -14,9 +14,9 @@ from jit.ir import Node
 from . import blas, entry
 from .interpreter import Interpreter, Program, Registers
 from .nest import Nest
+from .places import Step
 from .plan import Code, Native, PlannedInterpreter, _data, _fits
 from .pooling import Pooling
-from .steps import Step
 from .tiled import Tiled
 from .views import flops_of, parts_of, work_of_node, work_of_step
 

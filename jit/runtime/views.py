@@ -19,8 +19,8 @@ from .codegen import Kernel
 from .conv import Convolution
 from .conv_weight import WeightGradient
 from .nest import Access, Nest
+from .places import Step
 from .plan import Code, PlannedInterpreter
-from .steps import Step
 from .tiled import Tiled
 
 

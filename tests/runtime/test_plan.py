@@ -14,8 +14,8 @@ from jit.ir import Graph, TensorType, dtypes, parse
 from jit.ir.errors import DivisionError
 from jit.runtime import blas, entry, packed, plan
 from jit.runtime.interpreter import GuardFailed, Interpreter
+from jit.runtime.places import Layout
 from jit.runtime.plan import PlannedInterpreter
-from jit.runtime.steps import Layout
 from jit.tracing.compiling import optimise
 from tests.threads import in_threads
 

@@ -1,0 +1,104 @@
+"""Copies, fills and joins: which steps they are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jit.ir import Node, find
+from jit.ir.geometry import Geometry
+
+from . import homes, recipes
+from .places import Place
+
+if TYPE_CHECKING:
+    from .steps import Lowering
+
+
+def arguments_of(node: Node) -> dict[str, Any]:
+    """The node's arguments by name."""
+    op = find(node.kind)
+    assert op is not None
+    values = op.join(node.operands, {k: node.resolve(v) for k, v in node.attributes.items()})
+    return dict(zip(op.schema.argument_names, values, strict=True))
+
+
+def copy_to(lowering: Lowering, node: Node, source: Place, target: Place) -> None:
+    """Fill `target` with `source`, broadcast and cast."""
+    expanded = Place(source.block, source.dtype, source.geometry.expand(target.geometry.sizes))
+    dtype = target.dtype
+    body = recipes.named(lambda m, a: m.cast(a, dtype), f"cast to {dtype.name}")
+    lowering.pointwise(node, body, [expanded], target, "copy")
+
+
+def lower_copy(lowering: Lowering, node: Node) -> None:
+    """clone, copy and casts: of the last operand."""
+    copy_to(lowering, node, lowering.of(node.inputs[-1]), lowering.make(node.output))
+
+
+def lower_fill(lowering: Lowering, node: Node) -> None:
+    """zeros, ones and full, and those like something."""
+    value = _filling(node)
+    target = lowering.make(node.output)
+    dtype = target.dtype
+    recipe = f"fill {recipes.exact(value)} {dtype.name}" if type(value) in (bool, int, float) else None
+    lowering.pointwise(node, recipes.named(lambda m: m.constant(value, dtype), recipe), [], target, "fill")
+
+
+def _filling(node: Node) -> Any:
+    name = node.kind.removeprefix("aten::")
+    if name.startswith(("zeros", "ones")):
+        number: Any = int(name.startswith("ones"))
+    else:
+        number = arguments_of(node)["fill_value"]
+    dtype = node.output.type.dtype  # type: ignore[attr-defined]
+    return np.asarray(number).astype(dtype.numpy).item() if not dtype.is_half else float(number)
+
+
+def is_fill(node: Node) -> bool:
+    """Whether what to fill with is a plain number."""
+    if node.kind.startswith("aten::full"):
+        value = arguments_of(node)["fill_value"]
+        return type(value) in (int, float, bool)
+    return True
+
+
+def lower_cat(lowering: Lowering, node: Node) -> None:
+    """Each operand is copied to its slice of the result, unless it is there already."""
+    arguments = arguments_of(node)
+    whole = consecutive([lowering.of(value) for value in arguments["tensors"]]) if arguments["dim"] == 0 else None
+    if whole is not None and lowering.alias(node.output, whole):
+        return
+    target = lowering.places.get(node.output) or lowering.make(node.output)
+    dim, start = arguments["dim"] % max(target.geometry.ndim, 1), 0
+    for value in arguments["tensors"]:
+        source = lowering.of(value)
+        if source.geometry.sizes == (0,) and target.geometry.ndim != 1:
+            continue
+        length = source.geometry.sizes[dim]
+        part = target.geometry.window(dim, start, length)
+        there = source.block is target.block and homes.is_same(source.geometry, part)
+        if not there:  # it may be a view of another part
+            copy_to(lowering, node, source, Place(target.block, target.dtype, part))
+        start += length
+
+
+def consecutive(places: Sequence[Place]) -> Place | None:
+    """Rows that lie one after the other in memory, as one place."""
+    first = places[0]
+    follow = all(follows(place, before) for before, place in itertools.pairwise(places))
+    if not follow or not all(place.geometry.is_contiguous for place in places):
+        return None
+    rows = sum(place.geometry.sizes[0] for place in places)
+    whole = Geometry.contiguous((rows, *first.geometry.sizes[1:]))
+    return Place(first.block, first.dtype, whole._replace(offset=first.geometry.offset))
+
+
+def follows(place: Place, before: Place) -> bool:
+    """Whether the rows of a place begin where those of another, contiguous one end."""
+    same = place.block is before.block and place.dtype is before.dtype
+    here, there = place.geometry, before.geometry
+    return same and here.sizes[1:] == there.sizes[1:] and here.offset == there.offset + there.numel

@@ -1,0 +1,139 @@
+"""Where the values of a plan are, and the steps that compute them: plain records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from jit.ir import Node, TensorType, Value
+from jit.ir.dtypes import DType
+from jit.ir.errors import CompileError
+from jit.ir.geometry import Geometry
+
+from .nest import Nest
+from .tiled import Tiled
+
+if TYPE_CHECKING:
+    from . import blas, packed
+    from .conv import Convolution
+    from .conv_weight import WeightGradient
+    from .pooling import Pooling
+
+    Panelled: TypeAlias = packed.Product | Convolution | WeightGradient | Pooling | Tiled
+    """Work in panels, which threads share."""
+    Work: TypeAlias = Nest | blas.Product | Panelled
+
+
+class Layout(NamedTuple):
+    """What of an array decides on a kernel; looks like one to whoever makes nests."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In bytes."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return int(self.dtype.itemsize)
+
+    @staticmethod
+    def of(type: TensorType) -> Layout:
+        """How a value of this type lies in memory."""
+        from jit.ir.op import strides_of
+
+        assert type.dtype is not None and type.sizes is not None
+        return Layout(type.dtype.numpy, type.sizes, tuple(s * type.dtype.itemsize for s in strides_of(type)))
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class Block:
+    """A piece of memory."""
+
+    kind: str
+    """"input", "output", "constant", or "temporary": part of the arena."""
+    nbytes: int
+    number: int = 0
+    """Among its kind."""
+    first: int = -1
+    last: int = -1
+    """The steps that write it first and touch it last."""
+    offset: int = 0
+    """Of a temporary: where it lies in the arena."""
+
+
+class Place(NamedTuple):
+    """Where a value is."""
+
+    block: Block
+    dtype: DType
+    geometry: Geometry
+
+    @property
+    def layout(self) -> Layout:
+        """As an array."""
+        size = self.dtype.itemsize
+        return Layout(self.dtype.numpy, self.geometry.sizes, tuple(s * size for s in self.geometry.strides))
+
+    @property
+    def start(self) -> int:
+        """Bytes from the block's start to the first element."""
+        return self.geometry.offset * self.dtype.itemsize
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class Step:
+    """A call of a kernel."""
+
+    work: Work
+    operands: list[Place]
+    """What it reads, then what it writes."""
+    results: int
+    """How many of the operands it writes."""
+    node: Node
+    reusable: tuple[int, ...] = ()
+    """Operands that are read at the very point where the result is written, so that it may take their memory."""
+    scratch: int = 0
+    """How many further operands are memory for the kernel's own use."""
+    share: float = 1.0
+    """How much of the node's work it does."""
+    product: Node | None = None
+    """The node whose epilogue `node` is, if the step does both."""
+
+    @property
+    def nests(self) -> list[Nest]:
+        """Those that have to be compiled for it."""
+        if isinstance(self.work, Tiled):
+            return list(self.work.nests.values())
+        return [self.work] if isinstance(self.work, Nest) else []
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """What it computes."""
+        return (self.node,) if self.product is None else (self.product, self.node)
+
+
+class Declined(CompileError):
+    """A node that turns out not to be native after all."""
+
+    def __init__(self, node: Node, error: Exception) -> None:
+        super().__init__(f"{node.kind}: {error}")
+        self.node = node
+
+
+@dataclass(eq=False, repr=False)
+class Stretch:
+    """Nodes of one stage that need no Python, in order, with what they take and give."""
+
+    nodes: list[Node]
+    inputs: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+
+
+class Held(NamedTuple):
+    """A product that waits for the kernel that reads its result: see `epilogues`."""
+
+    step: Step
+    otherwise: Callable[[], None]
+    """What is to be done if the two are not one step."""

@@ -1,0 +1,179 @@
+"""Products of matrices and vectors: which steps they are, and whether BLAS computes them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jit.ir import Node, Value
+
+from . import blas, packed, recipes, split
+from .copies import arguments_of, consecutive, copy_to, follows
+from .nest import Access, Buffer, Local, Nest, Reduce
+from .nest import Step as NestStep
+from .places import Place, Step
+
+if TYPE_CHECKING:
+    from .steps import Lowering
+
+
+def families(nodes: Sequence[Node]) -> dict[Value, deque[Node]]:
+    """Products of matrices by their right operand."""
+    found: dict[Value, deque[Node]] = {}
+    for node in nodes:
+        if node.kind == "aten::mm":
+            found.setdefault(node.inputs[1], deque()).append(node)
+    return found
+
+
+def is_product(node: Node) -> bool:
+    """Whether there is code for a product: of one dtype that BLAS has, with numbers for alpha and beta."""
+    found = {v.type.dtype for v in (*node.inputs, *node.outputs)}
+    numbers = (a for name, a in arguments_of(node).items() if name in ("alpha", "beta"))
+    return len(found) == 1 and found <= set(blas.LETTER) and all(type(n) in (int, float) for n in numbers)
+
+
+def lower_product(lowering: Lowering, node: Node) -> None:
+    """mm, bmm, mv and dot: as products of batches of matrices."""
+    a, b = (lowering.of(v) for v in node.inputs)
+    family = _family(lowering, node, a)
+    if len(family) > 1:
+        rows = sum(place.geometry.sizes[0] for place in family.values())
+        result = lowering.temporary(a.dtype, (rows, b.geometry.sizes[1]))
+        whole = consecutive(list(family.values()))
+        assert whole is not None
+        a = whole
+        lowering.together(list(family), result)
+    else:
+        result = lowering.make(node.output)
+    _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, 1.0, 0.0)
+
+
+def lower_dot(lowering: Lowering, node: Node) -> None:
+    """Long vectors are multiplied by a nest: BLAS would use one thread."""
+    a, b = (lowering.of(v) for v in node.inputs)
+    (length,) = a.geometry.sizes
+    if length <= split.BLOCK_POINTS:
+        lower_product(lowering, node)
+        return
+    result = lowering.make(node.output)
+    ins, outs = (tuple(map(Buffer.like, (p.layout for p in places))) for places in ((a, b), (result,)))  # type: ignore[arg-type]
+    reads = tuple(Access(number, buffer.strides) for number, buffer in enumerate(ins))
+    steps = (
+        NestStep(reads, (Reduce("sum", (0,), result.dtype),), recipes.named(lambda m, x, y: x * y, "dot")),
+        NestStep((Local(0),), (Access(0, (0,)),), recipes.named(lambda m, total: total, "dot's sum"), inner=False),
+    )
+    lowering.several(node, split.split(Nest((length,), ins, outs, steps, 1, "dot")), [a, b, result])
+
+
+def _family(lowering: Lowering, node: Node, a: Place) -> dict[Node, Place]:
+    """Products with the same right operand whose left ones are rows that follow those of `node`, which is the first.
+
+    Note [Products that are one]
+        A recurrent network multiplies each step of its input by the same matrix. Nothing but the loop keeps these
+        products apart, so they become one, which reads the matrix once:
+
+            %1 : Float(16, 1024) = aten::mm(%x0, %w)        x0, x1, ... being consecutive rows of one x:
+            ...                                             a product of (1600, 256) by %w, in front of the loop
+            %9 : Float(16, 1024) = aten::mm(%x1, %w)
+
+        Long ones are left alone: they read enough rows for each column that they pack, and take their memory later.
+    """
+    found = {node: a}
+    if node.kind != "aten::mm":
+        return found
+    waiting = lowering.families[node.inputs[1]]
+    waiting.popleft()
+    rows, columns, last = a.geometry.sizes[0], node.output.type.sizes[1], a  # type: ignore[attr-defined]
+    if rows > _SHORT or not a.geometry.is_contiguous or not lowering.is_free_to_move(node.output):
+        return found
+    most = max(_TOGETHER // (max(rows * columns, 1) * a.dtype.itemsize), 1)
+    while waiting and len(found) < most:
+        after = lowering.soon(waiting[0].inputs[0])
+        if after is None or not after.geometry.is_contiguous or not follows(after, last):
+            break
+        if not lowering.is_free_to_move(waiting[0].output):
+            break
+        found[waiting.popleft()] = last = after
+    return found
+
+
+_SHORT = 128
+"""Rows up to which a product is joined with others by the same matrix."""
+_TOGETHER = 1 << 21
+"""Bytes of results that are made ahead of their time, at most."""
+
+
+def _batch(place: Place, side: int) -> Place:
+    """A matrix or vector as a batch of matrices: a vector is a row on the left and a column on the right."""
+    geometry = place.geometry
+    if geometry.ndim == 1:
+        geometry = geometry.insert(side, 1, 0)
+    if geometry.ndim == 2:
+        geometry = geometry.insert(0, 1, 0)
+    return Place(place.block, place.dtype, geometry)
+
+
+def lower_addmm(lowering: Lowering, node: Node) -> None:
+    """addmm and baddbmm: the addend is copied to the result, which the product is added to."""
+    arguments = arguments_of(node)
+    addend, a, b = (lowering.of(v) for v in node.inputs)
+    result = lowering.make(node.output)
+    alpha, beta = float(arguments["alpha"]), float(arguments["beta"])
+    if beta != 0.0:
+        copy_to(lowering, node, addend, result)
+    _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, alpha, beta)
+
+
+def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float) -> None:
+    """result = alpha a b + beta result, over a batch."""
+    if (alpha, beta) == (1.0, 0.0) and _multiply_packed(lowering, node, a, b, result):
+        return
+    _multiply_by_blas(lowering, node, a, b, result, alpha, beta)
+
+
+def _multiply_by_blas(
+    lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float
+) -> None:
+    a, b = _straight(lowering, node, a), _straight(lowering, node, b)
+    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
+    left, right = (blas.as_matrix(p.geometry.sizes[1:], p.geometry.strides[1:]) for p in (a, b))
+    assert left is not None and right is not None
+    steps = (a.geometry.strides[0], b.geometry.strides[0], rows * columns)
+    product = blas.Product(result.dtype, (rows, columns, inner), left, right, alpha, beta, batch, steps)
+    lowering.step(Step(product, [a, b, result], 1, node))
+
+
+def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result: Place) -> bool:
+    """A product without BLAS, if there is code for it. What many products of few rows share is packed once."""
+    (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
+    after, *left = a.geometry.strides
+    beside, *right = b.geometry.strides
+    work = packed.Product(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
+    work = work._replace(batch=batch, next=(after, beside))
+    if not packed.supports(work):
+        if 0 in work.sizes or not packed.supports_tiles(work):
+            return False
+        step = Step(work, [a, b, result], 1, node)
+        lowering.step_of_product(step, lambda: _multiply_by_blas(lowering, node, a, b, result, 1.0, 0.0))
+        return True
+    key = b.block, b.geometry
+    waiting = lowering.families[node.inputs[1]] if node.kind == "aten::mm" else ()
+    if key not in lowering.packed and waiting and rows <= _SHORT:
+        size = work.panels * packed.panel_columns(work.dtype) * inner
+        lowering.packed[key] = lowering.temporary(work.dtype, (size,))
+        lowering.step(Step(work._replace(multiplies=False), [b, lowering.packed[key]], 1, node))
+    if key in lowering.packed:
+        b, work = lowering.packed[key], work._replace(packed=True)
+    lowering.step_of_product(Step(work, [a, b, result], 1, node))
+    return True
+
+
+def _straight(lowering: Lowering, node: Node, place: Place) -> Place:
+    """The operand, copied if BLAS cannot be told how it lies."""
+    if blas.as_matrix(place.geometry.sizes[1:], place.geometry.strides[1:]) is not None:
+        return place
+    copy = lowering.temporary(place.dtype, place.geometry.sizes)
+    copy_to(lowering, node, place, copy)
+    return copy
