@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jit.ir import Graph, Node, TensorType, Value, find
-from jit.ir.dtypes import float32, float64
+from jit.ir.dtypes import bool_, float32, float64, int32
 
 from .analysis import fixed_shapes, with_subgraphs
 from .builder import Builder
+from .spaces import argument
 
 _TURNED = {"aten::t": [(1, 0)], "aten::permute": [(1, 0)], "aten::transpose.int": [(1, 0), (0, 1)]}
 """Which two dims change places."""
 _POOLS = {"aten::adaptive_avg_pool2d": 2, "aten::adaptive_avg_pool3d": 3}
 _WAYS_BACK = {"aten::_adaptive_avg_pool2d_backward": 2, "aten::_adaptive_avg_pool3d_backward": 3}
 """How many dims an image has."""
+_TRIANGLES = {"aten::tril": "le", "aten::triu": "ge"}
+"""How the column of an element that stays compares with its row and the diagonal."""
 
 
 def straighten(graph: Graph) -> bool:
-    """Rewrite nodes in three cases; says whether there were any.
+    """Rewrite nodes in four cases; says whether there were any.
 
     1.  The transpose of a product that nobody else uses is the product of the transposes, for those who only read it.
         They are views for BLAS, while whoever reads a transposed result goes through memory in steps. The gradient of
@@ -37,6 +42,11 @@ def straighten(graph: Graph) -> bool:
 
             %1 : Float(8, 16, 1, 1) = aten::adaptive_avg_pool2d[output_size=[1, 1]](%x)
             %1 : Float(8, 16, 1, 1) = aten::mean.dim[dim=[-2, -1], keepdim=True](%x)
+
+    4.  A triangle of a matrix is chosen by the positions of its elements, as the mask of attention is:
+
+            %1 : Float(8, 8) = aten::tril(%x)                 %1 : Bool(8, 8) = aten::le(%columns, %rows)
+                                                              %2 : Float(8, 8) = aten::where.ScalarOther(%1, %x, 0)
     """
     changes = [_straighten(inner) for inner in with_subgraphs(graph)]
     return any(changes)
@@ -45,11 +55,13 @@ def straighten(graph: Graph) -> bool:
 def _straighten(graph: Graph) -> bool:
     sums = [node for node in graph.nodes if node.kind == "aten::sum_to_size"]
     pools = [node for node in graph.nodes if node.kind in _POOLS]
+    triangles = [node for node in graph.nodes if node.kind in _TRIANGLES]
     ways_back = [node for node in graph.nodes if node.kind in _WAYS_BACK]
-    fixed = fixed_shapes(graph) if sums or ways_back else set()
+    fixed = fixed_shapes(graph) if sums or ways_back or triangles else set()
     changes = [_rewritten(node, _name_dims) for node in sums if node.inputs[0] in fixed]
     changes += [_rewritten(node, _average_images) for node in pools]
     changes += [_rewritten(node, _spread_averages) for node in ways_back if {*node.inputs} <= fixed]
+    changes += [_rewritten(node, _choose_by_position) for node in triangles if node.inputs[0] in fixed]
     changes += [_rewritten(node, _turn_operands) for node in list(graph.nodes) if is_turn(node)]
     return any(changes)
 
@@ -156,7 +168,28 @@ def _is_float(value: Value) -> bool:
 def _taken_over(node: Node, proxy: Any) -> bool:
     """Whether the result has the type of the node's, which it then replaces."""
     if proxy.value.type != node.output.type:
-        proxy.value.node.erase()
         return False
     _replace(node, proxy)
     return True
+
+
+# -- case 4 ------------------------------------------------------------------------------------------------------
+
+
+def _choose_by_position(node: Node, F: Builder) -> bool:
+    source, diagonal = node.inputs[0], argument(node, "diagonal")
+    assert isinstance(source.type, TensorType) and source.type.sizes is not None
+    if type(diagonal) is not int or len(source.type.sizes) < 2:
+        return False
+    rows, columns = source.type.sizes[-2:]
+    last = np.arange(rows, dtype=np.int32)[:, None] + min(max(diagonal, -rows), columns)
+    column = _constant(np.arange(columns, dtype=np.int32), F)
+    mask = getattr(F, _TRIANGLES[node.kind])(column, _constant(last, F))
+    if source.type.dtype is bool_:
+        return _taken_over(node, F.logical_and(mask, F.wrap(source)))
+    return _taken_over(node, F.where(mask, F.wrap(source), 0))
+
+
+def _constant(array: Any, F: Builder) -> Any:
+    node = F.graph.add("prim::Constant", (), {"value": array}, [TensorType(int32, array.shape)])
+    return F.wrap(node.output)

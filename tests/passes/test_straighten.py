@@ -211,3 +211,54 @@ def test_pools_of_whole_images_keep_their_bits(dtype: str) -> None:
     run(graph, ["straighten", "dce"])
     for found, wanted in zip(Interpreter(graph).run(0, inputs)[0], expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+# -- triangles ---------------------------------------------------------------------------------------------------
+
+
+def test_triangles_are_chosen_by_position() -> None:
+    after = transformed(
+        "straighten",
+        """graph(%x : Float(2, 3, 4), %m : Bool(3, 3)) {
+          %0 : Float(2, 3, 4) = aten::tril[diagonal=1](%x)  # m.py:1 in f
+          %1 : Bool(3, 3) = aten::triu(%m)
+          return (%0, %1)
+        }""",
+    )
+    assert_expected_inline(
+        after,
+        """\
+graph(%x : Float(2, 3, 4), %m : Bool(3, 3)) {
+  %2 : Int(4) = prim::Constant[value=Int(4){0, 1, 2, 3}]()
+  %3 : Int(3, 1) = prim::Constant[value=Int(3, 1){1, 2, 3}]()
+  %4 : Bool(3, 4) = aten::le(%2, %3)
+  %5 : Float(2, 3, 4) = aten::where.self(%4, %x, 0)  # m.py:1 in f
+  %6 : Int(3) = prim::Constant[value=Int(3){0, 1, 2}]()
+  %7 : Int(3, 1) = prim::Constant[value=Int(3, 1){0, 1, 2}]()
+  %8 : Bool(3, 3) = aten::ge(%6, %7)
+  %9 : Bool(3, 3) = aten::logical_and(%8, %m)
+  return (%5, %9)
+}""",
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "int8", "bool"])
+@pytest.mark.parametrize("diagonal", [0, -2, 1, 5, -3, 10**15, -(10**15)])
+def test_triangles_keep_their_bits(dtype: str, diagonal: int) -> None:
+    kind = {"float32": "Float", "float16": "Half", "int64": "Long", "int8": "Char", "bool": "Bool"}[dtype]
+    graph = parse(
+        f"""graph(%x : {kind}(2, 3, 5)) {{
+          %0 : {kind}(2, 3, 5) = aten::tril[diagonal={diagonal}](%x)
+          %1 : {kind}(2, 3, 5) = aten::triu[diagonal={diagonal}](%x)
+          return (%0, %1)
+        }}"""
+    )
+    x = np.random.default_rng(0).normal(size=(2, 3, 5)) * 3
+    if dtype.startswith("float"):
+        x[0, 0], x[1, 2] = np.nan, -np.inf
+    expected = Interpreter(graph.clone()).run(0, [x.astype(dtype)])[0]
+    run(graph, ["straighten", "dce"])
+    assert "tri" not in str(graph)
+    for found, wanted in zip(Interpreter(graph).run(0, [x.astype(dtype)])[0], expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == wanted.dtype
