@@ -54,11 +54,17 @@ def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
     """
     dtype = array.dtype if dtype is None else dtype
     size = dtype.itemsize
+    strides = tuple([s * size for s in geometry.strides])
+    if dtype is array.dtype and geometry.offset >= 0 and array.flags.c_contiguous:  # several times as fast
+        try:
+            return np.ndarray(geometry.sizes, dtype, array, geometry.offset * size, strides)
+        except ValueError:  # it goes beyond `array`, or the dtype is none of numpy's own
+            pass
     address, readonly = array.__array_interface__["data"]
     interface = {
         "version": 3,
         "shape": geometry.sizes,
-        "strides": tuple(s * size for s in geometry.strides),
+        "strides": strides,
         "typestr": dtype.str,
         "data": (address + geometry.offset * size, readonly),
     }

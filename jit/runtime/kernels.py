@@ -6,6 +6,7 @@ round once, at the end of the op.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,11 +19,29 @@ from jit.ir.op import Op
 from jit.ir.random_state import RandomState
 from jit.ir.refusals import FOREIGN, refusal
 
-from . import arrays, blocks, large, numpy_math
+from . import arrays, large, numpy_math
 
 _HALVES = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
 _SINGLE = dtypes.float32.numpy
 _compute_dtypes: dict[Any, Any] = {}
+
+
+class _Warnings:
+    """What `np.errstate` sets, for a numpy that keeps it elsewhere than where it is looked for below."""
+
+    def set(self, ignored: Any) -> dict[str, Any]:
+        return np.seterr(**ignored)  # type: ignore[return-value]
+
+    def reset(self, before: dict[str, Any]) -> None:
+        np.seterr(**before)
+
+
+_warnings: Any = _Warnings()
+_SILENCE: Any = dict.fromkeys(("divide", "over", "under", "invalid"), "ignore")
+with contextlib.suppress(ImportError):  # `with np.errstate(...)` takes as long as adding two short arrays
+    from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined,unused-ignore]
+
+    _warnings, _SILENCE = _extobj_contextvar, _make_extobj(all="ignore")
 
 
 def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> list[Any]:
@@ -65,20 +84,22 @@ def _absolute(op: Op, values: Sequence[Any]) -> Geometry:
 
 def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     final, wide = _dtypes_of(op, values)
-    is_large = large.size_of_result(op, values) * final.itemsize >= blocks.LARGE
+    is_large = large.is_large(op, values, final.itemsize)
     args = list(values)
     for index in op.promoted:
         value = args[index]
         if value is not None and (not isinstance(value, np.ndarray) or (value.dtype != wide and not is_large)):
             args[index] = np.asarray(value).astype(wide)
+    token = _warnings.set(_SILENCE)
     try:
-        with np.errstate(all="ignore"):
-            if is_large:
-                return [large.pointwise(op, args, final, wide)]
-            return [_as_array((op.numpy_body or op.body)(numpy_math, *args), final)]
+        if is_large:
+            return [large.pointwise(op, args, final, wide)]
+        return [_as_array((op.numpy_body or op.body)(numpy_math, *args), final)]
     except ValueError:
         broadcast_shapes(*(args[i].shape for i in op.tensors if isinstance(args[i], np.ndarray)))  # says what is wrong
         raise
+    finally:
+        _warnings.reset(token)
 
 
 def _dtypes_of(op: Op, values: Sequence[Any]) -> tuple[Any, Any]:
@@ -104,8 +125,11 @@ def _signature(value: Any) -> Any:
 
 def _run_array(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     args, half = _widened(op, values)
-    with np.errstate(all="ignore"):
+    token = _warnings.set(_SILENCE)
+    try:
         return _results((op.numpy_body or op.body)(numpy_math, *args), half, op.lays_out)
+    finally:
+        _warnings.reset(token)
 
 
 def _run_random(op: Op, values: Sequence[Any], state: Any) -> list[Any]:

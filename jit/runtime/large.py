@@ -36,20 +36,26 @@ CROWDED = 1024
 Part = tuple[slice, ...]
 
 
-def size_of_result(op: Op, values: Sequence[Any]) -> int:
-    """How many elements a pointwise operator gives; of operands that do not go together, those of the largest."""
-    size, shape, alike = 1, None, True
-    for index in op.tensors:
+def is_large(op: Op, values: Sequence[Any], itemsize: int) -> bool:
+    """Whether the result of a pointwise operator, elements of `itemsize` bytes, is worth what happens here."""
+    most = itemsize
+    for index in op.promoted:
         value = values[index]
-        if isinstance(value, np.ndarray):
-            alike = alike and (shape is None or value.shape == shape)
-            size, shape = max(size, value.size), value.shape
-    if alike:
-        return size
+        if type(value) is np.ndarray:
+            most *= value.size
+    return most >= blocks.LARGE and _size_of_result(op, values) * itemsize >= blocks.LARGE
+
+
+def _size_of_result(op: Op, values: Sequence[Any]) -> int:
+    """How many elements it has; of operands that do not go together, those of the largest."""
+    arrays = [value for i in op.tensors if isinstance(value := values[i], np.ndarray)]
+    largest = max([array.size for array in arrays])
+    if all([array.shape == arrays[0].shape for array in arrays]):
+        return largest
     try:
-        return np.broadcast(*(v for i in op.tensors if isinstance(v := values[i], np.ndarray))).size
+        return np.broadcast(*arrays).size
     except ValueError:
-        return size
+        return largest
 
 
 def pointwise(op: Op, values: Sequence[Any], final: Any, wide: Any) -> Any:

@@ -21,6 +21,17 @@ def __getattr__(name: str) -> Any:
     return getattr(np, name)
 
 
+FEW = 64
+"""Rows."""
+
+
+def matmul(a: Any, b: Any, out: Any = None) -> Any:
+    """The product of matrices; `x @ w.T` with few rows in x as `(w @ x.T).T`, which takes BLAS half the time."""
+    if out is None and a.ndim == b.ndim == 2 and 1 < len(a) <= min(FEW, b.shape[1] // 4) and b.flags.f_contiguous:
+        return np.ascontiguousarray(np.matmul(b.T, a.T).T)
+    return np.matmul(a, b, out=out)
+
+
 def cast(x: Any, dtype: Any) -> Any:
     """`x` as `dtype`: rounds to nearest even, truncates floats toward zero, and calls everything but 0 true.
 

@@ -8,7 +8,7 @@ import pytest
 
 import jit
 from jit.ir.op import REGISTRY
-from jit.runtime import blocks, large
+from jit.runtime import blocks, kernels, large
 from jit.runtime.kernels import execute
 
 RNG = np.random.default_rng(0)
@@ -139,3 +139,29 @@ def test_memory_of_results_is_used_again():
     where = y.data_ptr()
     del y
     assert (x * 3).data_ptr() == where
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "complex64"])
+@pytest.mark.parametrize("rows, inner, columns", [(16, 256, 1024), (2, 3, 8), (1, 5, 40), (64, 0, 256), (65, 7, 300)])
+def test_products_with_few_rows(rows, inner, columns, dtype):
+    x, w = elements((rows, inner), dtype), elements((columns, inner), dtype)
+    (result,) = execute(REGISTRY["aten::mm"], [x, w.T])
+    assert result.dtype == x.dtype and result.flags.c_contiguous
+    assert np.allclose(result, np.einsum("ri,ci->rc", x, w), rtol=1e-4)
+
+
+def test_no_warnings_and_none_silenced_for_others():
+    x = np.zeros(3, np.float32)
+    with np.errstate(all="raise"):
+        before = np.geterr()
+        execute(REGISTRY["aten::div"], [x, x])
+        assert np.geterr() == before
+        with pytest.raises(jit.Error):
+            execute(REGISTRY["aten::mul"], [x, np.zeros(2, np.float32)])
+        assert np.geterr() == before
+
+
+def test_silence_where_numpy_keeps_it_elsewhere(monkeypatch):
+    monkeypatch.setattr(kernels, "_warnings", kernels._Warnings())
+    monkeypatch.setattr(kernels, "_SILENCE", dict.fromkeys(("divide", "over", "under", "invalid"), "ignore"))
+    test_no_warnings_and_none_silenced_for_others()
