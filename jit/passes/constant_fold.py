@@ -21,6 +21,9 @@ Evaluate = Callable[[Op, Sequence[Any]], Sequence[Any]]
 
 MOST = 64
 """A folded array has at most this many elements, or as many as the arrays that it was computed from."""
+LONGEST = 2**16
+"""A folded range of numbers has at most this many."""
+_RANGE = "aten::arange.start_step"
 
 
 def constant_fold(graph: Graph, evaluate: Evaluate | None = None) -> bool:
@@ -30,8 +33,9 @@ def constant_fold(graph: Graph, evaluate: Evaluate | None = None) -> bool:
     2. guards on known numbers, by nothing; GraphError if the number is not the expected one;
     3. `prim::size` of a dim that is the same in every run (not of named dims, nor of sizes that depend on data),
        arithmetic on known numbers (`prim::add` and its like), and `prim::item` of a constant;
-    4. with `evaluate`, pointwise and array operators on constant arrays. Views of constants stay, because they cost
-       nothing. What cannot be evaluated is left to fail at run time, where the user's line is known.
+    4. with `evaluate`, pointwise and array operators on constant arrays, and ranges of numbers. Views of constants
+       stay, because they cost nothing. What cannot be evaluated is left to fail at run time, where the user's line is
+       known.
 
     The nodes that nobody needs any more are left to dce.
 
@@ -155,13 +159,15 @@ class _Folding:
         if self.evaluate is None or op is None or op.kind not in ("pointwise", "array", "view"):
             return None
         arrays = [self.known.get(value) for value in node.inputs]
-        if not arrays or len(node.outputs) != 1 or not all(isinstance(array, np.ndarray) for array in arrays):
+        if len(node.outputs) != 1 or not all(isinstance(array, np.ndarray) for array in arrays):
+            return None
+        if not arrays and node.kind != _RANGE:
             return None
         try:
             (result,) = self.evaluate(op, op.join(*self._resolved(node, self.known.__getitem__)))
         except Exception:  # whatever the operator has to say about its operands, it says at run time
             return None
-        enough = max(MOST, sum(array.size for array in arrays if array is not None))
+        enough = max(MOST if arrays else LONGEST, sum(array.size for array in arrays if array is not None))
         return result if result.size <= enough and _fits(node.output.type, result, _is_view(node)) else None
 
     def _resolved(self, node: Node, lookup: Callable[[Value], Any]) -> tuple[Any, dict[str, Any]]:

@@ -265,3 +265,18 @@ def test_a_hundred_thousand_nodes() -> None:
     assert constant_fold(graph)
     verify(graph)
     assert str(graph.outputs[0].node).endswith("prim::Constant[value=50002]()")
+
+
+def test_ranges_of_numbers() -> None:
+    after = folded(
+        """graph(%x : Long(3), %n : int) {
+          %0 : Long(3) = aten::arange.start_step[start=0, end=3]()
+          %1 : Long(3) = aten::mul(%0, %0)
+          %2 : Long(70000) = aten::arange.start_step[start=0, end=70000]()
+          %3 : Long(n) = aten::arange.start_step[start=0, end=%n]()
+          %4 : Float(3) = aten::ones[size=[3]]()
+          return (%1, %2, %3, %4)
+        }"""
+    )
+    assert "prim::Constant[value=Long(3){0, 1, 4}]" in after and "aten::mul" not in after
+    assert "end=70000]" in after and "end=%n]" in after and "aten::ones" in after
