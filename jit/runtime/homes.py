@@ -8,8 +8,9 @@ Note [Written where it belongs]
         %2 : Float(8, 8) = aten::cat[dim=1]([%0, %1])    nothing
 
     Whatever else reads a part reads the slice. Products and convolutions write row-major memory, so they have homes
-    where a slice is one piece of memory. A part that the stretch does not make, that it returns, or that an earlier
-    `cat` has taken in is copied. A `stack` is a `cat` of reshaped parts: what they show has the home.
+    where a slice is one piece of memory; so has what a view shows that no slice can be seen through, such as rows put
+    together. A part that the stretch does not make, that it returns, or that an earlier `cat` has taken in is copied.
+    A `stack` is a `cat` of reshaped parts: what they show has the home.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from jit.ir import Node, TensorType, Value
+from jit.ir.errors import Error
 from jit.ir.geometry import Geometry
-from jit.passes.spaces import arguments, sizes_of
+from jit.passes.spaces import arguments, is_view, sizes_of
 
 
 class Home(NamedTuple):
@@ -54,7 +56,8 @@ def homes(
                 if shown is None or shown[0] in found:
                     continue
                 base, slice_ = shown
-                if made.get(base) or (base is part and base in made and slice_.is_contiguous):
+                anywhere = made.get(base) and _can_be_seen(base, slice_)
+                if anywhere or (base is part and base in made and slice_.is_contiguous):
                     found[base] = Home(node.output, slice_)
     return found
 
@@ -91,6 +94,25 @@ def _is_reshape(node: Node) -> bool:
     op, values = arguments(node)
     after = op.body(before, *values[1:])
     return isinstance(after, Geometry) and after.offset == 0 and after.numel == before.numel and after.is_contiguous
+
+
+def _can_be_seen(value: Value, geometry: Geometry) -> bool:
+    """Whether views of a value, also those in kernels that read it, are views still if it lies in a slice."""
+    for node, index in value.uses:
+        if node.kind == "prim::FusionGroup":
+            shown = [(node.attributes["body"].inputs[index], geometry)]
+        elif is_view(node):
+            op, values = arguments(node)
+            try:
+                seen = op.body(geometry, *values[1:])
+            except Error:  # such as rows put together, between which there is something else now
+                return False
+            shown = list(zip(node.outputs, seen if isinstance(seen, list) else [seen], strict=True))
+        else:
+            shown = []
+        if not all(_can_be_seen(*pair) for pair in shown):
+            return False
+    return True
 
 
 def is_same(a: Geometry, b: Geometry) -> bool:
