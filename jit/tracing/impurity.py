@@ -65,6 +65,10 @@ _OF_OBJECTS: dict[type, tuple[frozenset[str], str]] = {
     io.FileIO: (frozenset({"read", "readall", "readinto"}), "reads a file"),
     socket.socket: (frozenset({"recv", "recv_into", "recvfrom", "send", "sendall"}), "uses a network"),
 }
+_DULL = frozenset(
+    {sys.getprofile, sys.setprofile, isinstance, issubclass, len, any, all, sum, min, max, getattr, hasattr, callable}
+)
+"""What is called most while a function is recorded, and is none of the above: not worth judging."""
 _NO_READERS = ("<frozen importlib", "linecache.py", "tokenize.py", "traceback.py", "warnings.py", "inspect.py")
 """Files whose code opens files for reasons of its own."""
 
@@ -139,7 +143,7 @@ def _profile(eye: _Eye) -> bool:
         if event == "c_call":
             if arg is print:
                 listener.printing += 1
-            else:
+            elif arg not in _DULL:
                 eye.judge(frame.f_code.co_filename, arg, getattr(arg, "__self__", None))
         elif arg is print and event in ("c_return", "c_exception"):
             listener.printing -= 1
