@@ -233,16 +233,19 @@ def sigmoid(m: Any, x: Any) -> Any:
 def tanh(m: Any, x: Any) -> Any:
     """x + x * z * P(z) with z = x**2 near 0, else 1 - 2 / (exp(2 |x|) + 1), with the sign of x.
 
-    What is taken from 1 is at most 1 / 2 there, so that its own errors count half.
+    What is taken from 1 is at most 1 / 2 there: its own errors count half, and log(2) may be one number.
     """
     f = FORMATS[x.dtype]
     size = m.abs(x)
     z = size * size
     centre = m.fma(size * z, horner(m, f.tanh, z), size)
     double = size + size
-    shifted, r = split_exp(m, f, m.where(double > -f.expm1_low, -f.expm1_low, double))
-    power = exp_of_rest(m, f, r) * power_of_two(m, f, m.bits(shifted) - f.bits(f.magic), x)
-    return m.copysign(m.where(size < math.log(3) / 2, centre, 1 - 2 / (power + 1)), x)
+    within = m.where(double > -f.expm1_low, -f.expm1_low, double)
+    shifted = m.fma(within, 1 / math.log(2), f.magic)
+    r = m.fma(shifted - f.magic, -math.log(2), within)
+    n = m.bits(shifted) << f.mantissa  # the bits of f.magic are shifted out
+    power = m.from_bits(m.bits(exp_of_rest(m, f, r)) + n, x.dtype)
+    return m.copysign(m.where(size > math.log(3) / 2, 1 - 2 / (power + 1), centre), x)  # NaN is not larger
 
 
 def erf(m: Any, x: Any) -> Any:
