@@ -388,6 +388,8 @@ class _Cuts:
             return f"{len(cuts)} parts of its result are read: {MOST_PARTS} are the limit"
         if any(0 in cut.of(sizes_of(node.output)) for cut in cuts):
             return "a part of its result has no elements"
+        if _demotes(node, cuts):
+            return "one number of an operand would count less in promotion than the whole operand does"
         if self._spent(node, cuts) > MOST_AGAIN:
             return "parts of its result overlap, and computing them twice takes longer than reading them"
         if self._gathers(node, cuts):
@@ -474,6 +476,12 @@ class _Cuts:
             else:
                 view.erase()
         node.output.replace_all_uses_with(cat.output)
+
+
+def _demotes(node: Node, cuts: set[Cut]) -> bool:
+    """Whether a cut could change the dtype: an operand of one dim becomes one of none, beside those of other dtypes."""
+    mixed = len({getattr(value.type, "dtype", None) for value in node.inputs}) > 1
+    return mixed and any(not cut.keeps for cut in cuts) and any(len(sizes_of(v)) == 1 for v in node.inputs)
 
 
 def _is_within(reader: Node, node: Node) -> bool:

@@ -291,6 +291,15 @@ STAYS = {
         + "  %3 : Float(3, 4, strides=[1, 6]) = aten::t(%2)\n  %4 : Float(4, 4) = aten::mm(%1, %3)\n  return (%4)\n}",
         "read by what is no kernel",
     ),
+    "a number that would no longer promote": (
+        """graph(%x : Char(4, 6), %y : Long(6)) {
+  %0 : Long(4, 6) = aten::mul(%x, %y)
+  %1 : Long(4, strides=[6]) = aten::select.int[dim=1, index=2](%0)
+  %2 : Long(4) = aten::add(%1, %1)
+  return (%2)
+}""",
+        "count less in promotion",
+    ),
     "dear parts that overlap": (
         TANH
         + """  %1 : Float(4, 5, strides=[6, 1]) = aten::narrow[dim=1, start=0, length=5](%0)
