@@ -313,7 +313,7 @@ class Tiled:
         product = self._steps(pieces.functions, _rows_at(pieces.geometries), numbers, offsets)
         there = [self._before_tile if base is None else 0 for base in bases]
         kernels = self._steps(*self._kernel_calls(), [scratch if base is None else base for base in bases], there)
-        self.kept.append(pieces)
+        self.kept += [pieces, self.product.kept]
         return np.concatenate([product, kernels], 1)
 
     def _kernel_calls(self) -> tuple[Any, Any]:

@@ -12,6 +12,7 @@ from jit.ir.errors import DivisionError
 from jit.runtime import conv, entry, epilogues, packed, plan
 from jit.runtime.interpreter import Interpreter
 from jit.runtime.plan import PlannedInterpreter
+from jit.runtime.plan_image import image_of
 from jit.runtime.target import Target
 from jit.runtime.tiled import Tiled
 from jit.tracing.compiling import optimise
@@ -330,6 +331,18 @@ def run_guarded(graph, native, arrays):
         bases = np.array([plan._data(a) for a in (arena, *inputs, *outputs)] + code.constants, np.int64)
         assert entry.executor()(plan._data(code.program), plan._data(bases), code.operands) == 0
         same_bits(expected, outputs)
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_what_geometries_point_to_is_kept(name):
+    """Tables that are cached for a while must outlive the cache; and a plan as data has all of it."""
+    arrays, window = conv_arrays(name)
+    planned = PlannedInterpreter(graph_of(lambda x, w: jit.tanh(jit.conv2d(x, w, **window)) * 2, arrays[:2]))
+    (work,) = tiled(planned)
+    tables = work.product.kept
+    held = [array for kept in work.kept if isinstance(kept, tuple) for array in kept]
+    assert len(tables) > 0 and all(any(array is table for array in held) for table in tables)
+    assert len(image_of(planned)[1]) > 0
 
 
 # -- threads -----------------------------------------------------------------------------------------------------
