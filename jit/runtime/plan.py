@@ -460,6 +460,8 @@ def _pieces(nodes: Sequence[Node]) -> list[Native | Node]:
         try:
             return _assembled(nodes, _Cutter(nodes, refused))
         except Declined as declined:
+            if declined.node in refused:  # it would be refused for ever
+                raise
             refused |= {declined.node}
 
 
