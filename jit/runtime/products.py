@@ -153,7 +153,7 @@ def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result:
     work = packed.Product(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
     work = work._replace(batch=batch, next=(after, beside))
     if not packed.supports(work):
-        if 0 in work.sizes or not packed.supports_tiles(work):
+        if 0 in (batch, *work.sizes) or not packed.supports_tiles(work):
             return False
         step = Step(work, [a, b, result], 1, node)
         lowering.step_of_product(step, lambda: _multiply_by_blas(lowering, node, a, b, result, 1.0, 0.0))

@@ -195,7 +195,8 @@ def test_traced_packing_is_right_for_other_lengths(rng):
             weighted(out).backward()
             results.append([*out, x.grad])
         for eager, again in zip(*results, strict=True):
-            assert_close(again, eager.detach())
+            # Outputs are weighed with up to 23: eager mode's own gradients are 4.6e-6 away from those of float64.
+            assert_close(again, eager.detach(), atol=1e-5)
 
 
 def test_a_packed_sequence_passes_through_a_trace(rng):
