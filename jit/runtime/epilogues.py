@@ -40,7 +40,7 @@ def _in_tiles(work: Any) -> packed.Product | Convolution | None:
         work = work.in_strips()
     elif not isinstance(work, packed.Product):
         return None
-    return work if work.tile != work.axes else None
+    return work if 0 not in work.axes and work.tile != work.axes else None
 
 
 def tiled(nest: Nest, product: Step, reads: Sequence[Place]) -> Tiled | None:

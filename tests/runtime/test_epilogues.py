@@ -134,6 +134,14 @@ def test_batches(sizes, monkeypatch):
     check(lambda x, w, b, c, y: jit.tanh(jit.bmm(x, w) * c + b) + y, arrays, monkeypatch)
 
 
+@pytest.mark.parametrize("rows", [5, 128])
+def test_batches_of_nothing(rows):
+    arrays = [np.zeros((0, rows, 16), np.float32), np.zeros((0, 16, 96), np.float32)]
+    graph = graph_of(lambda x, w: jit.tanh(x @ w) + 1, arrays)
+    (found,) = PlannedInterpreter(graph).run(0, arrays)[0]
+    assert found.shape == (0, rows, 96)
+
+
 def test_a_turned_result(monkeypatch):
     arrays = normal((3, 130, 16), (3, 16, 96), (3, 96, 130))
     check(lambda x, w, y: jit.tanh(jit.bmm(x, w).transpose(1, 2)) * y, arrays, monkeypatch)
