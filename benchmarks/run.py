@@ -108,6 +108,8 @@ def _measure_apart(name: str, threads: int, options: argparse.Namespace) -> Row:
     for group in [[p] for p in peers] if alone else [peers]:
         order = dict(workload=name, threads=threads, peers=group)
         order |= dict(first=options.first, memory=options.memory, cpu=options.cpu)
+        if options.memory:
+            _run_child(order, threads)  # compilers that keep what they have compiled need not be loaded again
         done = _run_child(order, threads)
         row["peers"].update(done.pop("peers"))
         row.update(done)
@@ -117,9 +119,9 @@ def _measure_apart(name: str, threads: int, options: argparse.Namespace) -> Row:
 def _run_child(order: Row, threads: int) -> Row:
     environment = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(threads))
     environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'false' if threads == 1 else 'true'}"
-    environment["JIT_CACHE"] = environment.get("JIT_CACHE", "")
+    environment["JIT_CACHE"] = "off" if order["first"] else environment.get("JIT_CACHE", "")
     command = [sys.executable, "-m", "benchmarks.run", "--child", json.dumps(order)]
-    prefix = ["taskset", "-c", ",".join(map(str, range(threads)))] if _can_pin() else []
+    prefix = ["taskset", "-c", ",".join(map(str, _cores()[:threads]))] if _can_pin() else []
     done = subprocess.run(prefix + command, env=environment, capture_output=True, text=True)
     if done.returncode:
         return dict(peers={p: f"exit {done.returncode}: {done.stderr.strip()[-200:]}" for p in order["peers"]})
@@ -129,7 +131,12 @@ def _run_child(order: Row, threads: int) -> Row:
 def _can_pin() -> bool:
     from shutil import which
 
-    return which("taskset") is not None
+    return which("taskset") is not None and hasattr(os, "sched_getaffinity")
+
+
+def _cores() -> list[int]:
+    """The cores that this process may use: `taskset -c 1 python -m benchmarks.run ...` measures on core 1."""
+    return sorted(os.sched_getaffinity(0))
 
 
 def _child(order: Row) -> Row:
