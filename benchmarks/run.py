@@ -41,7 +41,7 @@ THREAD_VARIABLES = (
     "NUMEXPR_MAX_THREADS",
     "JIT_NUM_THREADS",
 )
-REST = 0.05
+REST = 0.2
 """Seconds before the turn of a peer if there are several threads: those of the peer before wait by spinning."""
 TOLERANCE = 2e-3
 

@@ -47,15 +47,19 @@ class Pool:
     def give(self, memory: Any) -> None:
         """Keep memory for the next who asks. What would be too much makes room by dropping all that was kept before."""
         if self.nbytes + memory.nbytes > self._most:
-            self._free.clear()
+            self.forget()
         if memory.nbytes <= self._most:
             self._free.setdefault(memory.nbytes, []).append(memory)
+
+    def forget(self) -> None:
+        """Give back what is kept."""
+        self._free.clear()
 
     def _fresh(self, size: int) -> Any:
         try:
             return np.empty(size, np.uint8)
         except MemoryError:
-            self._free.clear()
+            self.forget()
             return np.empty(size, np.uint8)
 
 
@@ -90,3 +94,8 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
         return np.empty(shape, dtype)
     array = np.asarray(_Block(_pool, shape, dtype, size))
     return array if array.dtype is dtype else array.view(dtype)
+
+
+def forget() -> None:
+    """Give memory that dropped arrays have left back to the operating system."""
+    _pool.forget()

@@ -13,6 +13,7 @@ import numpy as np
 
 from jit.ir import Graph
 from jit.passes import CLEANUP, run
+from jit.runtime import blocks
 from jit.runtime.interpreter import Interpreter
 
 from .. import context, dispatch
@@ -116,6 +117,7 @@ class Recording:
             if chain.plan is None:
                 with patience():
                     chain.plan = self._plan(chain)
+                blocks.forget()  # what lay between the operators of the recording has no use for a plan
             return chain.plan
 
     def _plan(self, chain: Chain) -> Plan:

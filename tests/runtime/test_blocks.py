@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import jit
 from jit.runtime import blocks
 from jit.runtime.arrays import address_of, owner_of
 
@@ -123,3 +124,12 @@ def test_nothing_is_said_when_a_process_ends():
     program = "import numpy as np; from jit.runtime import blocks; x = blocks.empty((1 << 20,), np.dtype(np.float64))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+def test_a_plan_gives_back_what_its_recording_has_used() -> None:
+    function = jit.trace(lambda x: jit.tanh(x * 2 + 1).sum())
+    x = jit.ones(1 << 19)
+    function(x)
+    assert blocks._pool.nbytes > 1 << 20
+    function(x)
+    assert blocks._pool.nbytes == 0
