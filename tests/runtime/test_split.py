@@ -138,6 +138,8 @@ def matrices(dtype):
 @pytest.mark.parametrize("monoid", MONOIDS)
 def test_columns(monoid, dtype, name, tall):
     x, dims = next(found for label, *found in matrices(dtype) if label == name)
+    if monoid == "prod" and dtype.startswith("float"):
+        x = (1 + x / 64).astype(dtype)  # no product is denormal, where relative errors have no bound
     result = np.int64 if monoid.startswith("arg") else x.dtype
     out = np.empty(np.max(x, axis=dims).shape, result)
     whole = out.copy()
@@ -145,8 +147,10 @@ def test_columns(monoid, dtype, name, tall):
     compile_nest(nest)([x], [whole])
     run(nest, [x], [out])
     if monoid in ("sum", "prod") and dtype.startswith("float"):
-        half = dtype == "float16"  # each sum is rounded
-        np.testing.assert_allclose(out, whole, rtol=2e-2 if half else 2e-4, atol=0.5 if half else 1e-3)
+        x, limits = x.astype(np.float64), np.finfo(dtype)  # the order is another one, and each step is rounded
+        scale = abs(x).sum(dims) if monoid == "sum" else abs(x).prod(dims)
+        steps = x.size // out.size
+        assert np.all(abs(out.astype(np.float64) - whole) <= steps * float(limits.eps) * scale + float(limits.tiny))
     else:
         assert out.tobytes() == whole.tobytes()
 
