@@ -302,4 +302,4 @@ def _over_places(lowering: Lowering, node: Node, y: Place, result: Place) -> Non
     body.set_return([total.output])
     group = Graph().create("prim::FusionGroup", (), {"body": body})
     nest = fusion.FusedGroup(group)._nest([y.layout])
-    lowering.step(Step(nest, [y, result], 1, node))
+    lowering.step(Step(nest, [y, result], 1, node, share=0.0))  # next to nothing of what the convolution takes

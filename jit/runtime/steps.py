@@ -227,10 +227,10 @@ class Lowering:
         self.steps[number].scratch += 1
 
     def pointwise(self, node: Node, body: Callable[..., Any], reads: Sequence[Place], write: Place, name: str) -> None:
-        """A step that fills `write` with `body` of what it reads."""
+        """A step that fills `write` with `body` of what it reads: a copy, or a fill, which counts as no work."""
         layouts: list[Any] = [place.layout for place in (*reads, write)]
         nest = pointwise_nest(body, layouts[:-1], layouts[-1:], name)
-        self.step(Step(nest, [*reads, write], 1, node))
+        self.step(Step(nest, [*reads, write], 1, node, share=0.0))
 
     # -- kinds of nodes ------------------------------------------------------------------------------------------
 
