@@ -76,6 +76,7 @@ def export_onnx(
     surroundings = Surroundings(function, owner)
     with _evaluation(surroundings, training), _same_randomness():
         recording = _recorded(function, owner, arguments, options, stage)
+        _refuse_caught(recording, bool(dynamic_axes))
         graph = recording.graph().clone()
         if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
             graph.set_return(graph.outputs[: recording.count], graph.stages[0].updates, 0)
@@ -163,6 +164,16 @@ def _recorded(function: Any, owner: Any, arguments: tuple[Any, ...], options: di
         if stage > 0:
             _differentiate(recording, result, traced.tensors_of(*arguments, **options), stage)
     return recording
+
+
+def _refuse_caught(recording: Recording, varies: bool) -> None:
+    """ExportError if the function has caught an error, and no node of the graph says when it comes."""
+    where = recording.trace.caught or (recording.trace.one_size if varies else None)
+    if where is not None:
+        raise ExportError(
+            f"at {where}: the function catches an error of a check in Python, and the model would go the traced way "
+            "for all inputs; check the operands beforehand"
+        )
 
 
 def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:

@@ -144,7 +144,12 @@ class TracedScalar:
         if not (_is_number(left) and _is_number(right)):
             foreign = isinstance(left, np.generic) or isinstance(right, np.generic)
             return ARITHMETIC[name](_decided(left), _decided(right)) if foreign else NotImplemented
-        number = ARITHMETIC[name](concrete(left), concrete(right))
+        try:
+            number = ARITHMETIC[name](concrete(left), concrete(right))
+        except Exception as error:
+            if self._live:
+                self._trace.note_number(error, name, (left, right))
+            raise
         return self._trace.scalar_node(f"prim::{name}", (left, right), number) if self._live else number
 
     def __neg__(self) -> Any:

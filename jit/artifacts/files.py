@@ -188,6 +188,8 @@ class LoadedFunction(TracedFunction):
         return entry
 
     def _record(self, entry: Entry, call: Call, seen: int) -> Any:
+        if call.raised is not None:  # the function raised that, too, unless it has caught it
+            raise call.raised
         self._refuse()
 
     def _refuse(self) -> None:

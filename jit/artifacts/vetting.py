@@ -6,15 +6,16 @@ autograd engine take for granted of a recording, so that a file that lies is ref
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jit.ir import GENERATOR, HANDLE, UNDEFINED, Graph, Node, Op, TensorType, Value, dtypes, find
+from jit.ir.attempts import KIND, attempt_of
 from jit.ir.inference import inferred_types
 from jit.ir.scalars import scalar_function
-from jit.ir.types import ScalarType
+from jit.ir.types import BOOL, ScalarType
 
 from ..dispatch import coerce
 from ..generators import Generator
@@ -66,14 +67,28 @@ def _is_recorded(node: Node) -> bool:
         return bool(node.inputs) and node.inputs[-1].type is HANDLE
     if node.kind in ("prim::size", "prim::item"):
         return _reads_tensor(node)
+    if node.kind == KIND:
+        return _is_attempt(node)
     if node.kind == "prim::Guard":
         return len(node.inputs) == 1 and isinstance(node.inputs[0].type, ScalarType) and not node.outputs
     return _is_scalar(node)
 
 
-def _takes_operands(node: Node, op: Op) -> bool:
+def _is_attempt(node: Node) -> bool:
+    """Whether a node tries what there is, on operands that it takes."""
+    attempt = attempt_of(node)
+    if attempt is None or len(node.outputs) != 1 or node.output.type != BOOL:
+        return False
+    if isinstance(attempt.what, Op):
+        return _takes_operands(node, attempt.what, attempt.attributes)
+    numbers = all(isinstance(value.type, ScalarType) for value in node.inputs)
+    return numbers and not attempt.attributes and 1 <= len(node.args) <= 2
+
+
+def _takes_operands(node: Node, op: Op, attributes: Mapping[str, Any] | None = None) -> bool:
     """Whether tensors stand where the operator takes tensors; numbers only where they are promoted."""
-    values = op.join(node.operands, {name: node.resolve(item) for name, item in node.attributes.items()})
+    given = node.attributes if attributes is None else attributes
+    values = op.join(node.operands, {name: node.resolve(item) for name, item in given.items()})
     for index, (argument, value) in enumerate(zip(op.arguments, values, strict=True)):
         kind = argument.type
         if kind.base != "Tensor":

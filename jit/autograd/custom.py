@@ -84,7 +84,8 @@ class FunctionNode(Node):
             return [_ended(result, self, gradients) for result in results]
         try:
             return self._run(gradients, needs)
-        except EscapedTracerError:  # it computes by foreign code, so what it returns cannot be differentiated
+        except EscapedTracerError as error:  # it computes by foreign code; what it returns cannot be differentiated
+            trace.forgive(error)
             return trace.record_eval(self, gradients, lambda: self._run(gradients, needs))
 
     @property

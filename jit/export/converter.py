@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import dtypes
+from jit.ir.attempts import KIND
 from jit.ir.graph import Graph, Node, Value, map_template
 from jit.ir.inference import SIZES
 from jit.ir.op import Op, find
@@ -88,6 +89,9 @@ class Converter:
     # -- one node ------------------------------------------------------------------------------------------------
 
     def _convert(self, node: Node) -> None:
+        if node.kind == KIND:
+            self._check_caught(node)
+            return
         if node.kind == "prim::Guard":
             self._check_guard(node)
             return
@@ -251,9 +255,16 @@ class Converter:
         else:
             self._refuse(node, SIZE_DEPENDENT)
 
+    def _check_caught(self, node: Node) -> None:
+        """An error that the function catches goes if it comes in every run; else the model would never take it back."""
+        if any(value not in self.sizes.fixed for value in node.inputs):
+            self.g.origin = self._origin(node)
+            self._refuse(node, f"the function catches its {node.attribute('error')}, {CAUGHT}")
+        self.sizes.fixed.update(node.outputs)  # the guard on it has nothing to add
+
     def _refuse(self, node: Node, reason: str) -> None:
         inside = self._inside[0].kind if self._inside else ""
-        name = "a decision" if node.kind == "prim::Guard" else node.kind
+        name = {"prim::Guard": "a decision", KIND: node.attribute("op")}.get(node.kind, node.kind)
         problem = Problem(name, reason, self.g.origin.source, self._lowest_opset(node, reason), inside)
         if problem not in self.problems:
             self.problems.append(problem)
@@ -271,7 +282,7 @@ class Converter:
 
     def _lowest_opset(self, node: Node, reason: str) -> int | None:
         """The lowest newer opset at which `node` can be written; the same answer for the same reason."""
-        if self._on_trial or node.kind == "prim::Guard":
+        if self._on_trial or node.kind in ("prim::Guard", KIND):
             return None
         key = (node.kind, reason)
         if key not in self._lowest:
@@ -292,6 +303,9 @@ class Converter:
 DATA_DEPENDENT = (
     "Python decided on the contents of a tensor, and the model would go the traced way for all data; "
     "compute both sides and choose with where()"
+)
+CAUGHT = (
+    "and the model would go the traced way for all data; check the operands beforehand, or choose with where()"
 )
 SIZE_DEPENDENT = (
     "Python decided on a size that follows a dynamic axis, and the model would hold for some sizes only; "

@@ -5,9 +5,59 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+class _Watch:
+    """Who is told of errors of ours: a recording must know what the function learns from them."""
+
+    made: Callable[[Any], None] | None = None
+    """Of every one that is made."""
+    read: Callable[[Any], None] | None = None
+    """Of every one whose text code outside of this package asks for."""
+
+
+WATCH = _Watch()
+_ARGS: Any = BaseException.args
+
 
 class Error(RuntimeError):
     """Base of every exception of this package; its text is one sentence, the user's line, and the way out."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An error that somebody may want to know of."""
+        error = super().__new__(cls, *args, **kwargs)
+        if WATCH.made is not None:
+            WATCH.made(error)
+        return error
+
+    def __str__(self) -> str:
+        _note_reader(self)
+        return super().__str__()
+
+    def __repr__(self) -> str:
+        _note_reader(self)
+        return super().__repr__()
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """What the error was made with: its text."""
+        _note_reader(self)
+        return _ARGS.__get__(self)
+
+    @args.setter
+    def args(self, values: tuple[Any, ...]) -> None:
+        _ARGS.__set__(self, values)
+
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def _note_reader(error: Error) -> None:
+    if WATCH.read is not None and sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] != _PACKAGE:
+        WATCH.read(error)
 
 
 class SchemaError(Error, TypeError):

@@ -7,7 +7,7 @@ from typing import Any
 from .graph import Node, Value
 from .op import Op, find
 from .scalars import result_type, scalar_function, type_of_category, type_of_number
-from .types import GENERATOR, INT, UNDEFINED, ScalarType, TensorType, Type
+from .types import BOOL, GENERATOR, INT, UNDEFINED, ScalarType, TensorType, Type
 
 SIZES = ("prim::size", "aten::size")
 """The kinds of nodes that read a size: `prim::size[dim=0](%x)`."""
@@ -66,6 +66,8 @@ def _scalar_type(node: Node) -> ScalarType | None:
     """The type of `prim::size`, `prim::item` and of arithmetic on traced numbers, `prim::add` and its like."""
     if node.kind in SIZES:
         return INT
+    if node.kind == "prim::raises":
+        return BOOL
     if node.kind == "prim::item" and node.inputs:
         return _element_type(node.inputs[0].type)
     function = scalar_function(node.kind)

@@ -131,6 +131,8 @@ class Op:
         self.aliases: tuple[str, ...] = ()
         self.has_inplace = False
         """Whether `name_` exists too."""
+        self.raises: bool | Callable[[Op, Sequence[Any]], bool] = False
+        """Whether elements of its operands can make it raise, such as an index out of range; or the rule for it."""
         self.tensors = tuple(i for i, a in enumerate(schema.arguments) if a.type.base == "Tensor")
         """Positions of the tensor arguments."""
 
@@ -277,6 +279,10 @@ class Op:
         dtype = self.compute_dtype(values)
         return TensorType(self.result_dtype(dtype), broadcast_shapes(*shapes), None, device)
 
+    def may_raise(self, values: Sequence[Any]) -> bool:
+        """Whether elements can make it raise for schema-ordered arguments in which tensors are TensorTypes."""
+        return self.raises if isinstance(self.raises, bool) else self.raises(self, values)
+
     def result_dtype(self, computed: DType) -> DType:
         """The dtype of a pointwise result that was computed in `computed`, or of a view of such a tensor."""
         if self.result is None:
@@ -421,7 +427,8 @@ def _check_parameters(kind: str, schema: Schema, body: Callable[..., Any]) -> No
 def pointwise(schema: str, **facets: Any) -> Callable[[Callable[..., Any]], Op]:
     """Declare an op by its scalar body `f(m, *arguments)`; broadcasting and promotion are done by the caller.
 
-    Facets: promote ("common", the default, or "float"), result, grad, onnx, samples, inplace, aliases, namespaces.
+    Facets: promote ("common", the default, or "float"), result, grad, onnx, samples, inplace, aliases, namespaces,
+    raises.
     """
     return _declare("pointwise", schema, {"promote": "common", **_common(facets)})
 

@@ -21,30 +21,37 @@ class ScalarFunction:
     """The result has this type, or the widest type among the operands if that is wider; None: not known."""
     widens: bool = True
     """False where the result always has the type `lowest`."""
+    raises: bool = False
+    """Whether some numbers make it raise."""
+
+    def may_raise(self, operands: Sequence[Any]) -> bool:
+        """Whether it may raise for operands of which some are numbers: a division by another number than 0 does not."""
+        divides = self.python in (operator.truediv, operator.floordiv, operator.mod)
+        return self.raises and not (divides and type(operands[1]) in (int, float) and operands[1] != 0)
 
 
-def _same(function: Callable[..., Any], lowest: ScalarType | None) -> ScalarFunction:
-    return ScalarFunction(function, lowest)
+def _same(function: Callable[..., Any], lowest: ScalarType | None, raises: bool = False) -> ScalarFunction:
+    return ScalarFunction(function, lowest, raises=raises)
 
 
-def _fixed(function: Callable[..., Any], result: ScalarType) -> ScalarFunction:
-    return ScalarFunction(function, result, widens=False)
+def _fixed(function: Callable[..., Any], result: ScalarType, raises: bool = False) -> ScalarFunction:
+    return ScalarFunction(function, result, widens=False, raises=raises)
 
 
 SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     "add": _same(operator.add, INT),
     "sub": _same(operator.sub, INT),
     "mul": _same(operator.mul, INT),
-    "floordiv": _same(operator.floordiv, INT),
-    "mod": _same(operator.mod, INT),
-    "truediv": _same(operator.truediv, FLOAT),
-    "pow": _same(operator.pow, None),
+    "floordiv": _same(operator.floordiv, INT, raises=True),
+    "mod": _same(operator.mod, INT, raises=True),
+    "truediv": _same(operator.truediv, FLOAT, raises=True),
+    "pow": _same(operator.pow, None, raises=True),
     "neg": _same(operator.neg, INT),
     "abs": _same(abs, None),
     "min": _same(min, None),
     "max": _same(max, None),
-    "lshift": _same(operator.lshift, INT),
-    "rshift": _same(operator.rshift, INT),
+    "lshift": _same(operator.lshift, INT, raises=True),
+    "rshift": _same(operator.rshift, INT, raises=True),
     "and": _same(operator.and_, BOOL),
     "or": _same(operator.or_, BOOL),
     "xor": _same(operator.xor, BOOL),
@@ -56,13 +63,13 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     "ge": _fixed(operator.ge, BOOL),
     "not": _fixed(operator.not_, BOOL),
     "bool": _fixed(bool, BOOL),
-    "int": _fixed(int, INT),
-    "floor": _fixed(math.floor, INT),
-    "ceil": _fixed(math.ceil, INT),
-    "round": _fixed(round, INT),
-    "trunc": _fixed(math.trunc, INT),
+    "int": _fixed(int, INT, raises=True),
+    "floor": _fixed(math.floor, INT, raises=True),
+    "ceil": _fixed(math.ceil, INT, raises=True),
+    "round": _fixed(round, INT, raises=True),
+    "trunc": _fixed(math.trunc, INT, raises=True),
     "float": _fixed(float, FLOAT),
-    "sqrt": _fixed(math.sqrt, FLOAT),
+    "sqrt": _fixed(math.sqrt, FLOAT, raises=True),
 }
 """By the name after `prim::`."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from .attempts import attempt_of
 from .errors import GraphError, SchemaError
 from .geometry import Geometry
 from .graph import Graph, Node, Ref, Use, Value, leaves
 from .inference import inferred_types
 from .op import Op, find
 from .printer import format_node, reference
-from .types import GENERATOR, HANDLE, TENSOR, UNDEFINED, TensorType, Type
+from .types import BOOL, GENERATOR, HANDLE, TENSOR, UNDEFINED, TensorType, Type
 
 Problems: TypeAlias = Iterator[tuple[str, Node]]
 """What is wrong, and at which node."""
@@ -34,7 +35,8 @@ def verify(graph: Graph) -> None:
     10. mutation: no node changes its arguments.
     11. handles: a Handle is the last output of a node, its only one, and is used only as the last operand of
         `prim::Eval` nodes; those of its own stage come from a backward inside of the traced function.
-    12. guards: a `prim::Guard` has one operand, and no output that is a tensor.
+    12. guards: a `prim::Guard` has one operand, and no output that is a tensor; a `prim::raises` names an operator that
+        takes its operands, and gives one bool.
     13. sub-graphs: a graph belongs to one node; a body or kernel has one stage, an input for every input of the node,
         and an output or update for every output of the node.
     14. devices: the tensors of a `prim::FusionGroup` are on one device.
@@ -266,10 +268,29 @@ def _handles(graph: Graph) -> Problems:
 
 def _guards(graph: Graph) -> Problems:
     for node in graph.nodes:
+        if node.kind == "prim::raises":
+            yield from _attempts(node)
         if node.kind != "prim::Guard":
             continue
         if len(node.args) != 1 or any(isinstance(value.type, TensorType) for value in node.outputs):
             yield "a guard looks at one operand and gives no tensor", node
+
+
+def _attempts(node: Node) -> Problems:
+    attempt = attempt_of(node)
+    if attempt is None:
+        yield "it names no operator and error", node
+        return
+    if len(node.outputs) != 1 or node.output.type != BOOL:
+        yield "whether an operator raises is one bool", node
+    if isinstance(attempt.what, Op):
+        unknown = set(attempt.attributes) - set(attempt.what.schema.argument_names)
+        if unknown:
+            yield f"{attempt.what.schema} has no argument {', '.join(sorted(unknown))}", node
+        try:
+            attempt.what.join(attempt.operands, attempt.attributes)
+        except SchemaError as error:
+            yield str(error), node
 
 
 # -- sub-graphs --------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import Graph, Node, Op, TensorType, Value, find
+from jit.ir.attempts import KIND, raises_always
 from jit.ir.errors import GraphError
 from jit.ir.inference import SIZES
 from jit.ir.scalars import scalar_function, type_of_number
@@ -32,7 +33,8 @@ def constant_fold(graph: Graph, evaluate: Evaluate | None = None) -> bool:
     1. known numbers among a node's operands, by themselves: `aten::view[size=[%n, 4]](%x)` becomes `[size=[2, 4]]`;
     2. guards on known numbers, by nothing; GraphError if the number is not the expected one;
     3. `prim::size` of a dim that is the same in every run (not of named dims, nor of sizes that depend on data),
-       arithmetic on known numbers (`prim::add` and its like), and `prim::item` of a constant;
+       arithmetic on known numbers (`prim::add` and its like), `prim::item` of a constant, and `prim::raises` where
+       sizes and dtypes alone are to blame;
     4. with `evaluate`, pointwise and array operators on constant arrays, and ranges of numbers. Views of constants
        stay, because they cost nothing. What cannot be evaluated is left to fail at run time, where the user's line is
        known.
@@ -62,7 +64,7 @@ class _Folding:
         self.number_guards = number_guards
         self.known: dict[Value, Any] = {}
         """Numbers and arrays."""
-        self.follows_sizes = outermost and any(node.kind in SIZES for node in graph.nodes)
+        self.follows_sizes = outermost and any(node.kind in SIZES or node.kind == KIND for node in graph.nodes)
         self.fixed = fixed_inputs(graph) if self.follows_sizes else set()
         """The values whose sizes are the same in every run."""
         self.changed = False
@@ -133,6 +135,8 @@ class _Folding:
             return self._size(node)
         if node.kind == "prim::item":
             return _item(self.known.get(node.inputs[0]))
+        if node.kind == KIND:
+            return self._raises(node)
         function = scalar_function(node.kind)
         if function is None or not all(type_of_number(operand) for operand in node.operands):
             return None
@@ -140,6 +144,12 @@ class _Folding:
             return function.python(*node.operands)
         except (ArithmeticError, TypeError, ValueError):
             return None  # fails at run time, as it did in Python
+
+    def _raises(self, node: Node) -> bool | None:
+        """True where the operator raises in every run."""
+        tensors = [value for value in node.inputs if isinstance(value.type, TensorType)]
+        sure = self.follows_sizes and all(value in self.fixed for value in tensors)
+        return True if sure and raises_always(node) else None
 
     def _size(self, node: Node) -> int | None:
         value, dim = node.inputs[0], node.attribute("dim")

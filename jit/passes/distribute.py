@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir.attempts import may_raise
 from jit.ir.ops.views import slice_range
 
 from .builder import Builder
@@ -379,6 +380,8 @@ class _Cuts:
     def refusal(self, node: Node) -> str | None:
         """Why a node does not compute parts of its result instead of the whole."""
         parts = self.parts_of(node)
+        if may_raise(node):
+            return "elements that nobody reads may make it raise, too"
         if leaves_stage(node.output) and not self._covers(node, parts):
             return "its result, or a part of it, is returned or needed in a backward"
         if not all(self._is_loop(reader) for reader in readers(v for v, _ in parts) if _is_within(reader, node)):

@@ -29,6 +29,8 @@ def obstacle(node: Node, supported: Supported) -> str | None:
     op = find(node.kind)
     if op is None or not node.inputs:
         return f"{node.kind} computes nothing from tensors that a loop could compute"
+    if not any(value.uses for value in node.outputs):
+        return f"nobody reads what {node.kind} gives; it is there because it may raise"
     if node.kind in LIBRARY:
         return f"{node.kind} is a step of its own; a pointwise kernel may follow it tile by tile"
     special = is_special(node) or node.kind == "aten::cat"

@@ -19,6 +19,7 @@ from jit.ir import Graph, Node, Op, Value, find
 from jit.ir.errors import Error, GraphError
 from jit.ir.graph import Ref, leaves, map_template
 
+from .attempts import attempt
 from .kernels import execute
 
 Registers = list[Any]
@@ -379,6 +380,15 @@ def _guard(interpreter: Interpreter, node: Node, results: list[int], registers: 
     return _touching(run, node, results, registers)
 
 
+def _raises(_: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+    places, raised, (only,) = {value: registers[value] for value in node.inputs}, attempt(node), results
+
+    def run(r: Registers) -> None:
+        r[only] = raised(lambda value: r[places[value]])
+
+    return _touching(run, node, results, registers)
+
+
 def _evaluate(interpreter: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
     fetch, wanted, host = _fetcher(node.operands, registers), node.attribute("wanted"), interpreter._host
     if host is None:
@@ -407,5 +417,5 @@ def _fusion_group(interpreter: Interpreter, node: Node, results: list[int], regi
 
 _PRIMITIVES: dict[str, Callable[[Interpreter, Node, list[int], dict[Value, int]], Instruction]] = {
     "prim::Constant": _constant, "prim::size": _size, "prim::item": _item, "prim::Guard": _guard,
-    "prim::Eval": _evaluate, "prim::FusionGroup": _fusion_group,
+    "prim::Eval": _evaluate, "prim::FusionGroup": _fusion_group, "prim::raises": _raises,
 }  # fmt: skip

@@ -38,6 +38,8 @@ def is_free(node: Node) -> bool:
 def is_native(node: Node) -> bool:
     """Whether a stretch may contain the node."""
     made = [value for value in node.outputs if value.type is not UNDEFINED]
+    if not any(value.uses for value in node.outputs):  # it may raise, or it would be gone
+        return False
     if not all(map(_is_plain, (*node.inputs, *made))):
         return False
     if node.kind == "prim::FusionGroup":

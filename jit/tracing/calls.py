@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jit.ir.errors import UsageError
+from jit.ir.errors import CompileError, Error, GraphError, TraceError, UsageError
+from jit.ir.refusals import FOREIGN
 
 from ..pytree import Structure, flatten, paths, unflatten
+from .recalling import Recollection
 from .surroundings import World
 
 if TYPE_CHECKING:
@@ -50,6 +52,20 @@ class Call:
     key: Key
     promoted: dict[str, Any]
     """The promoted numbers among the arguments."""
+    raised: Exception | None = None
+    """What an operator of a recording has raised first."""
+
+    def note_raised(self, error: Exception, made: Recollection | None) -> None:
+        """A recording has come to an operator that raised, as the function does, which may catch that.
+
+        What cannot be the operator's is raised again: it would be the same in all recordings, or is a fault of ours.
+        """
+        fits = isinstance(error, (Error, *FOREIGN)) and not isinstance(error, (TraceError, GraphError, CompileError))
+        if not fits and (made is None or made.raised is not error):
+            raise error
+        self.raised = self.raised or error
+        if made is not None:
+            made.is_doubtful = True
 
     @property
     def numbers(self) -> list[Any]:

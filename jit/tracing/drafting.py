@@ -23,6 +23,7 @@ from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from .chains import Chain
 from .gradients import GradientSlot
 from .histories import adopt, stand_in, twin
+from .raising import look_at_caught
 from .recording import OutputSpec, Recording
 from .records import Constant
 from .sharing import same_tensor, sharing_of
@@ -71,6 +72,7 @@ class Draft:
 
     def close(self, result: Any, optimise: Any) -> tuple[Recording, Live]:
         """End stage 0: describe the outputs, list the updates, gather what a backward would start from."""
+        look_at_caught(self.trace)
         self._check_arguments()
         trace = self.trace
         leaves, structure = flatten(result)

@@ -37,7 +37,7 @@ from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
 from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
-from .recording import Recording
+from .recording import OperatorRaised, Recording, may_follow, seen_by, watches_error
 from .records import Constant
 from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .sharing import sharing_of
@@ -111,11 +111,14 @@ class TracedFunction(Watched, Inspected):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and self.enabled:
-            for short, recording in self._shortcuts:
-                result = short(*args)
-                if result is not None:
-                    self._last = recording
-                    return result
+            try:
+                for short, recording in self._shortcuts:
+                    result = short(*args)
+                    if result is not None:
+                        self._last = recording
+                        return result
+            except Exception:  # which the function may catch; the long way says so, or raises it again
+                return self._long_way(args, kwargs)
         return self._long_way(args, kwargs)
 
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -218,7 +221,7 @@ class TracedFunction(Watched, Inspected):
 
     def _compare_sizes(self, call: Call, recording: Recording) -> None:
         """If a call of other sizes was recorded as the same program, one recording serves all sizes from now on."""
-        if self._dynamic is False or not call.leaves or recording.trace.impure:
+        if self._dynamic is False or not call.leaves or recording.trace.impure or recording.trace.one_size:
             return
         with self._lock:
             family = self._families.setdefault(self._general_key(call.key), Family())
@@ -258,7 +261,7 @@ class TracedFunction(Watched, Inspected):
         """Try the recordings that the guards lead to, the latest first."""
         prefix: tuple[Any, ...] = ()
         for recording in reversed(entry.recordings):
-            if recording.outcomes[: len(prefix)] != prefix:
+            if not may_follow(recording, prefix):
                 continue
             owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
             why_not = recording.misfit(owners, call.knows)
@@ -270,8 +273,12 @@ class TracedFunction(Watched, Inspected):
             try:
                 result = recording.run(owners)
             except GuardFailed as failed:
-                prefix = (*recording.outcomes[: failed.index], (type(failed.actual), failed.actual))
+                prefix = seen_by(recording, failed)
                 self._explain_guard(recording, failed)
+                continue
+            except OperatorRaised as raised:
+                call.note_raised(raised.error, calls)
+                self._explanation = f"it was recorded anew because an operator raised {type(raised.error).__name__}"
                 continue
             with self._counting:
                 self._hits += 1
@@ -460,6 +467,11 @@ class TracedFunction(Watched, Inspected):
 
     def _explain_guard(self, recording: Recording, failed: GuardFailed) -> None:
         guard = recording.trace.guards[failed.index]
+        if watches_error(recording, failed.index):
+            self._explanation = (
+                f"it took another path because the error that the function caught at {guard.source} did not come"
+            )
+            return
         self._explanation = (
             f"it took another path because the value decided upon at {guard.source} was {failed.actual!r}, "
             f"not {guard.outcome!r}"

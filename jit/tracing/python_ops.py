@@ -18,6 +18,7 @@ from ..proxies import TracedScalar
 from ..tensors import Tensor
 from .impurity import pause, resume
 from .properties import type_of
+from .raising import note_foreign
 from .recalling import run_once
 from .records import SLOT, Treatment
 from .refusals import at_line
@@ -32,6 +33,9 @@ def record_function(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
     hook = pause()  # it may do as it likes: it runs in every call
     try:
         return _run_and_record(trace, function, args)
+    except Exception as error:
+        note_foreign(trace, error, function.__name__)
+        raise
     finally:
         resume(hook)
 

@@ -41,6 +41,14 @@ class Returned:
     """Its autograd node, or None."""
     carrying: list[bool]
     """Which outputs have that history."""
+    error: Exception | None = None
+    """What it raised instead."""
+
+    def had(self, tensors: Sequence[Any]) -> bool:
+        """Whether it was called with arrays like these."""
+        pairs = zip(self.inputs, [t._array for t in tensors])
+        same = (a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs)
+        return len(self.inputs) == len(tensors) and all(same)
 
 
 class Recollection:
@@ -49,12 +57,17 @@ class Recollection:
     def __init__(self, made: Sequence[Returned] = ()) -> None:
         self.made = list(made)
         self.at = 0
+        self.raised: Exception | None = None
+        """What the last function that was called raised."""
+        self.is_doubtful = False
+        """Whether an operator has raised: a recording may have called functions that come behind it."""
 
-    def recall(self, function: Any, tracked: bool) -> Returned | None:
+    def recall(self, function: Any, tensors: Sequence[Any], tracked: bool) -> Returned | None:
         """What `function` returned, if it is the next that was called and its history is (not) wanted as then."""
         if self.at < len(self.made):
             known = self.made[self.at]
-            if known.function is function and (known.history is not None) == tracked:
+            fits = known.function is function and (known.error is not None or (known.history is not None) == tracked)
+            if fits and (not self.is_doubtful or known.had(tensors)):
                 self.at += 1
                 return known
             del self.made[self.at :]
@@ -70,9 +83,17 @@ class Recollection:
         self.made.append(Returned(function, [t._array for t in tensors], arrays, type(result), history, carrying))
         self.at = len(self.made)
 
+    def note_error(self, function: Any, tensors: Sequence[Any], error: Exception) -> None:
+        """`function` was called and raised."""
+        self.made.append(Returned(function, [t._array for t in tensors], [], None, None, [], error))
+        self.at = len(self.made)
+        self.raised = error
+
     def again(self) -> Recollection:
         """The same from the start."""
-        return Recollection(self.made)
+        calls = Recollection(self.made)
+        calls.is_doubtful = self.is_doubtful
+        return calls
 
 
 _RECOLLECTION: ContextVar[Recollection | None] = ContextVar("recollection", default=None)
@@ -96,11 +117,18 @@ def recalling(calls: Recollection | None) -> Iterator[None]:
 def run_once(function: Any, args: Sequence[Any], tensors: Sequence[Any], tracked: bool) -> tuple[Any, Any]:
     """`function._run(args)`, or what it gave when it ran before: the result and its history."""
     calls = recollection()
-    known = None if calls is None else calls.recall(function, tracked)
+    known = None if calls is None else calls.recall(function, tensors, tracked)
+    if known is not None and known.error is not None:
+        raise known.error
     if known is not None:
         return _made_again(known, args, tensors)
-    with recalling(None):
-        result, history = function._run(args)
+    try:
+        with recalling(None):
+            result, history = function._run(args)
+    except Exception as error:
+        if calls is not None:
+            calls.note_error(function, tensors, error)
+        raise
     if calls is not None:
         calls.note(function, tensors, result, history)
     return result, history

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from jit.ir import Graph
+from jit.ir.attempts import KIND
 from jit.passes import CLEANUP, run
 from jit.runtime import blocks
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.interpreter import GuardFailed, Interpreter
 
 from .. import context, dispatch
 from ..autograd.nodes import Edge, edge_of, replay
@@ -36,6 +37,14 @@ from .stage_node import Kept, StageNode, mark_of
 from .tracer import Trace
 
 Optimise = Callable[[Graph], Graph]
+
+
+class OperatorRaised(Exception):
+    """An operator of a recording has raised `error`; nothing has been committed, and the function may catch it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(slots=True)
@@ -108,7 +117,7 @@ class Recording:
             chain.graph = graph_of(chain.trace)
             if self.general:
                 forget_sizes(chain.graph)
-            run(chain.graph, CLEANUP)
+            run(chain.graph, CLEANUP, options={"dce": {"by_sizes": self.general}})
         return chain.graph
 
     def plan(self, chain: Chain) -> Plan:
@@ -219,7 +228,12 @@ class Recording:
         return self.trace.graph.inputs[index].name
 
     def run(self, owners: Sequence[Any]) -> Any:
-        """Call the recorded function: GuardFailed if it would now take another path; nothing has happened then."""
+        """Call the recorded function; nothing has happened yet if it raises one of these.
+
+        Raises:
+            GuardFailed: It would now take another path.
+            OperatorRaised: So it would perhaps, since an operator has raised something.
+        """
         plan = self.plan(self.chains[0])
         with _drawing_alone(owners) if self.trace.drawn() else contextlib.nullcontext():
             values = [contents_of(owner) for owner in owners]
@@ -227,7 +241,12 @@ class Recording:
             if self.differentiable and any(map(dispatch.requires_grad, owners)):
                 node = self.node_of(owners, values, [edge_of(o) for o in owners])
                 values = values if node.kept is None else node.kept.inputs[0]
-            outputs, updates, state = plan.run(0, values)
+            try:
+                outputs, updates, state = plan.run(0, values)
+            except GuardFailed:
+                raise
+            except Exception as error:
+                raise OperatorRaised(error) from error
             if node is not None and node.kept is not None:
                 node.state, node.plan = state, plan
             self.commit(owners, updates, node, len(outputs))
@@ -310,6 +329,28 @@ class Recording:
         for index, number in self.slots:
             owners[index]._grad = None if number is None else made[number]
         return unflatten(self.structure, made[: self.count])
+
+
+def seen_by(recording: Recording, failed: GuardFailed) -> tuple[Any, ...]:
+    """The outcomes that a call has, as far as a failed guard tells. That an operator has not raised is none."""
+    before = recording.outcomes[: failed.index]
+    return before if watches_error(recording, failed.index) else (*before, (type(failed.actual), failed.actual))
+
+
+def may_follow(recording: Recording, seen: tuple[Any, ...]) -> bool:
+    """Whether a call with these outcomes may be right for a recording.
+
+    Recordings in which an operator raises have a guard more there than others, so from there on places tell nothing.
+    """
+    pairs = enumerate(zip(recording.outcomes, seen))
+    other = next((index for index, (mine, found) in pairs if mine != found), None)
+    return other is None and len(recording.outcomes) >= len(seen) or watches_error(recording, other)
+
+
+def watches_error(recording: Recording, index: int | None) -> bool:
+    """Whether a guard, or one of them all, asks whether an operator raises."""
+    guards = recording.trace.guards
+    return any(guard.node.inputs[0].node.kind == KIND for guard in (guards if index is None else guards[index:][:1]))
 
 
 def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:

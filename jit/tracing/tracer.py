@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import GENERATOR, Graph, Node, Op, Value
-from jit.ir.errors import TraceError
+from jit.ir.errors import Error, TraceError
 from jit.ir.types import UNDEFINED, ScalarType, Type
 from jit.passes.builder import Builder
 
@@ -24,13 +24,14 @@ from ..autograd.nodes import next_serial
 from ..generators import Generator, default_generator
 from ..proxies import TracedScalar
 from ..tensors import Tensor, ViewStep
-from . import gradients, measuring, python_ops, refusals, writes
+from . import gradients, measuring, python_ops, raising, refusals, writes
 from .capturing import is_inside, known, state_of
 from .composites import nodes_after, record_composite
 from .impurity import pause, resume
 from .measuring import guard_sizes, has_measured_sizes, settled
 from .memory import Memory
 from .properties import contents_of, row_major, type_of
+from .raising import note_raised
 from .records import Capture, Composite, Constant, GuardRecord
 from .refusals import at_line
 from .views import bind_view, derive, lies_otherwise, view_types
@@ -74,6 +75,16 @@ class Trace:
     """What was written over tensors without recording derivatives -> what they held before, whose history stays."""
     impure: str | None = None
     """What the function has done that no recording can repeat; see jit.tracing.impurity."""
+    one_size: str | None = None
+    """Where it has looked at sizes in a way that no guard says: the recording serves these alone."""
+    caught: str | None = None
+    """Where it has caught an error of which no guard says whether it comes again."""
+    refused: TraceError | None = None
+    """What to raise if the function catches an error."""
+    made: list[Error] = field(default_factory=list)
+    """The errors of ours that were made meanwhile; see jit.tracing.raising."""
+    raised: list[Exception] = field(default_factory=list)
+    """Those of operators."""
     printing: int = 0
     """How many calls of `print` are under way."""
     numbers: list[weakref.ref[TracedScalar]] = field(default_factory=list)
@@ -202,6 +213,9 @@ class Trace:
         hook = pause()
         try:
             return self._record(op, values)
+        except Exception as error:
+            note_raised(self, error, op, values)
+            raise
         finally:
             resume(hook)
 
@@ -285,6 +299,8 @@ class Trace:
     note_hook = gradients.note_hook
     check_hooks = gradients.check_hooks
     check_inside = gradients.check_inside
+    note_number = raising.note_number
+    forgive = raising.forgive
     note_impure = refusals.note_impure
     note_state = refusals.note_state
     note_text = refusals.note_text

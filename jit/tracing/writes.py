@@ -14,6 +14,7 @@ from .. import context, dispatch
 from ..tensors import Tensor, ViewStep
 from .impurity import pause, resume
 from .properties import row_major, type_of
+from .raising import note_raised
 from .refusals import at_line, shared_memory
 from .views import apply_step, settle
 
@@ -31,6 +32,9 @@ def record_inplace(trace: Trace, op: Op, values: Sequence[Any]) -> Tensor:
         dispatch.run_inplace(op, values)
         value = _functional(trace, op, operands, attributes, generator, target)
         assign(trace, target, value)
+    except Exception as error:
+        note_raised(trace, error, op, values, in_place=True)
+        raise
     finally:
         resume(hook)
     return target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..dtypes import DType
 from ..errors import DTypeError
-from ..op import Refusal, absent
+from ..op import Op, Refusal, absent
 
 SIZES_ONLY = absent("only its sizes are used")
 
@@ -53,6 +53,15 @@ def require_order(name: str, dtype: Any) -> None:
     """Refuse to compare complex numbers; takes a dtype of ours or of numpy."""
     if getattr(dtype, "kind", "") == "c" or getattr(dtype, "is_complex", False):
         raise DTypeError(f"{name} does not take complex tensors: {ordered_only.way_out}")
+
+
+# -- elements that an op does not take ---------------------------------------------------------------------------
+
+
+def divides_by_zero(op: Op, values: Sequence[Any]) -> bool:
+    """Whether a division of these operands raises where the divisor is 0: one of integers, unless by another number."""
+    divisor = values[1]
+    return op.compute_dtype(values).is_integral and not (isinstance(divisor, (int, float)) and divisor != 0)
 
 
 # -- numbers given as attributes ---------------------------------------------------------------------------------

@@ -91,7 +91,8 @@ def symmetric(*sizes: int, dtype: Any = "float64") -> Any:
 
 @wide_floats
 @array("aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False)"
-       " -> (Tensor LU, Tensor pivots, Tensor info)", promote=("A",), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
+       " -> (Tensor LU, Tensor pivots, Tensor info)", raises=True,
+       promote=("A",), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
 def lu_factor_ex(m: Any, A: Any, pivot: bool, check_errors: bool) -> Any:
     """(both triangles in one matrix; with which row each was exchanged, counted from 1; where a pivot is 0, or 0)."""
     check_matrix("linalg.lu_factor", A.shape)
@@ -174,7 +175,8 @@ def lu_unpack(F: Any, LU_data: Any, LU_pivots: Any, unpack_data: bool, unpack_pi
     return P, L, F.triu(F.narrow(LU_data, -2, 0, least))
 
 
-@array("aten::permutation_of(Tensor pivots, int rows, *, ScalarType dtype) -> Tensor", namespaces=(), onnx=NO_ONNX,
+@array("aten::permutation_of(Tensor pivots, int rows, *, ScalarType dtype) -> Tensor", raises=True,
+       namespaces=(), onnx=NO_ONNX,
        grad=absent("exchanges of rows are integers"))  # fmt: skip
 def permutation_of(m: Any, pivots: Any, rows: int, dtype: Any) -> Any:
     """The matrix that undoes exchanges of rows."""
@@ -263,6 +265,7 @@ def _() -> Any:
 
 @wide_floats
 @array("aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
+       raises=True,
        promote=("self",), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
 def cholesky_ex(m: Any, self: Any, upper: bool, check_errors: bool) -> Any:
     """(the triangle whose product with its adjoint is self; where self is not positive definite, or 0)."""
@@ -425,7 +428,8 @@ def _() -> Any:
 
 
 @wide_floats
-@array('aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)', promote=("self",),
+@array('aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)', raises=True,
+       promote=("self",),
        namespaces=LINALG, differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
 def linalg_eigh(m: Any, self: Any, UPLO: str) -> Any:
     """(ascending eigenvalues, eigenvectors as columns) of symmetric matrices, of which one triangle is read."""
@@ -475,7 +479,7 @@ def _() -> Any:
 
 
 @wide_floats
-@array("aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", promote=("self",),
+@array("aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", raises=True, promote=("self",),
        namespaces=LINALG, differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
 def linalg_eig(m: Any, self: Any) -> Any:
     """(complex eigenvalues, eigenvectors as columns)."""
@@ -530,7 +534,8 @@ def _() -> Any:
 
 
 @wide_floats
-@array("aten::linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)", promote=("A",),
+@array("aten::linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)", raises=True,
+       promote=("A",),
        namespaces=LINALG, differentiable=(0, 1, 2), onnx=NO_ONNX)  # fmt: skip
 def linalg_svd(m: Any, A: Any, full_matrices: bool) -> Any:
     """(columns at right angles, descending singular values, rows at right angles), whose product is A."""

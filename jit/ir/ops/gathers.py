@@ -40,7 +40,7 @@ def _checked_word(reduce: str) -> str:
 
 
 @array("aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
-       "bool include_self=True) -> Tensor", inplace=True)  # fmt: skip
+       "bool include_self=True) -> Tensor", raises=True, inplace=True)  # fmt: skip
 def scatter_reduce(m: Any, self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
     """self with all elements of src that go to one place combined there, by sum, prod, mean, amax or amin."""
     word = _checked_word(reduce)

@@ -82,7 +82,7 @@ def _padded_gather(F: Any, g: Any, dim: int, index: Any, meta: Any) -> Any:
     return F.constant_pad_nd(picked, [p for n in reversed(missing) for p in (0, n)])
 
 
-@array("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+@array("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", raises=True,
        grad=dict(self=lambda F, g, self_meta, dim, index:
                  F.scatter_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
 def gather(m: Any, self: Any, dim: int, index: Any, sparse_grad: bool) -> Any:
@@ -155,7 +155,7 @@ def _onnx_scatter(g: Any, self: Any, dim: int, index: Any, src: Any, reduction: 
     return g.op("ScatterElements", self, g.cast(index, dtypes.int64), src, axis=wrap_dim(dim, self.ndim), **more)
 
 
-@array("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", inplace=True,
+@array("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", raises=True, inplace=True,
        grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0),
                  src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
 def scatter(m: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
@@ -181,7 +181,7 @@ def _() -> Any:
     yield sample(strided(make(3, 4)), 0, _places([0, 2, 1, 0]), make(1, 4, seed=1), note="strided")
 
 
-@array("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", inplace=True,
+@array("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", raises=True, inplace=True,
        grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0)))  # fmt: skip
 def scatter_value(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
     return _scattered(m, "scatter", self, dim, index, value)
@@ -213,7 +213,8 @@ def _reduction(reduce: str) -> str:
     return _REDUCTIONS[reduce]
 
 
-@array("aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", inplace=True,
+@array("aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", raises=True,
+       inplace=True,
        grad=_NOT_DIFFERENTIABLE)  # fmt: skip
 def scatter_combined(m: Any, self: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
     """self with src added to, or multiplied into, the places that index names along dim."""
@@ -222,6 +223,7 @@ def scatter_combined(m: Any, self: Any, dim: int, index: Any, src: Any, reduce: 
 
 
 @array("aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+       raises=True,
        inplace=True, grad=_NOT_DIFFERENTIABLE)  # fmt: skip
 def scatter_value_combined(m: Any, self: Any, dim: int, index: Any, value: Any, reduce: str) -> Any:
     """self with a number added to, or multiplied into, the places that index names along dim."""
@@ -255,7 +257,7 @@ def _() -> Any:
     yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), 3, reduce="multiply")
 
 
-@array("aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", inplace=True,
+@array("aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", raises=True, inplace=True,
        grad=dict(self=lambda F, g: g,
                  src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
 def scatter_add(m: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
@@ -331,7 +333,7 @@ def _add_rows(m: Any, out: Any, index: Any, rows: Any) -> None:
     out[places[starts]] += m.add.reduceat(rows[order], starts, axis=0, dtype=out.dtype)
 
 
-@array("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
+@array("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", raises=True,
        grad=dict(self=lambda F, g, self_meta, dim, index:
                  F.index_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
 def index_select(m: Any, self: Any, dim: int, index: Any) -> Any:
@@ -366,7 +368,8 @@ def _scaled_source(m: Any, self: Any, source: Any, alpha: Any) -> Any:
     return source if alpha == 1 else (source * m.asarray(alpha).astype(self.dtype)).astype(self.dtype)
 
 
-@array("aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", inplace=True,
+@array("aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", raises=True,
+       inplace=True,
        grad=dict(self=lambda F, g: g, source=lambda F, g, source_meta, dim, index, alpha:
                  F.reshape(F.index_select(g, dim, index) * alpha, source_meta.shape)))  # fmt: skip
 def index_add(m: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
@@ -405,7 +408,7 @@ def _() -> Any:
     yield sample(strided(make(3, 4)), 1, _places(3), make(3, 1, seed=1), note="strided")
 
 
-@array("aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", inplace=True,
+@array("aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", raises=True, inplace=True,
        grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0),
                  source=lambda F, g, source_meta, dim, index:
                  F.reshape(F.index_select(g, dim, index), source_meta.shape)))  # fmt: skip
@@ -448,7 +451,8 @@ def _() -> Any:
     yield sample(make(3, 4), -1, _places(1), make(seed=1, dtype="float64"), note="another dtype", grad=False)
 
 
-@array("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", inplace=True,
+@array("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", raises=True,
+       inplace=True,
        grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0)))  # fmt: skip
 def index_fill(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
     at = _row_check(m, "index_fill", self, dim, index)
@@ -499,7 +503,7 @@ def _picked(name: str, self: Any, indices: Any) -> Any:
         raise DimError(f"{name}: {error}; the tensor has the sizes {list(self.shape)}") from None
 
 
-@array("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", namespaces=(),
+@array("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", raises=True, namespaces=(),
        grad=dict(self=lambda F, g, self_meta, indices:
                  F.index_put(_zeros(F, g, self_meta), indices, g, True)))  # fmt: skip
 def index(m: Any, self: Any, indices: Any) -> Any:
@@ -621,7 +625,8 @@ def _() -> Any:
     yield sample(strided(make(3, 4)), [_places(2, 0, 2)], note="strided")
 
 
-@array("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", inplace=True,
+@array("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", raises=True,
+       inplace=True,
        grad=dict(self=lambda F, g, indices, values_meta, accumulate:
                  g if accumulate else F.index_put(g, indices, _zeros(F, g, values_meta)),
                  values=lambda F, g, indices, values_meta:
@@ -726,7 +731,7 @@ def _() -> Any:
     yield sample(strided(make(2, 3)), _mask([True, False, True], [False, True, True]), note="strided")
 
 
-@array("aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", inplace=True,
+@array("aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", raises=True, inplace=True,
        grad=dict(self=lambda F, g, self_meta, mask: sum_to(F, F.masked_fill(g, mask, 0), self_meta.shape),
                  source=lambda F, g, mask, source_meta: _used_first(F, g, mask, source_meta)))  # fmt: skip
 def masked_scatter(m: Any, self: Any, mask: Any, source: Any) -> Any:
@@ -799,7 +804,7 @@ def _() -> Any:
 
 
 @array("aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
-       "bool sparse=False) -> Tensor", namespaces=("jit",),
+       "bool sparse=False) -> Tensor", raises=True, namespaces=("jit",),
        grad=dict(weight=lambda F, g, weight_meta, indices, padding_idx, scale_grad_by_freq:
                  F.embedding_dense_backward(g, indices, weight_meta.shape[0], padding_idx,
                                             scale_grad_by_freq)))  # fmt: skip
@@ -884,7 +889,8 @@ def _() -> Any:
     yield sample(make(3, 3), _places(1, 1, 3), 5, -1, True, note="by frequency", onnx=False)
 
 
-@array("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", namespaces=("nn.functional",), grad=_INTEGERS)
+@array("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", raises=True,
+       namespaces=("nn.functional",), grad=_INTEGERS)
 def one_hot(m: Any, self: Any, num_classes: int) -> Any:
     if num_classes == -1:
         if self.size == 0:

@@ -196,7 +196,7 @@ def _class_weights(m: Any, self: Any, target: Any, weight: Any, ignore_index: in
 
 
 @array("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) "
-       "-> (Tensor output, Tensor total_weight)", namespaces=(),
+       "-> (Tensor output, Tensor total_weight)", raises=True, namespaces=(),
        grad=_CONSTANTS)  # fmt: skip
 def nll_loss_forward(m: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
     """(minus the entries of the target classes, weighted and reduced; the sum of the weights)."""

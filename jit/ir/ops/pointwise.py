@@ -14,6 +14,7 @@ from ..errors import DTypeError, UsageError
 from ..op import Op, Operand, Refusal, absent, composite, pointwise
 from ..samples import SPECIAL, binary, make, sample, strided, unary, whole
 from .common import (
+    divides_by_zero,
     is_bool,
     is_integral,
     no_bool,
@@ -267,7 +268,8 @@ def _() -> Any:
 
 @ordered_only
 @no_bool
-@pointwise("aten::floor_divide(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
+@pointwise("aten::floor_divide(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, inplace=True,
+           samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def floor_divide(m: Any, self: Any, other: Any) -> Any:
     """self / other rounded down, as Python's `//`; DivisionError for an integer divided by 0."""
@@ -286,7 +288,8 @@ def _(g: Any, self: Any, other: Any) -> Any:
 
 @ordered_only
 @no_bool
-@pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", namespaces=(), samples=_rounded_quotients,
+@pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, namespaces=(),
+           samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def _div_trunc(m: Any, self: Any, other: Any) -> Any:
     """self / other rounded toward zero, as C divides integers."""
@@ -310,7 +313,8 @@ def _(g: Any, self: Any, other: Any) -> Any:
 
 @ordered_only
 @no_bool
-@pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
+@pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, inplace=True,
+           samples=_rounded_quotients,
            grad=dict(self=lambda F, g: g,
                      other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
 def remainder(m: Any, self: Any, other: Any) -> Any:
@@ -334,7 +338,8 @@ remainder.onnx(lambda g, self, other: onnx_remainder(g, self, other))
 
 @ordered_only
 @no_bool
-@pointwise("aten::fmod(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
+@pointwise("aten::fmod(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, inplace=True,
+           samples=_rounded_quotients,
            onnx=lambda g, self, other: g.op("Mod", self, other, fmod=1),
            grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.trunc(self / other)))  # fmt: skip
 def fmod(m: Any, self: Any, other: Any) -> Any:

@@ -291,7 +291,7 @@ def _no_gradient(F: Any, g: Any) -> Any:
     return F.zeros_like(g)
 
 
-@random("aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", type=_same,
+@random("aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", raises=True, type=_same,
         grad=dict(self=_no_gradient))  # fmt: skip
 def bernoulli(m: Any, state: Any, self: Any) -> Any:
     if self.dtype.kind in "biu":
@@ -336,7 +336,8 @@ def _() -> Any:
     yield sample(make(4, low=-9, high=9, dtype="int64"), 0.5, note="integer")
 
 
-@random("aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", type=_same,
+@random("aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", raises=True,
+        type=_same,
         inplace=True, grad=dict(self=_no_gradient, p=lambda F, g, p: F.zeros_like(p)))  # fmt: skip
 def bernoulli_tensor(m: Any, state: Any, self: Any, p: Any) -> Any:
     _check_probabilities(m, "bernoulli", p)
@@ -355,7 +356,7 @@ def _() -> Any:
 
 
 @random("aten::multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None)"
-        " -> Tensor", grad=absent("its result is made of integers"))  # fmt: skip
+        " -> Tensor", raises=True, grad=absent("its result is made of integers"))  # fmt: skip
 def multinomial(m: Any, state: Any, self: Any, num_samples: int, replacement: bool) -> Any:
     """With replacement: where a uniform number falls among the cumulated weights. Without: the largest of each weight
     divided by an exponential number, which are in the order of a draw without replacement."""

@@ -149,7 +149,7 @@ def _() -> Any:
 # -- and back ----------------------------------------------------------------------------------------------------
 
 
-@array("aten::_checked_envelope(Tensor self) -> Tensor", namespaces=(), onnx="Identity",
+@array("aten::_checked_envelope(Tensor self) -> Tensor", raises=True, namespaces=(), onnx="Identity",
        grad=dict(self=lambda F, g: g))  # fmt: skip
 def _checked_envelope(m: Any, self: Any) -> Any:
     """What overlapping windows add up to, unless that is zero somewhere: there is no signal to be found there."""

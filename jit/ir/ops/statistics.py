@@ -335,7 +335,7 @@ def _() -> Any:
     yield sample(make(3, dtype="bool"), note="bool")
 
 
-@array("aten::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", grad=COUNTS)
+@array("aten::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", raises=True, grad=COUNTS)
 def bincount(m: Any, self: Any, weights: Any, minlength: int) -> Any:
     """How often each number stands in a vector of whole numbers, or the sum of its weights."""
     if self.ndim != 1 or self.dtype.kind not in "iu" or (self.size and self.min() < 0):
@@ -369,7 +369,8 @@ def _() -> Any:
     yield sample(np.array([], np.int64), minlength=3, note="empty", onnx=False)
 
 
-@array("aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", onnx=NO_ONNX, grad=COUNTS)
+@array("aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", raises=True,
+       onnx=NO_ONNX, grad=COUNTS)
 def histc(m: Any, self: Any, bins: int, min: Any, max: Any) -> Any:
     """How many elements fall into each of equal bins between min and max (equal: the least and the largest element)."""
     if self.dtype.kind != "f":
@@ -422,7 +423,7 @@ def _counted(m: Any, self: Any, edges: Any, weight: Any, density: bool) -> Any:
     return counts.astype(self.dtype), edges.astype(self.dtype)
 
 
-@array(f"aten::histogram.bin_ct(Tensor self, int bins=100, {_HISTOGRAM}", onnx=NO_ONNX, grad=COUNTS)
+@array(f"aten::histogram.bin_ct(Tensor self, int bins=100, {_HISTOGRAM}", raises=True, onnx=NO_ONNX, grad=COUNTS)
 def histogram(m: Any, self: Any, bins: int, range: Any, weight: Any, density: bool) -> Any:
     """(how many elements fall into each of equal bins of a range, or their weights; the edges of the bins)."""
     given = range or (0, 0 if self.size else 1)
@@ -465,7 +466,7 @@ def _() -> Any:
 
 
 @array("aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
-       "str? side=None, Tensor? sorter=None) -> Tensor", namespaces=("jit",), grad=COUNTS,
+       "str? side=None, Tensor? sorter=None) -> Tensor", raises=True, namespaces=("jit",), grad=COUNTS,
        promote=("sorted_sequence", "self"))  # fmt: skip
 def searchsorted(m: Any, sorted_sequence: Any, self: Any, out_int32: bool, right: bool, side: Any, sorter: Any) -> Any:
     """Where each element is to be put into its row of the sorted sequence to keep that sorted."""
