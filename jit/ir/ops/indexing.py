@@ -834,7 +834,7 @@ def _() -> Any:
 
 
 @array("aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, "
-       "bool scale_grad_by_freq) -> Tensor", namespaces=(),
+       "bool scale_grad_by_freq) -> Tensor", raises=True, namespaces=(),
        grad=dict(grad_output=lambda F, g, indices, num_weights, padding_idx, scale_grad_by_freq:
                  F.embedding(_row_factors(F, g, indices, num_weights, padding_idx, scale_grad_by_freq),
                              indices)))  # fmt: skip

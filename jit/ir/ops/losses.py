@@ -264,7 +264,7 @@ def _() -> Any:
 
 
 @array("aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, "
-       "int ignore_index, Tensor total_weight) -> Tensor", namespaces=(),
+       "int ignore_index, Tensor total_weight) -> Tensor", raises=True, namespaces=(),
        grad=dict(self=SIZES_ONLY, target=CLASSES, weight=NOT_LEARNT, total_weight=NOT_LEARNT,
                  grad_output=lambda F, g, target, weight, reduction, ignore_index:
                  F.nll_loss_forward(g, target, weight, reduction, ignore_index)[0]))  # fmt: skip

@@ -93,7 +93,7 @@ def _() -> Any:
 
 
 @array("aten::_pack_padded_sequence_backward(Tensor grad, SymInt[] input_size, Tensor batch_sizes, bool batch_first)"
-       " -> Tensor", namespaces=("jit",))  # fmt: skip
+       " -> Tensor", raises=True, namespaces=("jit",))  # fmt: skip
 def _pack_padded_sequence_backward(m: Any, grad: Any, input_size: Any, batch_sizes: Any, batch_first: bool) -> Any:
     """Packed elements at their places in a padded tensor of `input_size`, zeros elsewhere."""
     padded = m.zeros(_swapped_sizes(input_size, batch_first), grad.dtype)

@@ -216,7 +216,7 @@ def _() -> Any:
 
 
 @array("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
-       "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", namespaces=(),
+       "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", raises=True, namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
 def max_pool2d_with_indices_backward(
     m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
@@ -315,7 +315,7 @@ def _() -> Any:
 
 
 @array("aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
-       "int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor", namespaces=(),
+       "int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor", raises=True, namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
 def max_pool3d_with_indices_backward(
     m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
@@ -889,7 +889,8 @@ def _() -> Any:
     yield sample(_distinct(1, 2, 5, 7), [3, 2], onnx=False, note="windows of several sizes")
 
 
-@array("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", namespaces=(),
+@array("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", raises=True,
+       namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
 def adaptive_max_pool2d_backward(m: Any, grad_output: Any, self: Any, indices: Any) -> Any:
     return _add_at(m, grad_output, self.shape, indices, 2)
@@ -935,7 +936,8 @@ def _() -> Any:
     yield sample(_distinct(1, 2, 4, 3, 4), [2, 1, 2])
 
 
-@array("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", namespaces=(),
+@array("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", raises=True,
+       namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
 def adaptive_max_pool3d_backward(m: Any, grad_output: Any, self: Any, indices: Any) -> Any:
     return _add_at(m, grad_output, self.shape, indices, 3)

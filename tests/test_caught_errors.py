@@ -1,0 +1,121 @@
+"""Every operator that can raise, inside a function that catches it: traced calls do what eager ones do, in any order.
+
+`tests/raising.py` makes the calls; `Op.raises` has to say of every operator whether elements make it raise.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jit
+from jit import dispatch
+from jit.ir.op import REGISTRY, Op
+from tests.raising import Arrays, by_elements, by_sizes, calls_of, tensors_of
+from tests.registry_cases import Case, bits, tensors_in
+
+KINDS = {"elements": by_elements, "sizes": by_sizes}
+IN_CI = 12
+"""Every so manieth operator is looked at in CI."""
+
+
+def used(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The result of a call, or something else where it raises."""
+
+    def function(*tensors: jit.Tensor) -> Any:
+        try:
+            return call(*tensors), 0
+        except Exception:
+            return [tensor.clone() for tensor in tensors], 1
+
+    return function
+
+
+def unused(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Whether a call raises, which nobody uses otherwise."""
+
+    def function(*tensors: jit.Tensor) -> Any:
+        try:
+            call(*tensors)
+        except Exception:
+            return [tensor.clone() for tensor in tensors], 1
+        return [tensor.clone() for tensor in tensors], 0
+
+    return function
+
+
+def seen(function: Callable[..., Any], arrays: Arrays, exact: bool) -> Any:
+    """Which way a call went, and what it gave: every bit, or of what sizes and dtypes."""
+    jit.manual_seed(Case.SEED)
+    result, way = function(*tensors_of(arrays))
+    tensors = list(tensors_in(result))
+    return way, [bits(t) if exact else (t.dtype, tuple(t.shape)) for t in tensors]
+
+
+def check(op: Op, kind: str, optimize: bool, orders: tuple[bool, ...] = (True, False)) -> bool:
+    """Compare all calls; whether there were any that raise."""
+    calls = calls_of(op, KINDS[kind])
+    if calls is None:
+        return False
+    for form in (used, unused):
+        for good_first in orders:
+            eager = form(calls.program.call)
+            traced = jit.trace(eager, optimize=optimize)
+            for number, arrays in enumerate(calls.in_turn(good_first)):
+                where = f"{calls.program.case}, {form.__name__}, good_first={good_first}, call {number}"
+                assert seen(traced, arrays, not optimize) == seen(eager, arrays, not optimize), where
+    return True
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+OPS = list(REGISTRY.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("optimize", [False, True])
+def test_some_operators(kind, optimize):
+    found = [op.name for op in OPS[::IN_CI] if check(op, kind, optimize, (optimize,))]
+    assert len(found) >= {"elements": 3, "sizes": 25}[kind]
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_operators_that_elements_make_raise(optimize):
+    marked = [op for op in OPS if op.raises]
+    found = [op.name for op in marked if check(op, "elements", optimize, (optimize,))]
+    assert len(found) >= 33
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("optimize", [False, True])
+def test_all_operators(kind, optimize):
+    found = [op.name for op in OPS if check(op, kind, optimize)]
+    print(f"{len(found)} of {len(OPS)} operators raise by {kind}")
+    assert len(found) >= {"elements": 60, "sizes": 350}[kind]
+
+
+def test_declarations_say_which_elements_make_raise(monkeypatch):
+    """What raises by elements alone when it is run, and does not say so, is lost where nobody uses its result."""
+    raised = set()
+    real = dispatch.execute
+
+    def watching(op: Op, *rest: Any) -> Any:
+        try:
+            return real(op, *rest)
+        except Exception:
+            raised.add(op.name)
+            raise
+
+    monkeypatch.setattr(dispatch, "execute", watching)
+    for op in OPS:
+        calls_of(op, by_elements)
+    unsaid = {name for name in raised if not REGISTRY[name].raises}
+    assert unsaid == {"aten::expand"}  # it gets a size that was read from elements, and that is guarded
