@@ -82,7 +82,7 @@ def by_sizes(arrays: Arrays) -> Iterator[Arrays]:
 
 
 def _resized(array: np.ndarray, dim: int, change: int) -> np.ndarray:
-    if dim >= array.ndim or array.shape[dim] + change < 2:
+    if dim >= array.ndim or array.shape[dim] == 0 or array.shape[dim] + change < 2:
         return array
     places = np.arange(array.shape[dim] + change) % array.shape[dim]
     return np.ascontiguousarray(np.take(array, places, axis=dim))

@@ -89,9 +89,6 @@ class Converter:
     # -- one node ------------------------------------------------------------------------------------------------
 
     def _convert(self, node: Node) -> None:
-        if node.kind == KIND:
-            self._check_caught(node)
-            return
         if node.kind == "prim::Guard":
             self._check_guard(node)
             return
@@ -250,17 +247,14 @@ class Converter:
         if not watched:
             return
         self.g.origin = self._origin(node)
+        if watched[0].node.kind == KIND:
+            error = watched[0].node.attribute("error")
+            self._refuse(watched[0].node, f"the function catches the {error} that comes here, {CAUGHT}")
+            return
         if any(self.sizes.depends_on_data(value) for value in watched):
             self._refuse(node, DATA_DEPENDENT)
         else:
             self._refuse(node, SIZE_DEPENDENT)
-
-    def _check_caught(self, node: Node) -> None:
-        """An error that the function catches goes if it comes in every run; else the model would never take it back."""
-        if any(value not in self.sizes.fixed for value in node.inputs):
-            self.g.origin = self._origin(node)
-            self._refuse(node, f"the function catches its {node.attribute('error')}, {CAUGHT}")
-        self.sizes.fixed.update(node.outputs)  # the guard on it has nothing to add
 
     def _refuse(self, node: Node, reason: str) -> None:
         inside = self._inside[0].kind if self._inside else ""

@@ -75,8 +75,10 @@ def raises_always(node: Node) -> bool:
     refuses by sizes, or by a decision on elements that is guarded.
     """
     attempt = attempt_of(node)
-    if attempt is None or not isinstance(attempt.what, Op) or not all(map(_is_fixed, node.inputs)):
+    if attempt is None or not all(map(_is_fixed, node.inputs)):
         return False
+    if not isinstance(attempt.what, Op):
+        return True  # its operands are numbers that are the same in every run
     op = attempt.what
     if op.kind == "composite":
         return True

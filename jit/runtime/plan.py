@@ -7,7 +7,8 @@ graphs are one stretch.
 Note [The order of a plan]
     Nodes are taken as soon as all they need is there: native ones first, until none is left; then others, until a
     native one can go on. So stretches are few and long. The order of calls of Python and of guards among each other
-    stays; and nothing that stood behind a guard runs before it, because the guard may protect it.
+    stays; and nothing that stood behind a guard runs before it, because the guard may protect it. What may raise stays in
+    front of the calls that it stood in front of: they do not happen if it does.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jit.ir import Graph, Node, Value
+from jit.ir.attempts import may_raise
 from jit.ir.errors import CompileError
-from jit.passes.analysis import has_effects
+from jit.passes.analysis import calls_out, has_effects
 
 from . import blas, blocks, entry, pool
 from .arena import Arena
@@ -85,6 +87,7 @@ class _Cutter:
         """What each node waits for: those that make its operands, guards before it, and earlier effects."""
         guard: Node | None = None
         effect: Node | None = None
+        raising: set[Node] = set()
         for node in nodes:
             if node in self.free:
                 continue
@@ -92,9 +95,14 @@ class _Cutter:
             needs = {maker for maker in makers if maker in self.order and maker not in self.free}
             if guard is not None:
                 needs.add(guard)
+            if _may_raise(node):
+                raising.add(node)
             if node not in self.native and has_effects(node):
                 if effect is not None:
                     needs.add(effect)
+                if calls_out(node):
+                    needs |= raising - {node}
+                    raising.clear()
                 effect = node
                 if _is_guard(node):
                     guard = node
@@ -107,6 +115,10 @@ class _Cutter:
         while value.node in self.free and value.node.inputs:
             value = value.node.inputs[0]
         return value
+
+
+def _may_raise(node: Node) -> bool:
+    return may_raise(node) or any(map(may_raise, (part for inner in node.subgraphs for part in inner.nodes)))
 
 
 def _is_guard(node: Node) -> bool:

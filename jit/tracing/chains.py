@@ -93,12 +93,17 @@ def fork(trace: Trace, stages: int) -> Trace:
     return copy
 
 
-def graph_of(trace: Trace) -> Graph:
-    """What a trace has recorded, composites folded, checkpoints computed again where a backward needs them."""
+def graph_of(trace: Trace, general: bool = False) -> Graph:
+    """What a trace has recorded, composites folded, checkpoints computed again where a backward needs them.
+
+    Args:
+        trace: The recording.
+        general: Whether it serves many sizes, which operators may refuse.
+    """
     graph, mapping = fold(trace.graph, trace.composites)
     if not trace.checkpoints:
         return graph
-    run(graph, ["dce"])
+    run(graph, ["dce"], options={"dce": {"by_sizes": general}})
 
     def folded(nodes: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         return ((mapping[v].node, node) for node in nodes for v in node.outputs if v in mapping)

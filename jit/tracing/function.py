@@ -111,14 +111,14 @@ class TracedFunction(Watched, Inspected):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and self.enabled:
-            try:
-                for short, recording in self._shortcuts:
+            for short, recording in self._shortcuts:
+                try:
                     result = short(*args)
-                    if result is not None:
-                        self._last = recording
-                        return result
-            except Exception:  # which the function may catch; the long way says so, or raises it again
-                return self._long_way(args, kwargs)
+                except Exception:  # which the function may catch: the long way finds out
+                    break
+                if result is not None:
+                    self._last = recording
+                    return result
         return self._long_way(args, kwargs)
 
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

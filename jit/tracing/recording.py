@@ -114,7 +114,7 @@ class Recording:
     def folded(self, chain: Chain) -> Graph:
         """The graph of a chain, folded and tidy."""
         if chain.graph is None:
-            chain.graph = graph_of(chain.trace)
+            chain.graph = graph_of(chain.trace, self.general)
             if self.general:
                 forget_sizes(chain.graph)
             run(chain.graph, CLEANUP, options={"dce": {"by_sizes": self.general}})
