@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jit.ir.errors import CompileError, DivisionError, ShapeError
+from jit.ir.errors import CompileError, DimError, DivisionError
 
 from . import cache as caching
 from . import linking, recipes
@@ -242,7 +242,7 @@ def check_status(status: int) -> None:
     if status & DIVISION_BY_ZERO:
         raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
     if status & OUT_OF_RANGE:
-        raise ShapeError("an index is out of range of the dim that it indexes")
+        raise DimError("an index is out of range of the dim that it indexes")
 
 
 def _scratch(size: int) -> Array:

@@ -7,8 +7,8 @@ graphs are one stretch.
 Note [The order of a plan]
     Nodes are taken as soon as all they need is there: native ones first, until none is left; then others, until a
     native one can go on. So stretches are few and long. The order of calls of Python and of guards among each other
-    stays; and nothing that stood behind a guard runs before it, because the guard may protect it. What may raise stays in
-    front of the calls that it stood in front of: they do not happen if it does.
+    stays; and nothing that stood behind a guard runs before it, because the guard may protect it. What may raise stays
+    in front of the calls that it stood in front of: they do not happen if it does.
 """
 
 from __future__ import annotations

@@ -126,12 +126,12 @@ def look_at_caught(trace: Trace) -> None:
     if refused is not None:
         raise refused
     for error in caught:
-        if any(known is error for known in trace.raised) or isinstance(error, _STATIC):
+        if any(known is error for known in trace.raised) or isinstance(error, SchemaError):
             continue
         token = context.SOURCE.set(_line_of(error))
         try:
             note_by_sizes(trace)
-            if not isinstance(error, _BY_SIZES):
+            if not isinstance(error, (*_BY_SIZES, AutogradError)):
                 _note_caught(trace, f"a {type(error).__name__}")
         finally:
             context.SOURCE.reset(token)

@@ -15,6 +15,7 @@ from tests.adversarial import (
     cases_derivatives,
     cases_effects,
     cases_errors,
+    cases_errors_caught,
     cases_memory,
     cases_numbers,
     cases_objects,
@@ -29,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
     cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
-    cases_errors,
+    cases_errors, cases_errors_caught,
 )  # fmt: skip
 SECONDS = 120
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jit.ir import parse
-from jit.ir.errors import ShapeError
+from jit.ir.errors import DimError
 from jit.ir.ops.pooling import Pool
 from jit.runtime.interpreter import Interpreter
 from jit.runtime.plan import PlannedInterpreter
@@ -127,7 +127,7 @@ def test_indices_out_of_range_are_refused(index):
     planned = PlannedInterpreter(parse(text.replace(",\n       ", ",")))
     assert planned.run(0, arrays)[0][0].sum() == 16
     arrays[2].flat[9] = index
-    with pytest.raises(ShapeError, match="out of range"):
+    with pytest.raises(DimError, match="out of range"):
         planned.run(0, arrays)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jit.ir.dtypes import float32, int64
-from jit.ir.errors import CompileError, ShapeError
+from jit.ir.errors import CompileError, DimError
 from jit.runtime import llvm_memory
 from jit.runtime.codegen import compile_nest
 from jit.runtime.nest import Access, Bound, Buffer, Index, Keep, Local, Nest, Reduce, Scan, Step, one_step
@@ -199,7 +199,7 @@ class TestGathers:
             asks = target.vector_bytes > 4 and columns > 1 and indices.size > 1
             assert ("llvm.prefetch" in kernel.llvm_ir) == asks
             indices.reshape(-1)[-1] = 10
-            with pytest.raises(ShapeError, match="an index is out of range"):
+            with pytest.raises(DimError, match="an index is out of range"):
                 kernel([weight, indices], [out])
 
     def test_what_is_not_asked_for(self, rng):
@@ -214,7 +214,7 @@ class TestGathers:
         weight, indices = np.ones((10, 37), np.float32), np.zeros((3, 4), np.int64)
         indices[2, 3] = wrong
         out = np.empty((3, 4, 37), np.float32)
-        with pytest.raises(ShapeError, match="an index is out of range"):
+        with pytest.raises(DimError, match="an index is out of range"):
             filled(embedding(weight, indices, out), [weight, indices], out, target)
 
     def test_an_index_for_each_lane(self, target, rng):
