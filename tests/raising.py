@@ -93,11 +93,14 @@ class Calls:
 
     def __init__(self, program: Program, mutate: Callable[[Arrays], Iterator[Arrays]]) -> None:
         self.program = program
-        self.good, self.bad = [program.arrays], []
+        self.good: list[Arrays] = [program.arrays]
+        self.bad: list[Arrays] = []
         for arrays in mutate(program.arrays):
             kind = self.bad if program.raises(arrays) else self.good
             if len(kind) < MOST + 1:
                 kind.append(arrays)
+            elif len(self.good) + len(self.bad) == 2 * (MOST + 1):
+                break
 
     def in_turn(self, good_first: bool) -> list[Arrays]:
         """Good ones and bad ones by turns, each of them twice at least."""

@@ -285,7 +285,7 @@ def test_an_unknown_path_is_recorded_after_an_error_behind_python():
 
 
 def test_an_error_of_a_python_function_is_not_raised_twice():
-    calls = []
+    calls: list[None] = []
 
     class Strict(jit.autograd.Function):
         @staticmethod

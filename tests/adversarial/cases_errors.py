@@ -1,6 +1,7 @@
 """Cases about errors that the function itself catches: whether one comes is a decision like any other."""
 
 import math
+from typing import Any
 
 import jit
 import jit.nn.functional as F
@@ -20,7 +21,7 @@ def ramp(*sizes: int, grad: bool = False) -> jit.Tensor:
     return x.clone().requires_grad_() if grad else x
 
 
-def alternate(t: Trial, function: object, good: object, bad: object) -> None:
+def alternate(t: Trial, function: Any, good: Any, bad: Any) -> None:
     """Both kinds of calls in turn, twice as often as it takes for each to have run from a recording."""
     f = t.trace(function)
     for make in (bad, good, bad, good, good, bad, bad, good):
@@ -410,7 +411,7 @@ def item_of_many(t: Trial) -> None:
 # -- sizes -------------------------------------------------------------------------------------------------------
 
 
-def over_sizes(t: Trial, function: object, *sizes: int) -> None:
+def over_sizes(t: Trial, function: Any, *sizes: int) -> None:
     """Calls of these sizes, then all again."""
     f = t.trace(function)
     for n in (*sizes, *reversed(sizes)):

@@ -263,7 +263,7 @@ def loss_that_is_skipped(t: Trial) -> None:
             loss = (w * w).sum()
         loss.backward()
         with jit.no_grad():
-            w.sub_(0.1 * w.grad)
+            w.sub_(0.1 * w.grad)  # type: ignore[operator]
         return loss.item()
 
     f = t.trace(step)
@@ -346,7 +346,7 @@ def error_of_a_function_of_the_users(t: Trial) -> None:
         t.call(g, (ramp(3) * sign).requires_grad_())
 
 
-CALLS = []
+CALLS: list[float] = []
 
 
 class Counted(jit.autograd.Function):
@@ -429,7 +429,7 @@ def dtype_is_refused(t: Trial) -> None:
 def call_that_fits_nothing(t: Trial) -> None:
     def f(x: jit.Tensor, n: int) -> jit.Tensor:
         try:
-            return jit.add(x, "two")
+            return jit.add(x, "two")  # type: ignore[arg-type]
         except TypeError:
             return x * n
 
