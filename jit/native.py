@@ -70,7 +70,12 @@ class CppOp:
         """Run the function; what it returns is new."""
         self._check(tensors)
         trace = context.TRACE.get()
-        outputs = [Tensor(a) for a in self.run([t._array for t in tensors])]
+        try:
+            outputs = [Tensor(a) for a in self.run([t._array for t in tensors])]
+        except Exception as error:
+            if trace is not None:
+                trace.note_foreign(error, self.__name__)
+            raise
         if trace is not None:
             trace.record_native(self, tensors, outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)

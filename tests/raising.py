@@ -96,8 +96,10 @@ class Calls:
         self.good: list[Arrays] = [program.arrays]
         self.bad: list[Arrays] = []
         for arrays in mutate(program.arrays):
-            kind = self.bad if program.raises(arrays) else self.good
-            if len(kind) < MOST + 1:
+            raises = program.raises(arrays)
+            kind = self.bad if raises else self.good
+            # Operators that only others call take for granted that sizes fit each other.
+            if len(kind) < MOST + 1 and (raises or program.case.op.namespaces):
                 kind.append(arrays)
             elif len(self.good) + len(self.bad) == 2 * (MOST + 1):
                 break

@@ -95,6 +95,9 @@ def record_eval(trace: Trace, node: Any, gradients: Sequence[Any], run: Callable
     try:
         with context.tracing(None):
             results = run()
+    except Exception as error:
+        note_foreign(trace, error, node.name)
+        raise
     finally:
         resume(hook)
     found = [r for r in results if r is not None]

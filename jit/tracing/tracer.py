@@ -300,6 +300,7 @@ class Trace:
     check_hooks = gradients.check_hooks
     check_inside = gradients.check_inside
     note_number = raising.note_number
+    note_foreign = raising.note_foreign
     forgive = raising.forgive
     note_impure = refusals.note_impure
     note_state = refusals.note_state
