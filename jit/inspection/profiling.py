@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jit.ir import TensorType, Value
-from jit.ir.errors import UsageError
+from jit.ir.errors import Error, UsageError
 from jit.ir.files import write_atomically
+from jit.ir.refusals import FOREIGN
 from jit.runtime.interpreter import GuardFailed
 
 from ..tracing.compiling import engine, unoptimised
@@ -140,11 +141,16 @@ def _quantity(number: float, unit: str) -> str:
 
 def measure(name: str, recordings: Sequence[Recording], owners_of: Callable[[Recording], Sequence[Any]]) -> Profile:
     """Profile the first of `recordings` whose guards let the call pass; UsageError if there is none."""
+    raised: Exception | None = None
     for recording in recordings:
         try:
             return Profile(name, _measured(recording, owners_of(recording)))
         except GuardFailed:
             continue
+        except (Error, *FOREIGN) as error:  # which another recording has caught, perhaps
+            raised = raised or error
+    if raised is not None:
+        raise raised
     raise UsageError(f"{name} has no trace for these arguments: call it with them once")
 
 
