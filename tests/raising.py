@@ -98,8 +98,7 @@ class Calls:
         for arrays in mutate(program.arrays):
             raises = program.raises(arrays)
             kind = self.bad if raises else self.good
-            # Operators that only others call take for granted that sizes fit each other.
-            if len(kind) < MOST + 1 and (raises or program.case.op.namespaces):
+            if len(kind) < MOST + 1 and (raises or not trusts_its_caller(program.case.op)):
                 kind.append(arrays)
             elif len(self.good) + len(self.bad) == 2 * (MOST + 1):
                 break
@@ -110,6 +109,11 @@ class Calls:
         rounds = range(2 * max(len(first), len(second)))
         calls = [kind[n % len(kind)] for n in rounds for kind in (first, second)]
         return [*calls, *first[:1], *first[:1], *second[:1], *second[:1]]
+
+
+def trusts_its_caller(op: Op) -> bool:
+    """Whether an operator is called by others alone, and takes for granted that sizes fit each other."""
+    return not op.namespaces or op.schema.name.endswith("_backward")
 
 
 def calls_of(op: Op, mutate: Callable[[Arrays], Iterator[Arrays]]) -> Calls | None:
