@@ -1,6 +1,7 @@
 """`prim::raises` in graphs: its text, its rules, what passes do with it, how it runs, is saved and is exported."""
 
 import contextlib
+import gc
 import warnings
 
 import numpy as np
@@ -460,3 +461,19 @@ def test_an_error_of_python_code_can_be_exported_for_these_sizes():
     assert jit.export_onnx(f, (jit.ones(4),)).verified
     with pytest.raises(jit.ExportError, match=r"at test_raises.py:\d+ in f: the function catches an error"):
         jit.export_onnx(f, (jit.ones(4),), dynamic_axes={"x": {0: "n"}})
+
+
+def test_errors_are_not_kept_alive():
+    def alive():
+        return sum(isinstance(thing, jit.DimError) for thing in gc.get_objects())
+
+    traced = jit.trace(lambda x, i: (x * 2)[i])
+    gc.collect()
+    before = alive()
+    gc.disable()
+    try:
+        with contextlib.suppress(IndexError):
+            traced(jit.ones(2), indices(9))
+        assert alive() == before
+    finally:
+        gc.enable()

@@ -35,6 +35,7 @@ from .impurity import watching
 from .patience import patience
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
+from .raising import forget_errors
 from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
 from .recording import OperatorRaised, Recording, may_follow, seen_by, watches_error
@@ -348,10 +349,13 @@ class TracedFunction(Watched, Inspected):
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
         draft = Draft(Trace(call.world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)
         call.world.watch_random()
-        with context.tracing(draft.trace):
-            with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign):
-                result = self._call_with(call.names, draft.values)
-            recording, live = draft.close(result, self._optimise)
+        try:
+            with context.tracing(draft.trace):
+                with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign):
+                    result = self._call_with(call.names, draft.values)
+                recording, live = draft.close(result, self._optimise)
+        finally:
+            forget_errors(draft.trace)
         recording.examples = examples
         with self._counting:
             self.misses += 1

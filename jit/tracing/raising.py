@@ -118,6 +118,12 @@ def forgive(trace: Trace, error: Error) -> None:
     trace.made[:] = [known for known in trace.made if known is not error]
 
 
+def forget_errors(trace: Trace) -> None:
+    """Let go of errors, and with them of all that their tracebacks hold."""
+    trace.made.clear()
+    trace.raised.clear()
+
+
 def look_at_caught(trace: Trace) -> None:
     """Draw the conclusions from the errors that the function has caught; TraceError if one was ours to raise."""
     made, trace.made = trace.made, []

@@ -15,6 +15,7 @@ from ..autograd.nodes import Edge, edge_of
 from ..tensors import Tensor, Variable, alias
 from .chains import Chain, Key
 from .impurity import watching
+from .raising import forget_errors, look_at_caught
 from .surroundings import is_foreign, view_of_objects
 from .tracer import Trace
 
@@ -55,6 +56,7 @@ def record_stage(
             raise TraceError(
                 "the backward of a traced function changes a buffer or draws random numbers; run it outside the trace"
             )
+        look_at_caught(trace)
         what = trace.impure or (hooks and hooks.effect() and f"changes {hooks.effect()}")
         if what and impure is None:
             raise _unrepeatable(trace, what)
@@ -64,6 +66,7 @@ def record_stage(
     finally:
         chain.outdate()
         trace.impure = impure
+        forget_errors(trace)
     outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards[guards:])
     chain.keys = (*chain.keys, (key, outcomes))
     carrying = tuple(i for i, r in enumerate(results) if r is not None and r.requires_grad)
