@@ -32,6 +32,7 @@ from .chains import BRANCHES
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
 from .impurity import watching
+from .origins import is_foreign
 from .patience import patience
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
@@ -39,10 +40,11 @@ from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
 from .recording import Recording
 from .records import Constant
+from .rekeying import Change, relocate
 from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .sharing import sharing_of
 from .shortcuts import Shortcut, hits, shortcut
-from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
+from .surroundings import GrowingWorld, Surroundings, Watched, World, attributes_of, view_of_objects
 from .tracer import Trace
 
 SAMPLES = 4
@@ -53,6 +55,10 @@ KEYS = 64
 
 SHORTCUTS = 4
 """How many are tried before a call goes the long way."""
+
+
+class _Outgrown(Exception):
+    """A call has to be looked at again: while it was under way, another one has shown that there is more to look at."""
 
 
 class TracedFunction(Watched, Inspected):
@@ -119,6 +125,11 @@ class TracedFunction(Watched, Inspected):
         return self._long_way(args, kwargs)
 
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        while True:
+            with contextlib.suppress(_Outgrown):
+                return self._answer_or_record(args, kwargs)
+
+    def _answer_or_record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if context.TRACE.get() is not None or not self.enabled or context.SAVING.get() is not None:
             return self._function(*args, **kwargs)  # hooks on what is saved see what eager mode saves
         call = self._prepare(args, kwargs)
@@ -156,10 +167,9 @@ class TracedFunction(Watched, Inspected):
         values = [_Promoted(type(v)) if n in promoted else v for n, v in zip(names, values, strict=True)]
         leaves, structures = flatten_arguments(values)
         attached = [(tensor.name or "argument", made) for tensor in leaves if (made := attributes_of(tensor))]
-        objects = view_of_objects(
-            [*((n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)), *attached]
-        )
-        world = World(self._surroundings.look(), objects)
+        given = [*((n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)), *attached]
+        view = self._surroundings.look()
+        world = World(view, view_of_objects(given, view.footprint), given)
         sharing = sharing_of(leaves)
         key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
         return Call(args, kwargs, names, leaves, structures, world, key, promoted)
@@ -261,6 +271,7 @@ class TracedFunction(Watched, Inspected):
             if recording.outcomes[: len(prefix)] != prefix:
                 continue
             owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
+            self._check_generation(call)
             why_not = recording.misfit(owners, call.knows)
             if why_not is not None:
                 self._explanation = f"it was recorded anew because {why_not}"
@@ -287,7 +298,7 @@ class TracedFunction(Watched, Inspected):
             return
         recording.tried = state
         short = shortcut(call, recording)
-        if short is not None:
+        if short is not None and call.world.generation == self._surroundings.generation:
             with self._counting:
                 self._hits += sum(hits(old) for old, _ in self._shortcuts[SHORTCUTS - 1 :])
                 self._shortcuts = ((short, recording), *self._shortcuts[: SHORTCUTS - 1])
@@ -324,6 +335,7 @@ class TracedFunction(Watched, Inspected):
 
     def _record(self, entry: Entry, call: Call, seen: int) -> Any:
         with entry.lock:
+            self._check_generation(call)
             if len(entry.recordings) > seen:  # somebody else has recorded meanwhile
                 found, result = self._run(entry, call)
                 if found:
@@ -339,27 +351,68 @@ class TracedFunction(Watched, Inspected):
     @patience()
     def _record_alone(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
-        draft = Draft(Trace(call.world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)
-        call.world.watch_random()
+        before, call.world = call.world, (world := GrowingWorld(self._surroundings, call.world.given))
+        draft = Draft(Trace(world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)
+        world.watch_random()
+        with context.tracing(draft.trace), replaced(world.numbers, draft.numbers):
+            result = self._watched_call(call, draft, world)
         with context.tracing(draft.trace):
-            with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign):
-                result = self._call_with(call.names, draft.values)
             recording, live = draft.close(result, self._optimise)
         recording.examples = examples
         with self._counting:
             self.misses += 1
         recording.calls_python = any(node.kind.startswith("^") for node in draft.trace.graph.nodes)
-        recording.read = ledger(recording, call.world, call.structures, call.names)
+        recording.read = ledger(recording, world, call.structures, call.names)
         self._last = recording
-        effect = draft.effect()
+        if draft.trace.hooks:  # which run in a backward that comes later
+            world.see_everything()
+        effect = draft.effect() or self._grow(entry, call, before, recording)
         if effect is None:
-            entry.recordings.append(recording)
             self._compare_sizes(call, recording)
         else:
             self._note_effect(effect)
             draft.trace.note_impure(effect)
             draft.give_back()
         return draft.finish(recording, live)
+
+    def _watched_call(self, call: Call, draft: Draft, world: GrowingWorld) -> Any:
+        """Run the function, and look at what its code can read before that runs."""
+        arguments = self._arguments(call.names, draft.values)
+        with watching(draft.trace, is_foreign, world.note_code) as sees:
+            if not sees:
+                world.see_everything()
+            return self._function(*arguments[0], **arguments[1])
+
+    def _grow(self, entry: Entry, call: Call, before: World, recording: Recording) -> str | None:
+        """Keep a recording, under the key that has all in it that the call has read; why not, if it cannot be kept."""
+        grown = call.world
+        assert isinstance(grown, GrowingWorld)
+        with self._lock:
+            if not grown.has_grown and before.generation == self._surroundings.generation:
+                call.world = before
+                entry.recordings.append(recording)
+                return None
+            if before.generation != self._surroundings.generation:
+                before = self._world_of(grown, kinds=grown.kinds())
+            self._surroundings.learn(grown.footprint)
+            call.world = after = self._world_of(grown, kinds=grown.kinds())
+            change = Change(before, after)
+            self._cache, self._families = change.cache(self._cache), change.families(self._families)
+            call.key = call.key._replace(surroundings=after.fingerprint)
+            lost = relocate(recording, after.locate)
+            if lost is None:
+                self._cache.setdefault(call.key, entry).recordings.append(recording)
+            return lost
+
+    def _world_of(self, grown: GrowingWorld, kinds: dict[int, Any]) -> World:
+        """The world of a call that was recorded, in the order in which later calls will look at it."""
+        view = self._surroundings.view(kinds, grown.late)
+        return World(view, view_of_objects(grown.given, view.footprint, kinds=kinds), grown.given)
+
+    def _check_generation(self, call: Call) -> None:
+        """_Outgrown if another thread has changed what is looked at since the call was taken apart."""
+        if call.world.generation != self._surroundings.generation:
+            raise _Outgrown
 
     def _note_effect(self, effect: str) -> None:
         """The call has done something that a recording cannot repeat."""
@@ -369,11 +422,11 @@ class TracedFunction(Watched, Inspected):
             self._effects += 1
         self._explanation = f"it was not kept, because the call {effect}, which a recording cannot repeat"
 
-    def _call_with(self, names: list[str], values: list[Any]) -> Any:
+    def _arguments(self, names: list[str], values: list[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         if self._signature is None:
-            return self._function(*values)
+            return values, {}
         bound = inspect.BoundArguments(self._signature, dict(zip(names, values, strict=True)))
-        return self._function(*bound.args, **bound.kwargs)
+        return bound.args, bound.kwargs
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -430,7 +483,7 @@ class TracedFunction(Watched, Inspected):
         >>> [f(jit.ones(1), n).item() for n in (2.0, 3.0)], f.misses
         ([2.0, 3.0], 1)
         """
-        places = dict(self._surroundings.look().places())
+        places = {**dict(self._surroundings.reach().places()), **dict(self._surroundings.look().places())}
         named = {} if self._signature is None else self._signature.parameters
         numbers = sorted(n for n, fetch in places.items() if type(fetch()) in KINDS and setter(fetch) is not None)
         if name not in numbers and name not in named:
@@ -567,12 +620,12 @@ def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, .
     """Record with examples, and leave buffers and the random generator as they were."""
     from .verifying import compare_results
 
-    with _undone(traced._surroundings.look().tensors):
+    with _undone(traced._surroundings.reach().tensors):
         traced(*inputs)
     if check:
-        with _undone(traced._surroundings.look().tensors):
+        with _undone(traced._surroundings.reach().tensors):
             replayed = traced(*inputs)
-        with _undone(traced._surroundings.look().tensors):
+        with _undone(traced._surroundings.reach().tensors):
             expected = function(*inputs)
         compare_results(expected, replayed, f"{traced.__name__}: traced and untraced results differ")
 

@@ -36,22 +36,10 @@ from jit.runtime import entry
 from .. import context
 from ..pytree import TENSOR, Structure, unflatten
 from ..tensors import Storage, Tensor, Variable
+from .contents import same_contents
+from .places import _class_entry, _class_of, _contents, _default, _entry, _item, _itself, _names_in, _wrapped_by
 from .shortcut_history import with_history
-from .surroundings import (
-    View,
-    _class_entry,
-    _class_of,
-    _contents,
-    _default,
-    _entry,
-    _identities,
-    _item,
-    _itself,
-    _names_in,
-    _same_contents,
-    _type_of,
-    _wrapped_by,
-)
+from .surroundings import View, _identities, _type_of
 
 if TYPE_CHECKING:
     from .function import Call
@@ -325,7 +313,7 @@ def _unchanged(rest: Sequence[Any], types: Sequence[Any], contents: Sequence[Any
     for ask, answer in facts:
         if ask() != answer:
             return False
-    return all(_same_contents(value, copy) for value, copy in contents)
+    return all(same_contents(value, copy) for value, copy in contents)
 
 
 # -- lists, tuples and dicts among the arguments -----------------------------------------------------------------

@@ -15,7 +15,8 @@ from ..autograd.nodes import Edge, edge_of
 from ..tensors import Tensor, Variable, alias
 from .chains import Chain, Key
 from .impurity import watching
-from .surroundings import is_foreign, view_of_objects
+from .origins import is_foreign
+from .surroundings import view_of_objects
 from .tracer import Trace
 
 

@@ -1,0 +1,224 @@
+"""What a function has run so far, and by which names that code looks things up.
+
+Note [Footprints]
+    What a deterministic program reads next is decided by what it has read before. So as long as the places that the
+    code of a recorded call can read hold what they held, and its guards hold, the same code runs, and reads no other
+    place. The code that ran is known: the hook that sees calls (Note [Seeing calls]) sees functions start, too. What it
+    can read are the globals that it names, the closures and defaults of its functions, and attributes of what it gets
+    at by these: of attributes those alone whose names occur in the code, as names or in strings. Where attributes are
+    looked up by names made at run time (`getattr` with a computed name, `vars`, `__dict__`, `copy`), all of them count.
+
+    The footprint of a traced function grows with its recordings, and the keys grow with it (jit.tracing.rekeying).
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import re
+import sys
+import types
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from .origins import is_foreign, is_harmless
+
+_GETTERS = frozenset({"getattr", "hasattr", "setattr", "delattr"})
+_ANY_NAME = frozenset(
+    {"__dict__", "vars", "dir", "eval", "exec", "attrgetter", "methodcaller", "__getattribute__", "__reduce_ex__",
+     "__reduce__", "__getstate__", "getmembers", "__slots__"}
+)  # fmt: skip
+_COPIERS = {
+    "copy": "", "copyreg": "", "pickle": "", "dataclasses": "asdict _asdict_inner astuple _astuple_inner replace",
+}  # fmt: skip
+"""Modules of Python's that look at whatever attributes an object has: by some of their functions, or by all."""
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+class Scan(NamedTuple):
+    """What code says of itself, code inside of it included."""
+
+    loaded: tuple[str, ...]
+    """The names that it reads or writes as globals."""
+    named: tuple[str, ...]
+    """All names in its instructions, of attributes above all."""
+    names: frozenset[str]
+    """These, and the words in its strings."""
+    strings: frozenset[str]
+    """Its strings as they are."""
+    imported: tuple[str, ...]
+    """The modules that it imports while it runs."""
+    dynamic: bool
+    """Whether it may look attributes up by names that do not stand in it."""
+
+
+@functools.cache
+def scan(code: types.CodeType) -> Scan:
+    """Read code once."""
+    inner = [scan(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    found = set(names_in_code(code, _GLOBAL)).union(*(s.loaded for s in inner))
+    named = tuple(dict.fromkeys([*code.co_names, *(name for s in inner for name in s.named)]))
+    strings = frozenset(_strings(code.co_consts)).union(*(s.strings for s in inner))
+    words = {word for text in strings if len(text) < 200 for word in _WORD.findall(text)}
+    imports = [name for name in names_in_code(code, _IMPORT) if name]
+    imports += [name for s in inner for name in s.imported]
+    dynamic = any(s.dynamic for s in inner) or _looks_up_any_name(code)
+    loaded = tuple(name for name in named if name in found)
+    return Scan(loaded, named, frozenset({*named, *words}), strings, tuple(dict.fromkeys(imports)), dynamic)
+
+
+def _strings(constants: Collection[Any]) -> Iterator[str]:
+    for constant in constants:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, (tuple, frozenset)):
+            yield from _strings(constant)
+
+
+def _looks_up_any_name(code: types.CodeType) -> bool:
+    names = frozenset(code.co_names)
+    if names & _ANY_NAME or any(o == _MATCH_CLASS for o in code.co_code[::2]):
+        return True
+    return bool(names & _GETTERS) and not _getters_are_constant(code)
+
+
+def _getters_are_constant(code: types.CodeType) -> bool:
+    """Whether every `getattr` and its like is called at once, with a name that stands in the code."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG", "NOP")]
+    loads = [at for at, i in enumerate(instructions) if i.argval in _GETTERS and "CONST" not in i.opname]
+    return all("LOAD_GLOBAL" in instructions[at].opname and _takes_constant(instructions, at) for at in loads)
+
+
+def _takes_constant(instructions: list[dis.Instruction], at: int) -> bool:
+    """Whether the second argument of the call of what instruction `at` loads is a constant, by the stack's depth."""
+    depth, starts = 0, {}
+    """How deep the stack is above the function; the instruction at which each argument starts."""
+    for index, i in enumerate(instructions[at + 1 :], at + 1):
+        if "JUMP" in i.opname or i.opname == "FOR_ITER":
+            return False
+        if i.opname.startswith("CALL") and depth == (i.arg or 0) and i.opname != "CALL_INTRINSIC_1":
+            second = starts.get(1)
+            if i.opname != "CALL" or second is None or instructions[second].opname != "LOAD_CONST":
+                return False
+            return (starts.get(2) or _before_call(instructions, index)) == second + 1
+        if i.opname in ("PRECALL", "PUSH_NULL") and depth == 0:
+            continue
+        if i.opname != "PRECALL":
+            before, depth = depth, depth + dis.stack_effect(i.opcode, i.arg, jump=False)
+            starts.update({d: index for d in range(before, depth)})
+            if depth < 0:
+                return False
+    return False
+
+
+def _before_call(instructions: list[dis.Instruction], index: int) -> int:
+    return index - 1 if instructions[index - 1].opname == "PRECALL" else index
+
+
+# -- names -------------------------------------------------------------------------------------------------------
+
+_GLOBAL = {i for i, name in enumerate(dis.opname) if "GLOBAL" in name or name == "LOAD_NAME"}
+_IMPORT = {dis.opmap["IMPORT_NAME"]}
+_MATCH_CLASS = dis.opmap["MATCH_CLASS"]
+
+
+def names_in_code(code: types.CodeType, opcodes: Collection[int]) -> Iterator[str]:
+    """The names that instructions of these kinds name: what `dis.get_instructions` says, many times as fast.
+
+    Args:
+        code: Whose instructions; not those of code inside of it.
+        opcodes: Of instructions that load, store or import names.
+    """
+    if sys.version_info >= (3, 15):
+        yield from (i.argval for i in dis.get_instructions(code) if i.opcode in opcodes)
+        return
+    extended, load_global = 0, dis.opmap["LOAD_GLOBAL"]
+    units = code.co_code
+    for opcode, low in zip(units[::2], units[1::2]):
+        argument = extended | low
+        extended = argument << 8 if opcode == dis.EXTENDED_ARG else 0
+        if opcode in opcodes:
+            yield code.co_names[argument >> 1 if opcode == load_global else argument]
+
+
+# -- what ran ----------------------------------------------------------------------------------------------------
+
+
+class Footprint:
+    """The code that has run, and what it may look up."""
+
+    def __init__(self, everything: bool = False) -> None:
+        self.everything = everything
+        """Whether nobody knows: then all code counts that can be reached."""
+        self.codes: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
+        """By identity: code, and its globals."""
+        self.inner: set[int] = set()
+        """Code inside of that."""
+        self.names: set[str] = set()
+        self.strings: set[str] = set()
+        self.modules: dict[str, None] = {}
+        """Modules that were imported by names made at run time."""
+        self.dynamic = everything
+
+    def copy(self) -> Footprint:
+        """One that may grow on its own."""
+        made = Footprint(self.everything)
+        made.codes, made.modules = dict(self.codes), dict(self.modules)
+        made.inner, made.names, made.strings = set(self.inner), set(self.names), set(self.strings)
+        made.dynamic = self.dynamic
+        return made
+
+    def add(self, code: types.CodeType, space: dict[str, Any]) -> bool:
+        """Code has started to run, with these globals; whether that is news."""
+        if id(code) in self.codes:
+            return False
+        self.codes[id(code)] = (code, space)
+        self.inner.update(map(id, _inner(code)))
+        found = scan(code)
+        self.names |= found.names
+        self.strings |= found.strings
+        self.dynamic |= found.dynamic and _is_curious(code.co_filename, code.co_name)
+        return True
+
+    def has_run(self, code: types.CodeType) -> bool:
+        """Whether what a function with this code holds counts."""
+        return self.everything or id(code) in self.codes or id(code) in self.inner
+
+    def looks_up(self, name: str) -> bool:
+        """Whether the attribute called `name` counts, wherever it is."""
+        return self.dynamic or name in self.names
+
+    def size(self) -> Any:
+        """Something that is another one after every growth."""
+        return len(self.codes), len(self.names), len(self.modules), self.dynamic, self.everything
+
+    def joined(self, other: Footprint) -> Footprint:
+        """Both."""
+        made = self.copy()
+        made.codes |= other.codes
+        made.modules |= other.modules
+        made.inner |= other.inner
+        made.names |= other.names
+        made.strings |= other.strings
+        made.dynamic |= other.dynamic
+        made.everything |= other.everything
+        return made
+
+
+def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield constant
+            yield from _inner(constant)
+
+
+@functools.cache
+def _is_curious(path: str, function: str) -> bool:
+    """Whether attributes that a function in a file looks up by names made at run time are the user's."""
+    if not is_harmless(path):
+        return True
+    functions = _COPIERS.get(path.replace("\\", "/").rpartition("/")[2].removesuffix(".py"))
+    return is_foreign(path) and functions is not None and (not functions or function in functions.split())
+
+
+__all__ = ["Footprint", "names_in_code", "scan"]
