@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import dis
 import functools
+import os
 import re
 import sys
 import types
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from .origins import is_foreign, is_harmless
+from ..context import PACKAGE
+from .origins import is_foreign, is_harmless, is_ours
 
 _GETTERS = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _ANY_NAME = frozenset(
@@ -32,6 +34,8 @@ _COPIERS = {
     "copy": "", "copyreg": "", "pickle": "", "dataclasses": "asdict _asdict_inner astuple _astuple_inner replace",
 }  # fmt: skip
 """Modules of Python's that look at whatever attributes an object has: by some of their functions, or by all."""
+_ON_OBJECTS = tuple(f"{PACKAGE}{folder}{os.sep}" for folder in ("nn", "optim"))
+"""Where code of this package looks up attributes of the user's objects."""
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -151,9 +155,10 @@ class Footprint:
         self.everything = everything
         """Whether nobody knows: then all code counts that can be reached."""
         self.codes: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
-        """By identity: code, and its globals."""
-        self.inner: set[int] = set()
-        """Code inside of that."""
+        """By identity: code whose globals count, and these."""
+        self.started: dict[int, types.CodeType] = {}
+        """By identity: all code that has run, and code inside of that."""
+        self._harmless: set[int] = set()
         self.names: set[str] = set()
         self.strings: set[str] = set()
         self.modules: dict[str, None] = {}
@@ -163,26 +168,31 @@ class Footprint:
     def copy(self) -> Footprint:
         """One that may grow on its own."""
         made = Footprint(self.everything)
-        made.codes, made.modules = dict(self.codes), dict(self.modules)
-        made.inner, made.names, made.strings = set(self.inner), set(self.names), set(self.strings)
+        made.codes, made.started, made.modules = dict(self.codes), dict(self.started), dict(self.modules)
+        made.names, made.strings, made._harmless = set(self.names), set(self.strings), set(self._harmless)
         made.dynamic = self.dynamic
         return made
 
     def add(self, code: types.CodeType, space: dict[str, Any]) -> bool:
         """Code has started to run, with these globals; whether that is news."""
-        if id(code) in self.codes:
+        if id(code) in self.started and (id(code) in self.codes or id(code) in self._harmless):
             return False
-        self.codes[id(code)] = (code, space)
-        self.inner.update(map(id, _inner(code)))
-        found = scan(code)
-        self.names |= found.names
-        self.strings |= found.strings
-        self.dynamic |= found.dynamic and _is_curious(code.co_filename, code.co_name)
+        path = _path_of(code, space)
+        self.started.update((id(each), each) for each in (code, *codes_in(code)))
+        if is_harmless(path):
+            self._harmless.add(id(code))
+        else:
+            self.codes[id(code)] = (code, space)
+        if not is_ours(path) or path.startswith(_ON_OBJECTS):
+            found = scan(code)
+            self.names |= found.names
+            self.strings |= found.strings
+            self.dynamic |= found.dynamic and _is_curious(path, code.co_name)
         return True
 
     def has_run(self, code: types.CodeType) -> bool:
         """Whether what a function with this code holds counts."""
-        return self.everything or id(code) in self.codes or id(code) in self.inner
+        return self.everything or id(code) in self.started
 
     def looks_up(self, name: str) -> bool:
         """Whether the attribute called `name` counts, wherever it is."""
@@ -197,7 +207,8 @@ class Footprint:
         made = self.copy()
         made.codes |= other.codes
         made.modules |= other.modules
-        made.inner |= other.inner
+        made.started |= other.started
+        made._harmless |= other._harmless
         made.names |= other.names
         made.strings |= other.strings
         made.dynamic |= other.dynamic
@@ -205,11 +216,19 @@ class Footprint:
         return made
 
 
-def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
+def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+    """All code inside of code."""
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield constant
-            yield from _inner(constant)
+            yield from codes_in(constant)
+
+
+def _path_of(code: types.CodeType, space: dict[str, Any]) -> str:
+    """The file that code is from: of code that was written by a program, that of its module."""
+    path = code.co_filename
+    found = space.get("__file__") if path.startswith("<") and not path.startswith(("<frozen", "<jit")) else None
+    return found if isinstance(found, str) else path
 
 
 @functools.cache
@@ -221,4 +240,4 @@ def _is_curious(path: str, function: str) -> bool:
     return is_foreign(path) and functions is not None and (not functions or function in functions.split())
 
 
-__all__ = ["Footprint", "names_in_code", "scan"]
+__all__ = ["Footprint", "codes_in", "names_in_code", "scan"]

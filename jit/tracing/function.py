@@ -27,7 +27,7 @@ from ..generators import Generator, default_generator
 from ..inspection.inspected import Inspected
 from ..pytree import statics
 from ..tensors import Tensor
-from .calls import Call, CallError, Entry, Key, _Promoted, flatten_arguments, leaf_names, signature_of
+from .calls import Call, CallError, Entry, Key, _Promoted, flatten_arguments, leaf_names, marks_of, same_marks, signature_of
 from .chains import BRANCHES
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
@@ -82,7 +82,11 @@ class TracedFunction(Watched, Inspected):
         self._dynamic = dynamic
         self._families: dict[Key, Family] = {}
         self._surroundings = Surroundings(function, owner)
-        self._signature = signature_of(function if owner is None else getattr(owner, "forward", owner))
+        self._described: Callable[[], Any] = lambda: function if owner is None else getattr(owner, "forward", owner)
+        """Whose parameters are those of calls."""
+        self._signature = signature_of(self._described())
+        self._marks = marks_of(self._described())
+        """What the signature was made from, as far as it can change."""
         self._cache: dict[Key, Entry] = {}
         self._lock = threading.RLock()
         self._counting = threading.Lock()
@@ -322,6 +326,8 @@ class TracedFunction(Watched, Inspected):
             return self._function(*call.args, **call.kwargs)
 
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        if self._marks is not None and not same_marks(self._marks, marks_of(described := self._described())):
+            self._signature, self._marks = signature_of(described), marks_of(described)
         if self._signature is None:
             return [f"input_{i}" for i in range(len(args))] + list(kwargs), [*args, *kwargs.values()]
         try:
@@ -370,6 +376,8 @@ class TracedFunction(Watched, Inspected):
         if effect is None:
             self._compare_sizes(call, recording)
         else:
+            if effect.startswith("changed "):  # the next call will hardly do so, but it will run the same code
+                self._grow(entry, call, before, None)
             self._note_effect(effect)
             draft.trace.note_impure(effect)
             draft.give_back()
@@ -383,24 +391,27 @@ class TracedFunction(Watched, Inspected):
                 world.see_everything()
             return self._function(*arguments[0], **arguments[1])
 
-    def _grow(self, entry: Entry, call: Call, before: World, recording: Recording) -> str | None:
-        """Keep a recording, under the key that has all in it that the call has read; why not, if it cannot be kept."""
+    def _grow(self, entry: Entry, call: Call, before: World, recording: Recording | None) -> str | None:
+        """Keep a recording, under the key that has all in it that the call has read; why not, if it cannot be kept.
+
+        Without a recording it is only learnt what has run.
+        """
         grown = call.world
         assert isinstance(grown, GrowingWorld)
         with self._lock:
             if not grown.has_grown and before.generation == self._surroundings.generation:
                 call.world = before
-                entry.recordings.append(recording)
+                entry.recordings += [] if recording is None else [recording]
                 return None
-            if before.generation != self._surroundings.generation:
+            if recording is None or before.generation != self._surroundings.generation:
                 before = self._world_of(grown, kinds=grown.kinds())
             self._surroundings.learn(grown.footprint)
             call.world = after = self._world_of(grown, kinds=grown.kinds())
             change = Change(before, after)
             self._cache, self._families = change.cache(self._cache), change.families(self._families)
             call.key = call.key._replace(surroundings=after.fingerprint)
-            lost = relocate(recording, after.locate)
-            if lost is None:
+            lost = None if recording is None else relocate(recording, after.locate)
+            if recording is not None and lost is None:
                 self._cache.setdefault(call.key, entry).recordings.append(recording)
             return lost
 
@@ -540,6 +551,8 @@ class TracedFunction(Watched, Inspected):
             method, None, optimize=self._optimise is optimise, strict=self._strict, dynamic=self._dynamic
         )
         bound._surroundings = Surroundings(function, reference=reference)
+        bound._described = lambda: function.__get__(reference())
+        bound._marks = marks_of(function)
         return bound
 
     def __getattr__(self, name: str) -> Any:

@@ -37,7 +37,7 @@ from ..proxies import TracedScalar
 from ..tensors import Tensor
 from .contents import COPIED, is_copied
 from .footprints import Footprint, scan
-from .origins import DULL, is_foreign_class, is_harmless, is_known_module, is_ours
+from .origins import DULL, is_foreign_class, is_known_module, is_ours
 
 Fetch = Callable[[], Any]
 Child = tuple[str, Fetch, "str | None"]
@@ -228,8 +228,6 @@ def attributes_of(tensor: Any) -> dict[str, Any]:
 
 def globals_read(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]:
     """The globals that code names, and the attributes of modules among them."""
-    if is_harmless(code.co_filename):
-        return
     found = scan(code)
     for name in found.loaded:
         yield name, functools.partial(space.get, name), None

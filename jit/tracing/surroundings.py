@@ -40,7 +40,7 @@ from ..generators import Generator
 from ..pytree import bits
 from ..tensors import Tensor, Variable
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
-from .footprints import Footprint, scan
+from .footprints import Footprint, codes_in, scan
 from .origins import is_harmless, is_users
 from .places import (
     PLAIN,
@@ -106,6 +106,8 @@ class View:
         self._kinds = kinds or {}
         self.generation = 0
         """Of the footprint that the view was made with."""
+        self.entered = False
+        """Whether a function has started that had been found before."""
         self.late: set[str] = set()
         """Promoted numbers that were met while the function ran, so that nothing stands in their places."""
         self.numbers: list[tuple[str, Fetch]] = []
@@ -202,8 +204,9 @@ class View:
         """Code has started to run that had not before: look at what it can read."""
         self._follow(self._read_by(code, space))
         self.release(None if self.footprint.dynamic else scan(code).names)
-        for each in (code, *_codes_in(code)):
+        for each in (code, *codes_in(code)):
             for name, function in self._idle.pop(id(each), ()):
+                self.entered = True
                 self._enter(name, function)
 
     def release(self, names: Iterable[str] | None) -> None:
@@ -225,7 +228,7 @@ class View:
 
     def _read_by(self, code: types.CodeType, space: dict[str, Any]) -> list[Child]:
         """The globals that code reads, as far as they have not been looked at."""
-        if not self._with_globals:
+        if not self._with_globals or (id(code) not in self.footprint.codes and not self.footprint.everything):
             return []
         found = [c for c in globals_read(code, space) if (id(space), c[0]) not in self._globals]
         self._globals.update((id(space), name) for name, _, _ in found)
@@ -558,7 +561,7 @@ class GrowingWorld(World):
     @property
     def has_grown(self) -> bool:
         """Whether code has run that had not before."""
-        return self.footprint.size() != self._first
+        return self.footprint.size() != self._first or any(view.entered for view in self._views)
 
     @property
     def late(self) -> set[str]:
@@ -604,13 +607,6 @@ def view_of_objects(
 
 _VIEWS = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)
-
-
-def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield constant
-            yield from _codes_in(constant)
 
 
 def _type_at(fetch: Fetch) -> type:
