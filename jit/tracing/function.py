@@ -27,7 +27,18 @@ from ..generators import Generator, default_generator
 from ..inspection.inspected import Inspected
 from ..pytree import statics
 from ..tensors import Tensor
-from .calls import Call, CallError, Entry, Key, _Promoted, flatten_arguments, leaf_names, marks_of, same_marks, signature_of
+from .calls import (
+    Call,
+    CallError,
+    Entry,
+    Key,
+    _Promoted,
+    flatten_arguments,
+    leaf_names,
+    marks_of,
+    same_marks,
+    signature_of,
+)
 from .chains import BRANCHES
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger

@@ -20,6 +20,7 @@ Note [Watching]
 from __future__ import annotations
 
 import collections
+import decimal
 import functools
 import gc
 import io
@@ -175,7 +176,13 @@ class View:
             return f"reads more than {_LIMIT} places"
         for name, value in self._opaque:
             return f"reads {name}, a {type(value).__name__} that nobody can look into"
+        if id(sys.modules) in self._seen and not any(name in sys.modules for name in self._texts()):
+            return "takes a module out of sys.modules by a name that nobody knows"
         return None
+
+    def _texts(self) -> set[str]:
+        """The strings in the code that ran, and those that it can read."""
+        return self.footprint.strings.union(value for _, _, value in self._slots if type(value) is str)
 
     def has_changed(self) -> bool:
         """Whether anything is no longer as it was seen, the types of tensors included."""
@@ -240,7 +247,7 @@ class View:
             return []
         names = dict(self.footprint.modules)
         if id(sys.modules) in self._seen:
-            names.update(dict.fromkeys(sorted(text for text in self.footprint.strings if text in sys.modules)))
+            names.update(dict.fromkeys(sorted(text for text in self._texts() if text in sys.modules)))
         found = [name for name in names if (0, name) not in self._globals]
         self._globals.update((0, name) for name in found)
         return [(f"sys.modules.{name}", functools.partial(sys.modules.get, name), None) for name in found]
@@ -353,6 +360,8 @@ class View:
                 if isinstance(thing, dict):
                     self._note_order(name, thing)
             return (name, Same(value))
+        if value is decimal.Decimal or type(value) is decimal.Decimal or value is decimal:
+            return (name, Same(value), self._note_fact(name, _decimal_context))
         if isinstance(value, type):
             self._sizes.extend((name, space, len(space)) for space in class_spaces(value))
             return (name, Same(value))
@@ -568,6 +577,19 @@ class GrowingWorld(World):
         """Promoted numbers for which nothing could stand in."""
         return {name for view in self._views for name in view.late}
 
+    def effect(self) -> str | None:
+        """As of any world; and a function that ran may hold what nobody has found."""
+        return super().effect() or self._hidden_function()
+
+    def _hidden_function(self) -> str | None:
+        """What is wrong if code has run whose closure is out of reach; code inside of code that ran is made inside."""
+        found = {id(function.__code__) for view in self._views for _, function, _ in view._functions}
+        found |= {id(inner) for code, _ in self.footprint.codes.values() for inner in codes_in(code)}
+        for key, (code, _) in self.footprint.codes.items():
+            if key not in found and set(code.co_freevars) - {"__class__"}:
+                return f"runs {code.co_qualname}, a function that nobody can find, so that its closure is unknown"
+        return None
+
     def kinds(self) -> dict[int, Any]:
         """By identity: what each tensor was before it was used."""
         return {key: kind for view in self._views for key, kind in view.kinds().items()}
@@ -625,6 +647,13 @@ def _cache_state(cached: Any) -> Any:
 
 def _environment() -> Any:
     return tuple(os.environ.items())
+
+
+def _decimal_context() -> Any:
+    """What decimal numbers are rounded to."""
+    context = decimal.getcontext()
+    traps = tuple(context.traps.values())
+    return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, context.capitals, traps
 
 
 def _gives_unseen(value: Any) -> bool:
