@@ -54,6 +54,8 @@ class Scan(NamedTuple):
     """The modules that it imports while it runs."""
     dynamic: bool
     """Whether it may look attributes up by names that do not stand in it."""
+    sees_callers: bool
+    """Whether it looks at the frames of those that call it."""
 
 
 @functools.cache
@@ -68,7 +70,8 @@ def scan(code: types.CodeType) -> Scan:
     imports += [name for s in inner for name in s.imported]
     dynamic = any(s.dynamic for s in inner) or _looks_up_any_name(code)
     loaded = tuple(name for name in named if name in found)
-    return Scan(loaded, named, frozenset({*named, *words}), strings, tuple(dict.fromkeys(imports)), dynamic)
+    callers = "f_back" in named or ("_getframe" in named and not _asks_for_own_frame(code))
+    return Scan(loaded, named, frozenset({*named, *words}), strings, tuple(dict.fromkeys(imports)), dynamic, callers)
 
 
 def _strings(constants: Collection[Any]) -> Iterator[str]:
@@ -84,6 +87,13 @@ def _looks_up_any_name(code: types.CodeType) -> bool:
     if names & _ANY_NAME or any(o == _MATCH_CLASS for o in code.co_code[::2]):
         return True
     return bool(names & _GETTERS) and not _getters_are_constant(code)
+
+
+def _asks_for_own_frame(code: types.CodeType) -> bool:
+    """Whether `sys._getframe` is called without an argument, everywhere."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG", "PUSH_NULL")]
+    after = [instructions[at + 1] for at, i in enumerate(instructions[:-1]) if i.argval == "_getframe"]
+    return bool(after) and all(i.opname in ("PRECALL", "CALL") and i.arg == 0 for i in after)
 
 
 def _getters_are_constant(code: types.CodeType) -> bool:
@@ -164,13 +174,14 @@ class Footprint:
         self.modules: dict[str, None] = {}
         """Modules that were imported by names made at run time."""
         self.dynamic = everything
+        self.sees_callers = False
 
     def copy(self) -> Footprint:
         """One that may grow on its own."""
         made = Footprint(self.everything)
         made.codes, made.started, made.modules = dict(self.codes), dict(self.started), dict(self.modules)
         made.names, made.strings, made._harmless = set(self.names), set(self.strings), set(self._harmless)
-        made.dynamic = self.dynamic
+        made.dynamic, made.sees_callers = self.dynamic, self.sees_callers
         return made
 
     def add(self, code: types.CodeType, space: dict[str, Any]) -> bool:
@@ -188,6 +199,7 @@ class Footprint:
             self.names |= found.names
             self.strings |= found.strings
             self.dynamic |= found.dynamic and _is_curious(path, code.co_name)
+            self.sees_callers |= found.sees_callers and not is_harmless(path)
         return True
 
     def has_run(self, code: types.CodeType) -> bool:
@@ -212,6 +224,7 @@ class Footprint:
         made.names |= other.names
         made.strings |= other.strings
         made.dynamic |= other.dynamic
+        made.sees_callers |= other.sees_callers
         made.everything |= other.everything
         return made
 

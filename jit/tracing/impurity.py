@@ -93,7 +93,6 @@ _ASKING = {
     for function, what in (
         (threading.current_thread, "asks which thread it runs in"),
         (inspect.stack, "looks at its callers"),
-        (inspect.currentframe, "looks at its callers"),
     )
 }
 """Functions of Python's library that read what stands nowhere, by the identity of their code."""

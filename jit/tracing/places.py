@@ -10,6 +10,7 @@ import _thread
 import abc
 import collections
 import contextvars
+import ctypes
 import datetime
 import decimal
 import functools
@@ -154,7 +155,9 @@ _SETTLED: set[type] = {
     struct.Struct, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, decimal.Decimal,
     np.dtype, np.ufunc, np.generic, type(np.sum), operator.itemgetter, type(_thread.allocate_lock()),
     type(threading.RLock()), os.stat_result, Generator, DType, TracedScalar, os.PathLike, np.iinfo, np.finfo,
-    type(sys.flags), type(sys.version_info), type(datetime.datetime_CAPI),  # type: ignore[attr-defined]
+    type(sys.flags), type(sys.version_info), type(collections.namedtuple("Named", "a").a),
+    type(type("Named", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]}).a),  # type: ignore[attr-defined]
+    type(datetime.datetime_CAPI),  # type: ignore[attr-defined]
 }  # fmt: skip
 """Types whose objects stay what they are, or have nothing to them that a function can read."""
 if hasattr(types, "UnionType"):
@@ -168,6 +171,8 @@ _SETTLED_MODULES = ("pathlib", "uuid", "ipaddress", "zoneinfo", "typing", "fract
 def is_dull(kind: type) -> bool:
     """Whether objects of a class are not worth looking at: they are ours, or have a state that is nobody's business."""
     module = kind.__module__ if isinstance(kind.__module__, str) else ""
+    if kind in (threading.Barrier, threading.Condition):
+        return True
     if module.startswith("jit."):
         return not module.startswith(("jit.nn.", "jit.optim."))
     root = module.partition(".")[0]
@@ -319,7 +324,7 @@ def _of_array(prefix: str, value: Any) -> Iterator[Child]:
 def _of_dict(prefix: str, value: Any) -> Iterator[Child]:
     if value is sys.modules:
         return
-    for number, key in enumerate(list(dict.__iter__(value))):
+    for number, key in enumerate(keys_of(value)):
         yield f"{prefix}{key if isinstance(key, PLAIN) else number}", _get(value, key), None
         if not isinstance(key, (*PLAIN, Tensor)) and not (type(key) is tuple and all(type(k) in PLAIN for k in key)):
             yield f"{prefix}key {number}", _to(key), None
@@ -327,12 +332,18 @@ def _of_dict(prefix: str, value: Any) -> Iterator[Child]:
         yield f"{prefix}default_factory", functools.partial(_attribute_of, _to(value), "default_factory"), None
 
 
+def keys_of(container: Any) -> list[Any]:
+    """The keys or elements of a dict or a set in their order, without running code of the user's."""
+    kinds = (collections.OrderedDict, dict, set, frozenset)
+    return list(next((kind.__iter__ for kind in kinds if isinstance(container, kind)), iter)(container))
+
+
 def _get(value: Any, key: Any) -> Fetch:
     return functools.partial(value.get if type(value).get is dict.get else functools.partial(dict.get, value), key)
 
 
 def _of_set(prefix: str, value: Any) -> Iterator[Child]:
-    for number, thing in enumerate(list(value)):
+    for number, thing in enumerate(keys_of(value)):
         if not isinstance(thing, (*PLAIN, Tensor)):
             yield f"{prefix}{number}", _to(thing), None
 
@@ -558,6 +569,6 @@ _COMPLETE = (Tensor, Watched, threading.local, types.SimpleNamespace)
 
 __all__ = [
     "OURS", "PLAIN", "TABLES", "Child", "Fetch", "Watched", "attributes_of", "cells_of", "children", "class_spaces",
-    "globals_read", "has_state", "is_bare", "is_dull", "is_opaque", "names_in_getter", "slots_of", "space_of",
-    "state_of_function",
+    "globals_read", "has_state", "is_bare", "is_dull", "is_opaque", "keys_of", "names_in_getter", "slots_of",
+    "space_of", "state_of_function",
 ]  # fmt: skip

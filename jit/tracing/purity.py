@@ -35,7 +35,7 @@ _ODD: dict[str, frozenset[str]] = {
 }
 _OF_SYS = frozenset({
     "audit", "displayhook", "exc_info", "exception", "getdefaultencoding", "getfilesystemencoding",
-    "getprofile", "getsizeof", "gettrace", "intern", "is_finalizing", "setprofile", "settrace",
+    "getprofile", "getsizeof", "gettrace", "_getframe", "intern", "is_finalizing", "setprofile", "settrace",
 })  # fmt: skip
 _OF_POSIX = frozenset({"fspath", "strerror", "fsencode", "fsdecode", "_path_normpath", "_path_splitroot"})
 _OF_THREAD = frozenset({"allocate_lock", "allocate", "RLock", "lock", "_local"})
@@ -81,6 +81,8 @@ def _is_pure_of_module(module: str, name: str) -> bool:
         return name in _OF_SYS
     if root in ("posix", "nt"):
         return name in _OF_POSIX
+    if root == "gc":
+        return name in ("collect", "enable", "disable", "freeze")
     if root == "_thread":
         return name in _OF_THREAD
     return root in _MODULES and name not in _ODD.get(root, ())

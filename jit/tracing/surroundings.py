@@ -59,6 +59,7 @@ from .places import (
     has_state,
     is_bare,
     is_opaque,
+    keys_of,
     names_in_getter,
     space_of,
     state_of_function,
@@ -176,6 +177,8 @@ class View:
             return f"reads more than {_LIMIT} places"
         for name, value in self._opaque:
             return f"reads {name}, a {type(value).__name__} that nobody can look into"
+        if self.footprint.sees_callers:
+            return "looks at its callers"
         if id(sys.modules) in self._seen and not any(name in sys.modules for name in self._texts()):
             return "takes a module out of sys.modules by a name that nobody knows"
         return None
@@ -332,7 +335,7 @@ class View:
             return self._note_contents(name, value)
         if isinstance(value, (set, frozenset)):
             self._note_order(name, value)
-            return (name, kind.__name__, tuple(map(_element, value)), *self._carried(name, value))
+            return (name, kind.__name__, tuple(map(_element, keys_of(value))), *self._carried(name, value))
         if isinstance(value, dict) and value is not sys.modules:
             self._note_order(name, value)
             return (name, kind.__name__, len(value), *self._carried(name, value))
@@ -636,7 +639,7 @@ def _type_at(fetch: Fetch) -> type:
 
 
 def _identities(container: Any) -> tuple[int, ...]:
-    return tuple(map(id, container))
+    return tuple(map(id, keys_of(container)))
 
 
 def _cache_state(cached: Any) -> Any:
