@@ -555,15 +555,15 @@ def test_what_can_be_watched_is_kept(name: str) -> None:
 # -- kinds of objects that nobody has thought of -----------------------------------------------------------------
 
 MODULES = (
-    "array", "ast", "bz2", "calendar", "code", "codecs", "codeop", "collections", "configparser", "contextlib",
+    "array", "ast", "bz2", "calendar", "codecs", "collections", "configparser", "contextlib",
     "contextvars", "copy", "csv", "ctypes", "datetime", "decimal", "difflib", "email.message", "email.header",
-    "enum", "fileinput", "fractions", "functools", "gettext", "graphlib", "hashlib", "html.parser",
-    "http.cookiejar", "http.cookies", "inspect", "io", "ipaddress", "itertools", "json", "lzma", "numbers",
-    "operator", "optparse", "pickle", "pprint", "queue", "random", "reprlib", "sched", "shlex", "smtplib",
-    "statistics", "string", "struct", "symtable", "tarfile", "textwrap", "threading", "timeit", "tokenize", "trace",
-    "types", "typing", "unittest.mock", "urllib.parse", "urllib.request", "uuid", "weakref", "wsgiref.headers",
-    "xml.dom.minidom", "xml.etree.ElementTree", "zipfile", "zlib", "zoneinfo", "builtins", "numpy", "numpy.ma",
-    "numpy.polynomial", "argparse", "bdb", "cmd", "dis",
+    "enum", "fractions", "functools", "gettext", "graphlib", "hashlib", "html.parser",
+    "http.cookies", "inspect", "ipaddress", "itertools", "json", "lzma", "numbers",
+    "operator", "optparse", "pickle", "pprint", "queue", "random", "reprlib", "sched", "shlex",
+    "statistics", "string", "struct", "symtable", "textwrap", "threading", "tokenize",
+    "types", "typing", "unittest.mock", "urllib.parse", "uuid", "weakref", "wsgiref.headers",
+    "xml.dom.minidom", "xml.etree.ElementTree", "zlib", "zoneinfo", "builtins", "numpy", "numpy.ma",
+    "numpy.polynomial", "argparse", "dis",
 )  # fmt: skip
 ARGUMENTS: list[tuple[Any, ...]] = [
     (), ([1, 2],), ("ab",), (b"ab",), (1,), ("d", [1.0, 2.0]), ({"a": 1},), ("a", 1), (bytearray(b"ab"),), (2, 3),
@@ -586,7 +586,8 @@ READS: dict[str, Read] = {
     "next": lambda v: float(next(v)),
 }  # fmt: skip
 UNFIT = ("Popen", "Pool", "Server", "Timer", "Thread", "Process", "Barrier", "exit", "quit", "help", "copyright",
-         "credits", "license", "FileIO", "SMTP", "LMTP", "input", "Pdb", "FTP", "Cmd", "Interactive")  # fmt: skip
+         "credits", "license", "FileIO", "SMTP", "LMTP", "input", "Pdb", "FTP", "Cmd", "Interactive",
+         "memmap", "File", "Mapped")  # fmt: skip
 
 
 def _classes() -> list[type]:
@@ -666,7 +667,10 @@ def test_objects_of_whatever_class_of_pythons_library() -> None:
     for kind in _classes():
         for make, change in itertools.islice(_steps(kind), 12):
             before, after = make(), make()
-            change(after)
+            try:
+                change(after)
+            except Exception:  # it works once
+                continue
             for name, read in READS.items():
                 if _value(read, before) == _value(read, after):
                     continue
