@@ -114,7 +114,7 @@ def _takes_constant(instructions: list[dis.Instruction], at: int) -> bool:
             second = starts.get(1)
             if i.opname != "CALL" or second is None or instructions[second].opname != "LOAD_CONST":
                 return False
-            return (starts.get(2) or _before_call(instructions, index)) == second + 1
+            return (starts[2] if depth > 2 else _before_call(instructions, index)) == second + 1
         if i.opname in ("PRECALL", "PUSH_NULL") and depth == 0:
             continue
         if i.opname != "PRECALL":

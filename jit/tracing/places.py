@@ -80,7 +80,21 @@ def _default(function: types.FunctionType, index: int) -> Any:
 
 
 def _item(items: Any, index: int) -> Any:
-    return items[index] if index < len(items) else None
+    kind = type(items) if type(items) in _SEQUENCES else _sequence(items)
+    return kind.__getitem__(items, index) if index < kind.__len__(items) else None
+
+
+def _sequence(items: Any) -> Any:
+    """What a subclass of a list is, whatever it makes of that."""
+    return next(kind for kind in _SEQUENCES if isinstance(items, kind))
+
+
+def length_of(items: Any) -> int:
+    """The length of a container, without running code of the user's."""
+    return next(k.__len__(items) for k in (*_SEQUENCES, dict, set, frozenset) if isinstance(items, k))
+
+
+_SEQUENCES: Any = (list, tuple, collections.deque)
 
 
 def _wrapped_by(value: Any) -> Any:
@@ -164,7 +178,7 @@ if hasattr(types, "UnionType"):
     _SETTLED.add(types.UnionType)
 _FAMILIES = (BaseException, io.IOBase, datetime.date, datetime.tzinfo, np.generic, np.dtype)
 """Classes whose subclasses in C are no riddle either; files that give something are iterators."""
-_SETTLED_MODULES = ("pathlib", "uuid", "ipaddress", "zoneinfo", "typing", "fractions", "ml_dtypes")
+_SETTLED_MODULES = ("pathlib", "typing", "fractions", "ml_dtypes")
 
 
 @functools.lru_cache(4096)
@@ -311,7 +325,7 @@ def children(name: str, value: Any, footprint: Footprint) -> Iterator[Child]:
 
 
 def _of_items(prefix: str, value: Any) -> Iterator[Child]:
-    for index in range(len(value)):
+    for index in range(length_of(value)):
         yield f"{prefix}{index}", functools.partial(_item, value, index), None
 
 
@@ -569,6 +583,6 @@ _COMPLETE = (Tensor, Watched, threading.local, types.SimpleNamespace)
 
 __all__ = [
     "OURS", "PLAIN", "TABLES", "Child", "Fetch", "Watched", "attributes_of", "cells_of", "children", "class_spaces",
-    "globals_read", "has_state", "is_bare", "is_dull", "is_opaque", "keys_of", "names_in_getter", "slots_of",
-    "space_of", "state_of_function",
+    "globals_read", "has_state", "is_bare", "is_dull", "is_opaque", "keys_of", "length_of", "names_in_getter",
+    "slots_of",    "space_of", "state_of_function",
 ]  # fmt: skip

@@ -60,6 +60,7 @@ from .places import (
     is_bare,
     is_opaque,
     keys_of,
+    length_of,
     names_in_getter,
     space_of,
     state_of_function,
@@ -338,10 +339,13 @@ class View:
             return (name, kind.__name__, tuple(map(_element, keys_of(value))), *self._carried(name, value))
         if isinstance(value, dict) and value is not sys.modules:
             self._note_order(name, value)
-            return (name, kind.__name__, len(value), *self._carried(name, value))
+            return (name, kind.__name__, length_of(value), *self._carried(name, value))
         if isinstance(value, (list, tuple, collections.deque)):
-            self._sizes.append((name, value, len(value)))
-            return (name, kind.__name__, len(value), *self._carried(name, value))
+            if kind in _CONTAINERS:
+                self._sizes.append((name, value, len(value)))
+                return (name, kind.__name__, len(value))
+            size = self._note_fact(name, functools.partial(length_of, value))
+            return (name, kind.__name__, size, *self._carried(name, value))
         return self._look_at_object(name, value)
 
     def _look_at_object(self, name: str, value: Any) -> Any:
@@ -631,7 +635,9 @@ def view_of_objects(
 
 
 _VIEWS = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
-_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict)
+_CONTAINERS: Any = (
+    list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict,
+)  # fmt: skip
 
 
 def _type_at(fetch: Fetch) -> type:

@@ -19,6 +19,7 @@ from tests.adversarial import (
     cases_objects,
     cases_python,
     cases_sizes,
+    cases_state,
     cases_surroundings,
     cases_training,
     trial,
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
     cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
+    cases_state,
 )  # fmt: skip
 SECONDS = 120
 
