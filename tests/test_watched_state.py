@@ -31,7 +31,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -55,6 +55,10 @@ class Thing:
     def __init__(self, **attributes: Any) -> None:
         vars(self).update(attributes)
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
 
 class Slotted:
     __slots__ = ("__private", "k")
@@ -69,7 +73,9 @@ class Slotted:
         self.__private = value
 
 
-class Missing(dict):  # type: ignore[type-arg]
+class Missing(dict[str, float]):
+    k: float
+
     def __missing__(self, key: str) -> float:
         return self.k
 
@@ -112,9 +118,13 @@ def _with_meta() -> Any:
 
 
 def _with_enum() -> Any:
-    kind: Any = enum.Enum("Kind", {"A": 1.0, "B": 2.0})
-    kind.A.k = 2.0
-    return kind
+    class Kind(enum.Enum):
+        A = 1.0
+        B = 2.0
+
+    member: Any = Kind.A
+    member.k = 2.0
+    return Kind
 
 
 def _function(k: float = 2.0) -> Any:
@@ -130,6 +140,10 @@ def _module() -> types.ModuleType:
     module.K = 2.0  # type: ignore[attr-defined]
     sys.modules["jit_test_module"] = module
     return module
+
+
+def _as_module(**entries: Any) -> Any:
+    return types.SimpleNamespace(**entries)
 
 
 def _dispatching() -> Any:
@@ -390,7 +404,7 @@ RECIPES: dict[str, Recipe] = {
     "module in sys.modules": Recipe(_module, lambda v: sys.modules["jit_test_module"].K, _set("K")),
     "module replaced in sys.modules": Recipe(
         _module, lambda v: sys.modules["jit_test_module"].K,
-        lambda v: sys.modules.update(jit_test_module=types.SimpleNamespace(K=3.0)),
+        lambda v: sys.modules.__setitem__("jit_test_module", _as_module(K=3.0)),
     ),
     "database": Recipe(_database, lambda v: v.execute("select a from t").fetchone()[0],
                        lambda v: v.execute("update t set a = 3.0")),
@@ -692,7 +706,7 @@ def test_what_a_function_in_c_reads_is_known_or_not_kept() -> None:
         for function in vars(importlib.import_module(name)).values():
             if inspect.isbuiltin(function) and function.__name__.startswith(("get", "is", "_get", "time", "perf", "c")):
                 try:
-                    answers[function] = float(function())  # type: ignore[arg-type]
+                    answers[function] = float(function())
                 except Exception:
                     continue
     pure = {sys.is_finalizing, gc.collect}

@@ -28,7 +28,7 @@ from .origins import is_foreign, is_harmless, is_ours
 _GETTERS = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _ANY_NAME = frozenset(
     {"__dict__", "vars", "dir", "eval", "exec", "attrgetter", "methodcaller", "__getattribute__", "__reduce_ex__",
-     "__reduce__", "__getstate__", "getmembers", "__slots__"}
+     "__reduce__", "__getstate__", "getmembers", "__slots__", "pickle", "dumps"}
 )  # fmt: skip
 _COPIERS = {
     "copy": "", "copyreg": "", "pickle": "", "dataclasses": "asdict _asdict_inner astuple _astuple_inner replace",
@@ -105,7 +105,8 @@ def _getters_are_constant(code: types.CodeType) -> bool:
 
 def _takes_constant(instructions: list[dis.Instruction], at: int) -> bool:
     """Whether the second argument of the call of what instruction `at` loads is a constant, by the stack's depth."""
-    depth, starts = 0, {}
+    depth = 0
+    starts: dict[int, int] = {}
     """How deep the stack is above the function; the instruction at which each argument starts."""
     for index, i in enumerate(instructions[at + 1 :], at + 1):
         if "JUMP" in i.opname or i.opname == "FOR_ITER":

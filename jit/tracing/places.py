@@ -162,6 +162,8 @@ def _to(value: Any) -> Fetch:
 
 # -- what is known of types --------------------------------------------------------------------------------------
 
+_FIELD_OF_TUPLES = type(vars(collections.namedtuple("Named", "a"))["a"])
+_FIELD_OF_C = type(vars(type("Named", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]}))["a"])
 _SETTLED: set[type] = {
     *PLAIN, type(...), type(NotImplemented), range, types.CodeType, types.CellType, types.GenericAlias,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
@@ -169,9 +171,8 @@ _SETTLED: set[type] = {
     struct.Struct, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, decimal.Decimal,
     np.dtype, np.ufunc, np.generic, type(np.sum), operator.itemgetter, type(_thread.allocate_lock()),
     type(threading.RLock()), os.stat_result, Generator, DType, TracedScalar, os.PathLike, np.iinfo, np.finfo,
-    type(sys.flags), type(sys.version_info), type(collections.namedtuple("Named", "a").a),
-    type(type("Named", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]}).a),  # type: ignore[attr-defined]
-    type(datetime.datetime_CAPI),  # type: ignore[attr-defined]
+    type(sys.flags), type(sys.version_info), _FIELD_OF_TUPLES, _FIELD_OF_C,
+    type(datetime.datetime_CAPI),
 }  # fmt: skip
 """Types whose objects stay what they are, or have nothing to them that a function can read."""
 if hasattr(types, "UnionType"):
@@ -182,7 +183,7 @@ _SETTLED_MODULES = ("pathlib", "typing", "fractions", "ml_dtypes")
 
 
 @functools.lru_cache(4096)
-def is_dull(kind: type) -> bool:
+def is_dull(kind: Any) -> bool:
     """Whether objects of a class are not worth looking at: they are ours, or have a state that is nobody's business."""
     module = kind.__module__ if isinstance(kind.__module__, str) else ""
     if kind in (threading.Barrier, threading.Condition):
@@ -217,7 +218,7 @@ def is_opaque(value: Any) -> bool:
 
 
 @functools.lru_cache(4096)
-def _is_opaque_class(kind: type) -> bool:
+def _is_opaque_class(kind: Any) -> bool:
     if issubclass(kind, _FAMILIES):
         return False
     for base in kind.__mro__:
@@ -339,11 +340,15 @@ def _of_dict(prefix: str, value: Any) -> Iterator[Child]:
     if value is sys.modules:
         return
     for number, key in enumerate(keys_of(value)):
-        yield f"{prefix}{key if isinstance(key, PLAIN) else number}", _get(value, key), None
+        yield f"{prefix}{_label(key, number)}", _get(value, key), None
         if not isinstance(key, (*PLAIN, Tensor)) and not (type(key) is tuple and all(type(k) in PLAIN for k in key)):
             yield f"{prefix}key {number}", _to(key), None
     if isinstance(value, collections.defaultdict):
         yield f"{prefix}default_factory", functools.partial(_attribute_of, _to(value), "default_factory"), None
+
+
+def _label(key: Any, number: int) -> str:
+    return str(key) if isinstance(key, PLAIN) else str(number)
 
 
 def keys_of(container: Any) -> list[Any]:
@@ -469,8 +474,8 @@ def _of_module(prefix: str, module: Any, footprint: Footprint) -> Iterator[Child
         return
     space = vars(module)
     for name in list(space):
-        if not name.startswith("__") and (not footprint.everything or name in footprint.names):
-            yield f"{prefix}{name}", functools.partial(space.get, name), name
+        if name == "__name__" or name in footprint.names or not (name.startswith("__") or footprint.everything):
+            yield f"{prefix}{name}", functools.partial(space.get, name), None if name == "__name__" else name
 
 
 def _wrapped(prefix: str, value: Any) -> Iterator[Child]:
@@ -492,7 +497,7 @@ def _attributes(prefix: str, value: Any) -> Iterator[Child]:
         if "_modules" in tables:
             yield f"{prefix}hooks of all modules", _shared_hooks, None
         always = _keys_of_modules() if "_modules" in tables else ()
-        all_count = type(value).__module__.startswith("jit.")
+        all_count = type(value).__module__.startswith("jit.") or isinstance(value, types.SimpleNamespace)
         for key in list(space):
             if key not in tables and not (isinstance(key, str) and key.startswith("__")):
                 yield f"{prefix}{key}", functools.partial(space.get, key), None if all_count or key in always else key
@@ -510,7 +515,7 @@ def _keys_of_modules() -> frozenset[str]:
 
 
 @functools.lru_cache(4096)
-def _slot_descriptors(kind: type) -> tuple[tuple[str, Any], ...]:
+def _slot_descriptors(kind: Any) -> tuple[tuple[str, Any], ...]:
     """The slots of classes of the user's, with what reads them."""
     pairs = [(key, d) for base in kind.__mro__ if not is_foreign_class(base) or "__slots__" in vars(base)
              for key, d in vars(base).items() if isinstance(d, types.MemberDescriptorType)]  # fmt: skip

@@ -634,7 +634,7 @@ def view_of_objects(
     return View(roots, (), footprint, with_globals=footprint is None, grows=grows, kinds=kinds)
 
 
-_VIEWS = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
 _CONTAINERS: Any = (
     list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict,
 )  # fmt: skip
