@@ -719,3 +719,70 @@ def test_what_a_function_in_c_reads_is_known_or_not_kept() -> None:
             assert traced.hits == 0, function
 
 
+
+
+# -- what is beside ----------------------------------------------------------------------------------------------
+
+
+def _crowd() -> Any:
+    """An object with much to it that `scale` does not read."""
+    parts = {f"part_{i}": Thing(number=i, items=[i] * 10) for i in range(50)}
+    methods = {f"method_{i}": lambda self: next(itertools.count()) + time.time() for i in range(50)}
+    kind = type("Crowd", (Thing,), {**methods, "scale": lambda self, x: x * self.factor})
+    return kind(factor=2.0, opened=io.BytesIO(b"a"), numbers=itertools.count(), **parts)
+
+
+def test_a_hit_checks_what_the_code_that_ran_can_read() -> None:
+    crowd = _crowd()
+    f = jit.trace(lambda x: crowd.scale(x))
+    f(jit.ones(2)), f(jit.ones(2))
+    assert f.hits == 1, f.explain()
+    assert len(list(f._surroundings.look().places())) < 12
+    next(crowd.numbers), crowd.part_3.items.append(1)
+    f(jit.ones(2))
+    assert f.hits == 2
+    crowd.factor = 3.0
+    assert f(jit.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_places_of_a_network_do_not_grow_with_the_classes_of_its_layers() -> None:
+    nn = jit.nn
+    small, large = (nn.Sequential(*(nn.Linear(2, 2) for _ in range(n))) for n in (2, 12))
+    counts = []
+    for net in (small, large):
+        f = jit.trace(net)
+        f(jit.ones(1, 2))
+        counts.append(len(list(f._surroundings.look().places())))
+    assert (counts[1] - counts[0]) / 10 < 24
+
+
+def test_recordings_of_before_are_found_when_more_has_run() -> None:
+    thing = Thing(scale=2.0)
+
+    def more(x: Any) -> Any:
+        return x * thing.scale
+
+    f = jit.trace(lambda x, deep: more(x) if deep else x + 1)
+    for deep in (False, True, False, True):
+        f(jit.ones(2), deep)
+    assert (f.misses, f.hits) == (2, 2)
+    thing.scale = 5.0
+    assert f(jit.ones(2), True).tolist() == [5.0, 5.0]
+
+
+def test_threads_that_find_more_at_once_agree() -> None:
+    things = [Thing(scale=float(n)) for n in range(6)]
+    helpers = [(lambda x, n=n: x * things[n].scale) for n in range(6)]
+    f = jit.trace(lambda x, n: helpers[n](x))
+    found: list[Any] = []
+
+    def work(first: int) -> None:
+        for n in (*range(first, 6), *range(first)):
+            found.append((n, f(jit.ones(1), n).item()))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 36 and all(n == value for n, value in found)

@@ -29,7 +29,7 @@ class RandomState(tuple[Any, ...]):
 
 def is_copied(value: Any) -> bool:
     """Whether a value is watched by a copy of what it holds."""
-    kind = type(value)
+    kind: Any = type(value)
     if issubclass(kind, (np.ndarray, *_DRAWING, *COPIED)):
         return True
     return issubclass(kind, _C_TYPES) and _has_no_pointers(kind)
