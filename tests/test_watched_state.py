@@ -593,7 +593,7 @@ CHANGES = {
     "add_argument": [("q",)], "addpattern": [("a",)], "add_option": [("-q",)], "set_debuglevel": [(1,)],
 }  # fmt: skip
 READS: dict[str, Read] = {
-    "len": lambda v: len(v), "bool": lambda v: bool(v), "list": lambda v: len(list(v)), "sum": lambda v: sum(v),
+    "len": lambda v: len(v), "bool": lambda v: bool(v), "list": lambda v: len([*v]), "sum": lambda v: sum(v),
     "text": lambda v: _sum(str(v)), "repr": lambda v: _sum(repr(v)), "float": lambda v: float(v),
     "values": lambda v: sum(v.values()), "first": lambda v: float(v[0]), "getvalue": lambda v: len(v.getvalue()),
     "tell": lambda v: v.tell(), "qsize": lambda v: v.qsize(), "digest": lambda v: v.digest()[0],
@@ -614,7 +614,7 @@ def _classes() -> list[type]:
     return list(found.values())
 
 
-def _made(kind: type, arguments: tuple[Any, ...]) -> Any:
+def _made(kind: Any, arguments: tuple[Any, ...]) -> Any:
     """An object of a class, or nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

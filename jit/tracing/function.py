@@ -418,6 +418,8 @@ class TracedFunction(Watched, Inspected):
                 before = self._world_of(grown, kinds=grown.kinds())
             self._surroundings.learn(grown.footprint)
             call.world = after = self._world_of(grown, kinds=grown.kinds())
+            if not grown.late:
+                self._surroundings.begin_with(after.surroundings)
             change = Change(before, after)
             self._cache, self._families = change.cache(self._cache), change.families(self._families)
             call.key = call.key._replace(surroundings=after.fingerprint)

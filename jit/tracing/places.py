@@ -91,10 +91,16 @@ def _sequence(items: Any) -> Any:
 
 def length_of(items: Any) -> int:
     """The length of a container, without running code of the user's."""
+    if type(items) in _EXACT:
+        return len(items)
     return next(k.__len__(items) for k in (*_SEQUENCES, dict, set, frozenset) if isinstance(items, k))
 
 
 _SEQUENCES: Any = (list, tuple, collections.deque)
+_EXACT: Any = frozenset(
+    {list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict}
+)
+"""Containers that have no code of anybody else's."""
 
 
 def _wrapped_by(value: Any) -> Any:
@@ -203,7 +209,8 @@ def has_state(value: Any) -> bool:
     """Whether an object's attributes are worth looking at."""
     if isinstance(value, (type, types.FunctionType, types.ModuleType, functools.partial, Watched, DType)):
         return False
-    return not is_dull(type(value))
+    kind: Any = type(value)
+    return not is_dull(kind)
 
 
 def is_bare(value: Any) -> bool:
@@ -213,7 +220,7 @@ def is_bare(value: Any) -> bool:
 
 def is_opaque(value: Any) -> bool:
     """Whether nobody can say what an object holds."""
-    kind = type(value)
+    kind: Any = type(value)
     return not issubclass(kind, (type, types.ModuleType)) and _is_opaque_class(kind) and not is_copied(value)
 
 
@@ -353,6 +360,8 @@ def _label(key: Any, number: int) -> str:
 
 def keys_of(container: Any) -> list[Any]:
     """The keys or elements of a dict or a set in their order, without running code of the user's."""
+    if type(container) in _EXACT:
+        return list(container)
     kinds = (collections.OrderedDict, dict, set, frozenset)
     return list(next((kind.__iter__ for kind in kinds if isinstance(container, kind)), iter)(container))
 
@@ -501,7 +510,8 @@ def _attributes(prefix: str, value: Any) -> Iterator[Child]:
         for key in list(space):
             if key not in tables and not (isinstance(key, str) and key.startswith("__")):
                 yield f"{prefix}{key}", functools.partial(space.get, key), None if all_count or key in always else key
-    for key, descriptor in _slot_descriptors(type(value)):
+    kind: Any = type(value)
+    for key, descriptor in _slot_descriptors(kind):
         yield f"{prefix}{key}", functools.partial(_slot, _reference(value), descriptor), key
     yield f"{prefix}__class__", functools.partial(_class_of, _reference(value)), None
 

@@ -44,6 +44,7 @@ from .contents import COPIED, copy_of, is_copied, random_states, same_contents
 from .footprints import Footprint, codes_in, scan
 from .origins import is_harmless, is_users
 from .places import (
+    _EXACT,
     PLAIN,
     TABLES,
     Child,
@@ -341,7 +342,7 @@ class View:
             self._note_order(name, value)
             return (name, kind.__name__, length_of(value), *self._carried(name, value))
         if isinstance(value, (list, tuple, collections.deque)):
-            if kind in _CONTAINERS:
+            if kind in _EXACT:
                 self._sizes.append((name, value, len(value)))
                 return (name, kind.__name__, len(value))
             size = self._note_fact(name, functools.partial(length_of, value))
@@ -382,7 +383,7 @@ class View:
 
     def _carried(self, name: str, container: Any) -> tuple[Any, ...]:
         """How many attributes an object of a class derived from a container's has."""
-        space = None if type(container) in _CONTAINERS else space_of(container)
+        space = None if type(container) in _EXACT else space_of(container)
         if space is None:
             return ()
         self._sizes.append((name, space, len(space)))
@@ -504,6 +505,10 @@ class Surroundings:
         self.footprint = self.footprint.joined(footprint)
         self.generation += 1
         self._view = None
+
+    def begin_with(self, view: View) -> None:
+        """A view that somebody has made already is the last one."""
+        self._view = view
 
     def modules(self) -> list[Any]:
         """The network modules in reach: what `eval()` would have to switch."""
@@ -635,9 +640,7 @@ def view_of_objects(
 
 
 _VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
-_CONTAINERS: Any = (
-    list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict,
-)  # fmt: skip
+
 
 
 def _type_at(fetch: Fetch) -> type:
@@ -645,7 +648,7 @@ def _type_at(fetch: Fetch) -> type:
 
 
 def _identities(container: Any) -> tuple[int, ...]:
-    return tuple(map(id, keys_of(container)))
+    return tuple(map(id, container if type(container) in _EXACT else keys_of(container)))
 
 
 def _cache_state(cached: Any) -> Any:

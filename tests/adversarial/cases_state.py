@@ -44,6 +44,8 @@ class Thing:
 
         def __getattr__(self, name: str) -> Any: ...
 
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
 
 def changing(t: Trial, function: Callable[[Any], Any], *changes: Callable[[], Any]) -> None:
     """The function is called twice, and twice more after each change."""
@@ -429,7 +431,7 @@ def attribute_of_a_metaclass(t: Trial) -> None:
 
 @case()
 def missing_keys(t: Trial) -> None:
-    class Table(dict):  # type: ignore[type-arg]
+    class Table(dict):
         fallback = 2.0
 
         def __missing__(self, key):
@@ -481,7 +483,7 @@ def state_of_a_member_of_an_enum(t: Trial) -> None:
 
         @property
         def rate(self):
-            return self.factor * self.value
+            return self.factor * self.value  # type: ignore[attr-defined]
 
     fast: Any = Mode.FAST
     fast.factor = 2.0
@@ -502,7 +504,7 @@ def class_of_an_object_is_replaced(t: Trial) -> None:
 
 @case()
 def attribute_of_a_captured_list(t: Trial) -> None:
-    class Items(list):  # type: ignore[type-arg]
+    class Items(list):
         pass
 
     items: Any = Items([1.0])
