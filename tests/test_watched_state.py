@@ -59,6 +59,8 @@ class Thing:
 
         def __getattr__(self, name: str) -> Any: ...
 
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
 
 class Slotted:
     __slots__ = ("__private", "k")
@@ -583,7 +585,7 @@ ARGUMENTS: list[tuple[Any, ...]] = [
     (), ([1, 2],), ("ab",), (b"ab",), (1,), ("d", [1.0, 2.0]), ({"a": 1},), ("a", 1), (bytearray(b"ab"),), (2, 3),
     (["a=1"],), (lambda *args: 1,),
 ]  # fmt: skip
-CHANGES = {
+CHANGES: dict[str, list[tuple[Any, ...]]] = {
     "append": [(1,), (b"x",), ("x",)], "add": [(1,), ("x", 1), ("x",)], "update": [({"a": 9},), ([7],), (b"x",)],
     "put": [(1,)], "push": [(1,), ("x",)], "appendleft": [(1,)], "extend": [([5],)], "insert": [(0, 1), (0, "x")],
     "setdefault": [("q", 5)], "set": [(), (1,), ("a", "b")], "write": [("x",), (b"x",)], "clear": [()],
@@ -768,6 +770,26 @@ def test_recordings_of_before_are_found_when_more_has_run() -> None:
     assert (f.misses, f.hits) == (2, 2)
     thing.scale = 5.0
     assert f(jit.ones(2), True).tolist() == [5.0, 5.0]
+
+
+def _restoring() -> float:
+    state = np.random.get_state()
+    number = float(np.random.rand())
+    np.random.set_state(state)
+    return number
+
+
+def test_a_state_that_is_put_back_is_read_all_the_same() -> None:
+    f = jit.trace(lambda x: x * _restoring())
+    for seed in (1, 1, 2, 1):
+        np.random.seed(seed)
+        assert f(jit.ones(1, dtype=jit.float64)).item() == _restoring()
+
+
+def test_a_generator_that_is_seeded_inside_is_kept() -> None:
+    f = jit.trace(lambda x: x * float(np.random.default_rng(3).normal()))
+    found = {f(jit.ones(1)).item() for _ in range(3)}
+    assert len(found) == 1 and f.hits == 2, f.explain()
 
 
 def test_threads_that_find_more_at_once_agree() -> None:
