@@ -579,7 +579,7 @@ MODULES = (
     "http.cookies", "inspect", "ipaddress", "itertools", "json", "lzma", "numbers",
     "operator", "optparse", "pickle", "pprint", "queue", "random", "reprlib", "sched",
     "statistics", "string", "struct", "symtable", "textwrap", "threading", "tokenize",
-    "types", "typing", "unittest.mock", "urllib.parse", "uuid", "weakref", "wsgiref.headers",
+    "types", "unittest.mock", "urllib.parse", "uuid", "weakref", "wsgiref.headers",
     "xml.dom.minidom", "xml.etree.ElementTree", "zlib", "zoneinfo", "builtins", "numpy", "numpy.ma",
     "numpy.polynomial", "argparse", "dis",
 )  # fmt: skip
@@ -597,7 +597,8 @@ CHANGES: dict[str, list[tuple[Any, ...]]] = {
     "add_argument": [("q",)], "addpattern": [("a",)], "add_option": [("-q",)], "set_debuglevel": [(1,)],
 }  # fmt: skip
 READS: dict[str, Read] = {
-    "len": lambda v: len(v), "bool": lambda v: bool(v), "list": lambda v: len([*itertools.islice(v, 99)]), "sum": lambda v: sum(itertools.islice(v, 99)),
+    "len": lambda v: len(v), "bool": lambda v: bool(v), "list": lambda v: len([*itertools.islice(v, 99)]),
+    "sum": lambda v: sum(itertools.islice(v, 99)),
     "text": lambda v: _sum(str(v)), "repr": lambda v: _sum(repr(v)), "float": lambda v: float(v),
     "values": lambda v: sum(v.values()), "first": lambda v: float(v[0]), "getvalue": lambda v: len(v.getvalue()),
     "tell": lambda v: v.tell(), "qsize": lambda v: v.qsize(), "digest": lambda v: v.digest()[0],
