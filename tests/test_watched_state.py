@@ -579,7 +579,7 @@ MODULES = (
     "http.cookies", "inspect", "ipaddress", "itertools", "json", "lzma", "numbers",
     "operator", "optparse", "pickle", "pprint", "queue", "random", "reprlib", "sched",
     "statistics", "string", "struct", "symtable", "textwrap", "threading", "tokenize",
-    "types", "unittest.mock", "urllib.parse", "uuid", "weakref", "wsgiref.headers",
+    "types", "urllib.parse", "uuid", "weakref", "wsgiref.headers",
     "xml.dom.minidom", "xml.etree.ElementTree", "zlib", "zoneinfo", "builtins", "numpy", "numpy.ma",
     "numpy.polynomial", "argparse", "dis",
 )  # fmt: skip
