@@ -139,7 +139,7 @@ class LoadedFunction(TracedFunction):
         """The parameters, buffers and other tensors that the function reads, by name."""
         self._surroundings = Surroundings(self.tensors, self.tensors)  # type: ignore[arg-type]
         self._surroundings.promoted.update(map(str, manifest["promoted"]))
-        self._signature = reader.signature(manifest["signature"])
+        self._signature, self._marks = reader.signature(manifest["signature"]), None
         reader.fill(self, manifest)
         recordings = [r for entry in self._cache.values() for r in entry.recordings]
         if not recordings:

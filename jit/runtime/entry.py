@@ -58,13 +58,14 @@ _API = (
     "PyEval_RestoreThread", "PyTuple_New", "PyTuple_SetItem", "PyType_GenericAlloc", "PyLong_FromLongLong",
     "PyMem_RawMalloc", "PyMem_RawFree", "PyObject_GenericGetDict", "PyDict_Size", "PyDict_Next",
     "PyList_GetItem", "PyFunction_GetDefaults",
+    "PyFunction_GetKwDefaults", "PyFunction_GetCode",
 )  # fmt: skip
 """What is called, in the order of the table of addresses."""
 
 _HEADER = (
     "api", "none", "true", "array_type", "arguments", "statics", "static_table", "contexts", "context_table",
     "inputs", "input_table", "apart", "slots", "slot_table", "cells", "cell_table", "sizes", "size_table", "orders",
-    "order_table", "classes", "class_table", "items", "item_table", "defaults", "default_table",
+    "order_table", "classes", "class_table", "items", "item_table", "functions", "function_table",
     "residue", "outputs", "returned", "output_table", "empty", "bases",
     "base_table", "program", "operands", "cell", "arena", "spare", "release", "wrap", "tensor_type", "tensor_slots",
     "tensor_table", "array_slot", "storage_slot", "storage_type", "storage_slots", "storage_table", "failed",
@@ -180,10 +181,10 @@ def _surroundings() -> str:
         with r.unless(r.same(found, r.word(row, 2))):
             r.api("PyErr_Clear", returns="void")
             r.leave(0)
-    with r.table("defaults", "default_table", 2) as row:
-        found = r.api("PyFunction_GetDefaults", r.word(row))
-        with r.unless(r.same(found, r.word(row, 1))):
-            r.leave(0)
+    with r.table("functions", "function_table", 4) as row:
+        for place, ask in enumerate(("PyFunction_GetDefaults", "PyFunction_GetKwDefaults", "PyFunction_GetCode"), 1):
+            with r.unless(r.same(r.api(ask, r.word(row)), r.word(row, place))):
+                r.leave(0)
     with r.table("orders", "order_table", 3) as row:
         _check_order(r, r.word(row), r.word(row, 1), r.word(row, 2))
     r.leave(1)
@@ -564,8 +565,8 @@ class Tables:
     """(object, its class)."""
     items: Sequence[tuple[list[Any], int, Any]] = ()
     """(list, index, the object that it must hold there)."""
-    defaults: Sequence[tuple[Any, tuple[Any, ...]]] = ()
-    """(function, the tuple of its defaults)."""
+    functions: Sequence[tuple[Any, Any, Any, Any]] = ()
+    """(function, the tuple of its defaults, the dict of those of keywords, its code); None for what it has not."""
     residue: Callable[[], bool] | None = None
     """What else must be true."""
     order: Sequence[int] | None = None
@@ -680,8 +681,8 @@ def _header(tables: Tables, words: _Words) -> dict[str, int]:
         "class_table": words.table([(words.address(thing), words.address(kind)) for thing, kind in tables.classes]),
         "items": len(tables.items),
         "item_table": words.table([(words.address(x), i, words.address(thing)) for x, i, thing in tables.items]),
-        "defaults": len(tables.defaults),
-        "default_table": words.table([tuple(map(words.address, row)) for row in tables.defaults]),
+        "functions": len(tables.functions),
+        "function_table": words.table([_function_row(row, words) for row in tables.functions]),
         "residue": 0 if tables.residue is None else words.address(tables.residue),
         "outputs": made, "returned": len(order),
         "output_table": words.table([(words.address(o), first + i, places[i]) for i, o in enumerate(tables.outputs)]),
@@ -691,6 +692,10 @@ def _header(tables: Tables, words: _Words) -> dict[str, int]:
         "arena": tables.arena, "release": int(tables.release), "failed": words.address(tables.failed),
         **_wrap_fields(tables.wrapping, words),
     }  # fmt: skip
+
+
+def _function_row(row: Sequence[Any], words: _Words) -> list[int]:
+    return [0 if thing is None else words.address(thing) for thing in row]
 
 
 def _maker(outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Callable[..., Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
+import types
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -82,6 +84,23 @@ def signature_of(function: Any) -> inspect.Signature | None:
         return inspect.signature(function)
     except (TypeError, ValueError):
         return None
+
+
+def marks_of(function: Any) -> list[Any] | None:
+    """What can be set anew of a function's parameters; None if nothing can, or nobody knows."""
+    if isinstance(function, types.MethodType):
+        function = function.__func__
+    if type(function) is types.FunctionType:
+        keywords = function.__kwdefaults__ or {}
+        return [function.__code__, function.__defaults__, *keywords, *keywords.values()]
+    if isinstance(function, functools.partial):
+        return [*(marks_of(function.func) or ()), function.args, *function.keywords, *function.keywords.values()]
+    return None
+
+
+def same_marks(one: list[Any], other: list[Any] | None) -> bool:
+    """Whether marks are of the same objects."""
+    return other is not None and len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 class _Promoted(NamedTuple):

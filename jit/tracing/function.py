@@ -27,11 +27,23 @@ from ..generators import Generator, default_generator
 from ..inspection.inspected import Inspected
 from ..pytree import statics
 from ..tensors import Tensor
-from .calls import Call, CallError, Entry, Key, _Promoted, flatten_arguments, leaf_names, signature_of
+from .calls import (
+    Call,
+    CallError,
+    Entry,
+    Key,
+    _Promoted,
+    flatten_arguments,
+    leaf_names,
+    marks_of,
+    same_marks,
+    signature_of,
+)
 from .chains import BRANCHES
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
 from .impurity import watching
+from .origins import is_foreign
 from .patience import patience
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
@@ -40,10 +52,11 @@ from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
 from .recording import OperatorRaised, Recording, may_follow, seen_by, watches_error
 from .records import Constant
+from .rekeying import Change, relocate
 from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .sharing import sharing_of
 from .shortcuts import Shortcut, hits, shortcut
-from .surroundings import Surroundings, Watched, World, attributes_of, is_foreign, view_of_objects
+from .surroundings import GrowingWorld, Surroundings, Watched, World, attributes_of, view_of_objects
 from .tracer import Trace
 
 SAMPLES = 4
@@ -54,6 +67,10 @@ KEYS = 64
 
 SHORTCUTS = 4
 """How many are tried before a call goes the long way."""
+
+
+class _Outgrown(Exception):
+    """A call has to be looked at again: while it was under way, another one has shown that there is more to look at."""
 
 
 class TracedFunction(Watched, Inspected):
@@ -77,7 +94,11 @@ class TracedFunction(Watched, Inspected):
         self._dynamic = dynamic
         self._families: dict[Key, Family] = {}
         self._surroundings = Surroundings(function, owner)
-        self._signature = signature_of(function if owner is None else getattr(owner, "forward", owner))
+        self._described: Callable[[], Any] = lambda: function if owner is None else getattr(owner, "forward", owner)
+        """Whose parameters are those of calls."""
+        self._signature = signature_of(self._described())
+        self._marks = marks_of(self._described())
+        """What the signature was made from, as far as it can change."""
         self._cache: dict[Key, Entry] = {}
         self._lock = threading.RLock()
         self._counting = threading.Lock()
@@ -123,6 +144,11 @@ class TracedFunction(Watched, Inspected):
         return self._long_way(args, kwargs)
 
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        while True:
+            with contextlib.suppress(_Outgrown):
+                return self._answer_or_record(args, kwargs)
+
+    def _answer_or_record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if context.TRACE.get() is not None or not self.enabled or context.SAVING.get() is not None:
             return self._function(*args, **kwargs)  # hooks on what is saved see what eager mode saves
         call = self._prepare(args, kwargs)
@@ -160,10 +186,9 @@ class TracedFunction(Watched, Inspected):
         values = [_Promoted(type(v)) if n in promoted else v for n, v in zip(names, values, strict=True)]
         leaves, structures = flatten_arguments(values)
         attached = [(tensor.name or "argument", made) for tensor in leaves if (made := attributes_of(tensor))]
-        objects = view_of_objects(
-            [*((n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)), *attached]
-        )
-        world = World(self._surroundings.look(), objects)
+        given = [*((n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)), *attached]
+        view = self._surroundings.look()
+        world = World(view, view_of_objects(given, view.footprint), given)
         sharing = sharing_of(leaves)
         key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
         return Call(args, kwargs, names, leaves, structures, world, key, promoted)
@@ -265,6 +290,7 @@ class TracedFunction(Watched, Inspected):
             if not may_follow(recording, prefix):
                 continue
             owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
+            self._check_generation(call)
             why_not = recording.misfit(owners, call.knows)
             if why_not is not None:
                 self._explanation = f"it was recorded anew because {why_not}"
@@ -295,7 +321,7 @@ class TracedFunction(Watched, Inspected):
             return
         recording.tried = state
         short = shortcut(call, recording)
-        if short is not None:
+        if short is not None and call.world.generation == self._surroundings.generation:
             with self._counting:
                 self._hits += sum(hits(old) for old, _ in self._shortcuts[SHORTCUTS - 1 :])
                 self._shortcuts = ((short, recording), *self._shortcuts[: SHORTCUTS - 1])
@@ -319,6 +345,8 @@ class TracedFunction(Watched, Inspected):
             return self._function(*call.args, **call.kwargs)
 
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        if self._marks is not None and not same_marks(self._marks, marks_of(described := self._described())):
+            self._signature, self._marks = signature_of(described), marks_of(described)
         if self._signature is None:
             return [f"input_{i}" for i in range(len(args))] + list(kwargs), [*args, *kwargs.values()]
         try:
@@ -332,6 +360,7 @@ class TracedFunction(Watched, Inspected):
 
     def _record(self, entry: Entry, call: Call, seen: int) -> Any:
         with entry.lock:
+            self._check_generation(call)
             if len(entry.recordings) > seen:  # somebody else has recorded meanwhile
                 found, result = self._run(entry, call)
                 if found:
@@ -347,12 +376,13 @@ class TracedFunction(Watched, Inspected):
     @patience()
     def _record_alone(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
-        draft = Draft(Trace(call.world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)
-        call.world.watch_random()
+        before, call.world = call.world, (world := GrowingWorld(self._surroundings, call.world.given))
+        draft = Draft(Trace(world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)
+        world.watch_random()
         try:
+            with context.tracing(draft.trace), replaced(world.numbers, draft.numbers):
+                result = self._watched_call(call, draft, world)
             with context.tracing(draft.trace):
-                with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign):
-                    result = self._call_with(call.names, draft.values)
                 recording, live = draft.close(result, self._optimise)
         finally:
             forget_errors(draft.trace)
@@ -360,17 +390,64 @@ class TracedFunction(Watched, Inspected):
         with self._counting:
             self.misses += 1
         recording.calls_python = any(node.kind.startswith("^") for node in draft.trace.graph.nodes)
-        recording.read = ledger(recording, call.world, call.structures, call.names)
+        recording.read = ledger(recording, world, call.structures, call.names)
         self._last = recording
-        effect = draft.effect()
+        if draft.trace.hooks:  # which run in a backward that comes later
+            world.see_everything()
+        effect = draft.effect() or self._grow(entry, call, before, recording)
         if effect is None:
-            entry.recordings.append(recording)
             self._compare_sizes(call, recording)
         else:
+            if effect.startswith("changed "):  # the next call will hardly do so, but it will run the same code
+                self._grow(entry, call, before, None)
             self._note_effect(effect)
             draft.trace.note_impure(effect)
             draft.give_back()
         return draft.finish(recording, live)
+
+    def _watched_call(self, call: Call, draft: Draft, world: GrowingWorld) -> Any:
+        """Run the function, and look at what its code can read before that runs."""
+        arguments = self._arguments(call.names, draft.values)
+        with watching(draft.trace, is_foreign, world.note_code) as sees:
+            if not sees:
+                world.see_everything()
+            return self._function(*arguments[0], **arguments[1])
+
+    def _grow(self, entry: Entry, call: Call, before: World, recording: Recording | None) -> str | None:
+        """Keep a recording, under the key that has all in it that the call has read; why not, if it cannot be kept.
+
+        Without a recording it is only learnt what has run.
+        """
+        grown = call.world
+        assert isinstance(grown, GrowingWorld)
+        with self._lock:
+            if not grown.has_grown and before.generation == self._surroundings.generation:
+                call.world = before
+                entry.recordings += [] if recording is None else [recording]
+                return None
+            if recording is None or before.generation != self._surroundings.generation:
+                before = self._world_of(grown, kinds=grown.kinds())
+            self._surroundings.learn(grown.footprint)
+            call.world = after = self._world_of(grown, kinds=grown.kinds())
+            if not grown.late:
+                self._surroundings.begin_with(after.surroundings)
+            change = Change(before, after)
+            self._cache, self._families = change.cache(self._cache), change.families(self._families)
+            call.key = call.key._replace(surroundings=after.fingerprint)
+            lost = None if recording is None else relocate(recording, after.locate)
+            if recording is not None and lost is None:
+                self._cache.setdefault(call.key, entry).recordings.append(recording)
+            return lost
+
+    def _world_of(self, grown: GrowingWorld, kinds: dict[int, Any]) -> World:
+        """The world of a call that was recorded, in the order in which later calls will look at it."""
+        view = self._surroundings.view(kinds, grown.late)
+        return World(view, view_of_objects(grown.given, view.footprint, kinds=kinds), grown.given)
+
+    def _check_generation(self, call: Call) -> None:
+        """_Outgrown if another thread has changed what is looked at since the call was taken apart."""
+        if call.world.generation != self._surroundings.generation:
+            raise _Outgrown
 
     def _note_effect(self, effect: str) -> None:
         """The call has done something that a recording cannot repeat."""
@@ -380,11 +457,11 @@ class TracedFunction(Watched, Inspected):
             self._effects += 1
         self._explanation = f"it was not kept, because the call {effect}, which a recording cannot repeat"
 
-    def _call_with(self, names: list[str], values: list[Any]) -> Any:
+    def _arguments(self, names: list[str], values: list[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         if self._signature is None:
-            return self._function(*values)
+            return values, {}
         bound = inspect.BoundArguments(self._signature, dict(zip(names, values, strict=True)))
-        return self._function(*bound.args, **bound.kwargs)
+        return bound.args, bound.kwargs
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -441,7 +518,7 @@ class TracedFunction(Watched, Inspected):
         >>> [f(jit.ones(1), n).item() for n in (2.0, 3.0)], f.misses
         ([2.0, 3.0], 1)
         """
-        places = dict(self._surroundings.look().places())
+        places = {**dict(self._surroundings.reach().places()), **dict(self._surroundings.look().places())}
         named = {} if self._signature is None else self._signature.parameters
         numbers = sorted(n for n, fetch in places.items() if type(fetch()) in KINDS and setter(fetch) is not None)
         if name not in numbers and name not in named:
@@ -503,6 +580,8 @@ class TracedFunction(Watched, Inspected):
             method, None, optimize=self._optimise is optimise, strict=self._strict, dynamic=self._dynamic
         )
         bound._surroundings = Surroundings(function, reference=reference)
+        bound._described = lambda: function.__get__(reference())
+        bound._marks = marks_of(function)
         return bound
 
     def __getattr__(self, name: str) -> Any:
@@ -583,12 +662,12 @@ def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, .
     """Record with examples, and leave buffers and the random generator as they were."""
     from .verifying import compare_results
 
-    with _undone(traced._surroundings.look().tensors):
+    with _undone(traced._surroundings.reach().tensors):
         traced(*inputs)
     if check:
-        with _undone(traced._surroundings.look().tensors):
+        with _undone(traced._surroundings.reach().tensors):
             replayed = traced(*inputs)
-        with _undone(traced._surroundings.look().tensors):
+        with _undone(traced._surroundings.reach().tensors):
             expected = function(*inputs)
         compare_results(expected, replayed, f"{traced.__name__}: traced and untraced results differ")
 

@@ -6,7 +6,12 @@ Note [Seeing calls]
     that profilers use: `sys.setprofile` up to Python 3.11, `sys.monitoring` from 3.12 on. Operators switch the hook off
     while they run. If a profiler has taken the hook already, clocks and files go unseen.
 
-    Clocks count where the user's own code reads them: that a library stamps its log says nothing about results.
+    The same hook sees functions of Python start: what these can read is watched (Note [Footprints]).
+
+    Of functions in C some are known to be what no recording can repeat, wherever they are called. Others are known to
+    read nothing but their arguments (jit.tracing.purity). The rest counts as the former, unless it is a module of
+    Python's own that calls it, one whose state says nothing about results; so do clocks: that logging stamps its lines
+    is nobody's business.
 """
 
 from __future__ import annotations
@@ -15,19 +20,30 @@ import _thread
 import builtins
 import contextlib
 import datetime
+import importlib
+import importlib.util
+import inspect
 import io
 import os
 import queue
 import random
 import socket
 import sys
+import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from ..context import PACKAGE
+from .origins import is_harmless
+from .purity import draws_for_all, is_pure, words_for
 
 Note = Callable[[str], None]
+
+
+Ran = Callable[[types.CodeType, dict[str, Any]], None]
+"""Is told of code that starts to run, and of its globals."""
 
 
 class Listener(Protocol):
@@ -69,26 +85,41 @@ _DULL = frozenset(
     {sys.getprofile, sys.setprofile, isinstance, issubclass, len, any, all, sum, min, max, getattr, hasattr, callable}
 )
 """What is called most while a function is recorded, and is none of the above: not worth judging."""
-_NO_READERS = ("<frozen importlib", "linecache.py", "tokenize.py", "traceback.py", "warnings.py", "inspect.py")
+_NO_READERS = ("<frozen importlib", "linecache.py", "tokenize.py", "traceback.py", "warnings.py", "inspect.py",
+               f"logging{os.sep}__init__.py", f"logging{os.sep}handlers.py")  # fmt: skip
 """Files whose code opens files for reasons of its own."""
+_ASKING = {
+    id(function.__code__): (function, what)
+    for function, what in (
+        (threading.current_thread, "asks which thread it runs in"),
+        (inspect.stack, "looks at its callers"),
+    )
+}
+"""Functions of Python's library that read what stands nowhere, by the identity of their code."""
+_WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.FileIO)
+_BY_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
 
 
 @contextlib.contextmanager
-def watching(listener: Listener, is_foreign: Callable[[str], bool]) -> Iterator[None]:
+def watching(listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | None = None) -> Iterator[bool]:
     """Tell `listener` within this block what calls no recording can repeat.
 
     Args:
         listener: Is told in words.
         is_foreign: Says of a file name whether the code in it is not the user's.
+        ran: Is told of all code that starts to run.
+
+    Yields:
+        Whether there is a hook: if a profiler has it, nothing is seen.
     """
     start, stop = (_profile, _end_profile) if sys.version_info < (3, 12) else (_monitor, _end_monitor)
-    eye = _Eye(listener, is_foreign)
+    eye = _Eye(listener, is_foreign, ran)
     if not start(eye):
-        yield
+        yield False
         return
     try:
         try:
-            yield
+            yield True
         finally:
             stop(eye)
     finally:  # once more: an interrupt may have come in the place of the first time
@@ -98,9 +129,12 @@ def watching(listener: Listener, is_foreign: Callable[[str], bool]) -> Iterator[
 class _Eye:
     """Judges calls."""
 
-    def __init__(self, listener: Listener, is_foreign: Callable[[str], bool]) -> None:
+    def __init__(self, listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | None) -> None:
         self.listener = listener
         self.is_foreign = is_foreign
+        self.ran = ran
+        self.known: dict[int, types.CodeType] = {}
+        """Code that has run, by its identity."""
         self.closed = False
         """Whether an operator runs."""
 
@@ -109,13 +143,40 @@ class _Eye:
         try:
             what = _ANYWHERE.get(function) or _CLOCKS.get(function)
         except TypeError:  # unhashable
-            return
+            what = None
         if what is None and owner is not None:
             what = _of_object(owner, getattr(function, "__name__", ""))
+        if what is None:
+            what = _unknown(file, function, owner)
         if what is None or (what == "reads the clock" and self.is_foreign(file)):
             return
-        if what != "opens a file" or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
+        if not what.startswith(_LOOKS) or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
             self.listener.note_impure(what)
+
+    def begin(self, code: types.CodeType, frame: Any) -> None:
+        """Code starts to run, in `frame`."""
+        if id(code) in _ASKING and not is_harmless(frame.f_back.f_code.co_filename):
+            self.listener.note_impure(_ASKING[id(code)][1])
+        if code is importlib.import_module.__code__:
+            self._import(frame)
+        if self.ran is None or id(code) in self.known:
+            return
+        self.known[id(code)] = code
+        try:
+            self.ran(code, frame.f_globals)
+        except Exception as error:
+            self.listener.note_impure(f"reads what cannot be looked at ({type(error).__name__})")
+
+    def _import(self, frame: Any) -> None:
+        """A module is imported by a name made at run time: it is among what the code reads."""
+        note = getattr(getattr(self.ran, "__self__", None), "note_module", None)
+        name, package = frame.f_locals.get("name"), frame.f_locals.get("package")
+        if note is not None and isinstance(name, str):
+            note(importlib.util.resolve_name(name, package) if name.startswith(".") and package else name)
+
+
+_LOOKS = ("opens a file", "asks the operating system", "looks at a folder")
+"""What Python does for tracebacks and imports, too."""
 
 
 LOOKING: list[_Eye] = []
@@ -131,16 +192,33 @@ def _of_object(owner: Any, name: str) -> str | None:
     return None
 
 
+def _unknown(file: str, function: Any, owner: Any) -> str | None:
+    """What speaks against a function in C of which nothing is known yet; None if it is pure."""
+    if isinstance(owner, _WRITERS) and getattr(function, "__name__", "") in ("write", "writelines"):
+        shared = owner in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+        return None if shared or is_harmless(file) else "writes to a file"
+    if draws_for_all(function, owner):
+        return "draws from the random numbers of Python or numpy"
+    if is_pure(function, owner):
+        return None
+    words = words_for(function, owner)
+    return None if is_harmless(file) and not words.startswith("asks the operating system") else words
+
+
 # -- Python 3.11 -------------------------------------------------------------------------------------------------
 
 
 def _profile(eye: _Eye) -> bool:
     if sys.getprofile() is not None:
         return False
-    listener = eye.listener
+    listener, importing = eye.listener, importlib.import_module.__code__
 
     def hook(frame: Any, event: str, arg: Any) -> None:
-        if event == "c_call":
+        if event == "call":
+            code = frame.f_code
+            if id(code) not in eye.known or id(code) in _ASKING or code is importing:
+                eye.begin(code, frame)
+        elif event == "c_call":
             if arg is print:
                 listener.printing += 1
             elif arg not in _DULL:
@@ -239,6 +317,7 @@ def _tool() -> int | None:
             monitoring.use_tool_id(number, "jit")
             events = monitoring.events
             monitoring.register_callback(number, events.CALL, _called)
+            monitoring.register_callback(number, events.PY_START, _started)
             monitoring.register_callback(number, events.C_RETURN, _returned)
             monitoring.register_callback(number, events.C_RAISE, _returned)
             return number
@@ -247,7 +326,8 @@ def _tool() -> int | None:
 
 def _switch(tool: int) -> None:
     monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-    monitoring.set_events(tool, monitoring.events.CALL if _eyes else 0)
+    events = monitoring.events
+    monitoring.set_events(tool, events.CALL | events.PY_START if _eyes else 0)
     if _eyes:
         monitoring.restart_events()
 
@@ -263,10 +343,20 @@ def _called(code: Any, offset: int, function: Any, first: Any) -> Any:
         eye.listener.printing += 1
         return None
     monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+    if type(function) not in _BY_C:
+        return None
     owner = getattr(function, "__self__", None)
     if owner is None and first is not monitoring.MISSING and not hasattr(function, "__code__"):
         owner = first
     eye.judge(code.co_filename, function, owner)
+    return None
+
+
+def _started(code: Any, offset: int) -> Any:
+    """A function of Python starts: it is not switched off here, since another function is recorded next."""
+    here = _eyes.get(_thread.get_ident())
+    if here and not here[-1].closed:
+        here[-1].begin(code, sys._getframe(1))
     return None
 
 

@@ -36,22 +36,10 @@ from jit.runtime import entry
 from .. import context
 from ..pytree import TENSOR, Structure, unflatten
 from ..tensors import Storage, Tensor, Variable
+from .contents import same_contents
+from .places import _class_entry, _class_of, _contents, _default, _entry, _item, _itself, _names_in, _wrapped_by
 from .shortcut_history import with_history
-from .surroundings import (
-    View,
-    _class_entry,
-    _class_of,
-    _contents,
-    _default,
-    _entry,
-    _identities,
-    _item,
-    _itself,
-    _names_in,
-    _same_contents,
-    _type_of,
-    _wrapped_by,
-)
+from .surroundings import View, _identities, _type_of
 
 if TYPE_CHECKING:
     from .function import Call
@@ -220,7 +208,7 @@ def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> N
     rest: list[tuple[Any, Any]] = []
     cells, classes = list(tables.cells), list(tables.classes)
     items: list[tuple[Any, int, Any]] = []
-    defaults: dict[int, tuple[Any, Any]] = {}
+    functions = {id(f): (f, defaults, keywords, code) for _, f, (code, defaults, keywords) in view._functions}
     held = {id(value) for _, _, value in view._slots}
     fetches: list[tuple[Any, Any]] = [(fetch, value) for _, fetch, value in view._slots]
     for fetch, value in fetches:
@@ -236,11 +224,14 @@ def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> N
         elif _asks(fetch, _item) and type(fetch.args[0]) is list:
             items.append((*fetch.args, value))
         elif _asks(fetch, _default) and fetch() is value:
-            defaults[id(fetch.args[0])] = (fetch.args[0], fetch.args[0].__defaults__)
+            function = fetch.args[0]
+            functions.setdefault(
+                id(function), (function, function.__defaults__, function.__kwdefaults__, function.__code__)
+            )
         else:
             rest.append((fetch, value))
     tables.slots, tables.cells, tables.classes = list(slots.values()), cells, classes
-    tables.items, tables.defaults = items, list(defaults.values())
+    tables.items, tables.functions = items, list(functions.values())
     tables.sizes = [(container, size) for _, container, size in view._sizes]
     facts = [(ask, answer) for _, ask, answer in view._facts if not _add_fact(tables, ask, answer, captured)]
     types = [(tensor, kind) for tensor, kind in view._types if id(tensor) not in captured]
@@ -325,7 +316,7 @@ def _unchanged(rest: Sequence[Any], types: Sequence[Any], contents: Sequence[Any
     for ask, answer in facts:
         if ask() != answer:
             return False
-    return all(_same_contents(value, copy) for value, copy in contents)
+    return all(same_contents(value, copy) for value, copy in contents)
 
 
 # -- lists, tuples and dicts among the arguments -----------------------------------------------------------------

@@ -15,8 +15,9 @@ from ..autograd.nodes import Edge, edge_of
 from ..tensors import Tensor, Variable, alias
 from .chains import Chain, Key
 from .impurity import watching
+from .origins import is_foreign
 from .raising import forget_errors, look_at_caught
-from .surroundings import is_foreign, view_of_objects
+from .surroundings import view_of_objects
 from .tracer import Trace
 
 

@@ -9,7 +9,7 @@ from types import CellType, FrameType
 from typing import Any
 
 from ..tensors import Size
-from .surroundings import has_state, slots_of
+from .places import has_state, slots_of
 
 Swap = Callable[[Any], Any]
 """From what a container holds to what it shall hold: mostly the same."""

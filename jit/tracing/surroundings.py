@@ -5,27 +5,28 @@ watched: the fingerprint of what was seen is part of the key, and a changed glob
 another key.
 
 Note [Watching]
-    The walk follows what the code can name: `co_names` among its globals and the modules of the user's among these, its
-    closure cells and defaults, and from there the attributes of modules and plain objects, items of containers, and
-    other functions and classes of the user's. Every place that was looked at is a slot (name, fetch, value). As long as
-    each slot still holds the same object, no container has grown or shrunk, no array has other contents and no tensor
-    another type, the view is the old one; otherwise the walk is made anew. Two views with the same fingerprint list
-    their tensors in the same order, which is how a capture finds the tensor that now stands in its place.
+    The walk follows what the code that ran can name (Note [Footprints]): the globals in it, closure cells and defaults
+    of its functions, and from there attributes, items of containers, and further functions that ran. Every place that
+    was looked at is a slot (name, fetch, value). As long as each slot still holds the same object, no container has
+    grown or shrunk, nothing that is watched by its contents has others and no tensor another type, the view is the old
+    one; otherwise the walk is made anew. Two views with the same fingerprint list their tensors in the same order,
+    which is how a capture finds the tensor that now stands in its place.
+
+    While a function is recorded nobody knows yet what will run. So its view grows: as each function starts, what its
+    code can read is looked at before it has run. When it is over, the view is what every later call is compared with,
+    and what differs from it is what the call has changed.
 """
 
 from __future__ import annotations
 
 import collections
-import contextvars
-import dis
-import enum
+import decimal
 import functools
 import gc
 import io
+import operator
 import os
-import random
 import sys
-import sysconfig
 import threading
 import types
 import weakref
@@ -36,27 +37,39 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
-from ..autograd.custom import Function
-from ..context import PACKAGE
 from ..generators import Generator
 from ..pytree import bits
 from ..tensors import Tensor, Variable
+from .contents import COPIED, copy_of, is_copied, random_states, same_contents
+from .footprints import Footprint, codes_in, scan
+from .origins import is_harmless, is_users
+from .places import (
+    _EXACT,
+    PLAIN,
+    TABLES,
+    Child,
+    Fetch,
+    Watched,
+    _itself,
+    _names_in,
+    attributes_of,
+    cells_of,
+    children,
+    class_spaces,
+    globals_read,
+    has_state,
+    is_bare,
+    is_opaque,
+    keys_of,
+    length_of,
+    names_in_getter,
+    space_of,
+    state_of_function,
+)
 from .promoting import KINDS, Number
 
-Fetch = Callable[[], Any]
-
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_FOREIGN = tuple(
-    os.path.realpath(p) + os.sep for p in {*sysconfig.get_paths().values(), PACKAGE} if p and p != sys.prefix
-)
-_UNWATCHED = ("asyncio", "concurrent", "logging", "multiprocessing", "re", "threading", "types", "warnings", "weakref")
-"""Packages whose objects have state of their own that says nothing about a function's results."""
-_OURS = ("gradient_hooks", "post_accumulate_hooks")
-"""Attributes of tensors that are not the user's."""
-_TABLES = ("_parameters", "_buffers", "_modules")
-"""Where network modules keep what is in their state dict."""
-_LIMIT = 20_000
-"""Places that a walk looks at, at most; beyond that, containers are watched by identity alone."""
+_LIMIT = 200_000
+"""Places that a walk looks at, at most: what reads more is not kept."""
 
 
 class Same:
@@ -77,19 +90,30 @@ class Same:
         return getattr(self.value, "__name__", None) or repr(self.value)
 
 
-class Watched:
-    """Base of objects of this package that say themselves what a function that calls them reads."""
-
-    def watched(self) -> Iterable[tuple[str, Any]]:
-        """(name, object) pairs to look at in place of the attributes."""
-        raise NotImplementedError
-
-
 class View:
     """What one walk has seen."""
 
-    def __init__(self, roots: Iterable[tuple[str, Fetch]], promoted: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        roots: Iterable[tuple[str, Fetch]],
+        promoted: Collection[str] = (),
+        footprint: Footprint | None = None,
+        *,
+        with_globals: bool = True,
+        grows: bool = False,
+        kinds: dict[int, Any] | None = None,
+    ) -> None:
         self._promoted = promoted
+        self.footprint = Footprint(everything=True) if footprint is None else footprint
+        self._with_globals = with_globals
+        self._grows = grows
+        self._kinds = kinds or {}
+        self.generation = 0
+        """Of the footprint that the view was made with."""
+        self.entered = False
+        """Whether a function has started that had been found before."""
+        self.late: set[str] = set()
+        """Promoted numbers that were met while the function ran, so that nothing stands in their places."""
         self.numbers: list[tuple[str, Fetch]] = []
         """The places of promoted numbers."""
         self.tensors: list[Any] = []
@@ -102,7 +126,22 @@ class View:
         self._facts: list[tuple[str, Fetch, Any]] = []
         """Things to ask again, and what was answered."""
         self._types: list[tuple[Any, Any]] = []
-        self.fingerprint = tuple(self._walk(list(roots)))
+        self._functions: list[tuple[str, types.FunctionType, Any]] = []
+        """Functions that ran, and what can be set anew of them."""
+        self._opaque: list[tuple[str, Any]] = []
+        """Objects into which nobody can look."""
+        self._seen: set[int] = set()
+        self._globals: set[tuple[int, str]] = set()
+        self._waiting: dict[str, list[Child]] = {}
+        """Places that count as soon as some code names an attribute."""
+        self._idle: dict[int, list[tuple[str, types.FunctionType]]] = {}
+        """By their code: functions that have not run."""
+        self._lines: list[Any] = []
+        self._follow([(name, fetch, None) for name, fetch in roots])
+        for code, space in list(self.footprint.codes.values()):
+            self._follow(self._read_by(code, space))
+        self._follow(self._imported())
+        self.fingerprint = tuple(self._lines)
         """A hashable summary of every plain value in reach."""
 
     def name_of(self, owner: Any) -> str | None:
@@ -125,11 +164,30 @@ class View:
         for name, ask, answer in self._facts:
             if ask() != answer:
                 return name
-        return next((name for name, value, copy in self._contents if not _same_contents(value, copy)), None)
+        for name, function, state in self._functions:
+            if any(a is not b for a, b in zip(state_of_function(function), state, strict=True)):
+                return name
+        return next((name for name, value, copy in self._contents if not same_contents(value, copy)), None)
 
     def iterator(self) -> str | None:
         """The name of an iterator in reach, from which the function may take in a way that nobody can see."""
-        return next((name for name, _, value in self._slots if isinstance(value, Iterator) and _can_give(value)), None)
+        return next((name for name, _, value in self._slots if _gives_unseen(value)), None)
+
+    def riddle(self) -> str | None:
+        """What makes this view incomplete, in words; None if nothing does."""
+        if len(self._slots) >= _LIMIT:
+            return f"reads more than {_LIMIT} places"
+        for name, value in self._opaque:
+            return f"reads {name}, a {type(value).__name__} that nobody can look into"
+        if self.footprint.sees_callers:
+            return "looks at its callers"
+        if id(sys.modules) in self._seen and not any(name in sys.modules for name in self._texts()):
+            return "takes a module out of sys.modules by a name that nobody knows"
+        return None
+
+    def _texts(self) -> set[str]:
+        """The strings in the code that ran, and those that it can read."""
+        return self.footprint.strings.union(value for _, _, value in self._slots if type(value) is str)
 
     def has_changed(self) -> bool:
         """Whether anything is no longer as it was seen, the types of tensors included."""
@@ -137,7 +195,7 @@ class View:
 
     def plain(self) -> Iterator[tuple[str, Any]]:
         """The numbers, strings and arrays that were met, by name."""
-        return ((name, value) for name, _, value in self._slots if isinstance(value, (*_PLAIN, np.ndarray, np.generic)))
+        return ((name, value) for name, _, value in self._slots if isinstance(value, (*PLAIN, np.ndarray, np.generic)))
 
     def places(self) -> Iterator[tuple[str, Fetch]]:
         """Every place that was looked at, promoted numbers included."""
@@ -148,47 +206,151 @@ class View:
         """Everything that was looked at."""
         return (value for _, _, value in self._slots)
 
-    def _walk(self, roots: list[tuple[str, Fetch]]) -> Iterator[Any]:
-        seen: set[int] = set()
-        stack = roots[::-1]
+    def kinds(self) -> dict[int, Any]:
+        """By identity: what each tensor was when it was first looked at."""
+        return {id(tensor): kind for tensor, kind in self._types}
+
+    # -- growing -------------------------------------------------------------------------------------------------
+
+    def grow(self, code: types.CodeType, space: dict[str, Any]) -> None:
+        """Code has started to run that had not before: look at what it can read."""
+        self._follow(self._read_by(code, space))
+        self.release(None if self.footprint.dynamic else scan(code).names)
+        for each in (code, *codes_in(code)):
+            for name, function in self._idle.pop(id(each), ()):
+                self.entered = True
+                self._enter(name, function)
+
+    def release(self, names: Iterable[str] | None) -> None:
+        """Attributes with these names count from now on; None: all."""
+        for name in list(self._waiting) if names is None else names:
+            if name in self._waiting:
+                self._follow(self._waiting.pop(name))
+        if names is None:
+            while self._waiting:
+                self._follow(self._waiting.popitem()[1])
+        self._follow(self._imported())
+
+    def see_everything(self) -> None:
+        """All code counts that can be reached."""
+        self.release(None)
+        while self._idle:
+            for name, function in self._idle.popitem()[1]:
+                self._enter(name, function)
+
+    def _read_by(self, code: types.CodeType, space: dict[str, Any]) -> list[Child]:
+        """The globals that code reads, as far as they have not been looked at."""
+        if not self._with_globals or (id(code) not in self.footprint.codes and not self.footprint.everything):
+            return []
+        found = [c for c in globals_read(code, space) if (id(space), c[0]) not in self._globals]
+        self._globals.update((id(space), name) for name, _, _ in found)
+        return found
+
+    def _imported(self) -> list[Child]:
+        """Modules that code takes out of `sys.modules`, or imports, by names made at run time."""
+        if not self._with_globals:
+            return []
+        names = dict(self.footprint.modules)
+        if id(sys.modules) in self._seen:
+            names.update(dict.fromkeys(sorted(text for text in self._texts() if text in sys.modules)))
+        found = [name for name in names if (0, name) not in self._globals]
+        self._globals.update((0, name) for name in found)
+        return [(f"sys.modules.{name}", functools.partial(sys.modules.get, name), None) for name in found]
+
+    # -- walking -------------------------------------------------------------------------------------------------
+
+    def _follow(self, places: list[Child]) -> None:
+        stack = places[::-1]
         while stack:
-            name, fetch = stack.pop()
+            name, fetch, key = stack.pop()
+            if key is not None and not self.footprint.looks_up(key):
+                if self._grows:
+                    self._waiting.setdefault(key, []).append((name, fetch, key))
+                continue
             value = fetch()
             if name in self._promoted and type(value) in KINDS:
-                self.numbers.append((name, fetch))
-                self._note_fact(name, functools.partial(_type_at, fetch))
-                yield (name, "promoted", type(value))
-                continue
+                if not self._grows or not self._lines_are_done():
+                    self.numbers.append((name, fetch))
+                    self._note_fact(name, functools.partial(_type_at, fetch))
+                    self._lines.append((name, "promoted", type(value)))
+                    continue
+                self.late.add(name)
             if not isinstance(fetch, weakref.ref):  # an object that is not to be kept alive stays the one that it is
                 self._slots.append((name, fetch, value))
-            yield self._look(name, value)
-            if not _is_bare(value) and id(value) not in seen and len(self._slots) < _LIMIT:
-                seen.add(id(value))
-                stack.extend(list(_children(name, value))[::-1])
+            self._lines.append(self._look(name, value))
+            if not is_bare(value) and id(value) not in self._seen and len(self._slots) < _LIMIT:
+                self._seen.add(id(value))
+                stack.extend(self._behind(name, value)[::-1])
+
+    def _lines_are_done(self) -> bool:
+        """Whether the walk from the roots is over, and the view grows."""
+        return hasattr(self, "fingerprint")
+
+    def _behind(self, name: str, value: Any) -> list[Child]:
+        """The places to look at next."""
+        if is_opaque(value):
+            self._opaque.append((name, value))
+        if self._grows and type(value) in (operator.attrgetter, operator.methodcaller):
+            new = names_in_getter(value) - self.footprint.names
+            self.footprint.names |= new
+            return [c for n in new for c in self._waiting.pop(n, ())] + list(children(name, value, self.footprint))
+        found = list(children(name, value, self.footprint))
+        if type(value) is types.FunctionType:
+            self._see_function(name, value, found)
+        return found
+
+    def _see_function(self, name: str, function: types.FunctionType, found: list[Child]) -> None:
+        """Add what the code of a function reads to what is `found`, if it has run."""
+        code = function.__code__
+        if self.footprint.everything and not is_users(code.co_filename) and id(code) not in self.footprint.codes:
+            return
+        if not self.footprint.has_run(code):
+            if self._grows:
+                self._idle.setdefault(id(code), []).append((name, function))
+            return
+        if not is_harmless(code.co_filename):
+            self._functions.append((name, function, state_of_function(function)))
+        if self.footprint.everything:
+            self.footprint.names |= scan(code).names
+            found += self._read_by(code, function.__globals__)
+        found += cells_of(function)
+
+    def _enter(self, name: str, function: types.FunctionType) -> None:
+        found: list[Child] = []
+        self._see_function(name, function, found)
+        self._follow(found)
+
+    # -- looking at one value ------------------------------------------------------------------------------------
 
     def _look(self, name: str, value: Any) -> Any:
         """What the fingerprint says of one value."""
+        kind = type(value)
+        if kind in weakref.ProxyTypes:
+            return (name, Same(value))
         if isinstance(value, (Tensor, Generator)):
             return self._note_tensor(name, value)
-        if isinstance(value, _PLAIN):
+        if isinstance(value, PLAIN):
             shown = bits(value) if isinstance(value, float) else value
-            carried = () if _is_bare(value) else (self._note_size(name, value),)
-            return (name, type(value), shown, *carried)
-        if isinstance(value, np.ndarray):
-            self._contents.append((name, value, value.copy()))
-            return (name, value.dtype.str, value.shape, value.tobytes())
-        if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
-            self._contents.append((name, value, _random_state(value)))
-            return (name, Same(value), _random_state(value))
+            carried = () if is_bare(value) else (self._note_size(name, value),)
+            return (name, kind, shown, *carried)
+        if is_copied(value):
+            return self._note_contents(name, value)
         if isinstance(value, (set, frozenset)):
             self._note_order(name, value)
-            return (name, type(value).__name__, tuple(map(_element, value)))
-        if isinstance(value, dict):
+            return (name, kind.__name__, tuple(map(_element, keys_of(value))), *self._carried(name, value))
+        if isinstance(value, dict) and value is not sys.modules:
             self._note_order(name, value)
-            return (name, type(value).__name__, len(value))
+            return (name, kind.__name__, length_of(value), *self._carried(name, value))
         if isinstance(value, (list, tuple, collections.deque)):
-            self._sizes.append((name, value, len(value)))
-            return (name, type(value).__name__, len(value))
+            if kind in _EXACT:
+                self._sizes.append((name, value, len(value)))
+                return (name, kind.__name__, len(value))
+            size = self._note_fact(name, functools.partial(length_of, value))
+            return (name, kind.__name__, size, *self._carried(name, value))
+        return self._look_at_object(name, value)
+
+    def _look_at_object(self, name: str, value: Any) -> Any:
+        """What the fingerprint says of an object that is neither a number nor a container."""
         if isinstance(value, threading.local):
             return (name, "thread-local", self._note_fact(name, functools.partial(_names_in, value)))
         if isinstance(value, functools._lru_cache_wrapper):
@@ -196,15 +358,43 @@ class View:
             return (name, Same(value))
         if isinstance(value, type(os.environ)):
             return (name, self._note_fact(name, _environment))
+        if isinstance(value, np.generic):
+            return (name, type(value).__name__, value.tobytes())
+        if type(value) is types.FunctionType:
+            self._sizes.append((name, vars(value), len(vars(value))))
+            return (name, Same(value), Same(value.__code__))
+        if isinstance(value, _VIEWS):
+            for thing in gc.get_referents(value):
+                if isinstance(thing, dict):
+                    self._note_order(name, thing)
+            return (name, Same(value))
+        if value is decimal.Decimal or type(value) is decimal.Decimal or value is decimal:
+            return (name, Same(value), self._note_fact(name, _decimal_context))
         if isinstance(value, type):
-            self._sizes.extend((name, space, len(space)) for space in _class_spaces(value))
-        elif isinstance(space := getattr(value, "__dict__", None), dict) and has_state(value):
-            tables = [space[t] for t in _TABLES if isinstance(space.get(t), dict)]
-            for table in tables:
-                self._note_order(name, table)
-            self._sizes.append((name, space, len(space)))
-            return (name, Same(type(value)), tuple(map(len, (space, *tables))))
-        return (name, type(value).__name__, value.tobytes()) if isinstance(value, np.generic) else (name, Same(value))
+            self._sizes.extend((name, space, len(space)) for space in class_spaces(value))
+            return (name, Same(value))
+        if isinstance(value, types.ModuleType) or not has_state(value) or (space := space_of(value)) is None:
+            return (name, Same(value))
+        tables = [space[t] for t in TABLES if isinstance(space.get(t), dict)]
+        for table in tables:
+            self._note_order(name, table)
+        self._sizes.append((name, space, len(space)))
+        return (name, Same(type(value)), tuple(map(len, (space, *tables))))
+
+    def _carried(self, name: str, container: Any) -> tuple[Any, ...]:
+        """How many attributes an object of a class derived from a container's has."""
+        space = None if type(container) in _EXACT else space_of(container)
+        if space is None:
+            return ()
+        self._sizes.append((name, space, len(space)))
+        return (len(space), Same(type(container)))
+
+    def _note_contents(self, name: str, value: Any) -> Any:
+        copy = copy_of(value)
+        self._contents.append((name, value, copy))
+        if isinstance(value, np.ndarray):
+            return (name, value.dtype.str, value.shape, value.tobytes())
+        return (name, Same(value), copy)
 
     def _note_fact(self, name: str, ask: Fetch) -> Any:
         answer = ask()
@@ -213,8 +403,9 @@ class View:
 
     def _note_size(self, name: str, value: Any) -> int:
         """How many attributes a number or a string carries."""
-        self._sizes.append((name, vars(value), len(vars(value))))
-        return len(vars(value))
+        space = space_of(value) or {}
+        self._sizes.append((name, space, len(space)))
+        return len(space)
 
     def _note_order(self, name: str, container: Any) -> None:
         """Which keys or elements there are, in which order: by identity, since they may be tensors."""
@@ -230,7 +421,7 @@ class View:
             self._names[index] = name  # a parameter is better known as the model's than as the optimizer's
         if isinstance(owner, Generator):
             return (name, "generator", index)
-        kind = _type_of(owner)
+        kind = self._kinds.get(id(owner)) or _type_of(owner)
         self._types.append((owner, kind))
         self._note_fact(name, functools.partial(_names_in, owner))
         return (name, "tensor", index, kind)
@@ -244,6 +435,13 @@ class Surroundings:
         if reference is not None:  # a method, of an instance that this must not keep alive
             self._roots.append(("self", reference))
         self._view: View | None = None
+        self.footprint = Footprint()
+        """What has run so far: it is replaced by a larger one as further code runs."""
+        inner = getattr(function, "__func__", function)
+        if isinstance(inner, types.FunctionType):
+            self.footprint.add(inner.__code__, inner.__globals__)
+        self.generation = 0
+        """How often the footprint has been replaced."""
         self.promoted: set[str] = set()
         """Names of numbers that are not part of the key."""
         self._unasked: set[str] = set()
@@ -278,26 +476,59 @@ class Surroundings:
     def look(self) -> View:
         """What is there now: the last view as long as nothing has changed."""
         view = self._view
-        if view is None or view.has_changed():
-            view = self._view = View(self._roots, self.promoted)
+        if view is None or view.generation != self.generation or view.has_changed():
+            view = self._view = self.view()
         return view
+
+    def view(self, kinds: dict[int, Any] | None = None, but: Collection[str] = ()) -> View:
+        """A new view.
+
+        Args:
+            kinds: What tensors are to be taken for, by identity; otherwise what they are now.
+            but: Promoted numbers that count as any others this time.
+        """
+        generation = self.generation
+        view = View(self._roots, self.promoted.difference(but), self.footprint, kinds=kinds)
+        view.generation = generation
+        return view
+
+    def growing(self, footprint: Footprint) -> View:
+        """A view that can grow, with its footprint."""
+        return View(self._roots, self.promoted, footprint, grows=True)
+
+    def reach(self) -> View:
+        """A view of everything that the function might read, whatever of its code runs."""
+        return View(self._roots, self.promoted)
+
+    def learn(self, footprint: Footprint) -> None:
+        """Further code has run."""
+        self.footprint = self.footprint.joined(footprint)
+        self.generation += 1
+        self._view = None
+
+    def begin_with(self, view: View) -> None:
+        """A view that somebody has made already is the last one."""
+        self._view = view
 
     def modules(self) -> list[Any]:
         """The network modules in reach: what `eval()` would have to switch."""
-        found = (
-            value for value in View(self._roots).objects() if hasattr(value, "_modules") and hasattr(value, "training")
-        )
+        found = (value for value in self.reach().objects() if hasattr(value, "_modules") and hasattr(value, "training"))
         return list({id(module): module for module in found}.values())
 
 
 class World:
     """All that one call may read: the surroundings of the function, and what its argument objects hold."""
 
-    def __init__(self, surroundings: View, arguments: View | None = None) -> None:
+    def __init__(
+        self, surroundings: View, arguments: View | None = None, objects: Sequence[tuple[str, Any]] = ()
+    ) -> None:
         self.surroundings, self.objects = surroundings, arguments
+        self.given = objects
+        """The objects among the arguments, by name."""
         self._views = [surroundings] if arguments is None else [surroundings, arguments]
         self.fingerprint = tuple(view.fingerprint for view in self._views)
         """A hashable summary."""
+        self.generation = surroundings.generation
         self.tensors = [tensor for view in self._views for tensor in view.tensors]
         """What captures are, by their places."""
         self.numbers = [Number(name, fetch, fetch()) for view in self._views for name, fetch in view.numbers]
@@ -320,11 +551,11 @@ class World:
 
     def watch_random(self) -> None:
         """From now on, drawing from the random generators of Python and numpy counts as an effect."""
-        self._random = _random_states()
+        self._random = random_states()
 
     def effect(self) -> str | None:
         """What the call has done to Python, in words that fit behind "the call"; None if nothing can be seen."""
-        if self._random is not None and self._random != _random_states():
+        if self._random is not None and self._random != random_states():
             return "draws from the random numbers of Python or numpy"
         for number in self.numbers:
             if number.fetch() is not number.value:
@@ -334,28 +565,82 @@ class World:
                 return f"changed {name or 'its module'}"
             if (name := view.iterator()) is not None:
                 return f"may take from the iterator {name}"
+            if (riddle := view.riddle()) is not None:
+                return riddle
         return None
 
 
-def view_of_objects(objects: Sequence[tuple[str, Any]]) -> View | None:
+class GrowingWorld(World):
+    """The world of a call that is recorded: what is read is looked at before the code that reads it has run."""
+
+    def __init__(self, surroundings: Surroundings, objects: Sequence[tuple[str, Any]]) -> None:
+        self.footprint = surroundings.footprint.copy()
+        self._first = self.footprint.size()
+        views = surroundings.growing(self.footprint), view_of_objects(objects, self.footprint, grows=True)
+        super().__init__(*views, objects)
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether code has run that had not before."""
+        return self.footprint.size() != self._first or any(view.entered for view in self._views)
+
+    @property
+    def late(self) -> set[str]:
+        """Promoted numbers for which nothing could stand in."""
+        return {name for view in self._views for name in view.late}
+
+    def effect(self) -> str | None:
+        """As of any world; and a function that ran may hold what nobody has found."""
+        return super().effect() or self._hidden_function()
+
+    def _hidden_function(self) -> str | None:
+        """What is wrong if code has run whose closure is out of reach; code inside of code that ran is made inside."""
+        found = {id(function.__code__) for view in self._views for _, function, _ in view._functions}
+        found |= {id(inner) for code, _ in self.footprint.codes.values() for inner in codes_in(code)}
+        for key, (code, _) in self.footprint.codes.items():
+            if key not in found and set(code.co_freevars) - {"__class__"}:
+                return f"runs {code.co_qualname}, a function that nobody can find, so that its closure is unknown"
+        return None
+
+    def kinds(self) -> dict[int, Any]:
+        """By identity: what each tensor was before it was used."""
+        return {key: kind for view in self._views for key, kind in view.kinds().items()}
+
+    def note_code(self, code: types.CodeType, space: dict[str, Any]) -> None:
+        """Code has started to run, with these globals."""
+        if self.footprint.add(code, space):
+            for view in self._views:
+                view.grow(code, space)
+
+    def note_module(self, name: str) -> None:
+        """A module is being imported by a name made at run time."""
+        self.footprint.modules[name] = None
+        self.surroundings.release(())
+
+    def see_everything(self) -> None:
+        """Nobody knows what will run: everything counts that can be reached."""
+        self.footprint.everything = self.footprint.dynamic = True
+        for view in self._views:
+            view.see_everything()
+
+
+def view_of_objects(
+    objects: Sequence[tuple[str, Any]],
+    footprint: Footprint | None = None,
+    *,
+    grows: bool = False,
+    kinds: dict[int, Any] | None = None,
+) -> View | None:
     """A view of argument values that are neither tensors nor plain; None if there are none."""
-    odd = [(name, value) for name, value in objects if not isinstance(value, (*_PLAIN, DType, np.generic, np.ndarray))]
-    return View([(name, functools.partial(_itself, value)) for name, value in odd]) if odd else None
+    odd = [(name, value) for name, value in objects if not isinstance(value, (*PLAIN, DType, np.generic, np.ndarray))]
+    if not odd:
+        return None
+    roots = [(name, functools.partial(_itself, value)) for name, value in odd]
+    return View(roots, (), footprint, with_globals=footprint is None, grows=grows, kinds=kinds)
 
 
-def _is_bare(value: Any) -> bool:
-    """Whether a value is a number or a string, and nothing but that: no attributes come with it."""
-    return isinstance(value, _PLAIN) and (not hasattr(value, "__dict__") or not has_state(value))
+_VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
 
-
-def attributes_of(tensor: Any) -> dict[str, Any]:
-    """What the user has attached to a tensor."""
-    return {name: value for name, value in vars(tensor).items() if name not in _OURS}
-
-
-def _names_in(value: Any) -> tuple[str, ...]:
-    """The names of the attributes that an object has here and now; hooks on gradients are none."""
-    return tuple(name for name in vars(value) if name not in _OURS)
 
 
 def _type_at(fetch: Fetch) -> type:
@@ -363,7 +648,7 @@ def _type_at(fetch: Fetch) -> type:
 
 
 def _identities(container: Any) -> tuple[int, ...]:
-    return tuple(map(id, container))
+    return tuple(map(id, container if type(container) in _EXACT else keys_of(container)))
 
 
 def _cache_state(cached: Any) -> Any:
@@ -376,17 +661,20 @@ def _environment() -> Any:
     return tuple(os.environ.items())
 
 
-def _can_give(iterator: Any) -> bool:
-    """Whether something can be taken from an iterator; files that can only be written to are iterators, too."""
-    return not isinstance(iterator, io.IOBase) or (not iterator.closed and iterator.readable())
+def _decimal_context() -> Any:
+    """What decimal numbers are rounded to."""
+    context = decimal.getcontext()
+    traps = tuple(context.traps.values())
+    return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, context.capitals, traps
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
-def _random_states() -> Any:
-    return random.getstate(), _words_of(np.random.get_state())
+def _gives_unseen(value: Any) -> bool:
+    """Whether something can be taken from an object in a way that leaves no trace in what is watched."""
+    if not isinstance(value, Iterator) or isinstance(value, COPIED) or type(value) in weakref.ProxyTypes:
+        return False
+    if isinstance(getattr(type(value), "__next__", None), types.FunctionType) and not isinstance(value, io.IOBase):
+        return False  # what it has left is in its attributes
+    return not isinstance(value, io.IOBase) or (not value.closed and value.readable())
 
 
 def _type_of(tensor: Tensor) -> tuple[Any, ...]:
@@ -403,44 +691,8 @@ def class_of(tensor: Any) -> Any:
     return Tensor if type(tensor) is Variable else type(tensor)
 
 
-def _random_state(generator: Any) -> _RandomState:
-    if isinstance(generator, np.random.Generator):
-        return _RandomState(_words_of(generator.bit_generator.state))
-    if isinstance(generator, np.random.RandomState):
-        return _RandomState(_words_of(generator.get_state()))
-    return _RandomState(_words_of(generator.getstate()))
-
-
-class _RandomState(tuple[Any, ...]):
-    """What a generator of random numbers holds, by value."""
-
-    __slots__ = ()
-
-
-def _words_of(state: Any) -> Any:
-    """A state of numpy's as something hashable: arrays as bytes, since their repr takes a millisecond."""
-    if isinstance(state, dict):
-        return tuple((key, _words_of(value)) for key, value in state.items())
-    if isinstance(state, (tuple, list)):
-        return tuple(map(_words_of, state))
-    if isinstance(state, np.ndarray):
-        return state.dtype.str, state.tobytes()
-    return state if type(state) in _PLAIN else repr(state)
-
-
-def _same_contents(value: Any, copy: Any) -> bool:
-    if isinstance(copy, _RandomState):
-        return _random_state(value) == copy
-    if not isinstance(value, np.ndarray):
-        return bool(value == copy)
-    return value.shape == copy.shape and value.dtype == copy.dtype and value.tobytes() == copy.tobytes()
-
-
 def _element(value: Any) -> Any:
-    return (type(value).__name__, value) if isinstance(value, _PLAIN) else Same(value)
-
-
-# -- where to look -----------------------------------------------------------------------------------------------
+    return (type(value).__name__, value) if isinstance(value, PLAIN) else Same(value)
 
 
 def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Fetch]]:
@@ -449,300 +701,11 @@ def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Fetc
     inner = getattr(function, "__func__", function)
     bound = getattr(function, "__self__", None)
     if bound is not None and bound is not owner:
-        yield "self", lambda: bound
-    if isinstance(inner, types.FunctionType):
-        yield from _named_by(inner)
-    elif inner is not owner and bound is None:
-        yield getattr(function, "__name__", "function"), lambda: function
+        yield "self", functools.partial(_itself, bound)
+    if isinstance(inner, types.FunctionType) or (inner is not owner and bound is None):
+        yield getattr(inner, "__name__", "function"), functools.partial(_itself, inner)
 
 
-def _named_by(function: types.FunctionType) -> Iterator[tuple[str, Fetch]]:
-    """The globals, closure cells and defaults that a function's code names, nested code included."""
-    space = function.__globals__
-    names = list(dict.fromkeys(_global_names(function.__code__)))
-    loaded = _loaded_names(function.__code__)
-    for name in [name for name in names if name in loaded]:  # others are attributes
-        found = space.get(name)
-        if isinstance(found, types.ModuleType):
-            yield from _module_children(name, found, names, {id(found)})
-        elif name in space:
-            yield name, functools.partial(space.get, name)
-        elif name in ("globals", "eval", "exec", "vars"):
-            yield from _plain_globals(space)
-        if name not in space:  # a builtin, until somebody hides it
-            yield name, functools.partial(space.get, name)
-    for name in _imported_names(function.__code__):
-        yield f"sys.modules.{name}", functools.partial(sys.modules.get, name)
-        if name in sys.modules:
-            yield from _module_children(name, sys.modules[name], names, {id(sys.modules[name])})
-    if not {"environ", "getenv"}.isdisjoint(names):
-        yield "os.environ", functools.partial(_itself, os.environ)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield name, functools.partial(_contents, cell)
-    for index in range(len(function.__defaults__ or ())):
-        yield f"default{index}", functools.partial(_default, function, index)
-    for name in function.__kwdefaults__ or ():
-        yield f"default.{name}", functools.partial(function.__kwdefaults__.get, name)  # type: ignore[union-attr]
-
-
-def _plain_globals(space: dict[str, Any]) -> Iterator[tuple[str, Fetch]]:
-    """For code that may read globals by names made at run time: all numbers, strings, tensors and containers."""
-    for name, value in list(space.items()):
-        if isinstance(value, (*_PLAIN, Tensor, list, tuple, dict, np.ndarray)) and not name.startswith("__"):
-            yield name, functools.partial(space.get, name)
-
-
-@functools.cache
-def _loaded_names(code: types.CodeType) -> frozenset[str]:
-    """What code, and code inside of it, reads or writes as a global."""
-    inner = (_loaded_names(c) for c in code.co_consts if isinstance(c, types.CodeType))
-    return frozenset(names_in_code(code, _GLOBAL)).union(*inner)
-
-
-@functools.cache
-def _imported_names(code: types.CodeType) -> tuple[str, ...]:
-    """The modules that code imports while it runs, as far as they are the user's or not there yet."""
-    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    names = [name for name in names_in_code(code, _IMPORT) if name]
-    return tuple(dict.fromkeys([*names, *(name for c in inner for name in _imported_names(c))]))
-
-
-_GLOBAL = {i for i, name in enumerate(dis.opname) if "GLOBAL" in name or name == "LOAD_NAME"}
-_IMPORT = {dis.opmap["IMPORT_NAME"]}
-
-
-def names_in_code(code: types.CodeType, opcodes: Collection[int]) -> Iterator[str]:
-    """The names that instructions of these kinds name: what `dis.get_instructions` says, many times as fast.
-
-    Args:
-        code: Whose instructions; not those of code inside of it.
-        opcodes: Of instructions that load, store or import names.
-    """
-    if sys.version_info >= (3, 15):
-        yield from (i.argval for i in dis.get_instructions(code) if i.opcode in opcodes)
-        return
-    extended, load_global = 0, dis.opmap["LOAD_GLOBAL"]
-    units = code.co_code
-    for opcode, low in zip(units[::2], units[1::2]):
-        argument = extended | low
-        extended = argument << 8 if opcode == dis.EXTENDED_ARG else 0
-        if opcode in opcodes:
-            yield code.co_names[argument >> 1 if opcode == load_global else argument]
-
-
-def _module_children(prefix: str, module: Any, names: Sequence[str], seen: set[int]) -> Iterator[tuple[str, Fetch]]:
-    """What code that mentions `names` may read from a module of the user's."""
-    if _is_foreign_module(module):
-        return
-    space = vars(module)
-    for name in names:
-        inner = space.get(name)
-        if isinstance(inner, types.ModuleType):
-            if id(inner) not in seen:
-                seen.add(id(inner))
-                yield from _module_children(f"{prefix}.{name}", inner, names, seen)
-        elif name in space:
-            yield f"{prefix}.{name}", functools.partial(space.get, name)
-
-
-def _is_foreign_module(module: Any) -> bool:
-    path = getattr(module, "__file__", None)
-    if path is None:
-        return module.__name__.partition(".")[0] in sys.stdlib_module_names
-    return is_foreign(path)
-
-
-def _is_foreign_code(function: types.FunctionType) -> bool:
-    return is_foreign(function.__code__.co_filename)
-
-
-@functools.cache
-def is_foreign(path: str) -> bool:
-    """Whether a file belongs to Python or to this package, and not to the user."""
-    return path.startswith("<frozen") or os.path.realpath(path).startswith(_FOREIGN)
-
-
-def _is_foreign_class(kind: type) -> bool:
-    module = sys.modules.get(kind.__module__)
-    return module is None or kind.__module__ == "builtins" or _is_foreign_module(module)
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
-
-
-def _default(function: types.FunctionType, index: int) -> Any:
-    defaults = function.__defaults__ or ()
-    return defaults[index] if index < len(defaults) else None
-
-
-def _global_names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _global_names(constant)
-
-
-def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
-    prefix = f"{name}." if name else ""
-    if isinstance(value, (list, tuple, collections.deque)):
-        for index in range(len(value)):
-            yield f"{prefix}{index}", functools.partial(_item, value, index)
-    elif isinstance(value, np.ndarray) and value.dtype.hasobject and value.dtype.names is None:
-        for index in range(value.size):
-            yield f"{prefix}{index}", functools.partial(value.item, index)
-    elif isinstance(value, dict):
-        for number, key in enumerate(list(value)):
-            yield f"{prefix}{number if isinstance(key, Tensor) else key}", functools.partial(value.get, key)
-    elif isinstance(value, Tensor):
-        for key in attributes_of(value):
-            yield f"{prefix}{key}", functools.partial(vars(value).get, key)
-    elif isinstance(value, threading.local):
-        for key in _names_in(value):
-            yield f"{prefix}{key}", functools.partial(_attribute_of, functools.partial(_itself, value), key)
-    elif isinstance(value, weakref.ref):
-        yield f"{prefix}target", value
-    elif isinstance(value, contextvars.ContextVar):
-        yield f"{prefix}value", functools.partial(value.get, None)
-    elif isinstance(value, functools._lru_cache_wrapper):
-        yield from _wrapped(prefix, value)
-        for number, kept in enumerate(_kept_results(value)):
-            yield f"{prefix}{number}", functools.partial(_itself, kept)
-    elif isinstance(value, (Generator, DType, types.ModuleType, np.ndarray, np.generic, set, frozenset)):
-        return
-    elif isinstance(value, Watched):
-        yield from (
-            (f"{prefix}{inner}".rstrip("."), functools.partial(_itself, thing)) for inner, thing in value.watched()
-        )
-    elif isinstance(value, types.FunctionType):
-        if not _is_foreign_code(value):
-            yield from _named_by(value)
-        yield from _wrapped(prefix, value)
-    elif isinstance(value, types.MethodType):
-        yield f"{prefix}self", functools.partial(_itself, value.__self__)
-        yield f"{prefix}function", functools.partial(_itself, value.__func__)
-    elif isinstance(value, functools.partial):
-        for part in ("func", "args", "keywords"):
-            yield f"{prefix}{part}", functools.partial(_itself, getattr(value, part))
-    elif isinstance(value, type):
-        if not issubclass(value, Function):  # a PythonOp runs in every call, so what it reads or writes is never baked
-            yield from _class_attributes(prefix, value)
-    else:
-        yield from _wrapped(prefix, value)
-        yield from _attributes(prefix, value)
-
-
-def _kept_results(cached: Any) -> list[Any]:
-    """The results that an unbounded cache keeps; nobody can look into a bounded one."""
-    tables = [table for table in gc.get_referents(cached) if type(table) is dict and table is not vars(cached)]
-    held = (thing for table in tables for thing in table.values())
-    return [thing for thing in held if isinstance(thing, (Tensor, tuple, list, dict))]
-
-
-def _item(items: Any, index: int) -> Any:
-    return items[index] if index < len(items) else None
-
-
-def _wrapped(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
-    """The function inside a decorated one."""
-    if hasattr(value, "__wrapped__"):
-        yield f"{prefix}wrapped", functools.partial(_wrapped_by, value)
-
-
-def _wrapped_by(value: Any) -> Any:
-    return getattr(value, "__wrapped__", None)
-
-
-def has_state(value: Any) -> bool:
-    """Whether an object's attributes are worth looking at."""
-    if isinstance(value, (type, types.FunctionType, types.ModuleType, functools.partial, enum.Enum, Watched, DType)):
-        return False
-    module = type(value).__module__
-    if module.startswith("jit."):
-        return module.startswith(("jit.nn.", "jit.optim."))
-    return module.partition(".")[0] not in _UNWATCHED or isinstance(value, types.SimpleNamespace)
-
-
-def _attributes(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
-    """Attributes of a plain object; of a network module by their state-dict paths; then what its class holds."""
-    if not has_state(value):
-        return
-    space = getattr(value, "__dict__", None)
-    if isinstance(space, dict):
-        tables = [t for t in _TABLES if isinstance(space.get(t), dict)]
-        for table in tables:
-            for key in list(space[table]):
-                yield f"{prefix}{key}", functools.partial(_entry, space, table, key)
-        if "_modules" in tables:
-            yield f"{prefix}hooks of all modules", _shared_hooks
-        for key in list(space):
-            if key not in tables and not key.startswith("__"):
-                yield f"{prefix}{key}", functools.partial(space.get, key)
-    for key in slots_of(value):
-        yield f"{prefix}{key}", functools.partial(_attribute_of, _reference(value), key)
-    yield f"{prefix}__class__", functools.partial(_class_of, _reference(value))
-
-
-def _shared_hooks() -> Any:
-    from ..nn.everywhere import CALLS
-
-    return CALLS
-
-
-def _reference(value: Any) -> Fetch:
-    """A way to an object that does not keep it alive, if its class allows that."""
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return functools.partial(_itself, value)
-
-
-def _attribute_of(reference: Fetch, key: str) -> Any:
-    return getattr(reference(), key, None)
-
-
-def _class_of(reference: Fetch) -> Any:
-    return type(reference())
-
-
-def _entry(space: dict[str, Any], table: str, key: str) -> Any:
-    found = space.get(table)
-    return found.get(key) if isinstance(found, dict) else None
-
-
-def slots_of(value: Any) -> Iterator[str]:
-    """The names of an object's attributes that are in slots of classes of the user's."""
-    return (name for kind in type(value).__mro__ for name in _slot_names(kind))
-
-
-def _slot_names(kind: type) -> Sequence[str]:
-    if _is_foreign_class(kind):
-        return ()
-    slots = kind.__dict__.get("__slots__", ())
-    return [s for s in ((slots,) if isinstance(slots, str) else slots) if not s.startswith("__")]
-
-
-def _class_attributes(prefix: str, kind: type) -> Iterator[tuple[str, Fetch]]:
-    """What the user's classes hold: constants, methods, properties; inherited ones too."""
-    for base in kind.__mro__:
-        if _is_foreign_class(base):
-            continue
-        for key, value in list(vars(base).items()):
-            if isinstance(value, (types.FunctionType, property, staticmethod, classmethod)) or not key.startswith("__"):
-                yield f"{prefix}{key}", functools.partial(_class_entry, base, key)
-
-
-def _class_spaces(kind: type) -> Iterator[Any]:
-    """Where a class of the user's, and those that it inherits from, have their entries: there may be more one day."""
-    if not issubclass(kind, Function):
-        yield from (vars(base) for base in kind.__mro__ if not _is_foreign_class(base))
-
-
-def _class_entry(kind: type, key: str) -> Any:
-    value = vars(kind).get(key)
-    if isinstance(value, property):
-        return value.fget
-    return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+__all__ = [
+    "GrowingWorld", "Same", "Surroundings", "View", "Watched", "World", "attributes_of", "class_of", "view_of_objects",
+]  # fmt: skip

@@ -69,7 +69,7 @@ class _World:
     """The state that calls may change: parameters, buffers, captured tensors, gradients, random generators."""
 
     def __init__(self, function: Any, owner: Any) -> None:
-        found = Surroundings(function, owner).look()
+        found = Surroundings(function, owner).reach()
         named = {found.name_of(thing) or f"tensor {i}": thing for i, thing in enumerate(found.tensors)}
         self.tensors = {n: t for n, t in named.items() if isinstance(t, Tensor) and t.defined and t.is_leaf}
         self.start = {name: (tensor._array.copy(), tensor._grad) for name, tensor in self.tensors.items()}

@@ -21,6 +21,7 @@ from tests.adversarial import (
     cases_objects,
     cases_python,
     cases_sizes,
+    cases_state,
     cases_surroundings,
     cases_training,
     trial,
@@ -31,6 +32,7 @@ MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
     cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
     cases_errors, cases_errors_caught,
+    cases_state,
 )  # fmt: skip
 SECONDS = 120
 

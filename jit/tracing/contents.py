@@ -1,0 +1,97 @@
+"""Values that are watched by what they hold: arrays, buffers, text in memory, generators of random numbers."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import functools
+import io
+import mmap
+import random
+from typing import Any
+
+import numpy as np
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_BUFFERS = (bytearray, memoryview, array.array, mmap.mmap)
+_TEXTS = (io.StringIO, io.BytesIO)
+_C_TYPES = (*{ctypes.c_int.__mro__[1], ctypes.Array, ctypes.Structure, ctypes.Union},)
+COPIED = (*_BUFFERS, *_TEXTS)
+"""Types whose objects can always be copied by `copy_of`."""
+_DRAWING = (np.random.Generator, np.random.RandomState, random.Random)
+
+
+class RandomState(tuple[Any, ...]):
+    """What a generator of random numbers holds, by value."""
+
+    __slots__ = ()
+
+
+def is_copied(value: Any) -> bool:
+    """Whether a value is watched by a copy of what it holds."""
+    kind: Any = type(value)
+    if issubclass(kind, (np.ndarray, *_DRAWING, *COPIED)):
+        return True
+    return issubclass(kind, _C_TYPES) and _has_no_pointers(kind)
+
+
+def copy_of(value: Any) -> Any:
+    """What a value holds, hashable unless it is an array."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, _DRAWING):
+        return _state_of(value)
+    try:
+        if isinstance(value, _TEXTS):
+            return value.getvalue(), value.tell()
+        if isinstance(value, (mmap.mmap, bytearray)):
+            return value[:] if isinstance(value, mmap.mmap) else bytes(value)
+        view = memoryview(value)
+        return view.format, view.shape, view.tobytes()
+    except ValueError:  # it has been closed
+        return "closed"
+
+
+def same_contents(value: Any, copy: Any) -> bool:
+    """Whether a value still holds what it held."""
+    if not isinstance(value, np.ndarray):
+        return bool(copy_of(value) == copy)
+    return value.shape == copy.shape and value.dtype == copy.dtype and value.tobytes() == copy.tobytes()
+
+
+@functools.cache
+def _has_no_pointers(kind: Any) -> bool:
+    """Whether all that an object of a type of ctypes holds lies in its own memory."""
+    if issubclass(kind, ctypes.Array):
+        return _has_no_pointers(kind._type_)
+    if issubclass(kind, (ctypes.Structure, ctypes.Union)):
+        bases = [base for base in kind.__mro__ if "_fields_" in vars(base)]
+        return all(_has_no_pointers(field[1]) for base in bases for field in base._fields_)
+    return issubclass(kind, ctypes.c_int.__mro__[1]) and kind._type_ not in "zZPOX"
+
+
+def _state_of(generator: Any) -> RandomState:
+    if isinstance(generator, np.random.Generator):
+        return RandomState(words_of(generator.bit_generator.state))
+    if isinstance(generator, np.random.RandomState):
+        return RandomState(words_of(generator.get_state()))
+    return RandomState(words_of(generator.getstate()))
+
+
+def words_of(state: Any) -> Any:
+    """A state of numpy's as something hashable: arrays as bytes, since their repr takes a millisecond."""
+    if isinstance(state, dict):
+        return tuple((key, words_of(value)) for key, value in state.items())
+    if isinstance(state, (tuple, list)):
+        return tuple(map(words_of, state))
+    if isinstance(state, np.ndarray):
+        return state.dtype.str, state.tobytes()
+    return state if type(state) in _PLAIN else repr(state)
+
+
+def random_states() -> Any:
+    """What the random generators that Python and numpy share among all hold."""
+    return random.getstate(), words_of(np.random.get_state())
+
+
+__all__ = ["COPIED", "RandomState", "copy_of", "is_copied", "random_states", "same_contents", "words_of"]

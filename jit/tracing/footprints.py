@@ -1,0 +1,257 @@
+"""What a function has run so far, and by which names that code looks things up.
+
+Note [Footprints]
+    What a deterministic program reads next is decided by what it has read before. So as long as the places that the
+    code of a recorded call can read hold what they held, and its guards hold, the same code runs, and reads no other
+    place. The code that ran is known: the hook that sees calls (Note [Seeing calls]) sees functions start, too. What it
+    can read are the globals that it names, the closures and defaults of its functions, and attributes of what it gets
+    at by these: of attributes those alone whose names occur in the code, as names or in strings. Where attributes are
+    looked up by names made at run time (`getattr` with a computed name, `vars`, `__dict__`, `copy`), all of them count.
+
+    The footprint of a traced function grows with its recordings, and the keys grow with it (jit.tracing.rekeying).
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import re
+import sys
+import types
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from ..context import PACKAGE
+from .origins import is_foreign, is_harmless, is_ours
+
+_GETTERS = frozenset({"getattr", "hasattr", "setattr", "delattr"})
+_ANY_NAME = frozenset(
+    {"__dict__", "vars", "dir", "eval", "exec", "attrgetter", "methodcaller", "__getattribute__", "__reduce_ex__",
+     "__reduce__", "__getstate__", "getmembers", "__slots__", "pickle", "dumps"}
+)  # fmt: skip
+_COPIERS = {
+    "copy": "", "copyreg": "", "pickle": "", "dataclasses": "asdict _asdict_inner astuple _astuple_inner replace",
+}  # fmt: skip
+"""Modules of Python's that look at whatever attributes an object has: by some of their functions, or by all."""
+_ON_OBJECTS = tuple(f"{PACKAGE}{folder}{os.sep}" for folder in ("nn", "optim"))
+"""Where code of this package looks up attributes of the user's objects."""
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+class Scan(NamedTuple):
+    """What code says of itself, code inside of it included."""
+
+    loaded: tuple[str, ...]
+    """The names that it reads or writes as globals."""
+    named: tuple[str, ...]
+    """All names in its instructions, of attributes above all."""
+    names: frozenset[str]
+    """These, and the words in its strings."""
+    strings: frozenset[str]
+    """Its strings as they are."""
+    imported: tuple[str, ...]
+    """The modules that it imports while it runs."""
+    dynamic: bool
+    """Whether it may look attributes up by names that do not stand in it."""
+    sees_callers: bool
+    """Whether it looks at the frames of those that call it."""
+
+
+@functools.cache
+def scan(code: types.CodeType) -> Scan:
+    """Read code once."""
+    inner = [scan(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    found = set(names_in_code(code, _GLOBAL)).union(*(s.loaded for s in inner))
+    named = tuple(dict.fromkeys([*code.co_names, *(name for s in inner for name in s.named)]))
+    strings = frozenset(_strings(code.co_consts)).union(*(s.strings for s in inner))
+    words = {word for text in strings if len(text) < 200 for word in _WORD.findall(text)}
+    imports = [name for name in names_in_code(code, _IMPORT) if name]
+    imports += [name for s in inner for name in s.imported]
+    dynamic = any(s.dynamic for s in inner) or _looks_up_any_name(code)
+    loaded = tuple(name for name in named if name in found)
+    callers = "f_back" in named or ("_getframe" in named and not _asks_for_own_frame(code))
+    return Scan(loaded, named, frozenset({*named, *words}), strings, tuple(dict.fromkeys(imports)), dynamic, callers)
+
+
+def _strings(constants: Collection[Any]) -> Iterator[str]:
+    for constant in constants:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, (tuple, frozenset)):
+            yield from _strings(constant)
+
+
+def _looks_up_any_name(code: types.CodeType) -> bool:
+    names = frozenset(code.co_names)
+    if names & _ANY_NAME or any(o == _MATCH_CLASS for o in code.co_code[::2]):
+        return True
+    return bool(names & _GETTERS) and not _getters_are_constant(code)
+
+
+def _asks_for_own_frame(code: types.CodeType) -> bool:
+    """Whether `sys._getframe` is called without an argument, everywhere."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG", "PUSH_NULL")]
+    after = [instructions[at + 1] for at, i in enumerate(instructions[:-1]) if i.argval == "_getframe"]
+    return bool(after) and all(i.opname in ("PRECALL", "CALL") and i.arg == 0 for i in after)
+
+
+def _getters_are_constant(code: types.CodeType) -> bool:
+    """Whether every `getattr` and its like is called at once, with a name that stands in the code."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG", "NOP")]
+    loads = [at for at, i in enumerate(instructions) if i.argval in _GETTERS and "CONST" not in i.opname]
+    return all("LOAD_GLOBAL" in instructions[at].opname and _takes_constant(instructions, at) for at in loads)
+
+
+def _takes_constant(instructions: list[dis.Instruction], at: int) -> bool:
+    """Whether the second argument of the call of what instruction `at` loads is a constant, by the stack's depth."""
+    depth = 0
+    starts: dict[int, int] = {}
+    """How deep the stack is above the function; the instruction at which each argument starts."""
+    for index, i in enumerate(instructions[at + 1 :], at + 1):
+        if "JUMP" in i.opname or i.opname == "FOR_ITER":
+            return False
+        if i.opname.startswith("CALL") and depth == (i.arg or 0) and i.opname != "CALL_INTRINSIC_1":
+            second = starts.get(1)
+            if i.opname != "CALL" or second is None or instructions[second].opname != "LOAD_CONST":
+                return False
+            return (starts[2] if depth > 2 else _before_call(instructions, index)) == second + 1
+        if i.opname in ("PRECALL", "PUSH_NULL") and depth == 0:
+            continue
+        if i.opname != "PRECALL":
+            before, depth = depth, depth + dis.stack_effect(i.opcode, i.arg, jump=False)
+            starts.update({d: index for d in range(before, depth)})
+            if depth < 0:
+                return False
+    return False
+
+
+def _before_call(instructions: list[dis.Instruction], index: int) -> int:
+    return index - 1 if instructions[index - 1].opname == "PRECALL" else index
+
+
+# -- names -------------------------------------------------------------------------------------------------------
+
+_GLOBAL = {i for i, name in enumerate(dis.opname) if "GLOBAL" in name or name == "LOAD_NAME"}
+_IMPORT = {dis.opmap["IMPORT_NAME"]}
+_MATCH_CLASS = dis.opmap["MATCH_CLASS"]
+
+
+def names_in_code(code: types.CodeType, opcodes: Collection[int]) -> Iterator[str]:
+    """The names that instructions of these kinds name: what `dis.get_instructions` says, many times as fast.
+
+    Args:
+        code: Whose instructions; not those of code inside of it.
+        opcodes: Of instructions that load, store or import names.
+    """
+    if sys.version_info >= (3, 15):
+        yield from (i.argval for i in dis.get_instructions(code) if i.opcode in opcodes)
+        return
+    extended, load_global = 0, dis.opmap["LOAD_GLOBAL"]
+    units = code.co_code
+    for opcode, low in zip(units[::2], units[1::2]):
+        argument = extended | low
+        extended = argument << 8 if opcode == dis.EXTENDED_ARG else 0
+        if opcode in opcodes:
+            yield code.co_names[argument >> 1 if opcode == load_global else argument]
+
+
+# -- what ran ----------------------------------------------------------------------------------------------------
+
+
+class Footprint:
+    """The code that has run, and what it may look up."""
+
+    def __init__(self, everything: bool = False) -> None:
+        self.everything = everything
+        """Whether nobody knows: then all code counts that can be reached."""
+        self.codes: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
+        """By identity: code whose globals count, and these."""
+        self.started: dict[int, types.CodeType] = {}
+        """By identity: all code that has run, and code inside of that."""
+        self._harmless: set[int] = set()
+        self.names: set[str] = set()
+        self.strings: set[str] = set()
+        self.modules: dict[str, None] = {}
+        """Modules that were imported by names made at run time."""
+        self.dynamic = everything
+        self.sees_callers = False
+
+    def copy(self) -> Footprint:
+        """One that may grow on its own."""
+        made = Footprint(self.everything)
+        made.codes, made.started, made.modules = dict(self.codes), dict(self.started), dict(self.modules)
+        made.names, made.strings, made._harmless = set(self.names), set(self.strings), set(self._harmless)
+        made.dynamic, made.sees_callers = self.dynamic, self.sees_callers
+        return made
+
+    def add(self, code: types.CodeType, space: dict[str, Any]) -> bool:
+        """Code has started to run, with these globals; whether that is news."""
+        if id(code) in self.started and (id(code) in self.codes or id(code) in self._harmless):
+            return False
+        path = _path_of(code, space)
+        self.started.update((id(each), each) for each in (code, *codes_in(code)))
+        if is_harmless(path):
+            self._harmless.add(id(code))
+        else:
+            self.codes[id(code)] = (code, space)
+        if not is_ours(path) or path.startswith(_ON_OBJECTS):
+            found = scan(code)
+            self.names |= found.names
+            self.strings |= found.strings
+            self.dynamic |= found.dynamic and _is_curious(path, code.co_name)
+            self.sees_callers |= found.sees_callers and not is_harmless(path)
+        return True
+
+    def has_run(self, code: types.CodeType) -> bool:
+        """Whether what a function with this code holds counts."""
+        return self.everything or id(code) in self.started
+
+    def looks_up(self, name: str) -> bool:
+        """Whether the attribute called `name` counts, wherever it is."""
+        return self.dynamic or name in self.names
+
+    def size(self) -> Any:
+        """Something that is another one after every growth."""
+        return len(self.codes), len(self.names), len(self.modules), self.dynamic, self.everything
+
+    def joined(self, other: Footprint) -> Footprint:
+        """Both."""
+        made = self.copy()
+        made.codes |= other.codes
+        made.modules |= other.modules
+        made.started |= other.started
+        made._harmless |= other._harmless
+        made.names |= other.names
+        made.strings |= other.strings
+        made.dynamic |= other.dynamic
+        made.sees_callers |= other.sees_callers
+        made.everything |= other.everything
+        return made
+
+
+def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+    """All code inside of code."""
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield constant
+            yield from codes_in(constant)
+
+
+def _path_of(code: types.CodeType, space: dict[str, Any]) -> str:
+    """The file that code is from: of code that was written by a program, that of its module."""
+    path = code.co_filename
+    found = space.get("__file__") if path.startswith("<") and not path.startswith(("<frozen", "<jit")) else None
+    return found if isinstance(found, str) else path
+
+
+@functools.cache
+def _is_curious(path: str, function: str) -> bool:
+    """Whether attributes that a function in a file looks up by names made at run time are the user's."""
+    if not is_harmless(path):
+        return True
+    functions = _COPIERS.get(path.replace("\\", "/").rpartition("/")[2].removesuffix(".py"))
+    return is_foreign(path) and functions is not None and (not functions or function in functions.split())
+
+
+__all__ = ["Footprint", "codes_in", "names_in_code", "scan"]

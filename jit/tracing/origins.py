@@ -1,0 +1,98 @@
+"""Where code comes from: from this package, from Python's library, or from anybody else, who is watched.
+
+Note [Harmless modules]
+    Code of Python's library is watched as the user's is, unless its module is one of `HARMLESS`: what such a module
+    keeps for itself - caches, registries of types, handlers of a log - says nothing about results. The attributes that
+    its code looks up in the user's objects count all the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+from typing import Any
+
+from ..context import PACKAGE
+
+HARMLESS = frozenset({
+    "__future__", "_collections_abc", "_weakrefset", "abc", "argparse", "ast", "base64", "bisect", "calendar",
+    "codecs", "collections", "colorsys", "contextlib", "copy", "copyreg", "dataclasses", "datetime", "decimal",
+    "difflib", "dis", "encodings", "enum", "fractions", "functools", "genericpath", "heapq", "importlib",
+    "inspect", "io", "json", "keyword", "linecache", "locale", "logging", "ntpath", "numbers", "operator",
+    "opcode", "os", "pathlib", "pickle", "posixpath", "pprint", "queue", "random", "re", "reprlib", "shlex",
+    "socket", "sre_compile", "sre_constants", "sre_parse", "stat", "statistics", "string", "stringprep",
+    "struct", "subprocess", "tempfile", "textwrap", "threading", "token", "tokenize", "traceback", "types",
+    "typing", "unicodedata", "uuid", "warnings", "weakref", "zipimport",
+})  # fmt: skip
+"""Modules of Python's library whose globals are not watched; numpy and this package belong here, too."""
+DULL = ("asyncio", "concurrent", "logging", "multiprocessing", "re", "types", "warnings")
+"""Packages whose objects have state of their own that says nothing about a function's results."""
+
+_LIBRARY = tuple(
+    os.path.realpath(path) + os.sep
+    for name, path in sysconfig.get_paths().items()
+    if name in ("stdlib", "platstdlib") and path
+)
+_PACKAGES = ("site-packages", "dist-packages")
+
+
+@functools.cache
+def is_foreign(path: str) -> bool:
+    """Whether a file belongs to Python or to this package, and not to the user or to a library of somebody else's."""
+    if path.startswith(("<frozen", PACKAGE, "<jit")):
+        return True
+    found = os.path.realpath(path)
+    return found.startswith(_LIBRARY) and not any(f"{os.sep}{name}{os.sep}" in found for name in _PACKAGES)
+
+
+@functools.cache
+def is_ours(path: str) -> bool:
+    """Whether a file is of this package."""
+    return path.startswith((PACKAGE, "<jit"))
+
+
+@functools.cache
+def is_harmless(path: str) -> bool:
+    """Whether the globals of the module in a file say nothing about results; see Note [Harmless modules]."""
+    if is_ours(path) or path.startswith("<frozen") or _is_numpy(path):
+        return True
+    if not is_foreign(path):
+        return False
+    found = os.path.realpath(path)
+    root = next(folder for folder in _LIBRARY if found.startswith(folder))
+    return found[len(root) :].partition(os.sep)[0].removesuffix(".py") in HARMLESS
+
+
+@functools.cache
+def is_users(path: str) -> bool:
+    """Whether a file is the user's own, as far as one can tell."""
+    return not is_foreign(path) and not any(f"{os.sep}{name}{os.sep}" in path for name in _PACKAGES)
+
+
+def _is_numpy(path: str) -> bool:
+    return f"{os.sep}numpy{os.sep}" in path and any(name in path for name in _PACKAGES)
+
+
+def is_known_module(module: Any) -> bool:
+    """Whether a module is of Python, of numpy or of this package: its own entries stay the same by and large."""
+    path = getattr(module, "__file__", None)
+    root = str(getattr(module, "__name__", "")).partition(".")[0]
+    if path is None:
+        return root in sys.stdlib_module_names
+    return root == "numpy" or is_foreign(path)
+
+
+def is_foreign_class(kind: type) -> bool:
+    """Whether a class is built in, or of Python's library or numpy."""
+    name = kind.__module__
+    if name == "builtins" or not isinstance(name, str):
+        return True
+    module = sys.modules.get(name)
+    return module is None or (is_known_module(module) and not name.startswith(("jit.nn.", "jit.optim.")))
+
+
+__all__ = [
+    "DULL", "HARMLESS", "is_foreign", "is_foreign_class", "is_harmless", "is_known_module", "is_ours", "is_users",
+]  # fmt: skip

@@ -1,0 +1,605 @@
+"""Where a function looks: from a value to the places that can be reached from it, each with a way to ask again.
+
+What is known of a type says which of three things holds for its objects: they never change (`is_settled`), what they
+hold can be listed (`children`) or copied (jit.tracing.contents), or nobody can look into them (`is_opaque`).
+"""
+
+from __future__ import annotations
+
+import _thread
+import abc
+import collections
+import contextvars
+import ctypes
+import datetime
+import decimal
+import functools
+import gc
+import io
+import operator
+import os
+import random
+import re
+import struct
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jit.ir.dtypes import DType
+
+from ..autograd.custom import Function
+from ..generators import Generator
+from ..proxies import TracedScalar
+from ..tensors import Tensor
+from .contents import COPIED, is_copied
+from .footprints import Footprint, scan
+from .origins import DULL, is_foreign_class, is_known_module, is_ours
+
+Fetch = Callable[[], Any]
+Child = tuple[str, Fetch, "str | None"]
+"""A name, a way to ask, and the attribute that code has to name for it to count; None if it always does."""
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+OURS = ("gradient_hooks", "post_accumulate_hooks")
+"""Attributes of tensors that are not the user's."""
+TABLES = ("_parameters", "_buffers", "_modules")
+"""Where network modules keep what is in their state dict."""
+
+
+class Watched:
+    """Base of objects of this package that say themselves what a function that calls them reads."""
+
+    def watched(self) -> Iterable[tuple[str, Any]]:
+        """(name, object) pairs to look at in place of the attributes."""
+        raise NotImplementedError
+
+
+# -- ways to ask -------------------------------------------------------------------------------------------------
+# They are known by name to jit.tracing.shortcuts and jit.tracing.promoting.
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _default(function: types.FunctionType, index: int) -> Any:
+    defaults = function.__defaults__ or ()
+    return defaults[index] if index < len(defaults) else None
+
+
+def _item(items: Any, index: int) -> Any:
+    kind = type(items) if type(items) in _SEQUENCES else _sequence(items)
+    return kind.__getitem__(items, index) if index < kind.__len__(items) else None
+
+
+def _sequence(items: Any) -> Any:
+    """What a subclass of a list is, whatever it makes of that."""
+    return next(kind for kind in _SEQUENCES if isinstance(items, kind))
+
+
+def length_of(items: Any) -> int:
+    """The length of a container, without running code of the user's."""
+    if type(items) in _EXACT:
+        return len(items)
+    return next(k.__len__(items) for k in (*_SEQUENCES, dict, set, frozenset) if isinstance(items, k))
+
+
+_SEQUENCES: Any = (list, tuple, collections.deque)
+_EXACT: Any = frozenset(
+    {list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict}
+)
+"""Containers that have no code of anybody else's."""
+
+
+def _wrapped_by(value: Any) -> Any:
+    return (space_of(value) or {}).get("__wrapped__")
+
+
+def _attribute_of(reference: Fetch, key: str) -> Any:
+    return getattr(reference(), key, None)
+
+
+def _class_of(reference: Fetch) -> Any:
+    return type(reference())
+
+
+def _entry(space: dict[str, Any], table: str, key: str) -> Any:
+    found = space.get(table)
+    return found.get(key) if isinstance(found, dict) else None
+
+
+def _slot(reference: Fetch, descriptor: Any) -> Any:
+    thing = reference()
+    try:
+        return None if thing is None else descriptor.__get__(thing)
+    except AttributeError:
+        return None
+
+
+def _class_entry(kind: type, key: str) -> Any:
+    value = vars(kind).get(key)
+    if isinstance(value, property):
+        return value.fget
+    return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+
+
+def _target(proxy: Any) -> Any:
+    """What a `weakref.proxy` stands for."""
+    try:
+        return proxy.__str__.__self__
+    except ReferenceError:
+        return None
+
+
+def _names_in(value: Any) -> tuple[str, ...]:
+    """The names of the attributes that an object has here and now; hooks on gradients are none."""
+    return tuple(name for name in vars(value) if name not in OURS)
+
+
+def _shared_hooks() -> Any:
+    from ..nn.everywhere import CALLS
+
+    return CALLS
+
+
+def _reference(value: Any) -> Fetch:
+    """A way to an object that does not keep it alive, if its class allows that."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return functools.partial(_itself, value)
+
+
+def _to(value: Any) -> Fetch:
+    return functools.partial(_itself, value)
+
+
+# -- what is known of types --------------------------------------------------------------------------------------
+
+_FIELD_OF_TUPLES = type(vars(collections.namedtuple("Named", "a"))["a"])
+_FIELD_OF_C = type(vars(type("Named", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]}))["a"])
+_SETTLED: set[type] = {
+    *PLAIN, type(...), type(NotImplemented), range, types.CodeType, types.CellType, types.GenericAlias,
+    types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType, types.MemberDescriptorType, type(type.__dict__["__doc__"]), re.Pattern, re.Match,
+    struct.Struct, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, decimal.Decimal,
+    np.dtype, np.ufunc, np.generic, type(np.sum), operator.itemgetter, type(_thread.allocate_lock()),
+    type(threading.RLock()), os.stat_result, Generator, DType, TracedScalar, os.PathLike, np.iinfo, np.finfo,
+    type(sys.flags), type(sys.version_info), _FIELD_OF_TUPLES, _FIELD_OF_C,
+    type(datetime.datetime_CAPI),
+}  # fmt: skip
+"""Types whose objects stay what they are, or have nothing to them that a function can read."""
+if hasattr(types, "UnionType"):
+    _SETTLED.add(types.UnionType)
+_FAMILIES = (BaseException, io.IOBase, datetime.date, datetime.tzinfo, np.generic, np.dtype)
+"""Classes whose subclasses in C are no riddle either; files that give something are iterators."""
+_SETTLED_MODULES = ("pathlib", "typing", "fractions", "ml_dtypes")
+
+
+@functools.lru_cache(4096)
+def is_dull(kind: Any) -> bool:
+    """Whether objects of a class are not worth looking at: they are ours, or have a state that is nobody's business."""
+    module = kind.__module__ if isinstance(kind.__module__, str) else ""
+    if kind in (threading.Barrier, threading.Condition):
+        return True
+    if module.startswith("jit."):
+        return not module.startswith(("jit.nn.", "jit.optim."))
+    root = module.partition(".")[0]
+    return root in _SETTLED_MODULES or (root in DULL and kind is not types.SimpleNamespace and _is_librarys(kind))
+
+
+def _is_librarys(kind: type) -> bool:
+    module = sys.modules.get(kind.__module__)
+    return module is not None and is_known_module(module)
+
+
+def has_state(value: Any) -> bool:
+    """Whether an object's attributes are worth looking at."""
+    if isinstance(value, (type, types.FunctionType, types.ModuleType, functools.partial, Watched, DType)):
+        return False
+    kind: Any = type(value)
+    return not is_dull(kind)
+
+
+def is_bare(value: Any) -> bool:
+    """Whether a value is a number or a string, and nothing but that: no attributes come with it."""
+    return isinstance(value, PLAIN) and (type(value) in PLAIN or space_of(value) is None)
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether nobody can say what an object holds."""
+    kind: Any = type(value)
+    if kind.__name__ == "cython_function_or_method":  # no hook sees calls of these
+        return not str(value.__module__).startswith("numpy")
+    return not issubclass(kind, (type, types.ModuleType)) and _is_opaque_class(kind) and not is_copied(value)
+
+
+@functools.lru_cache(4096)
+def _is_opaque_class(kind: Any) -> bool:
+    if issubclass(kind, _FAMILIES):
+        return False
+    for base in kind.__mro__:
+        if base in _SETTLED or base in _WAYS or base in COPIED or is_dull(base):
+            return False
+        if base is not object and (not base.__flags__ & 1 << 9 or base.__flags__ & 1 << 8):
+            return True  # written in C
+    return kind is not object and kind.__dictoffset__ == 0 and not any("__slots__" in vars(b) for b in kind.__mro__)
+
+
+def space_of(value: Any) -> dict[str, Any] | None:
+    """The dict of an object's attributes, asked for without running code of the user's."""
+    try:
+        space = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return space if isinstance(space, dict) else None
+
+
+def attributes_of(tensor: Any) -> dict[str, Any]:
+    """What the user has attached to a tensor."""
+    return {name: value for name, value in vars(tensor).items() if name not in OURS}
+
+
+# -- functions ---------------------------------------------------------------------------------------------------
+
+
+def globals_read(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]:
+    """The globals that code names, and the attributes of modules among them."""
+    found = scan(code)
+    for name in found.loaded:
+        yield name, functools.partial(space.get, name), None
+        if isinstance(module := space.get(name), types.ModuleType):
+            yield from _module_entries(name, module, code, {id(module)})
+    if not {"globals", "eval", "exec", "vars"}.isdisjoint(found.loaded):
+        yield from _plain_globals(space)
+    for name in found.imported:
+        yield f"sys.modules.{name}", functools.partial(sys.modules.get, name), None
+        if isinstance(module := sys.modules.get(name), types.ModuleType):
+            yield from _module_entries(name, module, code, {id(module)})
+    if not {"environ", "getenv", "environb", "getenvb"}.isdisjoint(found.named):
+        yield "os.environ", _to(os.environ), None
+
+
+def _plain_globals(space: dict[str, Any]) -> Iterator[Child]:
+    """For code that may read globals by names made at run time: all numbers, strings, tensors and containers."""
+    for name, value in list(space.items()):
+        if isinstance(value, (*PLAIN, Tensor, list, tuple, dict, np.ndarray)) and not name.startswith("__"):
+            yield name, functools.partial(space.get, name), None
+
+
+def _module_entries(prefix: str, module: Any, code: types.CodeType, seen: set[int]) -> Iterator[Child]:
+    """What code may read from a module that it names."""
+    space, found = vars(module), scan(code)
+    may_miss = not {"hasattr", "getattr", "AttributeError"}.isdisjoint(found.loaded)
+    for name in [*found.named, *(s for s in found.strings if s in space)] if may_miss else found.named:
+        inner = space.get(name)
+        if isinstance(inner, types.ModuleType):
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                yield f"{prefix}.{name}", functools.partial(space.get, name), None
+                yield from _module_entries(f"{prefix}.{name}", inner, code, seen)
+        elif name in space or (may_miss and not is_known_module(module)):
+            yield f"{prefix}.{name}", functools.partial(space.get, name), None
+
+
+def cells_of(function: types.FunctionType) -> Iterator[Child]:
+    """What a function's code reads besides globals: closure cells and defaults."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if name not in ("dispatch_cache", "cache_token") or function.__module__ != "functools":
+            yield name, functools.partial(_contents, cell), None
+    for index in range(len(function.__defaults__ or ())):
+        yield f"default{index}", functools.partial(_default, function, index), None
+    for name in function.__kwdefaults__ or ():
+        yield f"default.{name}", functools.partial(function.__kwdefaults__.get, name), None  # type: ignore[union-attr]
+
+
+def state_of_function(function: types.FunctionType) -> tuple[Any, Any, Any]:
+    """What can be set anew of a function."""
+    return function.__code__, function.__defaults__, function.__kwdefaults__
+
+
+# -- from a value to the places behind it ------------------------------------------------------------------------
+
+
+def children(name: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+    """The places that can be reached from a value."""
+    prefix = f"{name}." if name else ""
+    kind = type(value)
+    if kind in _SETTLED:
+        return
+    if isinstance(value, type):
+        if not issubclass(value, Function):  # a PythonOp runs in every call, so what it reads or writes is never baked
+            yield from _class_attributes(prefix, value)
+        return
+    if kind is types.ModuleType or issubclass(kind, types.ModuleType):
+        yield from _of_module(prefix, value, footprint)
+        return
+    base = kind if kind in _WAYS else next((base for base in kind.__mro__ if base in _WAYS), None)
+    if base is not None:
+        yield from _WAYS[base](prefix, value)
+    if base is None or (base is not kind and base not in _COMPLETE):
+        yield from _wrapped(prefix, value)
+        yield from _attributes(prefix, value)
+
+
+def _of_items(prefix: str, value: Any) -> Iterator[Child]:
+    for index in range(length_of(value)):
+        yield f"{prefix}{index}", functools.partial(_item, value, index), None
+
+
+def _of_array(prefix: str, value: Any) -> Iterator[Child]:
+    if value.dtype.hasobject and value.dtype.names is None:
+        for index in range(value.size):
+            yield f"{prefix}{index}", functools.partial(value.item, index), None
+
+
+def _of_dict(prefix: str, value: Any) -> Iterator[Child]:
+    if value is sys.modules:
+        return
+    for number, key in enumerate(keys_of(value)):
+        yield f"{prefix}{_label(key, number)}", _get(value, key), None
+        if not isinstance(key, (*PLAIN, Tensor)) and not (type(key) is tuple and all(type(k) in PLAIN for k in key)):
+            yield f"{prefix}key {number}", _to(key), None
+    if isinstance(value, collections.defaultdict):
+        yield f"{prefix}default_factory", functools.partial(_attribute_of, _to(value), "default_factory"), None
+
+
+def _label(key: Any, number: int) -> str:
+    return str(key) if isinstance(key, PLAIN) else str(number)
+
+
+def keys_of(container: Any) -> list[Any]:
+    """The keys or elements of a dict or a set in their order, without running code of the user's."""
+    if type(container) in _EXACT:
+        return list(container)
+    kinds = (collections.OrderedDict, dict, set, frozenset)
+    return list(next((kind.__iter__ for kind in kinds if isinstance(container, kind)), iter)(container))
+
+
+def _get(value: Any, key: Any) -> Fetch:
+    return functools.partial(value.get if type(value).get is dict.get else functools.partial(dict.get, value), key)
+
+
+def _of_set(prefix: str, value: Any) -> Iterator[Child]:
+    for number, thing in enumerate(keys_of(value)):
+        if not isinstance(thing, (*PLAIN, Tensor)):
+            yield f"{prefix}{number}", _to(thing), None
+
+
+def _of_tensor(prefix: str, value: Any) -> Iterator[Child]:
+    for key in attributes_of(value):
+        yield f"{prefix}{key}", functools.partial(vars(value).get, key), None
+
+
+def _of_local(prefix: str, value: Any) -> Iterator[Child]:
+    for key in _names_in(value):
+        yield f"{prefix}{key}", functools.partial(_attribute_of, _to(value), key), None
+
+
+def _of_reference(prefix: str, value: Any) -> Iterator[Child]:
+    yield f"{prefix}target", value, None
+
+
+def _of_proxy(prefix: str, value: Any) -> Iterator[Child]:
+    yield f"{prefix}target", functools.partial(_target, value), None
+
+
+def _of_variable(prefix: str, value: Any) -> Iterator[Child]:
+    yield f"{prefix}value", functools.partial(value.get, None), None
+
+
+def _of_cached(prefix: str, value: Any) -> Iterator[Child]:
+    yield from _wrapped(prefix, value)
+    for number, kept in enumerate(_kept_results(value)):
+        yield f"{prefix}{number}", _to(kept), None
+
+
+def _kept_results(cached: Any) -> list[Any]:
+    """The results that an unbounded cache keeps; nobody can look into a bounded one."""
+    tables = [table for table in gc.get_referents(cached) if type(table) is dict and table is not vars(cached)]
+    held = (thing for table in tables for thing in table.values())
+    return [thing for thing in held if isinstance(thing, (Tensor, tuple, list, dict))]
+
+
+def _of_watched(prefix: str, value: Any) -> Iterator[Child]:
+    yield from ((f"{prefix}{inner}".rstrip("."), _to(thing), None) for inner, thing in value.watched())
+
+
+def _of_function(prefix: str, value: Any) -> Iterator[Child]:
+    """What is attached to a function; what its code reads is another matter."""
+    for key in vars(value):
+        if key != "__wrapped__":
+            yield f"{prefix}{key}", functools.partial(vars(value).get, key), key
+    yield from _wrapped(prefix, value)
+
+
+def _of_method(prefix: str, value: Any) -> Iterator[Child]:
+    yield f"{prefix}self", _to(value.__self__), None
+    yield f"{prefix}function", _to(value.__func__), None
+
+
+def _of_builtin(prefix: str, value: Any) -> Iterator[Child]:
+    owner = value.__self__
+    if not isinstance(owner, (types.ModuleType, random.Random, np.random.RandomState, np.random.Generator)):
+        yield f"{prefix}self", _to(owner), None
+
+
+def _of_partial(prefix: str, value: Any) -> Iterator[Child]:
+    for part in ("func", "args", "keywords"):
+        yield f"{prefix}{part}", _to(getattr(value, part)), None
+
+
+def _of_mapping_proxy(prefix: str, value: Any) -> Iterator[Child]:
+    for thing in gc.get_referents(value):
+        yield f"{prefix}mapping", _to(thing), None
+
+
+def _of_property(prefix: str, value: Any) -> Iterator[Child]:
+    for part in ("fget", "fset", "fdel"):
+        if getattr(value, part) is not None:
+            yield f"{prefix}{part}", _to(getattr(value, part)), None
+
+
+def _of_static(prefix: str, value: Any) -> Iterator[Child]:
+    yield f"{prefix}function", _to(value.__func__), None
+
+
+def _of_slice(prefix: str, value: Any) -> Iterator[Child]:
+    for part in (value.start, value.stop, value.step):
+        if not isinstance(part, PLAIN):
+            yield f"{prefix}part", _to(part), None
+
+
+def _of_getter(prefix: str, value: Any) -> Iterator[Child]:
+    """The names that an `attrgetter` or a `methodcaller` looks up are noted by whoever walks."""
+    for thing in value.__reduce__()[1]:
+        if not isinstance(thing, PLAIN):
+            yield f"{prefix}part", _to(thing), None
+
+
+def names_in_getter(value: Any) -> frozenset[str]:
+    """The names that an `attrgetter` or `methodcaller` holds."""
+    texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
+    return frozenset(word for text in texts for word in text.split("."))
+
+
+def _nothing(prefix: str, value: Any) -> Iterator[Child]:
+    return iter(())
+
+
+def _of_module(prefix: str, module: Any, footprint: Footprint) -> Iterator[Child]:
+    """A module that is held by something else than a global: its entries by the names that occur anywhere."""
+    if is_known_module(module) or is_ours(getattr(module, "__file__", None) or ""):
+        return
+    space = vars(module)
+    for name in list(space):
+        if name == "__name__" or name in footprint.names or not (name.startswith("__") or footprint.everything):
+            yield f"{prefix}{name}", functools.partial(space.get, name), None if name == "__name__" else name
+
+
+def _wrapped(prefix: str, value: Any) -> Iterator[Child]:
+    """The function inside a decorated one."""
+    if "__wrapped__" in (space_of(value) or ()):
+        yield f"{prefix}wrapped", functools.partial(_wrapped_by, value), None
+
+
+def _attributes(prefix: str, value: Any) -> Iterator[Child]:
+    """Attributes of a plain object; of a network module by their state-dict paths; then what its class holds."""
+    if not has_state(value):
+        return
+    space = space_of(value)
+    if space is not None:
+        tables = [t for t in TABLES if isinstance(space.get(t), dict)]
+        for table in tables:
+            for key in list(space[table]):
+                yield f"{prefix}{key}", functools.partial(_entry, space, table, key), None
+        if "_modules" in tables:
+            yield f"{prefix}hooks of all modules", _shared_hooks, None
+        always = _keys_of_modules() if "_modules" in tables else ()
+        all_count = type(value).__module__.startswith("jit.") or isinstance(value, types.SimpleNamespace)
+        for key in list(space):
+            if key not in tables and not (isinstance(key, str) and key.startswith("__")):
+                yield f"{prefix}{key}", functools.partial(space.get, key), None if all_count or key in always else key
+    kind: Any = type(value)
+    for key, descriptor in _slot_descriptors(kind):
+        yield f"{prefix}{key}", functools.partial(_slot, _reference(value), descriptor), key
+    yield f"{prefix}__class__", functools.partial(_class_of, _reference(value)), None
+
+
+@functools.cache
+def _keys_of_modules() -> frozenset[str]:
+    """The attributes that every network module has."""
+    from ..nn import Module
+
+    return frozenset(vars(Module()))
+
+
+@functools.lru_cache(4096)
+def _slot_descriptors(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """The slots of classes of the user's, with what reads them."""
+    pairs = [(key, d) for base in kind.__mro__ if not is_foreign_class(base) or "__slots__" in vars(base)
+             for key, d in vars(base).items() if isinstance(d, types.MemberDescriptorType)]  # fmt: skip
+    return tuple((key, d) for key, d in pairs if not key.startswith("__"))
+
+
+def slots_of(value: Any) -> Iterator[str]:
+    """The names of an object's attributes that are in slots of classes of the user's."""
+    return (name for kind in type(value).__mro__ for name in _slot_names(kind))
+
+
+def _slot_names(kind: type) -> Sequence[str]:
+    if is_foreign_class(kind):
+        return ()
+    slots = kind.__dict__.get("__slots__", ())
+    return [s for s in ((slots,) if isinstance(slots, str) else slots) if not s.startswith("__")]
+
+
+_NAMELESS = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__",
+                       "__slots__", "__abstractmethods__", "__parameters__", "__firstlineno__", "_abc_impl",
+                       "__static_attributes__", "__dataclass_fields__", "__dataclass_params__"})  # fmt: skip
+
+
+def _class_attributes(prefix: str, kind: type) -> Iterator[Child]:
+    """What the user's classes hold: constants, methods, properties; inherited ones too."""
+    for base in kind.__mro__:
+        if is_foreign_class(base):
+            continue
+        ours = base.__module__.startswith("jit.")
+        for key, value in list(vars(base).items()):
+            is_code = isinstance(value, (types.FunctionType, property, staticmethod, classmethod))
+            if is_code or key not in _NAMELESS:
+                always = is_code and key.startswith("__") and not ours
+                yield f"{prefix}{key}", functools.partial(_class_entry, base, key), None if always else key
+            if isinstance(value, property):
+                for part in (value.fset, value.fdel):
+                    if part is not None:
+                        yield f"{prefix}{key}", _to(part), key
+    if type(kind) not in (type, abc.ABCMeta):
+        yield f"{prefix}__class__", functools.partial(_class_of, _to(kind)), None
+
+
+def class_spaces(kind: type) -> Iterator[Any]:
+    """Where a class of the user's, and those that it inherits from, have their entries: there may be more one day."""
+    if not issubclass(kind, Function):
+        yield from (vars(base) for base in kind.__mro__ if not is_foreign_class(base))
+
+
+_WAYS: dict[type, Callable[[str, Any], Iterator[Child]]] = {
+    list: _of_items, tuple: _of_items, collections.deque: _of_items, np.ndarray: _of_array, dict: _of_dict,
+    collections.OrderedDict: _of_dict, collections.defaultdict: _of_dict, set: _of_set, frozenset: _of_set,
+    Tensor: _of_tensor, threading.local: _of_local, weakref.ref: _of_reference, contextvars.ContextVar: _of_variable,
+    functools._lru_cache_wrapper: _of_cached, Watched: _of_watched, types.FunctionType: _of_function,
+    types.MethodType: _of_method, types.BuiltinMethodType: _of_builtin, types.MethodWrapperType: _of_builtin,
+    functools.partial: _of_partial, types.MappingProxyType: _of_mapping_proxy, property: _of_property,
+    type({}.keys()): _of_mapping_proxy, type({}.values()): _of_mapping_proxy, type({}.items()): _of_mapping_proxy,
+    type(collections.OrderedDict().keys()): _of_mapping_proxy, slice: _of_slice,
+    type(collections.OrderedDict().values()): _of_mapping_proxy,
+    type(collections.OrderedDict().items()): _of_mapping_proxy,
+    staticmethod: _of_static, classmethod: _of_static, operator.attrgetter: _of_getter,
+    operator.methodcaller: _of_getter, weakref.ProxyType: _of_proxy, weakref.CallableProxyType: _of_proxy,
+    BaseException: lambda prefix, value: iter([(f"{prefix}args", _to(value.args), None)]),
+    types.SimpleNamespace: lambda prefix, value: _attributes(prefix, value),
+    random.Random: _nothing, np.random.Generator: _nothing, np.random.RandomState: _nothing, super: _nothing,
+}  # fmt: skip
+"""By classes: how to get on from their objects. What a subclass adds are attributes."""
+_COMPLETE = (Tensor, Watched, threading.local, types.SimpleNamespace)
+"""Classes whose way says all of their subclasses' objects, too."""
+
+
+__all__ = [
+    "OURS", "PLAIN", "TABLES", "Child", "Fetch", "Watched", "attributes_of", "cells_of", "children", "class_spaces",
+    "globals_read", "has_state", "is_bare", "is_dull", "is_opaque", "keys_of", "length_of", "names_in_getter",
+    "slots_of",    "space_of", "state_of_function",
+]  # fmt: skip
