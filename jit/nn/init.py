@@ -23,6 +23,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     1.3868
     """
     if nonlinearity == "leaky_relu":
+        if param is not None and (isinstance(param, bool) or not isinstance(param, (int, float))):
+            raise UsageError(f"the slope of a leaky ReLU is a number, and {param!r} was given")
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in GAINS:
         raise UsageError(f"no gain is known for {nonlinearity!r}; there are {', '.join([*GAINS, 'leaky_relu'])}")
