@@ -41,3 +41,9 @@ class HookTable(dict[int, Any]):
         self[key] = hook
         self.update(later)
         return RemovableHandle(self, key)
+
+
+class Event:
+    """Whether something has happened; no function that is traced depends on it."""
+
+    happened = False

@@ -115,11 +115,11 @@ class ParameterDict(_Parameters):
     (['left', 'right'], jit.Size([2]))
     """
 
-    def __init__(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None) -> None:
+    def __init__(self, parameters: Mapping[str, Any] | Iterable[Any] | None = None) -> None:
         super().__init__()
         self.update(parameters or {})
 
-    def update(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+    def update(self, parameters: Mapping[str, Any] | Iterable[Any]) -> None:
         """Add or replace parameters."""
         pairs = named_members(parameters)
         plain = isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict)

@@ -185,11 +185,11 @@ class ModuleDict(Module):
     (['left', 'right'], Linear(in_features=2, out_features=1, bias=True))
     """
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
+    def __init__(self, modules: Mapping[str, Module] | Iterable[Any] | None = None) -> None:
         super().__init__()
         self.update(modules or {})
 
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+    def update(self, modules: Mapping[str, Module] | Iterable[Any]) -> None:
         """Add or replace modules."""
         for name, module in named_members(modules):
             self[name] = module

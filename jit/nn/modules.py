@@ -528,8 +528,8 @@ class Module:
     def to(
         self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, memory_format: Any = None
     ) -> Self:
-        """Convert parameters and buffers that are floating point or complex, in place; takes a dtype, a device, both, or
-        a tensor. Those of 4 and 5 dims can be laid out in a memory format."""
+        """Convert parameters and buffers that are floating point or complex, in place; takes a dtype, a device, both,
+        or a tensor. Those of 4 and 5 dims can be laid out in a memory format."""
         for value in args:
             if isinstance(value, Tensor):
                 dtype, device = value.dtype, value.device

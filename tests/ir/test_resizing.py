@@ -95,7 +95,7 @@ def test_taps_agree_with_the_definition_forth_and_back(
     x = rng.standard_normal((2, 3, *(5, 4, 6)[:rank]))
     given = jit.tensor(x, requires_grad=True)
     target = {"scale_factor": [factor] * rank} if factor else {"size": [7, 3, 9][:rank]}
-    y = interpolate(given, mode=mode, align_corners=align, antialias=antialias, **target)  # type: ignore[arg-type]
+    y = interpolate(given, mode=mode, align_corners=align, antialias=antialias, **target)
     name = ("linear" if "linear" in mode else "cubic") + ("_aa" if antialias else "")
     expected = resized(x, y.shape[2:], name, align, [factor] * rank)
     np.testing.assert_allclose(y.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
