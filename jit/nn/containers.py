@@ -115,7 +115,7 @@ class Sequential(_Listed):
     def __iadd__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
             raise KindError(f"to a Sequential another one can be added, and not {type(other).__name__}")
-        return self.extend(other)  # type: ignore[no-any-return]
+        return self.extend(other)
 
     def __mul__(self, times: Any) -> Sequential:
         return Sequential(*list(self) * _times(times))
@@ -123,7 +123,7 @@ class Sequential(_Listed):
     __rmul__ = __mul__
 
     def __imul__(self, times: Any) -> Sequential:
-        return self.extend(list(self) * (_times(times) - 1))  # type: ignore[no-any-return]
+        return self.extend(list(self) * (_times(times) - 1))
 
     def forward(self, input: Any) -> Any:
         """`input` through all modules."""
@@ -155,7 +155,7 @@ class ModuleList(_Listed):
         self.extend(modules or ())
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
-        return self.extend(modules)  # type: ignore[no-any-return]
+        return self.extend(modules)
 
     def __add__(self, modules: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *modules])

@@ -9,7 +9,7 @@ from jit.ir.errors import DTypeError, UsageError
 
 from ..functions import F
 from ..limits import finfo
-from .optimizer import Optimizer, chosen, check_not_negative
+from .optimizer import Optimizer, check_not_negative, chosen
 
 
 class Adafactor(Optimizer):
@@ -45,7 +45,8 @@ class Adafactor(Optimizer):
             raise UsageError(f"beta2_decay must not be positive, and {beta2_decay} was given")
         if d < 1:
             raise UsageError(f"d is 1 at least, and {d} was given")
-        options = {**chosen(ignored), "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay}
+        options = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay}
+        options |= chosen(ignored)
         super().__init__(params, {**options, "maximize": maximize})
 
     def _update_parts(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..functions import F
-from .optimizer import Optimizer, check_betas, chosen, check_not_negative, number_of
+from .optimizer import Optimizer, check_betas, check_not_negative, chosen, number_of
 
 
 class Adam(Optimizer):

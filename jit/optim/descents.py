@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ..functions import F
-from .optimizer import Optimizer, chosen, check_not_negative, decayed, number_of
+from .optimizer import Optimizer, check_not_negative, chosen, decayed, number_of
 
 
 class Rprop(Optimizer):
@@ -29,7 +29,8 @@ class Rprop(Optimizer):
         check_not_negative(lr=lr)
         if not 0 < etas[0] < 1 < etas[1]:
             raise UsageError(f"etas are a factor below 1 and one above it, and {etas} were given")
-        options = {**chosen(ignored), "lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes), "maximize": maximize}
+        options = {"lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes), "maximize": maximize}
+        options |= chosen(ignored)
         super().__init__(params, options)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir import dtypes
 
 from ..functions import F
-from .optimizer import Optimizer, check_betas, chosen, check_not_negative, decayed, number_of
+from .optimizer import Optimizer, check_betas, check_not_negative, chosen, decayed, number_of
 
 
 class _Moments(Optimizer):

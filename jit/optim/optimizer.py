@@ -71,7 +71,7 @@ class Optimizer:
             raise NamingError('a group of parameters needs its "params"')
         params = given["params"]
         if isinstance(params, (set, frozenset)):
-            raise KindError("a group lists its parameters in an order that is the same in every run, and a set does not")
+            raise KindError("a group lists its parameters in an order that is the same in every run; a set has none")
         listed = [params] if isinstance(params, Tensor) else list(params)
         named = [p for p in listed if isinstance(p, tuple)]
         others = [bool(group.get("param_names")) != bool(named) for group in self.param_groups]
@@ -180,7 +180,8 @@ class Optimizer:
             raise UsageError(f"the saved optimizer has groups of {sizes} parameters, this one of {own}")
         order = [number for group in groups for number in group["params"]]
         parameters = dict(zip(order, self._parameters(), strict=True))
-        self.state = defaultdict(dict, {parameters[n]: _fitted(s, parameters[n]) for n, s in state_dict["state"].items()})
+        fitted = {parameters[n]: _fitted(s, parameters[n]) for n, s in state_dict["state"].items()}
+        self.state = defaultdict(dict, fitted)
         for group, saved in zip(self.param_groups, groups, strict=True):
             group.update({key: value for key, value in saved.items() if key != "params"})
         for hook in tuple(self._state_hooks["loaded"].values()):

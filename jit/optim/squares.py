@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ..functions import F
-from .optimizer import Optimizer, chosen, check_not_negative, decayed, number_of
+from .optimizer import Optimizer, check_not_negative, chosen, decayed, number_of
 
 
 class Adagrad(Optimizer):
@@ -30,7 +30,8 @@ class Adagrad(Optimizer):
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
         check_not_negative(initial_accumulator_value=initial_accumulator_value)
-        options = {**chosen(ignored), "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options |= chosen(ignored)
         super().__init__(params, {**options, "initial_accumulator_value": initial_accumulator_value})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -65,7 +66,8 @@ class RMSprop(Optimizer):
         **ignored: Any,
     ) -> None:  # fmt: skip
         check_not_negative(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
-        options = {**chosen(ignored), "lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
+        options = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
+        options |= chosen(ignored)
         super().__init__(params, {**options, "centered": centered, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -113,7 +115,8 @@ class Adadelta(Optimizer):
         check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0 <= rho <= 1:
             raise UsageError(f"rho lies between 0 and 1, and {rho} was given")
-        options = {**chosen(ignored), "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options |= chosen(ignored)
         super().__init__(params, options)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:

@@ -65,7 +65,7 @@ def test_both_parts_move_as_reals_do(make: Any, dtype: Any, traced: bool, rng: n
     for _ in range(4):
         step_whole()
         step_parts()
-    near = dict(rtol=1e-5, atol=1e-6) if dtype is jit.float32 else dict(rtol=1e-12, atol=1e-12)
+    near: Any = dict(rtol=1e-5, atol=1e-6) if dtype is jit.float32 else dict(rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(jit.view_as_real(whole.detach()).numpy(), parts.detach().numpy(), **near)
     for name, value in other.state[parts].items():
         if value.ndim:

@@ -1,4 +1,4 @@
-"""What an optimizer is given and keeps: names, repeated parameters, states of other dtypes, steps that have a history."""
+"""What an optimizer is given and keeps: names, repeated parameters, states of other dtypes, steps with a history."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from ..optimizer import Optimizer
 class LRScheduler:
     """Base of schedules; a subclass defines `get_lr()`, from `self.last_epoch` and the rates now in force.
 
-    Rates follow from the last ones rather than from the first, so that several schedules may act on one optimizer. Where
-    a formula gives them from the first ones, a subclass says so in `_get_closed_form_lr()`, for `step(epoch)`.
+    Rates follow from the last ones rather than from the first, so that several schedules may act on one optimizer.
+    Where a formula gives them from the first ones, `_get_closed_form_lr()` of a subclass does, for `step(epoch)`.
 
     Args:
         optimizer: Whose groups' "lr" is changed.

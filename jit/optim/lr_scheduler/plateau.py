@@ -53,7 +53,9 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
         self._last_lr = self.rates
 
-    def step(self, metrics: Any = None, epoch: int | None = None) -> None:
+    def step(  # type: ignore[override]
+        self, metrics: Any = None, epoch: int | None = None
+    ) -> None:
         """Look at what an epoch has given, a number or a tensor of one."""
         if metrics is None:
             raise UsageError("ReduceLROnPlateau waits for something to become better: give step() that number")
