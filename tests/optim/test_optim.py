@@ -166,7 +166,7 @@ def test_named_parameters_are_accepted():
         (lambda x: SGD([3]), "takes tensors, not int"),
         (lambda x: SGD([x * 2]), "takes leaves"),
         (lambda x: SGD(x), "takes several parameters, in a list"),
-        (lambda x: SGD(*[3]), "takes several parameters, in a list"),
+        (lambda x: SGD(3), "takes several parameters, in a list"),  # type: ignore[arg-type]
         (lambda x: SGD({"params": [x]}), "takes several parameters, in a list"),
         (lambda x: SGD([{"params": {x}}]), "an order that is the same in every run"),
         (lambda x: SGD([{"lr": 1}]), 'needs its "params"'),
