@@ -80,5 +80,13 @@ class NamingError(UsageError, KeyError):
     __str__ = Error.__str__  # a KeyError shows its text in quotes
 
 
+class ExpectationError(UsageError, AssertionError):
+    """Something that a layer takes for granted and that is not so."""
+
+
+class UnwrittenError(UsageError, NotImplementedError):
+    """Something that makes sense and does not exist."""
+
+
 class MemberError(UsageError, AttributeError):
     """A part of a module that is asked for and not there."""

@@ -435,9 +435,9 @@ class Module:
         given, missing, unexpected, offences = self._prepared(state_dict, strict)
         extra = {name: given.pop(name) for name in list(given) if name.split(".")[-1] == EXTRA}
         own = self._state_members()
-        given = {name: asarray(value) for name, value in given.items()}
         missing += [name for name in own if name not in given]
         unexpected += [name for name in given if name not in own]
+        given = {name: asarray(value) for name, value in given.items() if name in own}
         offences += [_size_offence(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
         found = IncompatibleKeys(missing, unexpected)
         self._set_extra_states(extra, found)

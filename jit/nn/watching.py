@@ -83,7 +83,10 @@ class Watch:
         if BACKWARD or self.module._backward_hooks:
             told = f"no argument of this {type(self.module).__name__} requires a gradient, so its backward hooks run"
             warnings.warn(f"{told} when the gradients of its results are known", stacklevel=2)
-            self._run((None,) * self.count)
+            unknown = (None,) * self.count
+            if any(gradient is not None for gradient in self._run(unknown)):
+                name = type(self.module).__name__
+                raise UsageError(f"a backward hook gave gradients of arguments, and no argument of this {name} has one")
 
     def _on_inputs(self, gradients: tuple[Any, ...]) -> Sequence[Any]:
         wide: list[Any] = [None] * self.count

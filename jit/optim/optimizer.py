@@ -289,4 +289,6 @@ def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
 
 def number_of(tensor: Any) -> Any:
     """What a 0-d tensor says, as a number; while recording a 0-d tensor of float64, so that kernels compute with it."""
+    if tensor.requires_grad:
+        return tensor
     return tensor.item() if TRACE.get() is None else tensor.double()
