@@ -100,8 +100,8 @@ def _unpool(name: str, input: Any, indices: Any, sizes: list[Any]) -> Any:
         count = count * size
     if input.numel() and bool(F.any(F.logical_or(F.lt(indices, 0), F.ge(indices, count)))):
         raise DimError(f"{name}: a place lies outside of an output of sizes {sizes}; say output_size")
-    given = [*lead, math.prod(input.shape[len(lead) :])]
-    flat = F.scatter(input.new_zeros((*lead, count)), -1, F.reshape(indices, given), F.reshape(input, given))
+    flatly = [*lead, math.prod(input.shape[len(lead) :])]
+    flat = F.scatter(input.new_zeros((*lead, count)), -1, F.reshape(indices, flatly), F.reshape(input, flatly))
     return F.reshape(flat, [*lead, *sizes])
 
 

@@ -55,7 +55,7 @@ def test_a_second_module_is_applied_to_what_the_weight_was():
     before = layer.weight.detach()
     parametrize.register_parametrization(layer, "weight", Doubled())
     assert_close(layer.weight, 2 * before)
-    layer.weight = before
+    layer.weight = before  # type: ignore[assignment]
     assert_close(layer.weight, before)
 
 
