@@ -546,7 +546,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
 
 
 def _tell_of_sizes(name: str, input: Any, target: Any) -> None:
-    if tuple(input.shape) != tuple(target.shape):
+    if input.shape != target.shape:
         told = f"{name} of an input and a target of other sizes, {list(input.shape)} and {list(target.shape)}"
         warnings.warn(f"{told}: they are broadcast, which may not be meant", stacklevel=3)
 
