@@ -32,8 +32,18 @@ class RemovableHandle:
 class HookTable(dict[int, Any]):
     """Hooks in the order in which they run."""
 
-    def register(self, hook: Any) -> RemovableHandle:
-        """Add `hook` at the end."""
+    def register(self, hook: Any, prepend: bool = False) -> RemovableHandle:
+        """Add `hook` at the end, or in front of all others."""
         key = next(_serial)
+        later = list(self.items()) if prepend else []
+        if prepend:
+            self.clear()
         self[key] = hook
+        self.update(later)
         return RemovableHandle(self, key)
+
+
+class Event:
+    """Whether something has happened; no function that is traced depends on it."""
+
+    happened = False

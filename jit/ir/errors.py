@@ -118,3 +118,25 @@ class VerificationError(Error, AssertionError):
 
 class UsageError(Error, ValueError):
     """A call of the public interface that makes no sense."""
+
+
+class KindError(UsageError, TypeError):
+    """An argument of another kind than the call takes."""
+
+
+class NamingError(UsageError, KeyError):
+    """A name that nothing can have, or that something else has, or that nothing has."""
+
+    __str__ = Error.__str__  # a KeyError shows its text in quotes
+
+
+class ExpectationError(UsageError, AssertionError):
+    """Something that a layer takes for granted and that is not so."""
+
+
+class UnwrittenError(UsageError, NotImplementedError):
+    """Something that makes sense and does not exist."""
+
+
+class MemberError(UsageError, AttributeError):
+    """A part of a module that is asked for and not there."""

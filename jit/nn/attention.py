@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.ir.errors import UsageError
+from jit.ir.errors import ExpectationError
 
 from ..functions import F
 from . import functional, init
@@ -42,7 +42,7 @@ class MultiheadAttention(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
-            raise UsageError(f"vectors of size {embed_dim} cannot be cut into {num_heads} heads")
+            raise ExpectationError(f"vectors of size {embed_dim} cannot be cut into {num_heads} heads")
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.head_dim, self.batch_first, self.add_zero_attn = embed_dim // num_heads, batch_first, add_zero_attn
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim

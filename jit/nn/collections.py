@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from jit.ir.errors import DimError, UsageError
+from jit.ir.errors import DimError, KindError, NamingError
 
 from ..tensors import Tensor
+from .containers import named_members
 from .modules import Module
 from .parameter import Parameter
 
@@ -23,9 +25,10 @@ class _Parameters(Module):
     def _put(self, name: str, value: Any) -> None:
         if isinstance(value, Tensor) and not isinstance(value, Parameter):
             value = Parameter(value)
-        self._parameters.pop(name, None)
         if isinstance(value, Parameter):
             self._parameters[name] = value
+        else:
+            self._parameters.pop(name, None)
         self._members[name] = value
 
     def _get(self, name: str) -> Any:
@@ -68,7 +71,9 @@ class ParameterList(_Parameters):
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
         """Add several parameters at the end."""
-        for value in values:
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise KindError(f"ParameterList.extend takes several parameters, not {type(values).__name__}")
+        for value in list(values):
             self.append(value)
         return self
 
@@ -110,13 +115,15 @@ class ParameterDict(_Parameters):
     (['left', 'right'], jit.Size([2]))
     """
 
-    def __init__(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None) -> None:
+    def __init__(self, parameters: Mapping[str, Any] | Iterable[Any] | None = None) -> None:
         super().__init__()
         self.update(parameters or {})
 
-    def update(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+    def update(self, parameters: Mapping[str, Any] | Iterable[Any]) -> None:
         """Add or replace parameters."""
-        for name, value in parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters:
+        pairs = named_members(parameters)
+        plain = isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict)
+        for name, value in sorted(pairs) if plain else pairs:  # as in PyTorch, which sorts plain dictionaries
             self[name] = value
 
     def __getitem__(self, name: str) -> Any:
@@ -124,7 +131,8 @@ class ParameterDict(_Parameters):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if not isinstance(name, str) or not name or "." in name:
-            raise UsageError(f"{name!r} cannot name a parameter: names are non-empty strings without dots")
+            error = NamingError if isinstance(name, str) else KindError
+            raise error(f"{name!r} cannot name a parameter: names are non-empty strings without dots")
         self._put(name, value)
 
     def __delitem__(self, name: str) -> None:
@@ -171,7 +179,24 @@ class ParameterDict(_Parameters):
 
     def copy(self) -> ParameterDict:
         """Another dictionary of the same parameters."""
-        return type(self)(dict(self.items()))
+        return type(self)(OrderedDict(self.items()))
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """Another dictionary, in which all of `keys` stand for `default`."""
+        return type(self)([(key, default) for key in keys])
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        """Another dictionary of the parameters of both; those of `other` take precedence."""
+        copy = self.copy()
+        copy.update(other)
+        return copy
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        self.update(other)
+        return self
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._members))
 
     def clear(self) -> None:
         """Remove all parameters."""

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, overload
 
-from jit.ir.errors import DimError
+from jit.ir.errors import DimError, KindError, UsageError
 
 from .modules import Module
 
@@ -52,6 +52,8 @@ class _Listed(Module):
 
     def insert(self, index: int, module: Module) -> Any:
         """Add a module before the one at `index`."""
+        if not isinstance(module, Module):
+            raise KindError(f"{self._get_name()} holds modules, and {type(module).__name__} is none")
         members: list[Module | None] = list(self)
         members.insert(index, module)
         self._replace_all(members)
@@ -59,7 +61,9 @@ class _Listed(Module):
 
     def extend(self, modules: Iterable[Module]) -> Any:
         """Add several modules at the end."""
-        for module in modules:
+        if not isinstance(modules, Iterable):
+            raise KindError(f"{self._get_name()}.extend takes several modules, not {type(modules).__name__}")
+        for module in list(modules):
             self.append(module)
         return self
 
@@ -96,11 +100,45 @@ class Sequential(_Listed):
     def _sliced(self, items: list[tuple[str, Module | None]]) -> Any:
         return type(self)(dict(items))  # type: ignore[arg-type]
 
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Add a module before the one at `index`, which is a place in the sequence or its end."""
+        if isinstance(module, Module) and not -len(self) <= index <= len(self):
+            raise DimError(f"index {index} is out of range: {self._get_name()} holds {len(self)} modules")
+        super().insert(index, module)
+        return self
+
+    def __add__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise KindError(f"to a Sequential another one can be added, and not {type(other).__name__}")
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Any) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise KindError(f"to a Sequential another one can be added, and not {type(other).__name__}")
+        return self.extend(other)
+
+    def __mul__(self, times: Any) -> Sequential:
+        return Sequential(*list(self) * _times(times))
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: Any) -> Sequential:
+        return self.extend(list(self) * (_times(times) - 1))
+
     def forward(self, input: Any) -> Any:
         """`input` through all modules."""
         for module in self:
             input = module(input)
         return input
+
+
+def _times(times: Any) -> int:
+    """How often a sequence is repeated."""
+    if not isinstance(times, int):
+        raise KindError(f"a Sequential is repeated a whole number of times, not {times!r}")
+    if times <= 0:
+        raise UsageError(f"a Sequential is repeated once at least, not {times} times")
+    return times
 
 
 class ModuleList(_Listed):
@@ -119,6 +157,24 @@ class ModuleList(_Listed):
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)
 
+    def __add__(self, modules: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *modules])
+
+
+def named_members(given: Any) -> Iterable[tuple[str, Any]]:
+    """The names and members of a dictionary, of a module that is like one, or of an iterable of pairs."""
+    if isinstance(given, Mapping) or (isinstance(given, Module) and hasattr(given, "items")):
+        return list(given.items())
+    if not isinstance(given, Iterable):
+        raise KindError(f"names and members come as a dictionary or as pairs, not as {type(given).__name__}")
+    pairs = [tuple(pair) if isinstance(pair, Iterable) else pair for pair in given]
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair, tuple):
+            raise KindError(f"member {number} should be a pair of a name and a member, not {type(pair).__name__}")
+        if len(pair) != 2:
+            raise UsageError(f"member {number} should be a pair of a name and a member, and has {len(pair)} parts")
+    return pairs
+
 
 class ModuleDict(Module):
     """A dictionary of modules; it is not called itself.
@@ -129,13 +185,13 @@ class ModuleDict(Module):
     (['left', 'right'], Linear(in_features=2, out_features=1, bias=True))
     """
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
+    def __init__(self, modules: Mapping[str, Module] | Iterable[Any] | None = None) -> None:
         super().__init__()
         self.update(modules or {})
 
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+    def update(self, modules: Mapping[str, Module] | Iterable[Any]) -> None:
         """Add or replace modules."""
-        for name, module in modules.items() if isinstance(modules, Mapping) else modules:
+        for name, module in named_members(modules):
             self[name] = module
 
     def __getitem__(self, name: str) -> Any:

@@ -35,6 +35,8 @@ class _Convolution(Module):
             raise UsageError(f"{in_channels} and {out_channels} channels do not divide into {groups} groups")
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise UsageError(f"padding_mode is {padding_mode!r}; it must be one of zeros, reflect, replicate, circular")
+        if isinstance(padding, str):
+            self._check_padding(padding, stride)
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride = per_dim(kernel_size, self.dims), per_dim(stride, self.dims)
         self.padding: Any = padding if isinstance(padding, str) else per_dim(padding, self.dims)
@@ -43,6 +45,12 @@ class _Convolution(Module):
         self.weight = Parameter(F.empty((*channels, *self.kernel_size), dtype=dtype))
         self.register_parameter("bias", Parameter(F.empty((out_channels,), dtype=dtype)) if bias else None)
         self.reset_parameters()
+
+    def _check_padding(self, padding: str, stride: Any) -> None:
+        if padding not in ("same", "valid"):
+            raise UsageError(f"padding is {padding!r}; it must be numbers, 'same' or 'valid'")
+        if padding == "same" and any(s != 1 for s in per_dim(stride, self.dims)):
+            raise UsageError(f"padding='same' keeps the sizes, and a stride of {stride} does not")
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""

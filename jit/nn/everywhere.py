@@ -25,7 +25,8 @@ def register_module_forward_hook(
 ) -> RemovableHandle:
     """Call `hook(module, args, output)` after each `forward` of any module; what it returns replaces the output.
 
-    With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; `always_call` is accepted.
+    With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; with `always_call` it runs if the call
+    raises, too.
 
     >>> import jit
     >>> seen = []
@@ -34,7 +35,7 @@ def register_module_forward_hook(
     >>> seen
     ['ReLU', 'Sequential']
     """
-    return FORWARD.register((hook, with_kwargs))
+    return FORWARD.register((hook, with_kwargs, always_call))
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jit.ir import dtypes
-from jit.ir.errors import ShapeError, UsageError
+from jit.ir.errors import DTypeError, ShapeError, UsageError
 
 from ..functions import F
 from .unpooling import spread
@@ -34,12 +34,16 @@ def _fractional(rank: int) -> Callable[..., Any]:
         if input.ndim not in (rank + 1, rank + 2):
             sizes = list(input.shape)
             raise ShapeError(f"{name} takes {rank + 1}-d or {rank + 2}-d inputs, and this one has sizes {sizes}")
+        if 0 in input.shape[input.ndim - rank - 1 :]:
+            raise ShapeError(f"{name} takes inputs of which only the batch may be empty, not {list(input.shape)}")
         batch = input if input.ndim == rank + 2 else F.unsqueeze(input, 0)
         kernel = spread(kernel_size, rank)
         wanted = _output_size(name, batch.shape[2:], output_size, output_ratio)
         for n, k, m in zip(batch.shape[2:], kernel, wanted, strict=True):
-            if not 1 <= m <= n - k + 1:
+            if not 0 <= m <= n - k + 1:
                 raise ShapeError(f"{name}: {m} windows of {k} do not fit {n} entries; there may be {n - k + 1} at most")
+        if _random_samples is not None and _random_samples.dtype is not input.dtype:
+            raise DTypeError(f"{name}: the samples should be of the dtype of the input, {input.dtype}")
         drawn = F.rand((*batch.shape[:2], rank), dtype=input.dtype) if _random_samples is None else _random_samples
         values, indices = _largest(batch, kernel, wanted, drawn)
         if input.ndim == rank + 1:
@@ -61,8 +65,8 @@ def _fractional(rank: int) -> Callable[..., Any]:
 
 
 def _output_size(name: str, sizes: Any, size: Any, ratio: Any) -> tuple[int, ...]:
-    if (size is None) == (ratio is None):
-        raise UsageError(f"{name} needs output_size or output_ratio, one of them")
+    if size is None and ratio is None:
+        raise UsageError(f"{name} needs output_size or output_ratio")
     if size is not None:
         return spread(size, len(sizes))
     ratios = spread(ratio, len(sizes))
@@ -91,6 +95,8 @@ def _largest(x: Any, kernel: Any, wanted: Any, drawn: Any) -> tuple[Any, Any]:
 def _starts(drawn: Any, entries: int, kernel: int, windows: int) -> Any:
     """Where the windows of each channel begin, `[N, C, windows]`."""
     last = F.full([*drawn.shape, 1], entries - kernel, dtype=dtypes.int64)
+    if windows == 0:
+        return F.slice(last, -1, 0, 0)
     if windows == 1:
         return last
     step = (entries - kernel) / (windows - 1)

@@ -183,14 +183,23 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
 
 def _channel_dropout(input: Any, p: float, training: bool, inplace: bool, dims: int) -> Any:
     _check_probability(p)
-    if input.ndim not in (dims + 1, dims + 2):
-        wanted = f"{dims + 1}-d or {dims + 2}-d"
-        raise ShapeError(f"dropout{dims}d takes {wanted} inputs, and this one has sizes {list(input.shape)}")
+    leading = _leading_dims(input, dims)
     if not training or p == 0:
         return input
-    channels = input.shape[: input.ndim - dims]
-    kept = F.dropout(input.new_ones((*channels, *(1,) * dims)), p, True)
+    kept = F.dropout(input.new_ones((*input.shape[:leading], *(1,) * (input.ndim - leading))), p, True)
     return input.mul_(kept) if inplace else input * kept
+
+
+def _leading_dims(input: Any, dims: int) -> int:
+    """How many of the first dims tell channels apart. As in PyTorch, a 3-d image is a batch of lines, not one image."""
+    if input.ndim in ((4,) if dims == 2 else (dims + 1, dims + 2)):
+        return int(input.ndim) - dims
+    if dims == 1 or input.ndim < 2:
+        wanted = f"{dims + 1}-d or {dims + 2}-d"
+        raise ShapeError(f"dropout{dims}d takes {wanted} inputs, and this one has sizes {list(input.shape)}")
+    told = f"dropout{dims}d takes this {input.ndim}-d input for one of a batch and channels"
+    warnings.warn(f"{told}; use the dropout of its number of dims", stacklevel=4)
+    return 2
 
 
 def _check_probability(p: float) -> None:
@@ -257,6 +266,10 @@ def embedding_bag(
     if max_norm is not None:
         _renormalise_rows(weight, input, max_norm, norm_type)
     code = _BAG_MODES[mode]
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise UsageError(f"padding_idx is {padding_idx}, but the table has {weight.shape[0]} rows")
+    if mode == "max" and scale_grad_by_freq:
+        raise UsageError("embedding_bag has no gradients by frequency for the mode 'max'")
     rest = code, False, per_sample_weights, include_last_offset, padding_idx
     return F.embedding_bag(weight, input, offsets, scale_grad_by_freq, *rest)[0]
 
@@ -532,10 +545,17 @@ def pdist(input: Any, p: float = 2.0) -> Any:
 # -- losses --------------------------------------------------------------------------------------------------------
 
 
+def _tell_of_sizes(name: str, input: Any, target: Any) -> None:
+    if input.shape != target.shape:
+        told = f"{name} of an input and a target of other sizes, {list(input.shape)} and {list(target.shape)}"
+        warnings.warn(f"{told}: they are broadcast, which may not be meant", stacklevel=3)
+
+
 def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
     """``|input - target|``, reduced."""
+    _tell_of_sizes("l1_loss", input, target)
     return F.l1_loss(input, target, reduction_code(size_average, reduce, reduction))
 
 
@@ -548,6 +568,7 @@ def mse_loss(
     >>> jit.nn.functional.mse_loss(jit.zeros(4), jit.ones(4) * 2).item()
     4.0
     """
+    _tell_of_sizes("mse_loss", input, target)
     return F.mse_loss(input, target, reduction_code(size_average, reduce, reduction))
 
 
@@ -556,11 +577,13 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Any:  # fmt: skip
     """A parabola near zero, ``|input - target| - beta / 2`` beyond beta; reduced."""
+    _tell_of_sizes("smooth_l1_loss", input, target)
     return F.smooth_l1_loss(input, target, reduction_code(size_average, reduce, reduction), beta)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """`smooth_l1_loss` times delta."""
+    _tell_of_sizes("huber_loss", input, target)
     return F.huber_loss(input, target, reduction_code(None, None, reduction), delta)
 
 
@@ -625,6 +648,9 @@ def kl_div(
     log_target: bool = False,
 ) -> Any:  # fmt: skip
     """``target * (log(target) - input)``, reduced; "batchmean" divides the sum by the first size."""
+    if reduction == "mean":
+        told = "kl_div with reduction='mean' divides by the number of elements, and the divergence by that of samples"
+        warnings.warn(f"{told}; say reduction='batchmean'", stacklevel=2)
     if reduction == "batchmean":
         return F.kl_div(input, target, REDUCTIONS["sum"], log_target=log_target) / input.shape[0]
     return F.kl_div(input, target, reduction_code(size_average, reduce, reduction), log_target=log_target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from jit.ir.errors import UsageError
@@ -23,6 +24,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     1.3868
     """
     if nonlinearity == "leaky_relu":
+        if param is not None and (isinstance(param, bool) or not isinstance(param, (int, float))):
+            raise UsageError(f"the slope of a leaky ReLU is a number, and {param!r} was given")
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in GAINS:
         raise UsageError(f"no gain is known for {nonlinearity!r}; there are {', '.join([*GAINS, 'leaky_relu'])}")
@@ -54,6 +57,8 @@ def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Any:
     """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(f"trunc_normal_: the mean {mean} lies more than 2 deviations outside [{a}, {b}]", stacklevel=2)
     below, above = (0.5 + 0.5 * math.erf((x - mean) / (std * math.sqrt(2.0))) for x in (a, b))
     with context.no_grad():
         tensor.uniform_(2 * below - 1, 2 * above - 1, generator=generator)
@@ -113,6 +118,7 @@ def kaiming_uniform_(
         nonlinearity: What follows: see `calculate_gain`.
     """
     if 0 in tensor.shape:
+        warnings.warn("a tensor without elements has nothing to fill", stacklevel=2)
         return tensor
     bound = math.sqrt(3.0) * _kaiming_deviation(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -123,6 +129,7 @@ def kaiming_normal_(
 ) -> Any:
     """Normal, with a variance of ``gain² / fan``; the arguments are those of `kaiming_uniform_`."""
     if 0 in tensor.shape:
+        warnings.warn("a tensor without elements has nothing to fill", stacklevel=2)
         return tensor
     return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.ir.errors import ShapeError, UsageError
+from jit.ir.errors import ExpectationError, UsageError
 
 from ..functions import F
 from . import functional, init
@@ -31,10 +31,10 @@ class _Table(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise UsageError(f"padding_idx is {padding_idx}, but the table has {num_embeddings} rows")
+            raise ExpectationError(f"padding_idx is {padding_idx}, but the table has {num_embeddings} rows")
         if weight is not None and tuple(weight.shape) != (num_embeddings, embedding_dim):
             wanted, given = [num_embeddings, embedding_dim], list(weight.shape)
-            raise ShapeError(f"a table of sizes {wanted} was asked for, and one of sizes {given} given")
+            raise ExpectationError(f"a table of sizes {wanted} was asked for, and one of sizes {given} given")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else num_embeddings + padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -55,12 +55,10 @@ class _Table(Module):
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, *options: Any, **named: Any) -> Any:
         """A layer around a table that exists, not learned further if `freeze`; options are those of the layer."""
         if embeddings.ndim != 2:
-            raise ShapeError(f"a table has 2 dims, and this one has the sizes {list(embeddings.shape)}")
+            raise ExpectationError(f"a table has 2 dims, and this one has the sizes {list(embeddings.shape)}")
         rows, size = embeddings.shape
         make: Any = cls
-        layer = make(rows, size, *options, _weight=embeddings, **named)
-        layer.weight.requires_grad_(not freeze)
-        return layer
+        return make(rows, size, *options, _weight=Parameter(embeddings.detach(), not freeze), **named)
 
     def extra_repr(self) -> str:
         defaults = {
@@ -98,7 +96,8 @@ class Embedding(_Table):
     ) -> None:  # fmt: skip
         options = max_norm, norm_type, scale_grad_by_freq, sparse, _weight, dtype
         super().__init__(num_embeddings, embedding_dim, padding_idx, *options)
-        self.weight.requires_grad_(not _freeze)
+        if not isinstance(_weight, Parameter):
+            self.weight.requires_grad_(not _freeze)
 
     def forward(self, input: Any) -> Any:
         """Args: input, integers of any sizes. Returns: the same sizes and one more dim, `embedding_dim`."""

@@ -199,6 +199,9 @@ def triplet_margin_loss(
     def distance(a: Any, b: Any) -> Any:
         return F.pairwise_distance(a, b, p, eps)
 
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        sizes = ", ".join(str(list(t.shape)) for t in (anchor, positive, negative))
+        raise ShapeError(f"triplet_margin_loss takes three tensors of as many dims, got the sizes {sizes}")
     losses = _triplets(anchor, positive, negative, distance, margin, swap)
     return reduced(losses, size_average, reduce, reduction)
 

@@ -8,13 +8,14 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
 
 from jit.ir import dtypes
-from jit.ir.errors import UsageError
+from jit.ir.errors import KindError, MemberError, NamingError, UsageError
 
 from .. import context
 from ..creation import asarray
 from ..functions import F
 from ..hooks import HookTable, RemovableHandle
 from ..tensors import Tensor
+from .calling import ForwardHook, HookedCall
 from .everywhere import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, registered
 from .parameter import Parameter, forget_gradient
 
@@ -99,14 +100,15 @@ class Module:
                 _RUNNING.reset(token)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook, with_kwargs in (*FORWARD_PRE.values(), *self._forward_pre_hooks.values()):
-            args, kwargs = _replaced_arguments(hook, with_kwargs, self, args, kwargs)
-        watch = self._watch()
-        result = self.forward(*(args if watch is None else watch.enter(args)), **kwargs)
-        for hook, with_kwargs in (*FORWARD.values(), *self._forward_hooks.values()):
-            replaced = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-            result = result if replaced is None else replaced
-        return result if watch is None else watch.leave(result)
+        hooks = [ForwardHook(*entry) for entry in (*FORWARD.values(), *self._forward_hooks.values())]
+        call = HookedCall(self, args, kwargs, hooks)
+        if not any(hook.always for hook in hooks):
+            return call.run()
+        try:
+            return call.run()
+        except Exception:
+            call.run_what_always_runs()
+            raise
 
     def _watch(self) -> Any:
         """What shows gradients to the backward hooks, if there are any."""
@@ -117,35 +119,45 @@ class Module:
 
         return Watch(self)
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> RemovableHandle:
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Call `hook(module, args)` before each `forward`; what it returns replaces the arguments.
 
-        With `with_kwargs` it is called as `hook(module, args, kwargs)` and returns a pair.
+        With `with_kwargs` it is called as `hook(module, args, kwargs)` and returns a pair; with `prepend` it runs
+        before the module's other hooks of its kind.
         """
-        return self._forward_pre_hooks.register((hook, with_kwargs))
+        return self._forward_pre_hooks.register((hook, with_kwargs), prepend)
 
-    def register_forward_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> RemovableHandle:
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
         """Call `hook(module, args, output)` after each `forward`; what it returns replaces the output.
 
-        With `with_kwargs` it is called as `hook(module, args, kwargs, output)`.
+        With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; with `prepend` it runs before the
+        module's other hooks of its kind; with `always_call` it runs if the call raises, too.
         """
-        return self._forward_hooks.register((hook, with_kwargs))
+        return self._forward_hooks.register((hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the arguments are known.
 
-        Both are tuples, with None for what has no gradient; what the hook returns replaces `grad_input`.
+        Both are tuples, with None for what has no gradient; what the hook returns replaces `grad_input`. With `prepend`
+        it runs before the module's other hooks of its kind.
         """
-        return self._backward_hooks.register(hook)
+        return self._backward_hooks.register(hook, prepend)
 
-    register_backward_hook = register_full_backward_hook
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`register_full_backward_hook` under its older name."""
+        return self._backward_hooks.register(hook)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` when the gradients of the results are known, before those of the module.
 
-        What the hook returns replaces `grad_output`.
+        What the hook returns replaces `grad_output`. With `prepend` it runs before the module's other hooks of its
+        kind.
         """
-        return self._backward_pre_hooks.register(hook)
+        return self._backward_pre_hooks.register(hook, prepend)
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
@@ -153,7 +165,7 @@ class Module:
         """Add a parameter that is found as `module.<name>`; None declares that there could be one."""
         self._check_name(name, self._parameters)
         if param is not None and not isinstance(param, Parameter):
-            raise UsageError(f"parameter {name!r} must be a jit.nn.Parameter or None, not {type(param).__name__}")
+            raise KindError(f"parameter {name!r} must be a jit.nn.Parameter or None, not {type(param).__name__}")
         self._parameters[name] = registered("parameter", self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -166,7 +178,7 @@ class Module:
         """
         self._check_name(name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise UsageError(f"buffer {name!r} must be a tensor or None, not {type(tensor).__name__}")
+            raise KindError(f"buffer {name!r} must be a tensor or None, not {type(tensor).__name__}")
         self._buffers[name] = registered("buffer", self, name, tensor)
         (self._transient_buffers.discard if persistent else self._transient_buffers.add)(name)
 
@@ -174,7 +186,7 @@ class Module:
         """Add a module that is found as `self.<name>`."""
         self._check_name(name, self._modules)
         if module is not None and not isinstance(module, Module):
-            raise UsageError(f"{name!r} must be a jit.nn.Module or None, not {type(module).__name__}")
+            raise KindError(f"{name!r} must be a jit.nn.Module or None, not {type(module).__name__}")
         self._modules[name] = registered("module", self, name, module)
 
     add_module = register_module
@@ -182,13 +194,14 @@ class Module:
     def _check_name(self, name: str, table: Mapping[str, Any]) -> None:
         self._check_initialised()
         if not isinstance(name, str) or not name or "." in name:
-            raise UsageError(f"{name!r} cannot name a part of a module: names are non-empty strings without dots")
+            error = NamingError if isinstance(name, str) else KindError
+            raise error(f"{name!r} cannot name a part of a module: names are non-empty strings without dots")
         if name not in table and hasattr(self, name):
-            raise UsageError(f"{type(self).__name__} already has an attribute {name!r}")
+            raise NamingError(f"{type(self).__name__} already has an attribute {name!r}")
 
     def _check_initialised(self) -> None:
         if "_parameters" not in self.__dict__:
-            raise UsageError(f"call super().__init__() at the start of {type(self).__name__}.__init__")
+            raise MemberError(f"call super().__init__() at the start of {type(self).__name__}.__init__")
 
     def _tables(self) -> tuple[tuple[dict[str, Any], type], ...]:
         own = self.__dict__
@@ -213,7 +226,7 @@ class Module:
             if name in table:
                 if value is not None and not isinstance(value, kind):
                     was, new = kind.__name__, type(value).__name__
-                    raise UsageError(
+                    raise KindError(
                         f"{type(self).__name__}.{name} is a {was} and cannot become a {new}; "
                         f"assign a {was} or None, or delete it first"
                     )
@@ -254,7 +267,8 @@ class Module:
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[0].isdigit())
 
     # -- walking -------------------------------------------------------------------------------------------------
 
@@ -321,7 +335,7 @@ class Module:
             module = module._modules.get(name) if isinstance(module, Module) else None
             if module is None:
                 known = _listed(self.named_modules())
-                raise UsageError(f"{type(self).__name__} holds no module {target!r}; there are {known}")
+                raise MemberError(f"{type(self).__name__} holds no module {target!r}; there are {known}")
         return module
 
     def set_submodule(self, target: str, module: Module) -> None:
@@ -343,7 +357,7 @@ class Module:
         path, _, name = target.rpartition(".")
         member = getattr(self.get_submodule(path), table).get(name)
         if member is None:
-            raise UsageError(f"{type(self).__name__} holds no {table[1:-1]} {target!r}; there are {_listed(known)}")
+            raise MemberError(f"{type(self).__name__} holds no {table[1:-1]} {target!r}; there are {_listed(known)}")
         return member
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -421,9 +435,9 @@ class Module:
         given, missing, unexpected, offences = self._prepared(state_dict, strict)
         extra = {name: given.pop(name) for name in list(given) if name.split(".")[-1] == EXTRA}
         own = self._state_members()
-        given = {name: asarray(value) for name, value in given.items()}
         missing += [name for name in own if name not in given]
         unexpected += [name for name in given if name not in own]
+        given = {name: asarray(value) for name, value in given.items() if name in own}
         offences += [_size_offence(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
         found = IncompatibleKeys(missing, unexpected)
         self._set_extra_states(extra, found)
@@ -483,8 +497,10 @@ class Module:
 
     def train(self, mode: bool = True) -> Self:
         """Put this module and all inside it into training mode (dropout drops, batch norm measures), or out of it."""
+        if not isinstance(mode, bool):
+            raise UsageError(f"the training mode is True or False, not {mode!r}")
         for module in self.modules():
-            module.training = bool(mode)
+            module.training = mode
         return self
 
     def eval(self) -> Self:
@@ -512,8 +528,8 @@ class Module:
     def to(
         self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, memory_format: Any = None
     ) -> Self:
-        """Convert floating point parameters and buffers in place; takes a dtype, a device, both, or a tensor. Those of
-        4 and 5 dims can be laid out in a memory format."""
+        """Convert parameters and buffers that are floating point or complex, in place; takes a dtype, a device, both,
+        or a tensor. Those of 4 and 5 dims can be laid out in a memory format."""
         for value in args:
             if isinstance(value, Tensor):
                 dtype, device = value.dtype, value.device
@@ -523,11 +539,12 @@ class Module:
                 dtype = value
         wanted = None if dtype is None else dtypes.as_dtype(dtype)
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
-            raise UsageError(f"a module computes in floating point; it cannot be converted to {wanted}")
+            raise KindError(f"a module computes in floating point; it cannot be converted to {wanted}")
 
         def moved(t: Tensor) -> Tensor:
             layout = memory_format if t.ndim in (4, 5) else None
-            return t.to(device=device, dtype=wanted if t.is_floating_point() else None, memory_format=layout)
+            computes = t.is_floating_point() or t.is_complex()
+            return t.to(device=device, dtype=wanted if computes else None, memory_format=layout)
 
         return self._apply(moved)
 
@@ -544,24 +561,28 @@ class Module:
         return self
 
     def float(self) -> Self:
-        """To float32."""
-        return self.to(dtypes.float32)
+        """To float32; complex numbers stay."""
+        return self._to_floats(dtypes.float32)
 
     def double(self) -> Self:
-        """To float64."""
-        return self.to(dtypes.float64)
+        """To float64; complex numbers stay."""
+        return self._to_floats(dtypes.float64)
 
     def half(self) -> Self:
-        """To float16."""
-        return self.to(dtypes.float16)
+        """To float16; complex numbers stay."""
+        return self._to_floats(dtypes.float16)
 
     def bfloat16(self) -> Self:
-        """To bfloat16."""
-        return self.to(dtypes.bfloat16)
+        """To bfloat16; complex numbers stay."""
+        return self._to_floats(dtypes.bfloat16)
+
+    def _to_floats(self, dtype: Any) -> Self:
+        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
     def type(self, dst_type: Any) -> Self:
-        """To any floating dtype."""
-        return self.to(dtypes.as_dtype(dst_type))
+        """All parameters and buffers, whole numbers among them, to a dtype."""
+        dtype = dtypes.as_dtype(dst_type)
+        return self._apply(lambda t: t.to(dtype))
 
     def to_empty(self, *, device: Any = None, recurse: bool = True) -> Self:
         """Give every parameter and buffer new memory, with whatever it holds."""
@@ -609,17 +630,6 @@ def _name_within(caller: Module | None, module: Module) -> str:
             if inner is module:
                 return name
     return type(module).__name__
-
-
-def _replaced_arguments(
-    hook: Callable[..., Any], with_kwargs: bool, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    replaced = hook(module, args, kwargs) if with_kwargs else hook(module, args)
-    if replaced is None:
-        return args, kwargs
-    if with_kwargs:
-        return replaced
-    return (replaced if isinstance(replaced, tuple) else (replaced,)), kwargs
 
 
 def _listed(pairs: Iterable[tuple[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from jit.ir import dtypes
@@ -66,14 +67,16 @@ class _BatchNorm(_RunningNorm):
         """Args: input `[N, num_features, ...]`. Returns: the same sizes."""
         self._check_rank(input)
         momentum = self.momentum
-        if self.training and self.track_running_stats:
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if momentum is None:  # a plain average over all batches so far
                 momentum = 1.0 / self.num_batches_tracked.item()
-        return functional.batch_norm(
-            input, self.running_mean, self.running_var, self.weight, self.bias,
-            self.training or not self.track_running_stats, 0.0 if momentum is None else momentum, self.eps,
-        )  # fmt: skip
+        measured = (self.running_mean, self.running_var)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        if self.training and not self.track_running_stats:
+            measured = (None, None)
+        momentum = 0.0 if momentum is None else momentum
+        return functional.batch_norm(input, *measured, self.weight, self.bias, by_batch, momentum, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -124,9 +127,19 @@ class _InstanceNorm(_RunningNorm):
     def forward(self, input: Any) -> Any:
         """Args: input `[N, num_features, ...]`, or `[num_features, ...]` of one sample. Returns: the same sizes."""
         self._check_rank(input)
+        self._check_features(input)
         if input.ndim == self.ranks[0]:
             return F.squeeze(self._normalised(F.unsqueeze(input, 0)), 0)
         return self._normalised(input)
+
+    def _check_features(self, input: Any) -> None:
+        found = input.shape[input.ndim - self.ranks[0]]
+        if found == self.num_features:
+            return
+        told = f"{type(self).__name__} was made for {self.num_features} channels, and this input has {found}"
+        if self.affine:
+            raise ShapeError(told)
+        warnings.warn(f"{told}; without affine=True it normalises any number of them", stacklevel=5)
 
     def _normalised(self, input: Any) -> Any:
         return functional.instance_norm(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.ir.errors import UsageError
+from jit.ir.errors import KindError, UsageError
 
 from ..functions import F
 from . import functional
@@ -45,7 +45,10 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
-        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+        sizes = unflattened_size if isinstance(unflattened_size, (tuple, list)) else (unflattened_size,)
+        if not all(hasattr(size, "__index__") for size in sizes) or sizes is not unflattened_size:
+            raise KindError(f"unflattened_size is a tuple of sizes, not {unflattened_size!r}")
+        self.dim, self.unflattened_size = dim, tuple(sizes)
 
     def forward(self, input: Any) -> Any:
         return F.unflatten(input, self.dim, self.unflattened_size)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jit.ir.errors import DimError, ShapeError
+from jit.ir.errors import DimError, ShapeError, UsageError
 
 from ..functions import F
 
@@ -82,6 +82,8 @@ def _unpooled_sizes(name: str, input: Any, kernel: Any, step: Any, padding: Any,
     least = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(pooled, step, kernel, padding)]
     if wanted is None:
         return least
+    if len(wanted) not in (rank, rank + 2):
+        raise UsageError(f"{name}: output_size has {rank} or {rank + 2} numbers, and {list(wanted)} was given")
     given = list(wanted)[-rank:]
     if any(not n - s < size < n + s for size, n, s in zip(given, least, step)):
         raise ShapeError(f"{name}: an output of sizes {given} is not pooled to {list(pooled)}; expected near {least}")
@@ -98,9 +100,8 @@ def _unpool(name: str, input: Any, indices: Any, sizes: list[Any]) -> Any:
         count = count * size
     if input.numel() and bool(F.any(F.logical_or(F.lt(indices, 0), F.ge(indices, count)))):
         raise DimError(f"{name}: a place lies outside of an output of sizes {sizes}; say output_size")
-    flat = F.scatter(
-        input.new_zeros((*lead, count)), -1, F.reshape(indices, [*lead, -1]), F.reshape(input, [*lead, -1])
-    )
+    flatly = [*lead, math.prod(input.shape[len(lead) :])]
+    flat = F.scatter(input.new_zeros((*lead, count)), -1, F.reshape(indices, flatly), F.reshape(input, flatly))
     return F.reshape(flat, [*lead, *sizes])
 
 

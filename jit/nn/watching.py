@@ -10,6 +10,7 @@ Note [Gates]
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,17 @@ class Watch:
             gradients = _replaced(hook(self.module, gradients), gradients)
         self.incoming = gradients
         if not self.places:
-            self._run((None,) * self.count)
+            self._run_without_inputs()
         return gradients
+
+    def _run_without_inputs(self) -> None:
+        if BACKWARD or self.module._backward_hooks:
+            told = f"no argument of this {type(self.module).__name__} requires a gradient, so its backward hooks run"
+            warnings.warn(f"{told} when the gradients of its results are known", stacklevel=2)
+            unknown = (None,) * self.count
+            if any(gradient is not None for gradient in self._run(unknown)):
+                name = type(self.module).__name__
+                raise UsageError(f"a backward hook gave gradients of arguments, and no argument of this {name} has one")
 
     def _on_inputs(self, gradients: tuple[Any, ...]) -> Sequence[Any]:
         wide: list[Any] = [None] * self.count

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jit.ir.errors import UsageError
+from jit.ir.errors import DTypeError, UsageError
 
 from ..functions import F
 from ..limits import finfo
-from .optimizer import Optimizer, check_ignored, check_not_negative
+from .optimizer import Optimizer, check_not_negative, chosen
 
 
 class Adafactor(Optimizer):
@@ -40,17 +40,22 @@ class Adafactor(Optimizer):
         eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
         maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
-        check_ignored(ignored)
         check_not_negative(lr=lr, weight_decay=weight_decay, eps1=eps[0] or 0.0, eps2=eps[1])
         if beta2_decay > 0:
             raise UsageError(f"beta2_decay must not be positive, and {beta2_decay} was given")
         if d < 1:
             raise UsageError(f"d is 1 at least, and {d} was given")
         options = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay}
+        options |= chosen(ignored)
         super().__init__(params, {**options, "maximize": maximize})
+
+    def _update_parts(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
+        self.update(parameter, gradient, state, group)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """One step of descent."""
+        if gradient.is_complex():
+            raise DTypeError("Adafactor takes no complex parameters")
         if not state:
             state.update(_empty_averages(gradient))
         state["step"] += 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..functions import F
-from .optimizer import Optimizer, check_betas, check_ignored, check_not_negative, number_of
+from .optimizer import Optimizer, check_betas, check_not_negative, chosen, number_of
 
 
 class Adam(Optimizer):
@@ -37,9 +37,8 @@ class Adam(Optimizer):
         self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
         weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
-        check_ignored(ignored)
         check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
-        options = {"lr": lr, "betas": check_betas(betas), "eps": eps, "weight_decay": weight_decay}
+        options = {**chosen(ignored), "lr": lr, "betas": check_betas(betas), "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**options, "amsgrad": amsgrad, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -50,7 +49,10 @@ class Adam(Optimizer):
             gradient = gradient + parameter * group["weight_decay"]
         mean, square = self._averages(gradient, state, group)
         step, (beta1, beta2) = number_of(state["step"]), group["betas"]
-        spread = F.sqrt(square).mul_(1 / (1 - beta2**step) ** 0.5).add_(group["eps"])
+        spread = F.sqrt(square)
+        if group.get("differentiable"):  # its derivative needs the root as it is
+            spread = spread.clone()
+        spread = spread.mul_(1 / (1 - beta2**step) ** 0.5).add_(group["eps"])
         parameter.sub_(mean / spread * (group["lr"] / (1 - beta1**step)))
 
     def _averages(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -65,7 +67,11 @@ class Adam(Optimizer):
         state["exp_avg_sq"].mul_(beta2).add_(gradient * gradient, alpha=1 - beta2)
         if not group["amsgrad"]:
             return state["exp_avg"], state["exp_avg_sq"]
-        state["max_exp_avg_sq"].copy_(F.maximum(state["max_exp_avg_sq"], state["exp_avg_sq"]))
+        largest = F.maximum(state["max_exp_avg_sq"], state["exp_avg_sq"])
+        if group.get("differentiable"):  # its derivative needs the past one
+            state["max_exp_avg_sq"] = largest
+        else:
+            state["max_exp_avg_sq"].copy_(largest)
         return state["exp_avg"], state["max_exp_avg_sq"]
 
 

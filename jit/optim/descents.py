@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ..functions import F
-from .optimizer import Optimizer, check_ignored, check_not_negative, decayed, number_of
+from .optimizer import Optimizer, check_not_negative, chosen, decayed, number_of
 
 
 class Rprop(Optimizer):
@@ -26,11 +26,11 @@ class Rprop(Optimizer):
         self, params: Iterable[Any], lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50.0), *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
-        check_ignored(ignored)
         check_not_negative(lr=lr)
         if not 0 < etas[0] < 1 < etas[1]:
             raise UsageError(f"etas are a factor below 1 and one above it, and {etas} were given")
         options = {"lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes), "maximize": maximize}
+        options |= chosen(ignored)
         super().__init__(params, options)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -66,9 +66,8 @@ class ASGD(Optimizer):
         self, params: Iterable[Any], lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
         weight_decay: float = 0.0, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
-        check_ignored(ignored)
         check_not_negative(lr=lr, weight_decay=weight_decay)
-        options = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
+        options = {**chosen(ignored), "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
         super().__init__(params, {**options, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -80,6 +79,6 @@ class ASGD(Optimizer):
         step, rate = state["step"].item(), number_of(state["eta"])
         parameter.mul_(1 - group["lambd"] * rate)
         parameter.sub_(gradient * rate)
-        state["ax"].add_((parameter - state["ax"]).detach() * state["mu"])
+        state["ax"].add_((parameter - state["ax"]) * state["mu"])
         state["eta"].fill_(group["lr"] / (1 + group["lambd"] * group["lr"] * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1.0, step - group["t0"]))

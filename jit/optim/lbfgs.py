@@ -15,7 +15,7 @@ from jit.ir.errors import UsageError
 
 from ..context import enable_grad, no_grad
 from ..functions import F
-from ..nn.utils.vectors import vector_to_parameters
+from ..nn.utils.vectors import parameters_to_vector, vector_to_parameters
 from .line_search import strong_wolfe
 from .optimizer import Optimizer, check_not_negative
 
@@ -86,14 +86,18 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Any:
         """All gradients as a vector; zeros for parameters that have none."""
-        parts = (F.zeros_like(p) if p.grad is None else p.grad for p in self._parameters())
-        return F.cat([F.reshape(part, [-1]) for part in parts])
+        return parameters_to_vector(real(F.zeros_like(p) if p.grad is None else p.grad) for p in self._parameters())
 
     def _position(self) -> Any:
-        return F.cat([F.reshape(p.detach(), [-1]) for p in self._parameters()])
+        return parameters_to_vector(real(p.detach()) for p in self._parameters())
 
     def _move(self, position: Any) -> None:
-        vector_to_parameters(position, self._parameters())
+        vector_to_parameters(position, [real(p.detach()) for p in self._parameters()])
+
+
+def real(tensor: Any) -> Any:
+    """The tensor, or the real and imaginary parts of a complex one, in the same memory."""
+    return F.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 class _Descent:

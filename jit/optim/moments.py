@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from jit.ir import dtypes
+
 from ..functions import F
-from .optimizer import Optimizer, check_betas, check_ignored, check_not_negative, decayed, number_of
+from .optimizer import Optimizer, check_betas, check_not_negative, chosen, decayed, number_of
 
 
 class _Moments(Optimizer):
@@ -22,9 +24,8 @@ class _Moments(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], options: dict[str, Any], ignored: Mapping[str, Any]) -> None:
-        check_ignored(ignored)
         check_not_negative(lr=options["lr"], eps=options["eps"], weight_decay=options["weight_decay"])
-        super().__init__(params, {**options, "betas": check_betas(options["betas"])})
+        super().__init__(params, {**options, **chosen(ignored), "betas": check_betas(options["betas"])})
 
     def _counted(self, gradient: Any, state: dict[str, Any], *names: str) -> Any:
         """The number of this step, the first being 1; `names` are what is kept."""
@@ -102,7 +103,7 @@ class NAdam(_WithSquares):
         """One step of descent."""
         gradient = decayed(parameter, gradient, group)
         step = self._counted(gradient, state, "exp_avg", "exp_avg_sq")
-        product = state.setdefault("mu_product", F.ones(()))
+        product = state.setdefault("mu_product", F.ones((), dtype=dtypes.float64))
         now, then = (self._momentum(count, group) for count in (step, step + 1))
         product.mul_(now)
         mean, square = self._averages(gradient, state, group)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import functools
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from jit.ir.errors import UsageError
+from jit.ir.errors import KindError, NamingError, UsageError
 
-from ..context import TRACE, enable_grad, no_grad
-from ..hooks import HookTable, RemovableHandle
+from ..context import TRACE, enable_grad, set_grad_enabled
+from ..functions import F
+from ..hooks import Event, HookTable, RemovableHandle
 from ..nn.parameter import forget_gradient
 from ..tensors import Tensor
 
@@ -29,33 +32,60 @@ class Optimizer:
         """What is kept for each parameter between steps."""
         self.param_groups: list[dict[str, Any]] = []
         """Dictionaries with "params" and options such as "lr", which may be changed between steps."""
+        self._stepped = Event()
         self._pre_hooks, self._post_hooks = HookTable(), HookTable()
         self._state_hooks = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
-        given: list[Any] = [params] if isinstance(params, (Tensor, dict)) else list(params)
+        if isinstance(params, (Tensor, dict)) or not isinstance(params, Iterable):
+            raise KindError(f"an optimizer takes several parameters, in a list; this is one {type(params).__name__}")
+        given: list[Any] = list(params)
         if not given:
             raise UsageError("the optimizer was given no parameters; is the model's parameters() used up, or empty?")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Subclasses that define `step` themselves are seen to step all the same."""
+        super().__init_subclass__(**options)
+        if "step" in vars(cls):
+            cls.step = _noted(cls.step)  # type: ignore[method-assign]
+
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Optimize more parameters, with options of their own: ``{"params": [...], "lr": 0.1}``."""
-        group = {**self.defaults, **param_group}
-        listed = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
-        group["params"] = [p[1] if isinstance(p, tuple) else p for p in listed]
-        known = {id(p) for other in self.param_groups for p in other["params"]}
+        group = self._group(param_group)
         for parameter in group["params"]:
-            self._check(parameter, known)
-            known.add(id(parameter))
+            self._check(parameter, group)
+        if len({id(p) for p in group["params"]}) < len(group["params"]):
+            told = "a parameter is listed twice in one group of an optimizer, which steps twice with it"
+            warnings.warn(f"{told}; list it once", stacklevel=4)
+        known = {id(p) for other in self.param_groups for p in other["params"]}
+        if any(id(p) in known for p in group["params"]):
+            raise UsageError("a parameter was given to the optimizer twice; list it in one group only, once")
         self.param_groups.append(group)
 
-    def _check(self, parameter: Any, known: set[int]) -> None:
+    def _group(self, given: Any) -> dict[str, Any]:
+        """A group with all options, its parameters listed and, where they have them, their names."""
+        if not isinstance(given, Mapping):
+            raise KindError(f"a group of parameters is a dictionary, not {type(given).__name__}")
+        if "params" not in given:
+            raise NamingError('a group of parameters needs its "params"')
+        params = given["params"]
+        if isinstance(params, (set, frozenset)):
+            raise KindError("a group lists its parameters in an order that is the same in every run; a set has none")
+        listed = [params] if isinstance(params, Tensor) else list(params)
+        named = [p for p in listed if isinstance(p, tuple)]
+        others = [bool(group.get("param_names")) != bool(named) for group in self.param_groups]
+        if 0 < len(named) < len(listed) or any(others):
+            raise KindError("either all parameters of an optimizer come with names or none do")
+        names = {"param_names": [name for name, _ in named]} if named else {}
+        plain = {"params": [p[1] if isinstance(p, tuple) else p for p in listed]}
+        return {**self.defaults, **given, **plain, **names}
+
+    def _check(self, parameter: Any, group: Mapping[str, Any]) -> None:
         if not isinstance(parameter, Tensor):
-            raise UsageError(f"an optimizer takes tensors, not {type(parameter).__name__}")
-        if not parameter.is_leaf:
+            raise KindError(f"an optimizer takes tensors, not {type(parameter).__name__}")
+        if not (parameter.is_leaf or parameter.retains_grad or group.get("differentiable")):
             raise UsageError("an optimizer takes leaves, and this tensor was computed; optimize what it came from")
-        if id(parameter) in known:
-            raise UsageError("a parameter was given to the optimizer twice; list it in one group only, once")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
@@ -76,27 +106,46 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        self._call(self._pre_hooks)
-        with no_grad():
+        self._stepped.happened = True
+        given = (self,) if closure is None else (self, closure)
+        self._call(self._pre_hooks, given)
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
                         gradient = -parameter.grad if group.get("maximize") else parameter.grad
-                        self.update(parameter, gradient, self.state[parameter], group)
-        self._call(self._post_hooks)
+                        update = self._update_parts if parameter.is_complex() else self.update
+                        update(parameter, gradient, self._state_of(parameter, group), group)
+        self._call(self._post_hooks, given)
         return loss
 
+    def _state_of(self, parameter: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        state = self.state[parameter]
+        if group.get("differentiable"):  # the derivatives of earlier steps need what was kept then
+            state.update({k: v.clone() for k, v in state.items() if isinstance(v, Tensor)})
+        return state
+
+    def _update_parts(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
+        """`update` of a complex parameter, as of the real and the imaginary parts; the state is kept complex."""
+        parts = {name: _parts(value) for name, value in state.items()}
+        before = dict(parts)
+        self.update(F.view_as_real(parameter), F.view_as_real(gradient), parts, group)
+        for name, value in parts.items():
+            if name not in before or before[name] is not value:
+                whole = isinstance(value, Tensor) and value.shape == (*parameter.shape, 2)
+                state[name] = F.view_as_complex(value.contiguous()) if whole else value
+
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step's updates; both are empty."""
+        """Call `hook(optimizer, args, kwargs)` before each step's updates; the arguments are those of `step`."""
         return self._pre_hooks.register(hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` after each step; both are empty."""
+        """Call `hook(optimizer, args, kwargs)` after each step; the arguments are those of `step`."""
         return self._post_hooks.register(hook)
 
-    def _call(self, hooks: HookTable) -> None:
+    def _call(self, hooks: HookTable, given: tuple[Any, ...]) -> None:
         for hook in tuple(hooks.values()):
-            hook(self, (), {})
+            hook(self, given, {})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """Change one parameter in place; `gradient` must be left as it is."""
@@ -111,7 +160,9 @@ class Optimizer:
         return self._replaced("saved", self._state())
 
     def _state(self) -> dict[str, Any]:
-        numbers = {id(p): i for i, p in enumerate(self._parameters())}
+        numbers: dict[int, int] = {}
+        for number, parameter in enumerate(self._parameters()):
+            numbers.setdefault(id(parameter), number)
         groups = [{**group, "params": [numbers[id(p)] for p in group["params"]]} for group in self.param_groups]
         return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items() if s}, "param_groups": groups}
 
@@ -129,7 +180,8 @@ class Optimizer:
             raise UsageError(f"the saved optimizer has groups of {sizes} parameters, this one of {own}")
         order = [number for group in groups for number in group["params"]]
         parameters = dict(zip(order, self._parameters(), strict=True))
-        self.state = defaultdict(dict, {parameters[n]: copy.deepcopy(dict(s)) for n, s in state_dict["state"].items()})
+        fitted = {parameters[n]: _fitted(s, parameters[n]) for n, s in state_dict["state"].items()}
+        self.state = defaultdict(dict, fitted)
         for group, saved in zip(self.param_groups, groups, strict=True):
             group.update({key: value for key, value in saved.items() if key != "params"})
         for hook in tuple(self._state_hooks["loaded"].values()):
@@ -165,6 +217,34 @@ class Optimizer:
         return f"{type(self).__name__}({'; '.join(groups)})"
 
 
+_COUNTS = ("step", "eta", "mu", "mu_product")
+"""What is kept about a parameter that is one number, whatever the parameter's dtype."""
+
+
+def _noted(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A step after which schedules know that there was one."""
+
+    @functools.wraps(step)
+    def noted(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        self._stepped.happened = True
+        return step(self, *args, **kwargs)
+
+    return noted
+
+
+def _fitted(state: Mapping[str, Any], parameter: Any) -> dict[str, Any]:
+    """A copy of a saved state, its tensors of the dtype of the parameter they belong to."""
+    copied = copy.deepcopy(dict(state))
+    if not parameter.is_floating_point():
+        return copied
+    tensors = {k: v for k, v in copied.items() if isinstance(v, Tensor) and k not in _COUNTS}
+    return {**copied, **{k: v.to(parameter.dtype) for k, v in tensors.items()}}
+
+
+def _parts(value: Any) -> Any:
+    return F.view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
+
+
 def check_not_negative(**options: float) -> None:
     """Refuse negative options by name."""
     for name, value in options.items():
@@ -172,15 +252,20 @@ def check_not_negative(**options: float) -> None:
             raise UsageError(f"{name} must not be negative, and {value} was given")
 
 
-_IGNORED = ("foreach", "fused", "capturable", "differentiable")
+_IGNORED = ("foreach", "fused", "capturable")
 """Options of PyTorch's optimizers that choose between implementations of the same step."""
 
 
-def check_ignored(options: Mapping[str, Any]) -> None:
-    """Refuse options that are none of those which make no difference here."""
+def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs here of the options that all optimizers have: "differentiable"."""
     for name in options:
-        if name not in _IGNORED:
-            raise TypeError(f"there is no option {name!r}")
+        if name not in (*_IGNORED, "differentiable"):
+            raise KindError(f"an optimizer has no option {name!r}")
+    if not options.get("differentiable"):
+        return {}
+    if options.get("fused"):
+        raise UsageError("a fused step cannot be differentiable; leave fused out")
+    return {"differentiable": True}
 
 
 def check_betas(betas: Iterable[float]) -> tuple[float, ...]:
@@ -204,4 +289,6 @@ def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
 
 def number_of(tensor: Any) -> Any:
     """What a 0-d tensor says, as a number; while recording a 0-d tensor of float64, so that kernels compute with it."""
+    if tensor.requires_grad:
+        return tensor
     return tensor.item() if TRACE.get() is None else tensor.double()

@@ -7,7 +7,7 @@ from typing import Any
 
 from jit.ir.errors import UsageError
 
-from .optimizer import Optimizer, check_ignored, check_not_negative
+from .optimizer import Optimizer, check_not_negative, chosen
 
 
 class SGD(Optimizer):
@@ -35,11 +35,11 @@ class SGD(Optimizer):
         self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
         weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
-        check_ignored(ignored)
         check_not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise UsageError("nesterov needs a momentum, and no dampening")
         options = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+        options |= chosen(ignored)
         super().__init__(params, {**options, "nesterov": nesterov, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -53,7 +53,8 @@ class SGD(Optimizer):
     def _with_momentum(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
         velocity = state.get("momentum_buffer")
         if velocity is None:
-            velocity = state["momentum_buffer"] = gradient.clone()
+            first = gradient.detach() if group.get("differentiable") else gradient
+            velocity = state["momentum_buffer"] = first.clone()
         else:
             velocity.mul_(group["momentum"]).add_(gradient, alpha=1 - group["dampening"])
         return gradient + velocity * group["momentum"] if group["nesterov"] else velocity

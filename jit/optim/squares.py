@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ..functions import F
-from .optimizer import Optimizer, check_ignored, check_not_negative, decayed, number_of
+from .optimizer import Optimizer, check_not_negative, chosen, decayed, number_of
 
 
 class Adagrad(Optimizer):
@@ -28,10 +28,10 @@ class Adagrad(Optimizer):
         self, params: Iterable[Any], lr: float = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
         initial_accumulator_value: float = 0.0, eps: float = 1e-10, *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
-        check_ignored(ignored)
         check_not_negative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
         check_not_negative(initial_accumulator_value=initial_accumulator_value)
         options = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options |= chosen(ignored)
         super().__init__(params, {**options, "initial_accumulator_value": initial_accumulator_value})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -65,9 +65,9 @@ class RMSprop(Optimizer):
         weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *, maximize: bool = False,
         **ignored: Any,
     ) -> None:  # fmt: skip
-        check_ignored(ignored)
         check_not_negative(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
         options = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
+        options |= chosen(ignored)
         super().__init__(params, {**options, "centered": centered, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
@@ -112,11 +112,11 @@ class Adadelta(Optimizer):
         self, params: Iterable[Any], lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0,
         *, maximize: bool = False, **ignored: Any,
     ) -> None:  # fmt: skip
-        check_ignored(ignored)
         check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0 <= rho <= 1:
             raise UsageError(f"rho lies between 0 and 1, and {rho} was given")
         options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        options |= chosen(ignored)
         super().__init__(params, options)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:

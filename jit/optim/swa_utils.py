@@ -162,6 +162,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         before, now = self._share(self.last_epoch - 1), self._share(self.last_epoch)
         return [_moved(group["lr"], group["swa_lr"], before, now) for group in self.optimizer.param_groups]
 

@@ -160,7 +160,16 @@ def test_channel_dropout_keeps_or_drops_whole_channels():
     y = array(nn.Dropout2d(0.5)(jit.ones(8, 8, 3, 3))).reshape(64, 9)
     assert (y == y[:, :1]).all() and set(np.unique(y).tolist()) == {0, 2}
     with pytest.raises(jit.Error, match="dropout2d takes 3-d or 4-d inputs"):
-        F.dropout2d(jit.ones(3, 3))
+        F.dropout2d(jit.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("drop", "sizes"), [(F.dropout2d, (32, 4, 9)), (F.dropout3d, (16, 8, 9)), (F.dropout2d, (8, 16))]
+)
+def test_channel_dropout_of_other_inputs_takes_them_for_a_batch_with_channels(drop, sizes):
+    with pytest.warns(UserWarning, match="for one of a batch and channels"):
+        y = array(drop(jit.ones(sizes), 0.5)).reshape(128, -1)
+    assert (y == y[:, :1]).all() and set(np.unique(y[:, 0]).tolist()) == {0, 2}
 
 
 @pytest.mark.parametrize("act", [lambda: F.dropout(jit.ones(1), 1.5), lambda: nn.Dropout(-0.1)])

@@ -90,3 +90,84 @@ class TestWeightNorm:
             nn.utils.weight_norm(layer, "kernel")
         with pytest.raises(jit.UsageError, match="no normed weight"):
             nn.utils.remove_weight_norm(layer, "bias")
+
+
+# -- running statistics ----------------------------------------------------------------------------------------------
+
+
+def measured(**options: Any) -> nn.BatchNorm1d:
+    """A layer that has seen one batch."""
+    layer = nn.BatchNorm1d(2, **options)
+    layer(random(6, 2).float() * 3 + 1)
+    return layer
+
+
+def statistics(layer: Any) -> list[Any]:
+    return [buffer.tolist() for buffer in layer.buffers()]
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_statistics_that_are_not_tracked_any_more_stay(momentum: float | None, traced: bool) -> None:
+    layer = measured(momentum=momentum)
+    layer.track_running_stats = False
+    before, x = statistics(layer), random(5, 2, seed=1).float()
+    call = jit.trace(layer) if traced else layer
+    by_batch = call(x)
+    np.testing.assert_allclose(by_batch.detach().numpy().mean(0), 0, atol=1e-6)
+    layer.eval()
+    by_statistics = call(x)
+    mean, variance = layer.running_mean, layer.running_var
+    expected = (x - mean) / (variance + layer.eps).sqrt()
+    np.testing.assert_allclose(by_statistics.detach().numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    assert statistics(layer) == before
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(
+    ("layer", "sizes"),
+    [(nn.BatchNorm1d, (0, 3)), (nn.BatchNorm1d, (0, 3, 4)), (nn.BatchNorm2d, (0, 3, 2, 2)),
+     (nn.BatchNorm3d, (0, 3, 2, 2, 2))],
+)  # fmt: skip
+def test_an_empty_batch_says_nothing(layer: Any, sizes: tuple[int, ...], traced: bool, recwarn: Any) -> None:
+    norm = layer(3)
+    x = jit.zeros(sizes, requires_grad=True)
+    y = (jit.trace(norm) if traced else norm)(x)
+    y.sum().backward()
+    assert y.shape == x.grad.shape == sizes
+    assert statistics(norm) == [[0, 0, 0], [1, 1, 1], 1]
+    assert norm.weight.grad.tolist() == norm.bias.grad.tolist() == [0, 0, 0]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_without_a_counter_nothing_is_counted(momentum: float | None) -> None:
+    layer = nn.BatchNorm1d(2, momentum=momentum)
+    layer.num_batches_tracked = None
+    x = random(6, 2).float() + 1
+    layer(x)
+    share = 0.1 if momentum else 0.0
+    np.testing.assert_allclose(layer.running_mean.numpy(), share * x.numpy().mean(0), rtol=1e-5)
+
+
+def test_without_statistics_each_batch_has_its_own() -> None:
+    layer = measured()
+    layer.running_mean = layer.running_var = None
+    x = random(6, 2, seed=3).float()
+    trained = layer(x)
+    assert layer.eval()(x).tolist() == trained.tolist()
+
+
+def test_instance_norm_without_weights_takes_any_channels_with_a_warning() -> None:
+    x = random(2, 3, 4, 4).float()
+    with pytest.warns(UserWarning, match="made for 2 channels, and this input has 3"):
+        nn.InstanceNorm2d(2)(x)
+    with pytest.raises(jit.ShapeError, match="made for 2 channels"):
+        nn.InstanceNorm2d(2, affine=True)(x)
+
+
+def test_group_norm_needs_two_values_in_a_group() -> None:
+    for sizes, groups in (((1, 2), 2), ((1, 3, 1), 3), ((1, 1, 1, 1), 1)):
+        with pytest.raises(jit.ShapeError, match="more than one value per group"):
+            nn.GroupNorm(groups, sizes[1])(jit.ones(sizes))
+    assert nn.GroupNorm(2, 2)(jit.ones(2, 2)).shape == nn.GroupNorm(1, 2)(jit.ones(1, 2)).repeat(2, 1).shape

@@ -7,6 +7,8 @@ import pytest
 import jit
 from jit.optim import SGD, Adam, lr_scheduler
 
+pytestmark = pytest.mark.filterwarnings("ignore:a schedule's step:UserWarning")  # rates alone are looked at
+
 
 def optimizer_of(lr=0.8, **options):
     return SGD([jit.zeros(1, requires_grad=True)], lr=lr, **options)

@@ -159,6 +159,8 @@ def _seconds(run: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
 def forward(m: Any, x: Any, weight: Any, w: Window) -> Any:
     """y[N, O, ...] of x[N, C, ...] and weight[O, C / groups, ...]."""
     places = tuple(w.places(x.shape[2:], weight.shape[2:]))
+    if 0 in x.shape[:2] or 0 in weight.shape:
+        return m.zeros((x.shape[0], weight.shape[0], *places), x.dtype)
     x, w = _padded(m, x, w.padding, w.padding), w.inside
     arguments = m, x, m.ascontiguousarray(weight), w
     return choose("forward", Problem(x.shape, weight.shape, places, w, x.dtype), arguments).run(*arguments)
@@ -167,12 +169,16 @@ def forward(m: Any, x: Any, weight: Any, w: Window) -> Any:
 def by_input(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any:
     """x[N, C, *sizes] of y[N, O, ...]: every output place hands its number back to the patch that it came from."""
     image = (y.shape[0], weight.shape[1] * w.groups, *sizes)
+    if 0 in y.shape or 0 in weight.shape:
+        return m.zeros(image, y.dtype)
     arguments = m, m.ascontiguousarray(y), m.ascontiguousarray(weight), tuple(sizes), w
     return choose("by_input", Problem(image, weight.shape, y.shape[2:], w, y.dtype), arguments).run(*arguments)
 
 
 def by_weight(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
     """weight[O, C / groups, *kernel] of y[N, O, ...] and x[N, C, ...]: how each tap met each output."""
+    if 0 in y.shape or 0 in x.shape[:2]:
+        return m.zeros((y.shape[1], x.shape[1] // w.groups, *kernel), x.dtype)
     x, w = _padded(m, x, w.padding, w.padding), w.inside
     weight = (y.shape[1], x.shape[1] // w.groups, *kernel)
     arguments = m, m.ascontiguousarray(y), x, tuple(kernel), w
@@ -216,7 +222,7 @@ def _blocks(batch: int, places: Any, bytes_per_place: int) -> Iterator[_Block]:
     total, rest = math.prod(places), math.prod(places[1:])
     if total == 0:
         return
-    images = BLOCK_BYTES // (bytes_per_place * total)
+    images = BLOCK_BYTES // max(1, bytes_per_place * total)
     if images:
         for start in range(0, batch, images):
             stop = min(start + images, batch)

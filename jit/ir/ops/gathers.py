@@ -210,7 +210,7 @@ def embedding_bag_padded(
     per_sample_weights: Any, include_last_offset: bool, padding_idx: int | None,
 ) -> Any:  # fmt: skip
     """The sum, mean or maximum of the rows of each bag; bags are runs of indices that begin at the offsets."""
-    _check_bags(indices, offsets, mode, per_sample_weights)
+    _check_bags(weight, indices, offsets, mode, per_sample_weights)
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     bags = offsets.shape[0] - int(include_last_offset)
     starts = F.narrow(offsets, 0, 0, bags)
@@ -234,7 +234,7 @@ def embedding_bag_padded(
     return out, bag, sizes, F.zeros_like(sizes)
 
 
-def _check_bags(indices: Any, offsets: Any, mode: int, per_sample_weights: Any) -> None:
+def _check_bags(weight: Any, indices: Any, offsets: Any, mode: int, per_sample_weights: Any) -> None:
     if indices.ndim != 1 or offsets.ndim != 1:
         raise ShapeError("embedding_bag: expects indices and offsets of one dim")
     if mode not in (SUM, MEAN, MAX):
@@ -243,6 +243,9 @@ def _check_bags(indices: Any, offsets: Any, mode: int, per_sample_weights: Any) 
         raise UsageError("embedding_bag takes per_sample_weights for sums only: mode='sum'")
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(indices.shape):
         raise ShapeError("embedding_bag: per_sample_weights should have the sizes of the indices")
+    if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
+        given = f"{per_sample_weights.dtype} and {weight.dtype}"
+        raise DTypeError(f"embedding_bag: per_sample_weights should be of the dtype of the table, got {given}")
 
 
 def _largest_rows(F: Any, weight: Any, indices: Any, bag: Any, bags: int, counted: Any, sizes: Any) -> tuple[Any, Any]:

@@ -843,7 +843,7 @@ def embedding_dense_backward(
 ) -> Any:
     out = m.zeros((num_weights, grad_output.shape[-1]), grad_output.dtype)
     rows = indices.reshape(-1)
-    _add_rows(m, out, rows, grad_output.reshape(-1, grad_output.shape[-1]))
+    _add_rows(m, out, rows, grad_output.reshape(rows.size, grad_output.shape[-1]))
     if scale_grad_by_freq:
         out /= m.maximum(m.bincount(rows, minlength=num_weights), 1)[:, None].astype(out.dtype)
     if 0 <= padding_idx < num_weights:

@@ -45,6 +45,9 @@ def _refuse_integers(x: Any) -> None:
 def _moments(m: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]:
     """(x less its mean, the mean, 1 / standard deviation), dims kept."""
     _refuse_integers(x)
+    if x.size == 0:
+        unknown = m.full([1 if d in dims or d - x.ndim in dims else n for d, n in enumerate(x.shape)], m.nan, x.dtype)
+        return m.zeros_like(x), unknown, unknown
     mean = m.mean(x, axis=dims, keepdims=True)
     centered = m.subtract(x, mean, order="C")
     variance = m.mean(centered * centered, axis=dims, keepdims=True)
@@ -61,6 +64,8 @@ def _affine(y: Any, weight: Any, bias: Any) -> Any:
 
 
 def _project(m: Any, h: Any, x_hat: Any, r: Any, dims: Any) -> Any:
+    if h.size == 0:
+        return m.zeros_like(h)
     along = m.mean(h * x_hat, axis=dims, keepdims=True)
     return m.multiply(r, h - m.mean(h, axis=dims, keepdims=True) - x_hat * along, order="C")
 
@@ -340,7 +345,7 @@ def _normalised(
     """The results of `native_batch_norm`; training updates the running statistics, and so must not save them."""
     read = (None, None) if training else (running_mean, running_var)
     out, mean, r = F.native_batch_norm(input, weight, bias, *read, training, momentum, eps)
-    if training and (running_mean is not None or running_var is not None):
+    if training and (running_mean is not None or running_var is not None) and input.numel() != 0:
         count = input.numel() // input.shape[1]
         with F.no_grad():
             _update(F, running_mean, mean, momentum)
@@ -841,6 +846,8 @@ def group_norm(F: Any, input: Any, num_groups: int, weight: Any, bias: Any, eps:
     if input.ndim < 2:
         raise ShapeError(f"group_norm: expects at least 2 dims, got the sizes {list(input.shape)}")
     sizes = input.shape[0], input.shape[1], math.prod(input.shape[2:])
+    if num_groups > 0 and sizes[0] * (sizes[1] // num_groups) * sizes[2] == 1:
+        raise ShapeError(f"group_norm: needs more than one value per group, got the sizes {list(input.shape)}")
     return F.native_group_norm(input, weight, bias, *sizes, num_groups, eps)[0]
 
 

@@ -151,7 +151,7 @@ def _add_at(m: Any, grad_output: Any, shape: Any, indices: Any, n: int) -> Any:
     """An image of `shape` with each gradient added where `indices` says; n spatial dims."""
     lead = math.prod(shape[: len(shape) - n])
     plane = math.prod(shape[len(shape) - n :])
-    flat = indices.reshape(lead, -1) + (m.arange(lead) * plane)[:, None]
+    flat = indices.reshape(lead, math.prod(indices.shape[len(shape) - n :])) + (m.arange(lead) * plane)[:, None]
     sums = m.bincount(flat.ravel(), grad_output.ravel(), lead * plane)
     return sums.astype(grad_output.dtype).reshape(shape)
 
@@ -842,6 +842,8 @@ def _adaptive_max(m: Any, x: Any, output_size: Any) -> Any:
     n = len(output_size)
     sizes = x.shape[x.ndim - n :]
     lead = x.shape[: x.ndim - n]
+    if 0 in x.shape[1:]:
+        raise ShapeError(f"adaptive max pooling takes inputs of which only the batch may be empty, not {list(x.shape)}")
     values, places = m.empty((*lead, *output_size), x.dtype), m.empty((*lead, *output_size), m.int64)
     lines = m.arange(math.prod(sizes)).reshape(sizes)
     cells: list[tuple[tuple[int, ...], tuple[Any, ...]]] = [((), ())]
@@ -849,7 +851,8 @@ def _adaptive_max(m: Any, x: Any, output_size: Any) -> Any:
         spans = list(enumerate(_bounds(size, count)))
         cells = [((*at, i), (*where, slice(*span))) for at, where in cells for i, span in spans]
     for at, where in cells:
-        window = x[(..., *where)].reshape(*lead, -1)
+        window = x[(..., *where)]
+        window = window.reshape(*lead, math.prod(window.shape[len(lead) :]))
         winner = m.argmax(window, axis=-1)
         values[(..., *at)] = m.take_along_axis(window, winner[..., None], axis=-1)[..., 0]
         places[(..., *at)] = m.take(lines[where].ravel(), winner)

@@ -1,41 +1,31 @@
 """Resizing images: every method is a linear map, separately along each spatial dim.
 
-Note [Resizing as matrices]
-    Along one dim, nearest, linear, cubic and antialiased resizing all say: out[i] = sum_j W[i, j] * in[j], where W
-    depends on sizes and settings alone. So the op is one product with W per dim, its derivative is one product with the
-    transposed W per dim, and the derivative of that is the op again. A row of the nearest entry holds a single 1: there
-    the product is an index, and its transpose adds the runs of entries that came from the same one.
+Note [Resizing as linear maps]
+    Along one dim, resizing says: out[i] = sum_j W[i, j] * in[j], where W depends on sizes and settings alone. So the
+    derivative is the transposed map along each dim, and the derivative of that is the op again. Of the nearest entry, W
+    is an index, and its transpose adds the runs of entries that came from the same one; of the others it is a few taps.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError, UsageError
+from .. import dtypes
+from ..errors import DTypeError, ShapeError, UsageError
 from ..op import Op, absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
+from .resize_taps import dense, taps, weighted, weighted_back, weighted_bytes
 
 # -- weights along one dim ---------------------------------------------------------------------------------------
 
 
-@cache
-def weights(mode: str, size: int, out: int, align: bool, scale: float | None) -> Any:
-    """The matrix (out, size) of one dim, in float64; `scale` is the factor that the user gave, if any."""
-    if size < 1 or out < 1:
-        raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
-    if mode.endswith("_aa"):
-        return _antialiased(mode, size, out, align, scale)
-    places = _places(size, out, align, scale)
-    return _linear(places, size) if mode == "linear" else _cubic(places, size)
-
-
-@cache
+@lru_cache(maxsize=256)
 def nearest(mode: str, size: int, out: int, scale: float | None) -> Any:
     """For each of `out` entries the one of `size` entries that it is: places are found in single precision."""
     if size < 1 or out < 1:
@@ -48,72 +38,12 @@ def nearest(mode: str, size: int, out: int, scale: float | None) -> Any:
     return np.minimum(np.floor(places).astype(np.int64), size - 1)
 
 
-def _step(size: int, out: int, align: bool, scale: float | None) -> float:
-    """How far apart, in the input, two neighbours of the output lie."""
-    if align:
-        return (size - 1) / (out - 1) if out > 1 else 0.0
-    return 1 / scale if scale else size / out
-
-
-def _places(size: int, out: int, align: bool, scale: float | None) -> Any:
-    step = _step(size, out, align, scale)
-    return np.arange(out) * step if align else (np.arange(out) + 0.5) * step - 0.5
-
-
-def _one_hot(index: Any, size: int) -> Any:
-    return np.eye(size)[np.clip(index, 0, size - 1).astype(np.int64)]
-
-
-def _linear(places: Any, size: int) -> Any:
-    places = np.maximum(places, 0)
-    low = np.minimum(np.floor(places), size - 1)
-    part = (places - low)[:, None]
-    return _one_hot(low, size) * (1 - part) + _one_hot(low + 1, size) * part
-
-
-def _cubic(places: Any, size: int) -> Any:
-    """Keys' cubic convolution with a = -0.75, border entries repeated."""
-    low = np.floor(places)
-    return sum(_one_hot(low + k, size) * _keys(places - low - k, -0.75)[:, None] for k in (-1, 0, 1, 2))
-
-
-def _keys(x: Any, a: float) -> Any:
-    """The kernel of cubic convolution (R. Keys, 1981)."""
-    x = np.abs(x)
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
-
-
-def _antialiased(mode: str, size: int, out: int, align: bool, scale: float | None) -> Any:
-    """The filter is stretched by the step where that shrinks the image, cut at the border, and normalised."""
-    step = _step(size, out, align, scale)
-    stretch = max(step, 1.0)
-    reach = (1 if mode == "linear_aa" else 2) * stretch
-    centre = step * (np.arange(out) + 0.5)[:, None]
-    first = np.maximum(np.trunc(centre - reach + 0.5), 0)
-    last = np.minimum(np.trunc(centre + reach + 0.5), size)
-    entry = np.arange(size)[None, :]
-    x = (entry - centre + 0.5) / stretch
-    value = np.maximum(1 - np.abs(x), 0) if mode == "linear_aa" else _keys(x, -0.5)
-    value = np.where((entry >= first) & (entry < last), value, 0.0)
-    total = value.sum(1, keepdims=True)
-    return value / np.where(total == 0, 1, total)
-
-
 def _along_dims(m: Any, x: Any, steps: Sequence[Any], apply: Callable[[Any, Any, Any, int], Any]) -> Any:
-    """`apply` one step to each of the trailing dims of `x`, as many as there are steps."""
-    for dim, step in enumerate(steps, x.ndim - len(steps)):
-        x = apply(m, x, step, dim)
-    return m.ascontiguousarray(x)
-
-
-def _multiplied(m: Any, x: Any, matrix: Any, dim: int) -> Any:
-    return m.moveaxis(m.matmul(m.moveaxis(x, dim, -1), matrix.T.astype(x.dtype)), -1, dim)
-
-
-def _multiplied_back(m: Any, x: Any, matrix: Any, dim: int) -> Any:
-    return _multiplied(m, x, matrix.T, dim)
+    """`apply` one step to each of the trailing dims of `x`, as many as there are steps, the last dim first."""
+    y = x
+    for dim in range(x.ndim - 1, x.ndim - len(steps) - 1, -1):
+        y = apply(m, y, steps[dim - x.ndim], dim)
+    return x.copy() if y is x else m.ascontiguousarray(y)
 
 
 def _taken(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
@@ -157,16 +87,19 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
         each = zip(shape[-rank:], options["output_size"], [options[s] for s in scales])
         if index:
             return [(nearest(mode, n, o, factor), n) for n, o, factor in each]
-        return [weights(mode, n, o, align, factor) for n, o, factor in each]
+        return [taps(mode, n, o, align, factor) for n, o, factor in each]
 
     def forward(m: Any, self: Any, *given: Any) -> Any:
         options = dict(zip(settings, given))
         _check(self, rank, options["output_size"])
-        return _along_dims(m, self, steps(self.shape, options), _taken if index else _multiplied)
+        if not index:
+            _check_dtype(self.dtype, rank)
+        way = _taken if index else weighted_bytes if self.dtype == np.uint8 else weighted
+        return _along_dims(m, self, steps(self.shape, options), way)
 
     def backward(m: Any, grad_output: Any, output_size: Any, input_size: Any, *given: Any) -> Any:
         options = dict(zip(settings, (output_size, *given)))
-        return _along_dims(m, grad_output, steps(input_size, options), _given_back if index else _multiplied_back)
+        return _along_dims(m, grad_output, steps(input_size, options), _given_back if index else weighted_back)
 
     def forward_grad(F: Any, g: Any, self_meta: Any, *given: Any) -> Any:
         return getattr(F, f"{public}_backward")(g, given[0], list(self_meta.shape), *given[1:])
@@ -177,7 +110,7 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
     op: Op = array(f"aten::{public}(Tensor self, {', '.join(text)}) -> Tensor",
                    grad=dict(self=_named(forward_grad, "F g self_meta", settings)), samples=samples,
                    namespaces=("jit", "nn.functional"))(_named(forward, "m self", settings))  # fmt: skip
-    op.type(_local(lambda self, *given: _result_type(rank, self, *given)))
+    op.type(_local(lambda self, *given: _result_type(rank, mode, self, *given)))
     op.onnx(_local(lambda g, self, *given: _onnx(g, self, mode, dict(zip(settings, given)))))
     sizes = f"int[{rank}] output_size, int[{rank + 2}] input_size, {', '.join(text[1:])}"
     back: Op = array(f"aten::{public}_backward(Tensor grad_output, {sizes}) -> Tensor",
@@ -241,9 +174,22 @@ def _named(function: Callable[..., Any], leading: str, settings: Sequence[str]) 
     return _local(function)
 
 
-def _result_type(rank: int, self: TensorType, output_size: Sequence[int], *_: Any) -> TensorType:
+def _result_type(rank: int, mode: str, self: TensorType, output_size: Sequence[int], *_: Any) -> TensorType:
     _check(self, rank, output_size)
+    if not mode.startswith("nearest"):
+        _check_dtype(self.dtype, rank)
     return _resized(self, output_size)
+
+
+def _check_dtype(dtype: Any, rank: int) -> None:
+    """Between neighbours lies what whole numbers cannot say; bytes are the elements of images and may be rounded."""
+    known = None if dtype is None else dtypes.as_dtype(dtype)
+    if known is None or known.is_floating_point or known.is_complex or (rank == 2 and known is dtypes.uint8):
+        return
+    raise DTypeError(
+        f"resizing between neighbours takes floating tensors{' or bytes' if rank == 2 else ''}, and this one is "
+        f"{known.name}; cast with x.float(), or take the mode 'nearest'"
+    )
 
 
 def _resized(self: TensorType, sizes: Sequence[int]) -> TensorType:
@@ -285,7 +231,7 @@ def _onnx_matrices(g: Any, self: Any, mode: str, output_size: Sequence[int], ali
     sizes = (*self.shape[2:], *output_size)
     if not all(isinstance(size, int) for size in sizes):
         raise g.unsupported("antialiased resizing of or to sizes that vary")
-    height, width = (weights(mode, size, out, align, None) for size, out in zip(self.shape[2:], output_size))
+    height, width = (dense(taps(mode, size, out, align, None)) for size, out in zip(self.shape[2:], output_size))
     rows = g.op("MatMul", g.constant(height, like=self), self)
     return g.op("MatMul", rows, g.constant(width.T, like=self))
 

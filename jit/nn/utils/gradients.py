@@ -22,6 +22,7 @@ def get_total_norm(
     tensors: Iterable[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Any:
     """The norm of all tensors together, as if they were one vector: a 0-d tensor."""
+    norm_type = float(norm_type)
     listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not listed:
         return F.zeros(())
@@ -62,6 +63,7 @@ def clip_grad_norm_(
     >>> jit.nn.utils.clip_grad_norm_(x, 1.0).item()
     5.0
     """
+    max_norm = float(max_norm)
     listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     with no_grad():
         total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.ir.errors import ShapeError, UsageError
+from jit.ir.errors import ShapeError, UnwrittenError, UsageError
 
 from ...context import no_grad
 from ...functions import F
@@ -120,7 +120,7 @@ class _Orthogonal(Module):
 
     def __init__(self, weight: Any, map: str, trivialized: bool) -> None:
         super().__init__()
-        self.map, self.trivialized = map, trivialized
+        self.map, self.trivialized, self.sizes = map, trivialized, tuple(weight.shape)
         if trivialized:
             self.register_buffer("base", F.eye(max(weight.shape[-2:]), dtype=weight.dtype))
 
@@ -144,8 +144,10 @@ class _Orthogonal(Module):
         return F.linalg_solve(identity - skew * 0.5, identity + skew * 0.5)
 
     def right_inverse(self, value: Any) -> Any:
+        if tuple(value.shape) != self.sizes:
+            raise ShapeError(f"orthogonal: a matrix of sizes {list(self.sizes)} is needed, not {list(value.shape)}")
         if not self.trivialized:
-            return value
+            raise UnwrittenError("what is kept orthogonal with use_trivialization=False cannot be assigned to")
         rows, columns = value.shape[-2:]
         tall = value if rows >= columns else F.transpose(value, -2, -1)
         q, r = F.linalg_qr(tall, "complete")

@@ -9,7 +9,7 @@ Note [Parametrized tensors]
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -48,14 +48,29 @@ class ParametrizationList(ModuleList):
         super().__init__(modules)
         self.unsafe = unsafe
         with no_grad():
-            start = self._sent_back(original.detach())
+            try:
+                start = self._sent_back(original.detach())
+            except NotImplementedError:  # nobody knows what it has to start from
+                start = original.detach()
+        self._check_start(start, original)
         self.ntensors = len(start) if isinstance(start, tuple) else 1
         self.is_tensor = not isinstance(start, tuple)
         for name, value in zip(self._names(), start if isinstance(start, tuple) else (start,), strict=True):
-            if isinstance(original, Parameter):
+            if isinstance(original, Parameter) and self.is_tensor:
+                self.register_parameter(name, original)  # the same object, which an optimizer may know
+                original.data = value
+            elif isinstance(original, Parameter):
                 self.register_parameter(name, Parameter(value, original.requires_grad))
             else:
                 self.register_buffer(name, value)
+
+    @staticmethod
+    def _check_start(start: Any, original: Any) -> None:
+        for value in start if isinstance(start, tuple) else (start,):
+            if not isinstance(value, Tensor):
+                raise UsageError(f"right_inverse returns a tensor or several, not {type(value).__name__}")
+        if not isinstance(start, tuple) and start.dtype is not original.dtype:
+            raise UsageError(f"right_inverse makes {start.dtype} of {original.dtype}; one tensor must keep its dtype")
 
     def _names(self) -> list[str]:
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
@@ -132,8 +147,14 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Mod
     original = module._parameters.get(tensor_name, module._buffers.get(tensor_name))
     if original is None:
         raise UsageError(f"{type(module).__name__} has no parameter or buffer {tensor_name!r} to be parametrized")
+    parametrization.train(module.training)
+    before = original.detach()
     listed = ParametrizationList([parametrization], original, unsafe)
-    _check_alike(listed(), original, unsafe, tensor_name)
+    try:
+        _check_alike(listed(), before, unsafe, tensor_name)
+    except UsageError:
+        original.data = before
+        raise
     (module._parameters if tensor_name in module._parameters else module._buffers).pop(tensor_name)
     if "parametrizations" not in module._modules:
         module._modules["parametrizations"] = ModuleDict()
@@ -145,11 +166,12 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Mod
 def _put_behind(module: Any, name: str, parametrization: Module, unsafe: bool) -> Any:
     listed = module.parametrizations[name]
     before = listed()
-    if hasattr(parametrization, "right_inverse"):
-        with no_grad():
-            listed.right_inverse(parametrization.right_inverse(before))
-    _check_alike(parametrization(listed()), before, unsafe, name)
-    listed.append(parametrization)
+    after = parametrization(before)
+    _check_alike(after, before, unsafe, name)
+    if hasattr(parametrization, "right_inverse") and not unsafe:
+        with suppress(NotImplementedError):
+            _check_alike(parametrization.right_inverse(after), before, unsafe, name)
+    listed.append(parametrization.train(module.training))
     listed.unsafe = listed.unsafe or unsafe
     return module
 
@@ -189,11 +211,15 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
         raise UsageError(f"{tensor_name!r} is computed from {listed.ntensors} tensors; say leave_parametrized=True")
     first = getattr(listed, listed._names()[0])
     value = listed().detach() if leave_parametrized else first.detach()
+    if isinstance(first, Parameter) and listed.is_tensor and value.dtype is first.dtype:
+        first.data = value  # the object stays that which it was before it was parametrized
+    elif isinstance(first, Parameter):
+        first = Parameter(value, first.requires_grad)
     del module.parametrizations[tensor_name], module._computed[tensor_name]
     if not len(module.parametrizations):
         del module._modules["parametrizations"]
     if isinstance(first, Parameter):
-        module.register_parameter(tensor_name, Parameter(value, first.requires_grad))
+        module.register_parameter(tensor_name, first)
     else:
         module.register_buffer(tensor_name, value)
     return module

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from jit.ir.errors import ShapeError, UsageError
+from jit.ir.errors import KindError, ShapeError, UsageError
 
 from ...creation import tensor
 from ...functions import F
@@ -145,6 +145,8 @@ def pad_sequence(
     """
     if padding_side not in ("right", "left"):
         raise UsageError(f"padding_side is {padding_side!r}; it must be 'right' or 'left'")
+    if not isinstance(sequences, Iterable):
+        raise KindError(f"pad_sequence takes several sequences, not {type(sequences).__name__}")
     listed = list(F.unbind(sequences, 0)) if isinstance(sequences, Tensor) else list(sequences)
     if not listed or any(s.ndim == 0 for s in listed):
         raise ShapeError("pad_sequence takes one sequence at least, each of one dim at least")

@@ -10,6 +10,7 @@ from jit.ir.errors import UsageError
 
 from ..optimizer import Optimizer
 from .base import LRScheduler
+from .plateau import ReduceLROnPlateau
 
 
 class _Several(LRScheduler):
@@ -21,6 +22,8 @@ class _Several(LRScheduler):
         self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         if any(scheduler.optimizer is not self.optimizer for scheduler in schedulers):
             raise UsageError(f"{type(self).__name__} takes schedules of one optimizer, and these have several")
+        if any(isinstance(scheduler, ReduceLROnPlateau) for scheduler in schedulers):
+            raise UsageError(f"{type(self).__name__} steps without a metric, and ReduceLROnPlateau needs one")
         self._schedulers = list(schedulers)
 
     def state_dict(self) -> dict[str, Any]:
@@ -70,10 +73,10 @@ class SequentialLR(_Several):
             group["lr"] = group["initial_lr"]
         for scheduler in self._schedulers:
             scheduler.last_epoch -= 1
-        self._schedulers[0].step()
+        self._schedulers[0]._initial_step()
         self._last_lr = self._schedulers[0].get_last_lr()
 
-    def step(self) -> None:
+    def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch."""
         self.last_epoch += 1
         number = bisect.bisect_right(self._milestones, self.last_epoch)
@@ -87,6 +90,9 @@ class SequentialLR(_Several):
 
 def _begin(scheduler: LRScheduler) -> None:
     """Go to epoch 0 of a schedule, from the first rates on."""
+    if hasattr(scheduler, "_get_closed_form_lr"):
+        scheduler._go_to(0)
+        return
     if "base_lrs" in scheduler.__dict__:
         scheduler._set(scheduler.base_lrs)
     scheduler.last_epoch = -1
@@ -105,7 +111,7 @@ class ChainedScheduler(_Several):
         self._take(optimizer, schedulers)
         self._last_lr = self.rates
 
-    def step(self) -> None:
+    def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch in every schedule."""
         for scheduler in self._schedulers:
             scheduler.step()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jit.ir.errors import UsageError
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, per_group
+from .base import LRScheduler, check_optimizer, per_group
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -26,18 +26,23 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
-        if T_0 < 1 or T_mult < 1:
+        check_optimizer(optimizer)
+        if not (isinstance(T_0, int) and isinstance(T_mult, int)) or T_0 < 1 or T_mult < 1:
             raise UsageError(f"T_0 and T_mult are whole numbers from 1 on, and {T_0} and {T_mult} were given")
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         self.T_i, self.T_cur = T_0, float(last_epoch)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
         """Go on to the next epoch, or to any `epoch`, which may be a fraction: `epoch + batch / batches`."""
+        if self._step_count == 1 and epoch is None:
+            self._check_order()
+        self._step_count += 1
         now = self.last_epoch + 1 if epoch is None else epoch
         if now < 0:
             raise UsageError(f"epochs are counted from 0, and {epoch} was given")
@@ -45,8 +50,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         while self.T_cur >= self.T_i:
             self.T_cur -= self.T_i
             self.T_i *= self.T_mult
-        self.last_epoch = math.floor(now)
-        self._set(self.get_lr())
+        self.last_epoch = math.floor(now) - 1
+        self._go_to()
 
 
 class CyclicLR(LRScheduler):
@@ -74,6 +79,7 @@ class CyclicLR(LRScheduler):
     ) -> None:  # fmt: skip
         if scale_fn is None and mode not in _SCALES:
             raise UsageError(f"mode is {mode!r}; it must be one of {', '.join(map(repr, _SCALES))}")
+        check_optimizer(optimizer)
         lows = per_group(base_lr, optimizer, "base_lr")
         if last_epoch == -1:
             for group, low in zip(optimizer.param_groups, lows, strict=True):
@@ -89,6 +95,7 @@ class CyclicLR(LRScheduler):
         self.base_lrs = lows
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -147,6 +154,7 @@ class OneCycleLR(LRScheduler):
             raise UsageError(f"anneal_strategy is {anneal_strategy!r}; it must be 'cos' or 'linear'")
         if not 0 <= pct_start <= 1:
             raise UsageError(f"pct_start lies between 0 and 1, and {pct_start} was given")
+        check_optimizer(optimizer)
         self.anneal_strategy = anneal_strategy
         self.total_steps = _total(total_steps, epochs, steps_per_epoch)
         self._phases = _phases(self.total_steps, pct_start, three_phase)
@@ -165,6 +173,7 @@ class OneCycleLR(LRScheduler):
             group.update(base_momentum=low, max_momentum=high)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         step = self.last_epoch
         if step > self.total_steps:
             raise UsageError(f"the schedule has {self.total_steps} steps, and step {step} was asked for")
@@ -191,8 +200,8 @@ class OneCycleLR(LRScheduler):
 def _total(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
     if total_steps is None and epochs is not None and steps_per_epoch is not None:
         total_steps = epochs * steps_per_epoch
-    if total_steps is None or total_steps < 1:
-        raise UsageError("OneCycleLR needs total_steps, or epochs and steps_per_epoch, of 1 at least")
+    if not isinstance(total_steps, int) or total_steps < 1:
+        raise UsageError("OneCycleLR needs total_steps, or epochs and steps_per_epoch, whole numbers from 1 on")
     return total_steps
 
 

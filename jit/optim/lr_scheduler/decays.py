@@ -29,19 +29,34 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
+        self._warn_outside_step()
         return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
 
 class _Factor(LRScheduler):
     """Schedules that multiply the rates in force by a factor."""
 
-    def factor(self, epoch: int) -> float:
+    resumed = False
+    """Whether a schedule that continues after an epoch takes the rates in force for those of the next one."""
+
+    def factor_of(self, epoch: int) -> float:
         """What to multiply by at the start of `epoch`."""
         raise NotImplementedError(type(self).__name__)
 
+    def whole(self, epoch: int) -> float:
+        """What the first rates are multiplied by for `epoch`."""
+        raise NotImplementedError(type(self).__name__)
+
     def get_lr(self) -> list[float]:
-        factor = self.factor(self.last_epoch)
+        self._warn_outside_step()
+        if self.resumed and self._is_initial and self.last_epoch > 0:
+            return self.rates
+        factor = self.factor_of(self.last_epoch)
         return [rate * factor for rate in self.rates]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        factor = self.whole(self.last_epoch)
+        return [base * factor for base in self.base_lrs]
 
 
 class MultiplicativeLR(LRScheduler):
@@ -52,7 +67,8 @@ class MultiplicativeLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        if self.last_epoch == 0:
+        self._warn_outside_step()
+        if self._is_initial:
             return self.rates
         return [rate * f(self.last_epoch) for rate, f in zip(self.rates, self.lr_lambdas, strict=True)]
 
@@ -75,8 +91,11 @@ class StepLR(_Factor):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_of(self, epoch: int) -> float:
         return self.gamma if epoch and epoch % self.step_size == 0 else 1.0
+
+    def whole(self, epoch: int) -> float:
+        return self.gamma ** (epoch // self.step_size)
 
 
 class MultiStepLR(_Factor):
@@ -88,8 +107,11 @@ class MultiStepLR(_Factor):
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_of(self, epoch: int) -> float:
         return self.gamma ** self.milestones[epoch]
+
+    def whole(self, epoch: int) -> float:
+        return self.gamma ** sum(count for milestone, count in self.milestones.items() if milestone <= epoch)
 
 
 class ConstantLR(_Factor):
@@ -100,15 +122,22 @@ class ConstantLR(_Factor):
     ) -> None:
         if not 0 <= factor <= 1:
             raise UsageError(f"factor lies between 0 and 1, and {factor} was given")
-        self.first_factor, self.total_iters = factor, total_iters
+        self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
-        return {0: self.first_factor, self.total_iters: 1 / self.first_factor}.get(epoch, 1.0)
+    def factor_of(self, epoch: int) -> float:
+        if epoch == 0:
+            return self.factor
+        return 1 / self.factor if epoch == self.total_iters else 1.0
+
+    def whole(self, epoch: int) -> float:
+        return self.factor if epoch < self.total_iters else 1.0
 
 
 class LinearLR(_Factor):
     """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs."""
+
+    resumed = True
 
     def __init__(
         self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
@@ -119,37 +148,48 @@ class LinearLR(_Factor):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_of(self, epoch: int) -> float:
         if epoch == 0 or epoch > self.total_iters:
             return self.start_factor if epoch == 0 else 1.0
-        return self._whole(epoch) / self._whole(epoch - 1)
+        return self.whole(epoch) / self.whole(epoch - 1)
 
-    def _whole(self, epoch: int) -> float:
-        return self.start_factor + (self.end_factor - self.start_factor) * epoch / self.total_iters
+    def whole(self, epoch: int) -> float:
+        share = min(self.total_iters, epoch) / self.total_iters
+        return self.start_factor + (self.end_factor - self.start_factor) * share
 
 
 class ExponentialLR(_Factor):
     """Times `gamma` every epoch."""
 
+    resumed = True
+
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
-        return self.gamma if epoch else 1.0
+    def factor_of(self, epoch: int) -> float:
+        return 1.0 if self._is_initial else self.gamma
+
+    def whole(self, epoch: int) -> float:
+        return self.gamma**epoch
 
 
 class PolynomialLR(_Factor):
     """Times ``(1 - epoch / total_iters) ** power``; zero from then on."""
 
+    resumed = True
+
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def factor_of(self, epoch: int) -> float:
         if epoch == 0 or epoch > self.total_iters:
             return 1.0
         return ((self.total_iters - epoch) / (self.total_iters - epoch + 1)) ** self.power
+
+    def whole(self, epoch: int) -> float:
+        return (1.0 - min(self.total_iters, epoch) / self.total_iters) ** self.power
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -160,10 +200,17 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        if self.last_epoch == 0:
+        self._warn_outside_step()
+        if self._is_initial:
             return self.rates
+        if self._step_count == 1 and self.last_epoch > 0:
+            return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # up again from the very bottom
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [rate + (base - self.eta_min) * rise for base, rate in zip(self.base_lrs, self.rates, strict=True)]
         now, before = (1 + math.cos(math.pi * epoch / self.T_max) for epoch in (self.last_epoch, self.last_epoch - 1))
         return [now / before * (rate - self.eta_min) + self.eta_min for rate in self.rates]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        share = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from jit.ir.errors import UsageError
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, per_group
+from .base import LRScheduler, check_optimizer, per_group
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -38,6 +39,7 @@ class ReduceLROnPlateau(LRScheduler):
         self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
         threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0.0, eps: float = 1e-8,
     ) -> None:  # fmt: skip
+        check_optimizer(optimizer)
         if factor >= 1:
             raise UsageError(f"factor is below 1, and {factor} was given")
         if mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
@@ -46,16 +48,21 @@ class ReduceLROnPlateau(LRScheduler):
         self.mode, self.factor, self.patience, self.cooldown, self.eps = mode, factor, patience, cooldown, eps
         self.threshold, self.threshold_mode = threshold, threshold_mode
         self.min_lrs = per_group(min_lr, optimizer, "min_lr")
-        self.best = math.inf if mode == "min" else -math.inf
+        self.best = self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
         self._last_lr = self.rates
 
-    def step(self, metrics: Any = None) -> None:
+    def step(  # type: ignore[override]
+        self, metrics: Any = None, epoch: int | None = None
+    ) -> None:
         """Look at what an epoch has given, a number or a tensor of one."""
         if metrics is None:
             raise UsageError("ReduceLROnPlateau waits for something to become better: give step() that number")
         current = float(metrics)
-        self.last_epoch += 1
+        if epoch is not None:
+            warnings.warn("step() counts epochs by itself, and to say which one this is is deprecated", stacklevel=2)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0
         else:

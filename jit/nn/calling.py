@@ -1,0 +1,70 @@
+"""Calls of modules that have hooks: those before `forward`, `forward` between the gates, those after it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jit.ir.errors import KindError
+
+from .everywhere import FORWARD_PRE
+
+
+class ForwardHook(NamedTuple):
+    """What runs after `forward`."""
+
+    function: Callable[..., Any]
+    with_kwargs: bool = False
+    always: bool = False
+    """Whether it runs if the call raises, too."""
+
+
+class HookedCall:
+    """One call of a module, with its hooks."""
+
+    def __init__(
+        self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], hooks: Sequence[ForwardHook]
+    ) -> None:
+        self.module, self.args, self.kwargs, self.hooks = module, args, kwargs, hooks
+        self.result: Any = None
+        self.begun = 0
+        """How many of the hooks have run, or have begun to."""
+
+    def run(self) -> Any:
+        """What the hooks leave of the result."""
+        for hook, with_kwargs in (*FORWARD_PRE.values(), *self.module._forward_pre_hooks.values()):
+            self._replace_arguments(hook, with_kwargs)
+        watch = self.module._watch()
+        given = self.args if watch is None else watch.enter(self.args)
+        self.result = self.module.forward(*given, **self.kwargs)
+        for hook in self.hooks:
+            self.begun += 1
+            self._show(hook)
+        return self.result if watch is None else watch.leave(self.result)
+
+    def run_what_always_runs(self) -> None:
+        """Run those hooks that run even so; an error of theirs is told and does not hide that of the call."""
+        for hook in self.hooks[self.begun :]:
+            if hook.always:
+                try:
+                    self._show(hook)
+                except Exception as error:
+                    told = f"a forward hook with always_call=True raised {error!r} after the call itself had raised"
+                    warnings.warn(told, stacklevel=4)
+
+    def _show(self, hook: ForwardHook) -> None:
+        more = (self.kwargs,) if hook.with_kwargs else ()
+        replaced = hook.function(self.module, self.args, *more, self.result)
+        self.result = self.result if replaced is None else replaced
+
+    def _replace_arguments(self, hook: Callable[..., Any], with_kwargs: bool) -> None:
+        replaced = hook(self.module, self.args, self.kwargs) if with_kwargs else hook(self.module, self.args)
+        if replaced is None:
+            return
+        if not with_kwargs:
+            self.args = replaced if isinstance(replaced, tuple) else (replaced,)
+            return
+        if not isinstance(replaced, tuple) or len(replaced) != 2:
+            raise KindError(f"a forward pre-hook with_kwargs returns None or (args, kwargs), not {replaced!r}")
+        self.args, self.kwargs = replaced
