@@ -13,6 +13,7 @@ from jit.ir import Value
 from jit.ir.dtypes import DType
 from jit.ir.errors import TraceError
 from jit.ir.graph import leaves as leaves_of
+from jit.ir.scalars import exactly
 
 from ..autograd.nodes import OpNode, edge_of
 from ..generators import default_generator
@@ -92,7 +93,7 @@ class Draft:
         recording.spent = bool(recording.differentiable) and all(
             _is_spent(outputs[i]) for i in recording.differentiable
         )
-        recording.outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards)
+        recording.outcomes = tuple(exactly(g.outcome) for g in trace.guards)
         edges = [*self.edges, *(capture.edge for capture in trace.captures)]
         return recording, Live(outputs, recording.used(edges), trace)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from jit.ir import Graph
 from jit.ir.errors import TraceError, UsageError
+from jit.ir.scalars import exactly
 from jit.runtime.interpreter import GuardFailed
 
 from .. import context
@@ -270,7 +271,7 @@ class TracedFunction(Watched, Inspected):
             try:
                 result = recording.run(owners)
             except GuardFailed as failed:
-                prefix = (*recording.outcomes[: failed.index], (type(failed.actual), failed.actual))
+                prefix = (*recording.outcomes[: failed.index], exactly(failed.actual))
                 self._explain_guard(recording, failed)
                 continue
             with self._counting:

@@ -86,7 +86,7 @@ class Recording:
     sharing: tuple[Any, ...] = ()
     """Which inputs shared memory, if any input is written to."""
     outcomes: tuple[Any, ...] = ()
-    """What the guards of stage 0 saw, in order; with the type, since True == 1."""
+    """What the guards of stage 0 saw, in order; see `exactly`."""
     examples: list[Any] = field(default_factory=list)
     """The arrays that it was recorded with, where somebody asked to keep them."""
     tried: Any = None

@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 
 from jit.ir.dtypes import DType
+from jit.ir.scalars import exactly
 
 from ..autograd.custom import Function
 from ..context import PACKAGE
 from ..generators import Generator
-from ..pytree import bits
 from ..tensors import Tensor, Variable
 from .promoting import KINDS, Number
 
@@ -171,7 +171,7 @@ class View:
         if isinstance(value, (Tensor, Generator)):
             return self._note_tensor(name, value)
         if isinstance(value, _PLAIN):
-            shown = bits(value) if isinstance(value, float) else value
+            shown = exactly(value)[1] if isinstance(value, (float, complex)) else value
             carried = () if _is_bare(value) else (self._note_size(name, value),)
             return (name, type(value), shown, *carried)
         if isinstance(value, np.ndarray):
@@ -437,7 +437,7 @@ def _same_contents(value: Any, copy: Any) -> bool:
 
 
 def _element(value: Any) -> Any:
-    return (type(value).__name__, value) if isinstance(value, _PLAIN) else Same(value)
+    return (type(value).__name__, exactly(value)[1]) if isinstance(value, _PLAIN) else Same(value)
 
 
 # -- where to look -----------------------------------------------------------------------------------------------
