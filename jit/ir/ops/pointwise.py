@@ -385,13 +385,21 @@ class _NegativePowers(Refusal):
 
 @_NegativePowers(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @no_bool
-@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", inplace=True, onnx="Pow",
+@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", inplace=True,
            grad=dict(self=lambda F, g, self, exponent: power_gradient(F, g, self, exponent),
                      exponent=lambda F, g, self, exponent, out:
                               exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
 def pow(m: Any, self: Any, exponent: Any) -> Any:
-    """self ** exponent; of integers to negative powers what is left toward zero, DTypeError if that is a number."""
+    """self ** exponent; of integers to negative powers what is left toward zero, DTypeError if that is a number.
+
+    Note [Roots]
+        To the numbers 0.5 and -0.5 it is sqrt and rsqrt: NaN of -inf, and a zero keeps its sign. To a tensor of 0.5 it
+        is C's pow, as all other powers are: inf of -inf, and 0.0 of -0.0. ATen draws the same line.
+    """
     return m.pow(self, exponent)
+
+
+pow.tells_numbers = True
 
 
 @pow.numpy
@@ -400,7 +408,31 @@ def _(m: Any, self: Any, exponent: Any) -> Any:
         return self * self
     if self.dtype.kind in "iu" and (exponent < 0).any():
         return _integer_power(m, self, exponent)
+    if self.dtype.kind != "f":
+        return m.power(self, exponent)
+    if isinstance(exponent, m.generic):
+        return _number_power(m, self, exponent)
+    # where one exponent serves several bases numpy takes 0.5 for a root
+    rooted = (exponent == 0.5) & ((self == 0) | (self == -m.inf))
+    return m.where(rooted, m.abs(self), m.power(self, exponent))
+
+
+_ROOTS = (0.5, -0.5)
+
+
+def _number_power(m: Any, self: Any, exponent: Any) -> Any:
+    if exponent in _ROOTS:
+        root = m.sqrt(self)
+        return root if exponent > 0 else 1 / root
     return m.power(self, exponent)
+
+
+@pow.onnx
+def _(g: Any, self: Any, exponent: Any) -> Any:
+    if type(exponent) is float and exponent in _ROOTS:
+        root = g.op("Sqrt", self)
+        return root if exponent > 0 else g.op("Reciprocal", root)
+    return g.op("Pow", self, exponent)
 
 
 def _integer_power(m: Any, self: Any, exponent: Any) -> Any:
@@ -851,16 +883,27 @@ def abs(m: Any, self: Any) -> Any:
 
 
 @ordered_only
-@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx="Sign", samples=_steps,
-           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx=lambda g, self: onnx_sign(g, self), samples=_steps,
+           numpy=lambda m, self: sign_of(m, self), grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def sign(m: Any, self: Any) -> Any:
-    """-1, 0 or 1; NaN stays."""
+    """-1, 0 or 1; of NaN 0."""
     return m.sign(self)
 
 
-@sign.numpy
-def _(m: Any, self: Any) -> Any:
-    return self.copy() if self.dtype == bool else m.sign(self)
+def sign_of(m: Any, self: Any) -> Any:
+    """`m.sign` as ATen has it: numpy's leaves NaN as it is, and takes no bools."""
+    if self.dtype == bool:
+        return self.copy()
+    signs = m.sign(self)
+    return m.where(signs == signs, signs, 0) if self.dtype.kind == "f" else signs
+
+
+def onnx_sign(g: Any, self: Any) -> Any:
+    """ONNX's Sign leaves NaN as it is."""
+    signs = g.op("Sign", self)
+    if not self.dtype.is_floating_point:
+        return signs
+    return g.op("Where", g.op("IsNaN", self), g.constant(0, like=self), signs)
 
 
 @ordered_only
