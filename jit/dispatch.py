@@ -211,8 +211,8 @@ def view_of(op: Op, values: Sequence[Any], array: Any, index: int) -> Tensor:
     view = kind(array, source._storage)
     view._grad_version = source._storage.version
     if op.schema.name != "detach":
-        view._base = source if source._base is None else source._base
-        view._path = path_of(op, values[1:], index, source._path, array, view._base._array)
+        view._viewed = source if source._viewed is None else source._viewed
+        view._path = path_of(op, values[1:], index, source._path, array, view._viewed._array)
     return view
 
 
@@ -451,7 +451,7 @@ def _finish_history(op: Op, target: Tensor, inner: tuple[OpNode, Tensor], values
 def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> None:
     """Let `output` of `node`, whose edge `self_index` leads to the old target, be the target's new history."""
     target._promote()
-    base = target._base
+    base = target._viewed
     if base is None:
         target._requires_grad = False
         target.set_history(node, output)  # type: ignore[attr-defined]
@@ -484,7 +484,7 @@ def check_writable(target: Tensor, tracked: bool) -> None:
 
 
 def _is_leaf_requiring_grad(target: Tensor) -> bool:
-    root = target if target._base is None else target._base
+    root = target if target._viewed is None else target._viewed
     return isinstance(root, Variable) and root._requires_grad and root._grad_fn is None
 
 

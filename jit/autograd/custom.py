@@ -212,7 +212,7 @@ def _fresh(tensor: Tensor) -> Tensor:
 
 
 def _check_dirty(function: type[Function], tensor: Tensor) -> None:
-    root = tensor if tensor._base is None else tensor._base
+    root = tensor if tensor._viewed is None else tensor._viewed
     if root.is_leaf and root.requires_grad:
         raise AutogradError(
             f"{function.__name__} has written to a leaf that requires grad, or to a view of one; clone it first"

@@ -265,12 +265,19 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
         return
     have = tensor._grad
     if have is None:
-        tensor._grad = gradient if differentiable else _own(gradient)
+        tensor._grad = apart(gradient) if differentiable else _own(gradient)
     elif differentiable or have.requires_grad or not is_plain(have):
         tensor._grad = have + gradient
     else:
         np.add(have._array, gradient._array, out=have._array, casting="unsafe")
         have._storage.written()
+
+
+def apart(gradient: Tensor) -> Tensor:
+    """A differentiable gradient that is no view, so that `detach_()` and writes to it are its own matter."""
+    from ..functions import F
+
+    return gradient if gradient._viewed is None else F.clone(gradient)
 
 
 def _own(gradient: Tensor) -> Tensor:
@@ -537,7 +544,7 @@ def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
 
 def view_history(view: Variable) -> None:
     """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now."""
-    base = view._base
+    base = view._viewed
     assert base is not None
     if base.requires_grad:
         with context.tracing(None), context.enable_grad():
@@ -549,7 +556,7 @@ def view_history(view: Variable) -> None:
 def requires_grad(value: Any) -> bool:
     """Whether gradients flow into a tensor, or into one of a list."""
     if type(value) is Tensor:
-        return value._base is not None and value.requires_grad
+        return value._viewed is not None and value.requires_grad
     if type(value) is tuple:
         return any(map(requires_grad, value))
     return isinstance(value, Variable) and value.requires_grad
@@ -559,7 +566,7 @@ def edge_of(tensor: Any) -> Edge | None:
     """Where the gradient of `tensor` goes; None if it wants none."""
     if not isinstance(tensor, Variable) and not requires_grad(tensor):
         return None
-    node = tensor._grad_fn if tensor._base is None else tensor.grad_fn
+    node = tensor._grad_fn if tensor._viewed is None else tensor.grad_fn
     if node is not None:
         return Edge(node, tensor._output_nr)
     return Edge(accumulator(tensor), 0) if tensor._requires_grad else None

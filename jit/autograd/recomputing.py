@@ -161,7 +161,7 @@ def _places(tensors: Sequence[Tensor], first: int, outside: set[int]) -> list[in
 
 
 def _root(tensor: Tensor) -> Tensor:
-    return tensor if tensor._base is None else tensor._base
+    return tensor if tensor._viewed is None else tensor._viewed
 
 
 def _edges_out_of(roots: Sequence[Tensor], first: int) -> list[Edge]:

@@ -156,7 +156,7 @@ class TracedFunction(Watched, Inspected):
         )
         values = [_Promoted(type(v)) if n in promoted else v for n, v in zip(names, values, strict=True)]
         leaves, structures = flatten_arguments(values)
-        attached = [(tensor.name or "argument", made) for tensor in leaves if (made := attributes_of(tensor))]
+        attached = [(tensor._name or "argument", made) for tensor in leaves if (made := attributes_of(tensor))]
         objects = view_of_objects(
             [*((n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)), *attached]
         )

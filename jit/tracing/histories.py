@@ -31,7 +31,7 @@ def stand_in(tensor: Tensor) -> Tensor:
     So a trace knows where its arguments end, and what escapes from the function is connected all the same.
     """
     inner = alias(tensor, type(tensor))
-    inner.name = tensor.name
+    inner._name = tensor._name
     vars(inner).update(attributes_of(tensor))
     if not dispatch.requires_grad(tensor):
         return inner
@@ -48,7 +48,7 @@ def twin(inner: Tensor, tensor: Tensor) -> Tensor:
     """A stand-in for another object that is the same tensor as the one that `inner` stands for."""
     copy = alias(tensor, type(tensor))
     vars(copy).update(attributes_of(tensor))
-    copy.name, copy._requires_grad, copy._accumulator = tensor.name, inner._requires_grad, inner._accumulator
+    copy._name, copy._requires_grad, copy._accumulator = tensor._name, inner._requires_grad, inner._accumulator
     if inner.grad_fn is not None:
         copy.set_history(inner.grad_fn, inner.output_nr)  # type: ignore[attr-defined]
     return copy
@@ -75,7 +75,7 @@ def overwrite(owner: Tensor, value: Any, node: Node, index: int) -> None:
 
 def adopt(owner: Tensor, node: Node, index: int) -> None:
     """Let output `index` of `node` be the history of what `owner` holds since it was written to."""
-    if owner._base is None:
+    if owner._viewed is None:
         give_history(owner, node, index)
         return
     source = alias(owner, Variable)  # the base has to learn about it: as if this had been copied over the view

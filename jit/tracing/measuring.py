@@ -24,10 +24,11 @@ def sizes_of(trace: Trace, tensor: Tensor) -> Any:
     if binding is None or tensor._array is None:
         return None
     value = binding.value
-    return Size(_size(trace, value, dim, size) for dim, size in enumerate(tensor._array.shape))  # type: ignore[misc]
+    return Size(traced_size(trace, value, dim, size) for dim, size in enumerate(tensor._array.shape))  # type: ignore[misc]
 
 
-def _size(trace: Trace, value: Value, dim: int, size: int) -> TracedScalar:
+def traced_size(trace: Trace, value: Value, dim: int, size: int) -> TracedScalar:
+    """One size of a value."""
     return TracedScalar(
         trace, size, make=lambda: trace.add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False
     )

@@ -19,6 +19,7 @@ from jit.runtime.interpreter import Interpreter
 from .. import context, dispatch
 from ..autograd.nodes import Edge, edge_of, replay
 from ..generators import Generator
+from ..pytree import paths, unflatten
 from ..tensors import Tensor, ViewStep
 from .aliasing import analyse
 from .chains import Chain, Key, Plan, fork, graph_of, numbered
@@ -27,6 +28,7 @@ from .effects import note_write
 from .histories import give_history, overwrite
 from .hosting import PythonHost
 from .kept_plans import keep, name_of, recalled
+from .metadata import FACTS, Move, Tag, move, set_tag
 from .patience import patience
 from .properties import contents_of, has_hooks, kind_of
 from .recalling import recollection
@@ -44,7 +46,8 @@ class OutputSpec:
 
     kind: str
     """"fresh": the array that the plan returns as number `index`. "view": a view of that by `path`. "input": a view of
-    input `index` by `path`. "same": output `index` again. "number": the number that the plan returns."""
+    input `index` by `path`. "itself": input `index`, which has become a view of itself. "same": output `index` again.
+    "number": the number that the plan returns."""
     index: int = 0
     path: tuple[ViewStep, ...] = ()
     requires_grad: bool = False
@@ -73,6 +76,12 @@ class Recording:
     """Pairs (input, other input): what the `.grad` of an input has to be at first; None: there must be none."""
     hookless: list[int] = field(default_factory=list)
     """Inputs at which a backward inside the function ends: leaves without hooks."""
+    facts: list[tuple[int, str, Any]] = field(default_factory=list)
+    """Triples (input, name, answer): what else an input has to be; see Note [Metadata] in jit.tracing.metadata."""
+    moves: list[Move] = field(default_factory=list)
+    """Inputs that become views of themselves."""
+    tags: list[Tag] = field(default_factory=list)
+    """Attributes of the results."""
     read: list[Any] = field(default_factory=list)
     """The Python values in its key that it has baked in: lines of the constants ledger."""
     general: bool = False
@@ -159,7 +168,7 @@ class Recording:
         trace = fork(self.trace, 1)
         names = (
             "outputs", "structure", "positions", "differentiable", "targets", "count", "slots", "reads", "hookless",
-            "calls_python", "spent", "sharing", "outcomes", "read",
+            "calls_python", "spent", "sharing", "outcomes", "facts", "moves", "tags", "read",
         )  # fmt: skip
         made = Recording(optimise=unoptimised, chains=[Chain(trace)], **{name: getattr(self, name) for name in names})
         made.general, made.varying = True, tuple(varying)
@@ -206,6 +215,9 @@ class Recording:
         for capture, owner in self._captured(owners):
             if capture.kind is not None and kind_of(owner) != capture.kind:
                 return f"the captured tensor {capture.name} is of another kind"
+        for index, name, answer in self.facts:
+            if FACTS[name](owners[index]) != answer:
+                return f"{name} of {self._name(index)} is another one"
         if any(has_hooks(owners[index]) for index in self.hookless):
             return "a tensor has hooks now that run in a backward inside of it"
         if self.targets and sharing_of(owners) != self.sharing:
@@ -274,7 +286,12 @@ class Recording:
                 owner._storage.written()
 
     def rebuild(
-        self, results: Sequence[Any], owners: Sequence[Any], node: StageNode | None, storages: Sequence[Any] = ()
+        self,
+        results: Sequence[Any],
+        owners: Sequence[Any],
+        node: StageNode | None,
+        storages: Sequence[Any] = (),
+        objects: Sequence[Any] | None = None,
     ) -> Any:
         """The function's result from what a run returned; gradients that it leaves in `.grad` are put there.
 
@@ -283,9 +300,9 @@ class Recording:
             owners: The tensors behind the inputs.
             node: The history of the result, if gradients are recorded.
             storages: Per result, what identifies its memory, where that is known already.
+            objects: The objects behind the inputs, where the function itself has made other views of some.
         """
-        from ..pytree import unflatten
-
+        objects = owners if objects is None else objects
         fresh: dict[int, Tensor] = {}
 
         def tensor(index: int) -> Tensor:
@@ -301,6 +318,8 @@ class Recording:
                 made.append(results[spec.index])
             elif spec.kind == "same":
                 made.append(made[spec.index])
+            elif spec.kind == "itself":
+                made.append(objects[spec.index])
             elif spec.kind == "fresh":
                 made.append(tensor(spec.index))
             else:
@@ -308,7 +327,12 @@ class Recording:
         if node is not None and node.kept is not None:
             node.kept.made = [{index: mark_of(t) for index, t in fresh.items()}]
         for index, number in self.slots:
-            owners[index]._grad = None if number is None else made[number]
+            objects[index]._grad = None if number is None else made[number]
+        for index, path, requires_grad in self.moves:
+            if objects[index] is owners[index]:
+                move(owners[index], path, requires_grad)
+        for index, name, structure, start in self.tags:
+            set_tag(made[index], name, unflatten(structure, made[start : start + len(paths(structure))]))
         return unflatten(self.structure, made[: self.count])
 
 

@@ -24,8 +24,8 @@ from ..autograd.nodes import next_serial
 from ..generators import Generator, default_generator
 from ..proxies import TracedScalar
 from ..tensors import Tensor, ViewStep
-from . import gradients, measuring, python_ops, refusals, writes
-from .capturing import is_inside, known, state_of
+from . import gradients, measuring, metadata, python_ops, refusals, writes
+from .capturing import is_from_outside, is_inside, known, state_of
 from .composites import nodes_after, record_composite
 from .impurity import pause, resume
 from .measuring import guard_sizes, has_measured_sizes, settled
@@ -86,6 +86,12 @@ class Trace:
     """The inverse of `outer`."""
     differentiated: dict[Tensor, Value] = field(default_factory=dict)
     """Leaves from outside at which a backward inside the function has ended."""
+    facts: dict[tuple[Value, str], Any] = field(default_factory=dict)
+    """What the function has read of the tensors behind inputs; see Note [Metadata]."""
+    reshaped: dict[Tensor, Tensor] = field(default_factory=dict)
+    """Tensors from outside that have become views of themselves -> what they were."""
+    pasts: dict[Tensor, Tensor] = field(default_factory=dict)
+    """The inverse of `reshaped`."""
     memory: Memory = field(default_factory=Memory, init=False)
     """What tensors hold."""
     generators: dict[Generator, Value] = field(default_factory=dict, init=False)
@@ -258,7 +264,7 @@ class Trace:
 
     def forget(self) -> None:
         """Let go of the memory of the call that was recorded."""
-        for table in (self.originals, self.slots, self.outer, self.inner, self.differentiated):
+        for table in (self.originals, self.slots, self.outer, self.inner, self.differentiated, self.reshaped, self.pasts):
             table.clear()
         for cell in self.memory.inputs:
             cell.tensor = None
@@ -275,6 +281,7 @@ class Trace:
     record_native = python_ops.record_native
     record_eval = python_ops.record_eval
     is_inside = is_inside
+    is_from_outside = is_from_outside
     sizes_of = measuring.sizes_of
     item = measuring.item
     scalar_node = measuring.scalar_node
@@ -290,3 +297,11 @@ class Trace:
     note_text = refusals.note_text
     refuse_escape = refusals.refuse_escape
     refuse_change = refusals.refuse_change
+    fact = metadata.fact
+    base = metadata.base
+    strides = metadata.strides
+    note_offset = metadata.note_offset
+    note_layout = metadata.note_layout
+    meet = metadata.meet
+    note_reshaped = metadata.note_reshaped
+    resize = metadata.resize
