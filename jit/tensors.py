@@ -123,7 +123,7 @@ class Tensor(Methods):
         """The sizes; while a trace records this tensor, traced integers."""
         trace = context.TRACE.get()
         if trace is not None:
-            sizes = trace.sizes_of(self)
+            sizes = trace.shape_of(self)
             if sizes is not None:
                 return sizes
         return Size(self._defined().shape)
@@ -255,9 +255,11 @@ class Tensor(Methods):
         return self._array.item() if self.dtype is not dtypes.bfloat16 else float(self._array.reshape(())[()])
 
     def tolist(self) -> Any:
-        """The elements as nested lists, or a number for a 0-d tensor."""
-        self._leave("tolist()")
+        """The elements as nested lists, or a number for a 0-d tensor. In a trace they are traced numbers."""
         array = self._defined()
+        trace = context.TRACE.get()
+        if trace is not None:
+            return trace.elements(self)
         return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
 
     def numpy(self) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 
 from .types import BOOL, COMPLEX_SCALAR, FLOAT, INT, ScalarType
 
-
 bits = struct.Struct("<d").pack
 """The bytes of a float: they tell 0.0 from -0.0, and know a NaN again."""
 

@@ -32,6 +32,7 @@ from .calls import Call, CallError, Entry, Key, _Promoted, flatten_arguments, le
 from .chains import BRANCHES
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
+from .exact_types import asks_exact_types
 from .impurity import watching
 from .patience import patience
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
@@ -340,7 +341,9 @@ class TracedFunction(Watched, Inspected):
     @patience()
     def _record_alone(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
-        draft = Draft(Trace(call.world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)
+        trace = Trace(call.world.locate, strict=self._strict, open_sizes=self.open_sizes)
+        trace.plain_numbers = asks_exact_types([self._function, *call.world.objects_in_reach()])
+        draft = Draft(trace, call, self.where)
         call.world.watch_random()
         with context.tracing(draft.trace):
             with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign):

@@ -94,9 +94,9 @@ def base(trace: Trace, tensor: Tensor) -> Tensor | None:
 def strides(trace: Trace, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
     """The strides of a tensor: traced products of sizes where its rows have no gaps."""
     binding, owner = _source(trace, tensor)
-    if owner is not None and min(owner._array.shape, default=2) < 2:
-        if not _note_fact(trace, tensor, "compact", _is_compact(owner)):
-            _note_fact(trace, tensor, "strides", _strides_of(owner))
+    is_narrow = owner is not None and min(owner._array.shape, default=2) < 2  # the key says nothing of such dims
+    if owner is not None and is_narrow and not _note_fact(trace, tensor, "compact", _is_compact(owner)):
+        _note_fact(trace, tensor, "strides", _strides_of(owner))
     if binding is None:
         return plain if dim is None else plain[dim]
     if binding.path or plain != _row_major(tensor._array.shape):
@@ -284,5 +284,7 @@ def set_tag(tensor: Tensor, name: str, value: Any) -> None:
     if name == _RETAIN:
         if tensor.requires_grad:
             tensor.retain_grad()
+    elif name == _NAME:
+        tensor._name = value
     else:
-        setattr(tensor, name, value)
+        vars(tensor)[name] = value

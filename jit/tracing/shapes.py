@@ -107,7 +107,8 @@ def signature(recording: Any) -> Any:
     rest = (recording.structure, recording.positions, recording.targets, recording.slots, recording.reads)
     moves = [(i, _path(path), grad) for i, path, grad in recording.moves]
     metadata = (recording.facts, moves, recording.tags)
-    return (skeleton(trace.graph, 0), captures, outputs, *rest, *metadata, recording.hookless, recording.spent, recording.count)
+    counted = (recording.hookless, recording.spent, recording.count)
+    return (skeleton(trace.graph, 0), captures, outputs, *rest, *metadata, *counted)
 
 
 def _path(path: Sequence[Any]) -> Any:

@@ -318,6 +318,10 @@ class World:
         """The numbers, strings and arrays in reach, by name."""
         return (pair for view in self._views for pair in view.plain())
 
+    def objects_in_reach(self) -> Iterator[Any]:
+        """Everything that the function can name."""
+        return (value for view in self._views for value in view.objects())
+
     def watch_random(self) -> None:
         """From now on, drawing from the random generators of Python and numpy counts as an effect."""
         self._random = _random_states()
@@ -505,6 +509,11 @@ def _imported_names(code: types.CodeType) -> tuple[str, ...]:
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
     names = [name for name in names_in_code(code, _IMPORT) if name]
     return tuple(dict.fromkeys([*names, *(name for c in inner for name in _imported_names(c))]))
+
+
+def loads_in_code(code: types.CodeType) -> list[str]:
+    """The globals that code names, as often as it does; not those of code inside of it."""
+    return list(names_in_code(code, _GLOBAL))
 
 
 _GLOBAL = {i for i, name in enumerate(dis.opname) if "GLOBAL" in name or name == "LOAD_NAME"}

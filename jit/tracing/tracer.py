@@ -74,6 +74,8 @@ class Trace:
     """What was written over tensors without recording derivatives -> what they held before, whose history stays."""
     impure: str | None = None
     """What the function has done that no recording can repeat; see jit.tracing.impurity."""
+    plain_numbers: bool = False
+    """Whether the function gets plain numbers, all of them guarded; see Note [Exact types]."""
     printing: int = 0
     """How many calls of `print` are under way."""
     numbers: list[weakref.ref[TracedScalar]] = field(default_factory=list)
@@ -126,7 +128,8 @@ class Trace:
         value = self.graph.add_input(ScalarType(type(number).__name__), name, 0)
         count = sum(capture.number is not None for capture in self.captures)
         self.captures.append(Capture(value, number, name, number=count))
-        return TracedScalar(self, number, value)
+        made = TracedScalar(self, number, value)
+        return made._decide() if self.plain_numbers else made
 
     def constant(self, tensor: Tensor, reason: str, foreign: bool = False) -> Value:
         """A tensor made from Python data inside the trace: a constant, listed in the ledger."""
@@ -264,8 +267,10 @@ class Trace:
 
     def forget(self) -> None:
         """Let go of the memory of the call that was recorded."""
-        for table in (self.originals, self.slots, self.outer, self.inner, self.differentiated, self.reshaped, self.pasts):
+        for table in (self.originals, self.slots, self.outer, self.inner, self.differentiated):
             table.clear()
+        self.reshaped.clear()
+        self.pasts.clear()
         for cell in self.memory.inputs:
             cell.tensor = None
 
@@ -282,8 +287,10 @@ class Trace:
     record_eval = python_ops.record_eval
     is_inside = is_inside
     is_from_outside = is_from_outside
+    shape_of = measuring.shape_of
     sizes_of = measuring.sizes_of
     item = measuring.item
+    elements = measuring.elements
     scalar_node = measuring.scalar_node
     guard = measuring.guard
     gradient_of = gradients.gradient_of
