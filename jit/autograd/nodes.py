@@ -192,6 +192,8 @@ class Node:
     @property
     def metadata(self) -> dict[Any, Any]:
         """Whatever somebody wants to note about this node."""
+        if (trace := context.asking_trace()) is not None:
+            trace.note_impure("notes something about a node of the autograd graph")
         made: dict[Any, Any] = self.__dict__.setdefault("_metadata", {})
         return made
 
@@ -209,12 +211,16 @@ class Node:
 
     def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Call `hook(gradients of inputs, gradients of outputs)` after this node; its result replaces the first."""
+        if (trace := context.asking_trace()) is not None:
+            trace.note_impure("hooks something to a node of the autograd graph")
         if self.hooks is None:
             self.hooks = HookTable()
         return self.hooks.register(hook)
 
     def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
         """Call `hook(gradients of outputs)` before this node; what it returns replaces them."""
+        if (trace := context.asking_trace()) is not None:
+            trace.note_impure("hooks something to a node of the autograd graph")
         if self.pre_hooks is None:
             self.pre_hooks = HookTable()
         return self.pre_hooks.register(hook)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from jit.ir.graph import leaves as leaves_of
 from jit.ir.scalars import exactly
 
 from ..autograd.nodes import OpNode, edge_of
+from ..becoming import become
 from ..generators import default_generator
 from ..proxies import TracedScalar
 from ..pytree import Structure, flatten, statics
@@ -162,6 +164,17 @@ class Draft:
         name = next(hidden, None)
         where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
         return self.trace.impure or self.call.world.effect() or where
+
+    @contextlib.contextmanager
+    def moved_on_error(self) -> Iterator[None]:
+        """An argument that the function made another view of itself stays one, as in eager mode, if it then fails."""
+        try:
+            yield
+        except BaseException:
+            for inner in self.trace.reshaped:
+                if inner in self.trace.outer:
+                    become(self.trace.outer[inner], inner)
+            raise
 
     def give_back(self) -> None:
         """Replace what stood for arguments and numbers by these themselves, where the function has kept it."""

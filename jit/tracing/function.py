@@ -346,7 +346,7 @@ class TracedFunction(Watched, Inspected):
         draft = Draft(trace, call, self.where)
         call.world.watch_random()
         with context.tracing(draft.trace):
-            with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign):
+            with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign), draft.moved_on_error():
                 result = self._call_with(call.names, draft.values)
             recording, live = draft.close(result, self._optimise)
         recording.examples = examples

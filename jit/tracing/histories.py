@@ -9,7 +9,7 @@ import numpy as np
 
 from jit.ir import REGISTRY
 
-from .. import dispatch
+from .. import context, dispatch
 from ..autograd.nodes import AccumulateGrad, Node, edge_of
 from ..tensors import Tensor, Variable, alias
 from .effects import note_write
@@ -19,7 +19,30 @@ _COPY = REGISTRY["aten::copy"]
 
 
 class PassThrough(Node):
-    """Where the gradient of an argument that is no leaf leaves the traced function."""
+    """Where the gradient of an argument that is no leaf leaves the traced function.
+
+    To code of the user's it looks as the node that made the argument. Every call may have another one.
+    """
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Of the node outside, if it is the traced function that asks."""
+        return "Argument" if context.asking_trace() is None else self._outside().name
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """Those of the node outside, if it is the traced function that asks."""
+        return super().next_functions if context.asking_trace() is None else self._outside().next_functions
+
+    def __repr__(self) -> str:
+        return super().__repr__() if context.TRACE.get() is None else f"<{self._outside().name}>"
+
+    def _outside(self) -> Node:
+        trace = context.TRACE.get()
+        edge = self.edges[0]
+        assert trace is not None and edge is not None
+        trace.note_impure("reads the history of a tensor from outside")
+        return edge.node
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         return gradients
@@ -40,7 +63,7 @@ def stand_in(tensor: Tensor) -> Tensor:
         inner._requires_grad = True
         inner._accumulator = _always(node)
     else:
-        inner.set_history(PassThrough("Argument", (edge_of(tensor),)), 0)  # type: ignore[attr-defined]
+        inner.set_history(PassThrough("", (edge_of(tensor),)), 0)  # type: ignore[attr-defined]
     return inner
 
 

@@ -25,7 +25,6 @@ from jit.ir.errors import TraceError
 from jit.runtime.arrays import offset_of, owner_of
 
 from .. import context
-from ..autograd.nodes import replay
 from ..becoming import become, past_of
 from ..pytree import Structure, flatten
 from ..tensors import Tensor, ViewStep
@@ -34,7 +33,7 @@ from .capturing import known
 from .memory import Binding
 from .refusals import at_line
 from .surroundings import attributes_of
-from .views import settle
+from .views import settle, shown
 
 if TYPE_CHECKING:
     from .tracer import Trace
@@ -85,6 +84,8 @@ def fact(trace: Trace, tensor: Tensor, name: str) -> Any:
 def base(trace: Trace, tensor: Tensor) -> Tensor | None:
     """What `tensor` is a view of. Of an argument that is a view itself, nobody knows in the next call."""
     _, owner = _source(trace, tensor)
+    if tensor._viewed is None and not trace.is_from_outside(tensor):
+        return None
     if owner is not None and _note_fact(trace, tensor, "is_view", owner._viewed is not None):
         trace.note_impure("reads what a tensor from outside is a view of")
         return owner._viewed
@@ -243,7 +244,7 @@ def moves(trace: Trace, places: Mapping[Value, int]) -> list[Move]:
 def move(tensor: Tensor, path: Sequence[ViewStep], requires_grad: bool) -> None:
     """Let `tensor` become the view of itself to which `path` leads."""
     with context.set_grad_enabled(requires_grad and tensor.grad_fn is not None):
-        become(tensor, replay(path, past_of(tensor)))
+        become(tensor, shown(path, past_of(tensor)))
 
 
 # -- attributes of results ---------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from jit.runtime import blocks
 from jit.runtime.interpreter import Interpreter
 
 from .. import context, dispatch
-from ..autograd.nodes import Edge, edge_of, replay
+from ..autograd.nodes import Edge, edge_of
 from ..generators import Generator
 from ..pytree import paths, unflatten
 from ..tensors import Tensor, ViewStep
@@ -36,6 +36,7 @@ from .shapes import forget_sizes
 from .sharing import sharing_of
 from .stage_node import Kept, StageNode, mark_of
 from .tracer import Trace
+from .views import shown
 
 Optimise = Callable[[Graph], Graph]
 
@@ -340,7 +341,7 @@ def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
     if not spec.path:
         return base
     with context.set_grad_enabled(spec.requires_grad):
-        return replay(spec.path, base)
+        return shown(spec.path, base)
 
 
 @contextlib.contextmanager

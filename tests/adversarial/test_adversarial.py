@@ -15,19 +15,21 @@ from tests.adversarial import (
     cases_derivatives,
     cases_effects,
     cases_memory,
+    cases_metadata,
     cases_numbers,
     cases_objects,
     cases_python,
     cases_sizes,
     cases_surroundings,
     cases_training,
+    cases_values,
     trial,
 )  # fmt: skip
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
-    cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
+    cases_aliasing, cases_derivatives, cases_sizes, cases_effects, cases_metadata, cases_values,
 )  # fmt: skip
 SECONDS = 120
 
