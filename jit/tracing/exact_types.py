@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -47,5 +48,4 @@ def _asks(code: types.CodeType) -> bool:
 def _looks_up(code: types.CodeType) -> bool:
     """Whether code asks if something is in a container, or looks up in one what a call gives."""
     steps = [opcode for opcode in code.co_code[::2] if opcode != _CACHE]
-    pairs = zip(steps, steps[1:])
-    return _CONTAINS in steps or any(a == _CALL and b in _SUBSCRIPTS for a, b in pairs)
+    return _CONTAINS in steps or any(a == _CALL and b in _SUBSCRIPTS for a, b in itertools.pairwise(steps))

@@ -27,20 +27,23 @@ class PassThrough(Node):
     @property
     def name(self) -> str:  # type: ignore[override]
         """Of the node outside, if it is the traced function that asks."""
-        return "Argument" if context.asking_trace() is None else self._outside().name
+        outside = self._outside() if context.asking_trace() is not None else None
+        return "Argument" if outside is None else outside.name
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """Those of the node outside, if it is the traced function that asks."""
-        return super().next_functions if context.asking_trace() is None else self._outside().next_functions
+        outside = self._outside() if context.asking_trace() is not None else None
+        return super().next_functions if outside is None else outside.next_functions
 
     def __repr__(self) -> str:
-        return super().__repr__() if context.TRACE.get() is None else f"<{self._outside().name}>"
+        outside = self._outside()
+        return super().__repr__() if outside is None else repr(outside)
 
-    def _outside(self) -> Node:
-        trace = context.TRACE.get()
-        edge = self.edges[0]
-        assert trace is not None and edge is not None
+    def _outside(self) -> Node | None:
+        trace, edge = context.TRACE.get(), self.edges[0]
+        if trace is None or edge is None:
+            return None
         trace.note_impure("reads the history of a tensor from outside")
         return edge.node
 

@@ -1,5 +1,7 @@
 """Cases about what is not an element: geometry that changes in place, offsets, names, versions, attributes, leaves."""
 
+from typing import Any
+
 import jit
 from jit.nn import functional as F
 from tests.adversarial.trial import Trial, case
@@ -450,13 +452,13 @@ def a_result_retains_its_gradient(t: Trial) -> None:
 
 @case()
 def a_gradient_is_detached_after_create_graph(t: Trial) -> None:
-    w = matrix().requires_grad_()
+    w: Any = matrix().requires_grad_()
 
     def f(x):
         w.grad = None
         (w.sum(0) * x).sum().backward(create_graph=True)
-        w.grad.detach_()
-        return w.grad * 1
+        gradient = w.grad
+        return gradient.detach_() * 1
 
     f = t.trace(f)
     t.watch(w=w)
