@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from .tensors import Tensor, Variable, alias
 
 _HISTORY = ("_viewed", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
@@ -26,3 +30,15 @@ def become(tensor: Tensor, view: Tensor) -> None:
         setattr(tensor, slot, getattr(view, slot))
     if stays_leaf:
         tensor._requires_grad, tensor._viewed, tensor._path = True, None, ()
+
+
+@contextlib.contextmanager
+def views_kept(values: Sequence[Any]) -> Iterator[None]:
+    """After this block the tensors among `values` are the views that they were."""
+    before = [(value, past_of(value)) for value in values if isinstance(value, Tensor)]
+    try:
+        yield
+    finally:
+        for tensor, past in before:
+            if tensor._array is not past._array:
+                become(tensor, past)

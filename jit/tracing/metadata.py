@@ -269,13 +269,15 @@ def _is_new(trace: Trace, tensor: Tensor) -> bool:
     return binding is not None and not is_outer and tensor is not binding.cell.tensor
 
 
-_NAME, _RETAIN = "name", "retain_grad()"
+_NAME, _GRAD, _RETAIN = "name", "grad", "retain_grad()"
 
 
 def _attributes(tensor: Tensor) -> Iterator[tuple[str, Any]]:
     yield from attributes_of(tensor).items()
     if tensor._name is not None:
         yield _NAME, tensor._name
+    if tensor._grad is not None:
+        yield _GRAD, tensor._grad
     if tensor._retains_grad:
         yield _RETAIN, True
 
@@ -287,5 +289,7 @@ def set_tag(tensor: Tensor, name: str, value: Any) -> None:
             tensor.retain_grad()
     elif name == _NAME:
         tensor._name = value
+    elif name == _GRAD:
+        tensor._grad = value
     else:
         vars(tensor)[name] = value

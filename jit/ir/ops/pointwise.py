@@ -429,9 +429,10 @@ def _number_power(m: Any, self: Any, exponent: Any) -> Any:
 
 @pow.onnx
 def _(g: Any, self: Any, exponent: Any) -> Any:
-    if type(exponent) is float and exponent in _ROOTS:
+    number = exponent.constant
+    if number is not None and number.ndim == 0 and self.dtype.is_floating_point and number in _ROOTS:
         root = g.op("Sqrt", self)
-        return root if exponent > 0 else g.op("Reciprocal", root)
+        return root if number > 0 else g.op("Reciprocal", root)
     return g.op("Pow", self, exponent)
 
 
