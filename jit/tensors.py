@@ -365,7 +365,7 @@ class Tensor(Methods):
 
     def _follows_base(self) -> bool:
         """A view of a tensor that has become a Variable since becomes one too."""
-        if self._viewed is None or type(self._viewed) is Tensor:
+        if self._viewed is None or type(root_of(self)) is Tensor:
             return False
         self._promote()
         return True
@@ -484,6 +484,17 @@ def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
     Tensor.__init__(tensor, array)
     tensor._requires_grad = requires_grad
     return tensor
+
+
+def root_of(tensor: Tensor) -> Tensor:
+    """What the path of a view starts at; the tensor itself if it is none.
+
+    What it was taken of may have become a view of its own past meanwhile (`t_()`): then it starts there.
+    """
+    base = tensor._viewed
+    if base is None:
+        return tensor
+    return base if base._viewed is None else base._viewed
 
 
 def alias(tensor: Tensor, kind: type[Tensor] = Tensor) -> Tensor:

@@ -115,7 +115,7 @@ def test_gradients_by_any_iterable(several: Any) -> None:
 
 
 def test_gradients_that_are_detached_after_create_graph() -> None:
-    x = matrix().requires_grad_()
+    x: Any = matrix().requires_grad_()
     for loss in (x.sum(), x.t().reshape(-1).sum(), x.sum(0).mean(), (x**3).sum(), x[0].sum()):
         x.grad = None
         loss.backward(create_graph=True)

@@ -33,7 +33,7 @@ from jit.runtime.arrays import address_of, geometry_of
 from .. import context
 from ..hooks import HookTable, RemovableHandle
 from ..proxies import concrete
-from ..tensors import Storage, Tensor, Variable, ViewStep
+from ..tensors import Storage, Tensor, Variable, ViewStep, root_of
 
 SPAN = 1 << 64
 """Between the serials of two nodes there is room for those of all that a shared backward makes, see `sharing`."""
@@ -550,8 +550,7 @@ def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
 
 def view_history(view: Variable) -> None:
     """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now."""
-    base = view._viewed
-    assert base is not None
+    base = root_of(view)
     if base.requires_grad:
         with context.tracing(None), context.enable_grad():
             fresh = replay(view._path, base)

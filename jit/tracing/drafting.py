@@ -199,7 +199,7 @@ class Draft:
             if node is not None and number in recording.differentiable:
                 adopt(owners[index], node, number)
         result = recording.rebuild(results[:first], owners, node, storages, objects)
-        made = flatten(result)[0]
+        made = flatten(result)[0] if self.odd else []
         for index, name, value in self.odd:
             if index < len(made):
                 set_tag(made[index], name, value)

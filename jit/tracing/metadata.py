@@ -219,7 +219,7 @@ def resize(trace: Trace, tensor: Tensor, sizes: Sequence[Any]) -> None:
         after = F.view(F.slice(F.view(before, [-1]), 0, 0, count), wanted)
         note_reshaped(trace, tensor, before)
         become(tensor, after)
-    elif room < count and room == tensor._array.size and not trace.is_from_outside(tensor):
+    elif start == 0 and room < count and room == tensor._array.size and not trace.is_from_outside(tensor):
         after = F.view(F.cat([F.reshape(tensor, [-1]), F.zeros([count - room], dtype=tensor.dtype)]), wanted)
         become(tensor, after)
         tensor._storage = after._storage
