@@ -185,7 +185,11 @@ class Draft:
         """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
         trace = self.trace
         objects = recording.inputs(self.call.leaves)
-        owners = [trace.reshaped.get(o, o) if isinstance(o, Tensor) else o for o in objects]
+        first_capture = len(self.positions)  # the function got those themselves, and has moved them already
+        owners = [
+            trace.reshaped.get(o, o) if i >= first_capture and isinstance(o, Tensor) else o
+            for i, o in enumerate(objects)
+        ]
         recording.sharing = sharing_of(owners) if recording.targets else ()
         results = [t._array if isinstance(t, Tensor) else t for t in live.outputs]
         storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]

@@ -20,7 +20,7 @@ from .surroundings import loads_in_code
 
 _NUMBERS = frozenset({"int", "float", "bool", "complex"})
 _CONTAINS, _CALL, _CACHE = (dis.opmap.get(name, -1) for name in ("CONTAINS_OP", "CALL", "CACHE"))
-_SUBSCRIPTS = {dis.opmap.get("BINARY_SUBSCR"), dis.opmap.get("BINARY_OP")}
+_SUBSCRIPT = dis.opmap.get("BINARY_SUBSCR", dis.opmap["BINARY_OP"])
 
 
 def asks_exact_types(objects: Iterable[Any]) -> bool:
@@ -48,4 +48,4 @@ def _asks(code: types.CodeType) -> bool:
 def _looks_up(code: types.CodeType) -> bool:
     """Whether code asks if something is in a container, or looks up in one what a call gives."""
     steps = [opcode for opcode in code.co_code[::2] if opcode != _CACHE]
-    return _CONTAINS in steps or any(a == _CALL and b in _SUBSCRIPTS for a, b in itertools.pairwise(steps))
+    return _CONTAINS in steps or any(a == _CALL and b == _SUBSCRIPT for a, b in itertools.pairwise(steps))

@@ -247,6 +247,49 @@ def two_objects_for_one_tensor(t: Trial) -> None:
         looks(t, x, y)
 
 
+@case(must_hit=False)
+def turned_by_a_call_that_is_not_kept(t: Trial) -> None:
+    kept = {}
+
+    def f(x):
+        kept["last"] = x
+        x.t_()
+        return x * 2
+
+    f = t.trace(f)
+    for _ in range(3):
+        x = matrix()
+        t.call(f, x)
+        looks(t, x)
+        t.see("kept", kept["last"] is x)
+
+
+@case()
+def a_gradient_turns(t: Trial) -> None:
+    w = matrix().requires_grad_()
+
+    def f(x):
+        gradient: Any = w.grad
+        gradient.t_()
+        return x * gradient.sum()
+
+    f = t.trace(f)
+    for scale in (1, 2, 3):
+        w.grad = matrix() * scale
+        t.call(f, jit.ones(2), backward=False)
+        looks(t, w.grad)
+
+
+@case()
+def one_traced_function_in_another(t: Trial) -> None:
+    inner = t.trace(lambda x: x.t_() * 3)
+    f = t.trace(lambda x: inner(x) + x)
+    for _ in range(3):
+        x = matrix()
+        t.call(f, x)
+        looks(t, x)
+
+
 @case()
 def in_a_list(t: Trial) -> None:
     def f(xs):

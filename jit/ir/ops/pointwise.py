@@ -404,27 +404,34 @@ pow.tells_numbers = True
 
 @pow.numpy
 def _(m: Any, self: Any, exponent: Any) -> Any:
-    if exponent.ndim == 0 and exponent == 2:
-        return self * self
+    if isinstance(exponent, np.generic):
+        return _number_power(m, self, exponent, exponent.item())
     if self.dtype.kind in "iu" and (exponent < 0).any():
         return _integer_power(m, self, exponent)
-    if self.dtype.kind != "f":
-        return m.power(self, exponent)
-    if isinstance(exponent, m.generic):
-        return _number_power(m, self, exponent)
+    power = m.power(self, exponent)
+    is_each_its_own = exponent.ndim and exponent.shape == self.shape and 0 not in exponent.strides
+    if is_each_its_own or self.dtype.kind != "f" or not (half := exponent == 0.5).any():
+        return power
     # where one exponent serves several bases numpy takes 0.5 for a root
-    rooted = (exponent == 0.5) & ((self == 0) | (self == -m.inf))
-    return m.where(rooted, m.abs(self), m.power(self, exponent))
+    return m.where(half & ((self == 0) | (self == -math.inf)), m.abs(self), power)
 
 
 _ROOTS = (0.5, -0.5)
 
 
-def _number_power(m: Any, self: Any, exponent: Any) -> Any:
-    if exponent in _ROOTS:
+def _number_power(m: Any, self: Any, exponent: Any, number: Any) -> Any:
+    if number == 2:
+        return self * self
+    if number in _ROOTS and self.dtype.kind == "f":
         root = m.sqrt(self)
-        return root if exponent > 0 else 1 / root
+        return root if number > 0 else 1 / root
     return m.power(self, exponent)
+
+
+def _integer_power(m: Any, self: Any, exponent: Any) -> Any:
+    """Negative exponents among others: 1 / self ** n toward zero, as ATen has it."""
+    inverse = m.where(self == 1, 1, m.where(self == -1, 1 - 2 * (exponent & 1), 0)).astype(self.dtype)
+    return m.where(exponent < 0, inverse, m.power(self, m.maximum(exponent, 0)))
 
 
 @pow.onnx
@@ -434,12 +441,6 @@ def _(g: Any, self: Any, exponent: Any) -> Any:
         root = g.op("Sqrt", self)
         return root if number > 0 else g.op("Reciprocal", root)
     return g.op("Pow", self, exponent)
-
-
-def _integer_power(m: Any, self: Any, exponent: Any) -> Any:
-    """Negative exponents among others: 1 / self ** n toward zero, as ATen has it."""
-    inverse = m.where(self == 1, 1, m.where(self == -1, 1 - 2 * (exponent & 1), 0)).astype(self.dtype)
-    return m.where(exponent < 0, inverse, m.power(self, m.maximum(exponent, 0)))
 
 
 @pow.samples
