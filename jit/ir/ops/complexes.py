@@ -19,7 +19,7 @@ from ..errors import DTypeError, ShapeError
 from ..geometry import Geometry
 from ..op import Refusal, composite, pointwise, view
 from ..samples import make, sample, strided, unary
-from .pointwise import onnx_sign, sign_of
+from .pointwise import onnx_sign
 
 
 def complex_samples() -> Any:
@@ -63,7 +63,7 @@ def conj(F: Any, self: Any) -> Any:
 
 
 @pointwise("aten::sgn(Tensor self) -> Tensor", holomorphic=False, inplace=True, onnx=onnx_sign,
-           numpy=sign_of, grad=dict(self=lambda F, g, self: sgn_gradient(F, g, self)))  # fmt: skip
+           grad=dict(self=lambda F, g, self: sgn_gradient(F, g, self)))  # fmt: skip
 def sgn(m: Any, self: Any) -> Any:
     """self / |self|, 0 at 0: the sign of a real number."""
     return m.sign(self)

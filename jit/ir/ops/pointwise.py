@@ -886,18 +886,10 @@ def abs(m: Any, self: Any) -> Any:
 
 @ordered_only
 @pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx=lambda g, self: onnx_sign(g, self), samples=_steps,
-           numpy=lambda m, self: sign_of(m, self), grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def sign(m: Any, self: Any) -> Any:
     """-1, 0 or 1; of NaN 0."""
     return m.sign(self)
-
-
-def sign_of(m: Any, self: Any) -> Any:
-    """`m.sign` as ATen has it: numpy's leaves NaN as it is, and takes no bools."""
-    if self.dtype == bool:
-        return self.copy()
-    signs = m.sign(self)
-    return m.where(signs == signs, signs, 0) if self.dtype.kind == "f" else signs
 
 
 def onnx_sign(g: Any, self: Any) -> Any:
