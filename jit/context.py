@@ -37,6 +37,14 @@ SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
 """The line to which recorded nodes belong, where that is not the one that runs: a derivative is its operator's."""
 
 
+def asking_trace() -> Trace | None:
+    """The trace that records, if it is code of the user's that calls the method which asks for it."""
+    trace = TRACE.get()
+    if trace is None or sys._getframe(2).f_code.co_filename.startswith(PACKAGE):
+        return None
+    return trace
+
+
 class GradMode:
     """A context manager and decorator that switches the recording of derivatives on or off."""
 

@@ -25,7 +25,7 @@ from . import context
 from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of, requires_grad
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
-from .tensors import Tensor, Variable
+from .tensors import Tensor, Variable, root_of
 from .tracing.effects import note_write
 
 
@@ -211,8 +211,8 @@ def view_of(op: Op, values: Sequence[Any], array: Any, index: int) -> Tensor:
     view = kind(array, source._storage)
     view._grad_version = source._storage.version
     if op.schema.name != "detach":
-        view._base = source if source._base is None else source._base
-        view._path = path_of(op, values[1:], index, source._path, array, view._base._array)
+        view._viewed = root_of(source)
+        view._path = path_of(op, values[1:], index, source._path, array, view._viewed._array)
     return view
 
 
@@ -451,8 +451,8 @@ def _finish_history(op: Op, target: Tensor, inner: tuple[OpNode, Tensor], values
 def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> None:
     """Let `output` of `node`, whose edge `self_index` leads to the old target, be the target's new history."""
     target._promote()
-    base = target._base
-    if base is None:
+    base = root_of(target)
+    if base is target:
         target._requires_grad = False
         target.set_history(node, output)  # type: ignore[attr-defined]
         return
@@ -484,7 +484,7 @@ def check_writable(target: Tensor, tracked: bool) -> None:
 
 
 def _is_leaf_requiring_grad(target: Tensor) -> bool:
-    root = target if target._base is None else target._base
+    root = root_of(target)
     return isinstance(root, Variable) and root._requires_grad and root._grad_fn is None
 
 

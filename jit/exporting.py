@@ -19,6 +19,7 @@ from jit.passes import EXPORT, run
 from jit.runtime.interpreter import Interpreter
 
 from . import context
+from .becoming import views_kept
 from .creation import asarray
 from .generators import default_generator
 from .pytree import flatten
@@ -75,8 +76,14 @@ def export_onnx(
     options = dict(kwargs or {})
     surroundings = Surroundings(function, owner)
     with _evaluation(surroundings, training), _same_randomness():
-        recording = _recorded(function, owner, arguments, options, stage)
+        with views_kept(flatten([*arguments, *options.values()])[0]):
+            recording = _recorded(function, owner, arguments, options, stage)
         _refuse_caught(recording, bool(dynamic_axes))
+        if recording.moves:
+            raise ExportError(
+                "the function makes another view of its argument in place, as t_() and unsqueeze_() do, and a model "
+                "leaves its inputs alone; use the method without the underscore"
+            )
         graph = recording.graph().clone()
         if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
             graph.set_return(graph.outputs[: recording.count], graph.stages[0].updates, 0)

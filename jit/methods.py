@@ -14,10 +14,11 @@ from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
 from jit.ir.memory_formats import as_memory_format, suggested_format
 
 from . import context
+from .becoming import become, past_of
 from .functions import F
 from .hooks import HookTable, RemovableHandle
 from .indexing import get_item, set_item
-from .tensors import Tensor, alias
+from .tensors import Tensor
 
 
 def _operators() -> dict[str, Callable[..., Any]]:
@@ -139,14 +140,18 @@ def _retain_grad(self: Tensor) -> None:
         raise AutogradError("retain_grad() needs a tensor that requires grad")
     node = self.grad_fn
     if node is not None:
+        if not self._retains_grad:
+            self._refuse_outside("retain_grad() of")
         node.retain(self)
         self._retains_grad = True
 
 
 def _detach_(self: Tensor) -> Tensor:
     """Forget this tensor's history."""
-    if self._base is not None:
+    if self._viewed is not None and self.requires_grad:
         raise AutogradError("views cannot be detached in place; use detach() instead of detach_()")
+    if self.requires_grad:
+        self._refuse_outside("detach_() of")
     self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
     return self
 
@@ -184,23 +189,20 @@ def _sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return F.sum_to_size(wide, sizes)
 
 
-_HISTORY = ("_base", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
-"""What a tensor knows of how it came about."""
-
-
 def _in_place_geometry(name: str) -> Callable[..., Tensor]:
     """`t.squeeze_()` and its like: this very object becomes the view that `squeeze` gives."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if self.is_leaf and self.requires_grad and context.GRAD_ENABLED.get():
             raise AutogradError(f"{name}_ would change a leaf that requires grad; use {name}() and keep its result")
-        before = alias(self, type(self))
-        for slot in _HISTORY:
-            setattr(before, slot, getattr(self, slot))
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.meet(self)
+        before = past_of(self)
         after = getattr(F, name)(before, *args, **kwargs)
-        self.__class__, self._array = after.__class__, after._array
-        for slot in _HISTORY:
-            setattr(self, slot, getattr(after, slot))
+        if trace is not None:
+            trace.note_reshaped(self, before)
+        become(self, after)
         return self
 
     method.__name__ = method.__qualname__ = f"{name}_"
@@ -230,7 +232,6 @@ METHODS: dict[str, Any] = {
     **{f"{name}_": _in_place_geometry(name) for name in ("squeeze", "unsqueeze", "t", "transpose", "as_strided")},
     "swapaxes_": _in_place_geometry("transpose"), "swapdims_": _in_place_geometry("transpose"),
     "sum_to_size": _sum_to_size,
-    "retains_grad": property(lambda self: self._retains_grad),
 }  # fmt: skip
 
 for _name, _function in {**_operators(), **METHODS}.items():

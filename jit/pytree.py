@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import enum
-import struct
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir.errors import UsageError
+from jit.ir.scalars import bits
 
 from .proxies import TracedScalar
 from .tensors import Size, Tensor
@@ -48,10 +48,6 @@ class Static:
 
     def __repr__(self) -> str:
         return repr(self.value)
-
-
-bits = struct.Struct("<d").pack
-"""The bytes of a float: they tell 0.0 from -0.0, and know a NaN again."""
 
 
 def _static_key(value: Any) -> Any:

@@ -78,8 +78,8 @@ class Tensor(Methods):
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_accumulator", "_array", "_base", "_bindings", "_grad", "_grad_fn", "_grad_version",
-        "_output_nr", "_path", "_requires_grad", "_retains_grad", "_storage", "name",
+        "__dict__", "__weakref__", "_accumulator", "_array", "_bindings", "_grad", "_grad_fn", "_grad_version", "_name",
+        "_output_nr", "_path", "_requires_grad", "_retains_grad", "_storage", "_viewed",
     )  # fmt: skip
 
     __array_priority__ = 1000
@@ -91,7 +91,8 @@ class Tensor(Methods):
         self._storage = Storage() if storage is None else storage
         self._bindings: Any = None
         """What traces know this tensor as; see jit.tracing.memory."""
-        self._base: Tensor | None = None
+        self._viewed: Tensor | None = None
+        """What it is a view of, which is none itself."""
         self._path: tuple[ViewStep, ...] = ()
         self._requires_grad = False
         self._grad: Tensor | None = None
@@ -101,7 +102,19 @@ class Tensor(Methods):
         self._output_nr = 0
         self._accumulator: weakref.ref[Any] | None = None
         self._retains_grad = False
-        self.name: str | None = None
+        self._name: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        """What recordings call it, if somebody has named it."""
+        trace = context.asking_trace()
+        return self._name if trace is None else trace.fact(self, "name")
+
+    @name.setter
+    def name(self, value: str | None) -> None:
+        if value != self._name:
+            self._refuse_outside("setting the name of")
+        self._name = value
 
     # -- geometry ------------------------------------------------------------------------------------------------
 
@@ -110,7 +123,7 @@ class Tensor(Methods):
         """The sizes; while a trace records this tensor, traced integers."""
         trace = context.TRACE.get()
         if trace is not None:
-            sizes = trace.sizes_of(self)
+            sizes = trace.shape_of(self)
             if sizes is not None:
                 return sizes
         return Size(self._defined().shape)
@@ -168,18 +181,28 @@ class Tensor(Methods):
         """The strides in elements, all or that of `dim`."""
         array = self._defined()
         strides = tuple(s // array.itemsize for s in array.strides)
+        trace = context.asking_trace()
+        if trace is not None:
+            return trace.strides(self, strides, dim)
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
         """How many elements the first one lies behind the start of the storage."""
         from jit.runtime.arrays import offset_of
 
-        return offset_of(self._defined())
+        offset = offset_of(self._defined())
+        trace = context.asking_trace()
+        if trace is not None:
+            trace.note_offset(self)
+        return offset
 
     def is_contiguous(self, memory_format: Any = "contiguous_format") -> bool:
         """True if the elements lie in row-major order, or in that of another memory format, without gaps."""
         array = self._defined()
         strides = tuple(s // array.itemsize for s in array.strides)
+        trace = context.asking_trace()
+        if trace is not None:
+            trace.note_layout(self)
         if memory_format == "contiguous_format":
             return is_contiguous(array.shape, strides)
         return is_in_format(as_memory_format(memory_format), array.shape, strides)
@@ -200,11 +223,23 @@ class Tensor(Methods):
         """The address of the first element."""
         from jit.runtime.arrays import address_of
 
+        trace = context.asking_trace()
+        if trace is not None:
+            trace.note_impure("reads the address of a tensor")
         return address_of(self._defined())
 
     @property
     def _version(self) -> int:
+        trace = context.asking_trace()
+        if trace is not None and not trace.is_inside(self):
+            trace.note_impure("reads how often a tensor from outside was written to")
         return self._storage.version
+
+    @property
+    def _base(self) -> Tensor | None:
+        """What it is a view of; None for all others."""
+        trace = context.asking_trace()
+        return self._viewed if trace is None else trace.base(self)
 
     # -- leaving the world of tensors ----------------------------------------------------------------------------
 
@@ -220,9 +255,11 @@ class Tensor(Methods):
         return self._array.item() if self.dtype is not dtypes.bfloat16 else float(self._array.reshape(())[()])
 
     def tolist(self) -> Any:
-        """The elements as nested lists, or a number for a 0-d tensor."""
-        self._leave("tolist()")
+        """The elements as nested lists, or a number for a 0-d tensor. In a trace they are traced numbers."""
         array = self._defined()
+        trace = context.TRACE.get()
+        if trace is not None:
+            return trace.elements(self)
         return (array.astype(np.float32) if self.dtype is dtypes.bfloat16 else array).tolist()
 
     def numpy(self) -> Any:
@@ -328,7 +365,7 @@ class Tensor(Methods):
 
     def _follows_base(self) -> bool:
         """A view of a tensor that has become a Variable since becomes one too."""
-        if self._base is None or type(self._base) is Tensor:
+        if self._viewed is None or type(root_of(self)) is Tensor:
             return False
         self._promote()
         return True
@@ -357,7 +394,14 @@ class Tensor(Methods):
     @property
     def output_nr(self) -> int:
         """Which output of `grad_fn` this is."""
-        return self._output_nr
+        trace = context.asking_trace()
+        return self._output_nr if trace is None else trace.fact(self, "output_nr")
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether `.grad` of this tensor, which is no leaf, is kept."""
+        trace = context.asking_trace()
+        return self._retains_grad if trace is None else trace.fact(self, "retains_grad")
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for gradients with respect to this tensor; it becomes a leaf `Variable`."""
@@ -382,8 +426,11 @@ class Tensor(Methods):
         """Take these sizes in place: over the same memory where it suffices, else over a longer copy of it."""
         from jit.runtime.arrays import restrided
 
-        self._refuse_outside("resize_() of")
-        self._array = restrided(self._defined(), sizes)
+        trace = context.TRACE.get()
+        if trace is not None:
+            trace.resize(self, sizes)
+        else:
+            self._array = restrided(self._defined(), sizes)
 
     def _promote(self) -> None:
         if type(self) is Tensor:
@@ -417,7 +464,7 @@ class Variable(Tensor):
     @property
     def grad_fn(self) -> Node | None:
         """The node that computes this tensor's gradient; None for leaves."""
-        base = self._base
+        base = self._viewed
         if base is not None and self._grad_version != self._storage.version:
             from .autograd.nodes import view_history
 
@@ -437,6 +484,17 @@ def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
     Tensor.__init__(tensor, array)
     tensor._requires_grad = requires_grad
     return tensor
+
+
+def root_of(tensor: Tensor) -> Tensor:
+    """What the path of a view starts at; the tensor itself if it is none.
+
+    What it was taken of may have become a view of its own past meanwhile (`t_()`): then it starts there.
+    """
+    base = tensor._viewed
+    if base is None:
+        return tensor
+    return base if base._viewed is None else base._viewed
 
 
 def alias(tensor: Tensor, kind: type[Tensor] = Tensor) -> Tensor:

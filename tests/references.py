@@ -325,7 +325,7 @@ REFERENCES: dict[str, Any] = {
     "aten::round": round_decimals,
     "aten::frac": lambda self: np.where(np.isinf(self), np.nan, np.modf(self)[0]),
     "aten::abs": lambda self: np.where(self < 0, -self, self),
-    "aten::sign": np.sign,
+    "aten::sign": lambda self: np.where(np.isnan(self), 0, np.sign(self)).astype(self.dtype),
     "aten::heaviside": np.heaviside,
     "aten::maximum": binary(np.maximum),
     "aten::minimum": binary(np.minimum),

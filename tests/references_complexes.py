@@ -7,7 +7,9 @@ import numpy as np
 
 def unit(z: Any) -> Any:
     size = np.abs(z)
-    return np.where(size == 0, 0 * z, z / np.where(size == 0, 1, size)) if np.iscomplexobj(z) else np.sign(z)
+    if np.iscomplexobj(z):
+        return np.where(size == 0, 0 * z, z / np.where(size == 0, 1, size))
+    return np.sign(np.where(np.isnan(z), 0, z))
 
 
 def parts(z: Any) -> Any:

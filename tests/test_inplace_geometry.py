@@ -39,3 +39,40 @@ def test_leaves_are_refused() -> None:
     x = jit.ones(2, 3, requires_grad=True)
     with pytest.raises(jit.AutogradError, match="leaf that requires grad"):
         x.t_()
+
+
+def test_views_taken_before_follow_the_memory() -> None:
+    x = (jit.arange(6.0).reshape(2, 3) + 0).requires_grad_() * 1
+    row, flat = x[0], x.view(-1)
+    x.t_()
+    flat.mul_(2)
+    x.mul_(3)
+    row.add_(1)
+    assert row.requires_grad and tuple(x.shape) == (3, 2)
+    assert flat.tolist() == [1, 7, 13, 18, 24, 30]
+    leaf, weights = jit.ones(2, 3, requires_grad=True), jit.arange(6.0).reshape(3, 2)
+    y = leaf * 2
+    first = y[0]
+    y.t_()
+    first.mul_(10)
+    (y * weights).sum().backward()
+    assert leaf.grad.tolist() == [[0, 40, 80], [2, 6, 10]]
+
+
+def test_a_plain_view_follows_a_history_that_its_base_gets_later() -> None:
+    x, w = jit.ones(2, 3), jit.tensor(2.0, requires_grad=True)
+    row = x[0]
+    x.t_()
+    x.mul_(w)
+    assert row.requires_grad
+    (gradient,) = jit.grad((row * jit.arange(3.0)).sum(), w)
+    assert gradient.item() == 3
+
+
+def test_a_leaf_stays_one_under_no_grad() -> None:
+    w = jit.nn.Parameter(jit.arange(6.0).reshape(2, 3))
+    with jit.no_grad():
+        w.t_()
+    assert type(w) is jit.nn.Parameter and w.is_leaf and w.requires_grad
+    (w[0] * 2).sum().backward()
+    assert w.grad.tolist() == [[2, 2], [0, 0], [0, 0]]

@@ -34,7 +34,8 @@ RECORDING = {
     "outputs": [OutputSpec], "structure": Structure, "positions": [int], "differentiable": [int], "targets": [int],
     "count": int, "slots": [(int, int | None)], "reads": [(int, int | None)], "hookless": [int], "read": [Constant],
     "general": bool, "varying": [(int, int)], "calls_python": bool, "spent": bool, "sharing": tuple,
-    "outcomes": [(type, object)],
+    "outcomes": [(type, object)], "facts": [(int, str, object)], "moves": [(int, tuple, bool)],
+    "tags": [(int, str, Structure, int)],
 }  # fmt: skip
 """What of a recording is plain, and how it is made: lists and tuples of items, tuples of such parts, types."""
 CHAIN = {"keys": [((tuple, tuple, bool), [(type, object)])], "differentiable": [[int]], "sizes": tuple | None}

@@ -18,6 +18,7 @@ import numpy as np
 from jit.ir import REGISTRY, RandomState, Source, dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import Error, UsageError
+from jit.ir.scalars import bits
 
 from ..dispatch import return_type
 from ..nn import Parameter
@@ -29,6 +30,8 @@ from ..tracing.records import Constant
 
 DEEPEST = 200
 """How far data may be nested."""
+
+_NAN = "nan:"
 
 _TYPES: dict[str, type] = {
     t.__name__: t
@@ -69,6 +72,11 @@ def encode(value: Any) -> Any:
 
 def _all(values: Any) -> list[Any]:
     return [encode(value) for value in values]
+
+
+def _write_float(value: float) -> str:
+    """Digits that leave nothing out; of a NaN its bits."""
+    return value.hex() if value == value else f"{_NAN}{bits(value).hex()}"
 
 
 def _write_type(kind: Any) -> Any:
@@ -160,6 +168,12 @@ def _read_array(content: Any, depth: int) -> Any:
     return np.frombuffer(bytes.fromhex(data), dtype).reshape([_size(n) for n in shape]).copy()
 
 
+def _read_float(content: Any) -> float:
+    if not content.startswith(_NAN):
+        return float.fromhex(content)
+    return float(np.frombuffer(bytes.fromhex(content.removeprefix(_NAN)), "<f8").item())
+
+
 def _size(number: Any) -> int:
     if type(number) is not int or number < 0:
         raise ValueError("no size")
@@ -221,11 +235,11 @@ def _is(*kinds: type) -> Callable[[Any], bool]:
 _Write = Callable[[Any], Any]
 _Read = Callable[[Any, int], Any]
 _KINDS: Mapping[str, tuple[Callable[[Any], bool], _Write, _Read]] = {
-    "float": (_is(float), float.hex, lambda c, d: float.fromhex(c)),
+    "float": (_is(float), _write_float, lambda c, d: _read_float(c)),
     "complex": (
         _is(complex),
-        lambda v: [v.real.hex(), v.imag.hex()],
-        lambda c, d: complex(float.fromhex(c[0]), float.fromhex(c[1])),
+        lambda v: [_write_float(v.real), _write_float(v.imag)],
+        lambda c, d: complex(*map(_read_float, c)),
     ),
     "bytes": (_is(bytes), bytes.hex, lambda c, d: bytes.fromhex(c)),
     "list": (_is(list), _all, _items),

@@ -154,7 +154,7 @@ class Reader:
             self._capture(c, v, view) for c, v in zip(data["captures"], _captured(graph, data), strict=True)
         ]
         trace.guards = [
-            GuardRecord(_guard(nodes[_natural(n, len(nodes))]), decode(outcome), decode(source))
+            _guard(nodes[_natural(n, len(nodes))], decode(outcome), decode(source))
             for n, outcome, source in data["guards"]
         ]
         trace.composites = [
@@ -252,10 +252,12 @@ def _captured(graph: Graph, data: Mapping[str, Any]) -> Sequence[Value]:
     return inputs[len(inputs) - len(data["captures"]) :] if data["captures"] else []
 
 
-def _guard(node: Node) -> Node:
+def _guard(node: Node, outcome: Any, source: Any) -> GuardRecord:
     if node.kind != "prim::Guard":
         raise PlainError(f"{node.kind} is no guard")
-    return node
+    if outcome != outcome and node.attribute("expected") != node.attribute("expected"):
+        node.attributes["expected"] = outcome  # text knows one NaN
+    return GuardRecord(node, outcome, source)
 
 
 def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:

@@ -23,6 +23,7 @@ from ..pytree import paths
 from ..tensors import Tensor, ViewStep
 from ..tracing.chains import Chain
 from ..tracing.function import Key
+from ..tracing.metadata import FACTS
 from ..tracing.properties import kind_of
 from ..tracing.recording import OutputSpec, Recording
 from .plain import PlainError
@@ -159,6 +160,7 @@ def _problems(recording: Recording, key: Key) -> Iterator[str]:
         yield from _problems_of_stages(recording, chain)
     yield from _problems_of_outputs(recording)
     yield from _problems_of_views(recording)
+    yield from _problems_of_moves(recording)
 
 
 def _problems_of_inputs(recording: Recording, chain: Chain, key: Key) -> Iterator[str]:
@@ -229,7 +231,7 @@ def _returned(stage: Any) -> int:
 def _problems_of_outputs(recording: Recording) -> Iterator[str]:
     stage = recording.trace.graph.stages[0]
     inputs, returned = len(stage.inputs), len(stage.outputs)
-    ends = {"fresh": returned, "view": returned, "number": returned, "input": inputs}
+    ends = {"fresh": returned, "view": returned, "number": returned, "input": inputs, "itself": inputs}
     for number, spec in enumerate(recording.outputs):
         end = number if spec.kind == "same" else ends.get(spec.kind, 0)
         if type(spec) is not OutputSpec or not _all_below([spec.index], end):
@@ -237,6 +239,12 @@ def _problems_of_outputs(recording: Recording) -> Iterator[str]:
     counts = len(paths(recording.structure)), recording.count
     if counts[0] != counts[1] or recording.count > len(recording.outputs):
         yield "outputs"
+    if any(name not in FACTS or not _all_below([index], inputs) for index, name, _ in recording.facts):
+        yield "facts"
+    if any(not _all_below([index], len(recording.outputs)) for index, *_ in recording.tags) or any(
+        start < 0 or start + len(paths(structure)) > len(recording.outputs) for *_, structure, start in recording.tags
+    ):
+        yield "attributes of results"
     if len(recording.targets) != len(stage.updates) or not _all_below(recording.targets, inputs):
         yield "updates"
     pairs = [(i, n, len(recording.outputs)) for i, n in recording.slots] + [(i, n, inputs) for i, n in recording.reads]
@@ -258,6 +266,16 @@ def _problems_of_views(recording: Recording) -> Iterator[str]:
             _follow(spec.path, viewed.type if isinstance(viewed, Value) else None)
         except Exception:  # operators refuse arguments in any way they like
             yield f"the view that output {number} is"
+
+
+def _problems_of_moves(recording: Recording) -> Iterator[str]:
+    """The views that inputs become of themselves."""
+    inputs = recording.trace.graph.stages[0].inputs
+    for index, path, _ in recording.moves:
+        try:
+            _follow(path, inputs[index].type if index >= 0 else None)
+        except Exception:  # as above
+            yield f"the view that input {index} becomes"
 
 
 def _follow(path: Sequence[Any], type: Any) -> None:

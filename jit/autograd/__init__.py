@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jit.ir.errors import AutogradError, UsageError
 
 from ..context import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from ..tensors import Variable
+from ..tensors import Tensor, Variable
 from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
 from .engine import queue_callback, run_backward
 from .nodes import Edge, accumulate
 
 
 def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (tuple, list)) and not isinstance(value, Edge) else [value]
+    """One tensor as a list of it, and whatever gives several, such as `model.parameters()`, as a list of these."""
+    alone = isinstance(value, (Tensor, Edge)) or not isinstance(value, Iterable)
+    return [value] if alone else list(value)
 
 
 def _weights(outputs: Sequence[Any], gradients: Any) -> list[Any]:
@@ -59,16 +61,17 @@ def backward(
 
 def grad(
     outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    allow_unused: bool | None = None, materialize_grads: bool = False,
+    only_inputs: bool = True, allow_unused: bool | None = None, materialize_grads: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; `.grad` is not touched.
 
     Args:
         outputs: One tensor or several.
-        inputs: The tensors to differentiate by.
+        inputs: The tensors to differentiate by; any iterable of them will do, as `model.parameters()`.
         grad_outputs: Weights of the outputs' sizes; None for single numbers.
         retain_graph: Keep what was saved. Defaults to `create_graph`.
         create_graph: Make the gradients differentiable themselves.
+        only_inputs: Always True; there for callers of old.
         allow_unused: Return None for inputs that the outputs do not depend on, instead of an error.
         materialize_grads: Return zeros for them.
 
@@ -81,6 +84,8 @@ def grad(
     >>> g.item(), jit.grad(g, x)[0].item()
     (27.0, 18.0)
     """
+    if not only_inputs:
+        raise UsageError("grad() leaves .grad of all tensors alone; for only_inputs=False call backward()")
     if materialize_grads and allow_unused is False:
         raise UsageError("materialize_grads=True makes zeros of unused inputs, so allow_unused cannot be False")
     roots, leaves = _as_list(outputs), _as_list(inputs)

@@ -10,7 +10,7 @@ from typing import Any
 from jit.ir.errors import AutogradError, EscapedTracerError, UsageError
 
 from .. import context
-from ..tensors import Tensor, Variable, alias
+from ..tensors import Tensor, Variable, alias, root_of
 from .nodes import Node, SavedTensor, conform, edge_of, meta_of
 
 
@@ -213,7 +213,7 @@ def _fresh(tensor: Tensor) -> Tensor:
 
 
 def _check_dirty(function: type[Function], tensor: Tensor) -> None:
-    root = tensor if tensor._base is None else tensor._base
+    root = root_of(tensor)
     if root.is_leaf and root.requires_grad:
         raise AutogradError(
             f"{function.__name__} has written to a leaf that requires grad, or to a view of one; clone it first"

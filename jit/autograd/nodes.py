@@ -33,7 +33,7 @@ from jit.runtime.arrays import address_of, geometry_of
 from .. import context
 from ..hooks import HookTable, RemovableHandle
 from ..proxies import concrete
-from ..tensors import Storage, Tensor, Variable, ViewStep
+from ..tensors import Storage, Tensor, Variable, ViewStep, root_of
 
 SPAN = 1 << 64
 """Between the serials of two nodes there is room for those of all that a shared backward makes, see `sharing`."""
@@ -192,6 +192,8 @@ class Node:
     @property
     def metadata(self) -> dict[Any, Any]:
         """Whatever somebody wants to note about this node."""
+        if (trace := context.asking_trace()) is not None:
+            trace.note_impure("notes something about a node of the autograd graph")
         made: dict[Any, Any] = self.__dict__.setdefault("_metadata", {})
         return made
 
@@ -209,12 +211,16 @@ class Node:
 
     def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Call `hook(gradients of inputs, gradients of outputs)` after this node; its result replaces the first."""
+        if (trace := context.asking_trace()) is not None:
+            trace.note_impure("hooks something to a node of the autograd graph")
         if self.hooks is None:
             self.hooks = HookTable()
         return self.hooks.register(hook)
 
     def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
         """Call `hook(gradients of outputs)` before this node; what it returns replaces them."""
+        if (trace := context.asking_trace()) is not None:
+            trace.note_impure("hooks something to a node of the autograd graph")
         if self.pre_hooks is None:
             self.pre_hooks = HookTable()
         return self.pre_hooks.register(hook)
@@ -265,12 +271,19 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
         return
     have = tensor._grad
     if have is None:
-        tensor._grad = gradient if differentiable else _own(gradient)
+        tensor._grad = apart(gradient) if differentiable else _own(gradient)
     elif differentiable or have.requires_grad or not is_plain(have):
         tensor._grad = have + gradient
     else:
         np.add(have._array, gradient._array, out=have._array, casting="unsafe")
         have._storage.written()
+
+
+def apart(gradient: Tensor) -> Tensor:
+    """A differentiable gradient that is no view, so that `detach_()` and writes to it are its own matter."""
+    from ..functions import F
+
+    return gradient if gradient._viewed is None else F.clone(gradient)
 
 
 def _own(gradient: Tensor) -> Tensor:
@@ -537,8 +550,7 @@ def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
 
 def view_history(view: Variable) -> None:
     """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now."""
-    base = view._base
-    assert base is not None
+    base = root_of(view)
     if base.requires_grad:
         with context.tracing(None), context.enable_grad():
             fresh = replay(view._path, base)
@@ -549,7 +561,7 @@ def view_history(view: Variable) -> None:
 def requires_grad(value: Any) -> bool:
     """Whether gradients flow into a tensor, or into one of a list."""
     if type(value) is Tensor:
-        return value._base is not None and value.requires_grad
+        return value._viewed is not None and value.requires_grad
     if type(value) is tuple:
         return any(map(requires_grad, value))
     return isinstance(value, Variable) and value.requires_grad
@@ -559,7 +571,7 @@ def edge_of(tensor: Any) -> Edge | None:
     """Where the gradient of `tensor` goes; None if it wants none."""
     if not isinstance(tensor, Variable) and not requires_grad(tensor):
         return None
-    node = tensor._grad_fn if tensor._base is None else tensor.grad_fn
+    node = tensor._grad_fn if tensor._viewed is None else tensor.grad_fn
     if node is not None:
         return Edge(node, tensor._output_nr)
     return Edge(accumulator(tensor), 0) if tensor._requires_grad else None

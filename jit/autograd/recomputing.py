@@ -24,7 +24,7 @@ from typing import Any
 from jit.ir.errors import AutogradError, UsageError
 
 from .. import context
-from ..tensors import Tensor, Variable, alias
+from ..tensors import Tensor, Variable, alias, root_of
 from ..tracing.effects import Effects, noting
 from .nodes import AccumulateGrad, Edge, Node, SavedTensor, edge_of, meta_of, next_serial, replay
 
@@ -73,7 +73,7 @@ def checkpoint(
         return result
     for item in own:  # the function itself may have written to it, and will again
         item.version = item.storage.version
-    roots = [_root(tensors[place]) for place in places]
+    roots = [root_of(tensors[place]) for place in places]
     node = CheckpointNode(function, saved, effects, _edges_out_of(roots, first), places, roots)
     node.random = preserve_rng_state
     return _with_history(result, node, roots)
@@ -153,15 +153,11 @@ def _places(tensors: Sequence[Tensor], first: int, outside: set[int]) -> list[in
     """For each result that is memory of its own, made since `first`: where it, or a view of it, is among `tensors`."""
     places: dict[int, int] = {}
     for place, tensor in enumerate(tensors):
-        root = _root(tensor)
+        root = root_of(tensor)
         node = root.grad_fn if tensor.requires_grad else None
         if node is not None and node.serial > first and id(root._storage) not in outside:
             places.setdefault(id(root), place)
     return list(places.values())
-
-
-def _root(tensor: Tensor) -> Tensor:
-    return tensor if tensor._base is None else tensor._base
 
 
 def _edges_out_of(roots: Sequence[Tensor], first: int) -> list[Edge]:
@@ -241,7 +237,7 @@ class CheckpointNode(Node):
         assert self.function is not None
         with context.enable_grad():
             tensors = list_tensors(self.function(*args, **kwargs))
-        roots = [_root(tensors[place]) if place < len(tensors) else None for place in self.places]
+        roots = [root_of(tensors[place]) if place < len(tensors) else None for place in self.places]
         if [None if r is None or edge_of(r) is None else meta_of(r) for r in roots] != self.metas:
             raise AutogradError(
                 f"the function under the checkpoint at {self.source} returned something else when it was run again for "
@@ -258,7 +254,7 @@ def _with_history(result: Any, node: Node, roots: Sequence[Tensor]) -> Any:
         made.set_history(node, index)  # type: ignore[attr-defined]
 
     def output(tensor: Tensor) -> Tensor:
-        base = fresh.get(id(_root(tensor))) if tensor.requires_grad else None
+        base = fresh.get(id(root_of(tensor))) if tensor.requires_grad else None
         return tensor if base is None else replay(tensor._path, base)
 
     return map_tensors(output, result)

@@ -107,6 +107,8 @@ class Op:
         (comparisons: bool; the size of a complex number: real)."""
         self.numpy_body: Callable[..., Any] | None = None
         """A separate body for numpy alone, where the shared formula would be slow or would warn."""
+        self.tells_numbers = False
+        """Whether that body gets numbers as numpy scalars, apart from 0-d tensors."""
         self.type_rule: Callable[..., Any] | None = None
         self.derivatives: dict[str, Derivative] = {}
         """By argument, for derivatives declared as a dict."""

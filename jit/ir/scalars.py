@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import math
 import operator
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .types import BOOL, COMPLEX_SCALAR, FLOAT, INT, ScalarType
+
+bits = struct.Struct("<d").pack
+"""The bytes of a float: they tell 0.0 from -0.0, and know a NaN again."""
+
+
+def exactly(number: Any) -> tuple[type, Any]:
+    """What only this very number has: its type, and of a float all bits.
+
+    >>> exactly(0.0) == exactly(-0.0), exactly(1) == exactly(True), exactly(math.nan) == exactly(math.nan)
+    (False, False, True)
+    """
+    if isinstance(number, float):
+        return (float, bits(number))
+    if isinstance(number, complex):
+        return (complex, bits(number.real) + bits(number.imag))
+    return (type(number), number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from jit.ir import Graph, Node, Op, TensorType, Value, find
 from jit.ir.attempts import KIND, raises_always
 from jit.ir.errors import GraphError
 from jit.ir.inference import SIZES
-from jit.ir.scalars import scalar_function, type_of_number
+from jit.ir.scalars import exactly, scalar_function, type_of_number
 from jit.ir.verifier import neighbourhood
 
 from .analysis import calls_out, confirm_sizes, fixed_inputs, has_subgraphs, with_subgraphs
@@ -99,7 +99,7 @@ class _Folding:
         if isinstance(number, Value):
             return
         expected = node.attribute("expected")
-        if number != expected and not (number != number and expected != expected):
+        if exactly(number) != exactly(expected):
             problem = f"the guard expects {expected!r}, but its operand is always {number!r}"
             raise GraphError(f"{problem}\n{neighbourhood(node)}")
         self.number_guards()

@@ -342,17 +342,12 @@ def signed_power(m: Any, wide: Any, exponent: Any, value: Any) -> Any:
     return m.where((wide < 0) & ~whole & (size < math.inf), math.nan, value)
 
 
-def _root(m: Any, x: Any) -> Any:
-    """x**0.5 as C's pow, which knows no negative zero and is infinite at -inf."""
-    return m.where(x == -math.inf, math.inf, m.sqrt(x + 0.0))
-
-
 SHORT_POWERS: dict[float, Callable[[Any, Any], Any]] = {
     2: lambda m, x: x * x,
     3: lambda m, x: x * x * x,
     4: lambda m, x: (x * x) * (x * x),
-    0.5: _root,
-    -0.5: lambda m, x: 1 / _root(m, x),
+    0.5: lambda m, x: m.sqrt(x),
+    -0.5: lambda m, x: 1 / m.sqrt(x),
     -1: lambda m, x: 1 / x,
 }
 """Powers to known numbers in a few instructions, within 1.91 ulp: with the mantissa p of x * x, the rounding of that is

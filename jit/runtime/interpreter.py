@@ -18,6 +18,7 @@ import numpy as np
 from jit.ir import Graph, Node, Op, Value, find
 from jit.ir.errors import Error, GraphError
 from jit.ir.graph import Ref, leaves, map_template
+from jit.ir.scalars import exactly
 
 from .attempts import attempt
 from .kernels import execute
@@ -372,9 +373,11 @@ def _guard(interpreter: Interpreter, node: Node, results: list[int], registers: 
     index = node.attribute("index", interpreter._guards)
     interpreter._guards = index + 1
 
+    wanted = exactly(expected)
+
     def run(r: Registers) -> None:
         actual = r[source]
-        if actual != expected and not (actual != actual and expected != expected):
+        if actual is not expected and exactly(actual) != wanted:
             raise GuardFailed(index, actual)
 
     return _touching(run, node, results, registers)

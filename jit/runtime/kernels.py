@@ -90,6 +90,8 @@ def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
         value = args[index]
         if value is not None and (not isinstance(value, np.ndarray) or (value.dtype != wide and not is_large)):
             args[index] = np.asarray(value).astype(wide)
+            if op.tells_numbers and not isinstance(value, np.ndarray):
+                args[index] = args[index][()]
     token = _warnings.set(_SILENCE)
     try:
         if is_large:

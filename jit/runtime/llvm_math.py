@@ -274,11 +274,10 @@ class LLVMMath:
         return self.where(x < 0, -x, x) if x.dtype.is_signed else x
 
     def sign(self, x: Value) -> Value:
-        """-1, 0 or 1; NaN for NaN."""
+        """-1, 0 or 1; of NaN 0."""
         if not x.dtype.is_signed:
             return self.cast(x != 0, x.dtype)
-        zero = self.where(x == 0, 0, x) if x.dtype.is_floating_point else self.constant(0, x.dtype)
-        return self.where(x > 0, 1, self.where(x < 0, -1, zero))
+        return self.where(x > 0, 1, self.where(x < 0, -1, self.constant(0, x.dtype)))
 
     def square(self, x: Value) -> Value:
         """x * x."""

@@ -32,6 +32,14 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     return np.matmul(a, b, out=out)
 
 
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; of NaN 0, where numpy's is NaN. A bool is its own sign."""
+    if x.dtype == bool:
+        return x.copy()
+    signs = np.sign(x)
+    return np.where(signs == signs, signs, 0) if x.dtype.kind == "f" else signs
+
+
 def cast(x: Any, dtype: Any) -> Any:
     """`x` as `dtype`: rounds to nearest even, truncates floats toward zero, and calls everything but 0 true.
 

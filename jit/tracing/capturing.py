@@ -32,7 +32,7 @@ def capture(trace: Trace, tensor: Tensor, gradient_of: Value | None = None) -> B
     holder = None
     if place is None and gradient_of is not None:
         name, holder = f"{gradient_of.name}.grad", trace.graph.inputs.index(gradient_of)
-    name = name or tensor.name or "captured"
+    name = name or tensor._name or "captured"
     value = trace.graph.add_input(type_of(tensor), name, 0)
     trace.captures.append(Capture(value, tensor, name, place, holder, edge=edge_of(tensor), kind=kind_of(tensor)))
     return trace.memory.bind_root(tensor, value, value)
@@ -57,3 +57,11 @@ def is_inside(trace: Trace, tensor: Tensor) -> bool:
     if binding is None and trace.memory.has_met(tensor._storage):
         binding = known(trace, tensor)
     return binding is not None and binding.cell.source is None
+
+
+def is_from_outside(trace: Trace, tensor: Tensor) -> bool:
+    """Whether an object comes from outside. A view of what does, as `x.detach()` is, was made by the function."""
+    if tensor in trace.outer or tensor in trace.reshaped:
+        return True
+    binding = trace.memory.binding(tensor)
+    return not is_inside(trace, tensor) if binding is None else binding.cell.tensor is tensor

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from jit.ir import Value
 from jit.ir.dtypes import DType
 from jit.ir.errors import TraceError
 from jit.ir.graph import leaves as leaves_of
+from jit.ir.scalars import exactly
 
 from ..autograd.nodes import OpNode, edge_of
+from ..becoming import become
 from ..generators import default_generator
 from ..proxies import TracedScalar
 from ..pytree import Structure, flatten, statics
@@ -23,6 +26,7 @@ from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from .chains import Chain
 from .gradients import GradientSlot
 from .histories import adopt, stand_in, twin
+from .metadata import Tag, moves, set_tag, tags_of
 from .raising import look_at_caught
 from .recording import OutputSpec, Recording
 from .records import Constant
@@ -42,6 +46,8 @@ class Draft:
         self.call = call
         self.where = where
         self.positions = distinct(call.leaves)
+        self.odd: list[tuple[int, str, Any]] = []
+        """Attributes of results that no other call has: (output, name, value)."""
         self.edges: list[Any] = []
         """Per input, where its gradient leaves the function."""
         names = leaf_names(call.names, call.structures)
@@ -49,7 +55,7 @@ class Draft:
         for index in self.positions:
             tensor = call.leaves[index]
             inners[tensor] = inner = stand_in(tensor)
-            trace.add_argument(inner, tensor.name or names[index])
+            trace.add_argument(inner, tensor._name or names[index])
             trace.stand_for(inner, tensor)
             self.edges.append(edge_of(inner))
         for tensor in call.leaves:
@@ -79,8 +85,9 @@ class Draft:
         _check_structure(structure, self.where)
         slots = [slot for slot in trace.slots.values() if slot.has_changed]
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
-        specs, values, tensors = _describe(trace, [*leaves, *left])
-        self._check_leaves(leaves)
+        tags, further = tags_of(trace, leaves)
+        specs, values, tensors = _describe(trace, [*leaves, *left, *further])
+        self._check_leaves([*leaves, *further])
         updates, drawn = trace.memory.updates(), trace.drawn()
         pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
         pairs += [(first, last) for _, first, last in drawn]
@@ -89,19 +96,36 @@ class Draft:
         outputs = [*tensors, *(self._rebased(cell) for cell, _ in updates), *(None for _ in drawn)]
         recording = Recording(specs, structure, self.positions, optimise, [Chain(trace)], count=len(leaves))
         _describe_gradients(recording, slots, values)
+        recording.facts = [(position[value], name, answer) for (value, name), answer in trace.facts.items()]
+        recording.moves = moves(trace, position)
+        recording.tags = self._tags(tags, len(leaves), len(left))
         recording.targets = [position[target] for target, _ in pairs]
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
         recording.spent = bool(recording.differentiable) and all(
             _is_spent(outputs[i]) for i in recording.differentiable
         )
-        recording.outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards)
+        recording.outcomes = tuple(exactly(g.outcome) for g in trace.guards)
         edges = [*self.edges, *(capture.edge for capture in trace.captures)]
         return recording, Live(outputs, recording.used(edges), trace)
+
+    def _tags(self, tags: Sequence[tuple[int, str, Any]], results: int, gradients: int) -> list[Tag]:
+        """Attributes of results as a recording knows them. What it cannot make anew, this call alone has."""
+        found, start = [], results + gradients
+        for number, name, value in tags:
+            leaves, structure = flatten(value)
+            at = number if number < results else number + gradients
+            if any(_is_odd(static) for static in statics(structure)):
+                self.trace.note_impure(f"sets the attribute {name!r} of a result to what a recording cannot make anew")
+                self.odd.append((at, name, value))
+            else:
+                found.append((at, name, structure, start))
+            start += len(leaves)
+        return found
 
     def _check_leaves(self, results: Sequence[Any]) -> None:
         """TraceError if the function returns a leaf that it made: gradients would have to end there in later calls."""
         for tensor in results:
-            if isinstance(tensor, Variable) and tensor._requires_grad and self.trace.is_inside(tensor):
+            if isinstance(tensor, Variable) and tensor._requires_grad and not self.trace.is_from_outside(tensor):
                 raise TraceError(
                     f"{self.where()}: the traced function returns a leaf that it has made and that requires grad, "
                     "which a recording cannot make anew; call requires_grad_() outside"
@@ -143,6 +167,17 @@ class Draft:
         where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
         return self.trace.impure or self.call.world.effect() or where
 
+    @contextlib.contextmanager
+    def moved_on_error(self) -> Iterator[None]:
+        """An argument that the function made another view of itself stays one, as in eager mode, if it then fails."""
+        try:
+            yield
+        except BaseException:
+            for inner in self.trace.reshaped:
+                if inner in self.trace.outer:
+                    become(self.trace.outer[inner], inner)
+            raise
+
     def give_back(self) -> None:
         """Replace what stood for arguments and numbers by these themselves, where the function has kept it."""
         numbers = [(known, known._number) for reference in self.trace.numbers if (known := reference()) is not None]
@@ -151,7 +186,12 @@ class Draft:
     def finish(self, recording: Recording, live: Live) -> Any:
         """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
         trace = self.trace
-        owners = recording.inputs(self.call.leaves)
+        objects = recording.inputs(self.call.leaves)
+        first_capture = len(self.positions)  # the function got those themselves, and has moved them already
+        owners = [
+            trace.reshaped.get(o, o) if i >= first_capture and isinstance(o, Tensor) else o
+            for i, o in enumerate(objects)
+        ]
         recording.sharing = sharing_of(owners) if recording.targets else ()
         results = [t._array if isinstance(t, Tensor) else t for t in live.outputs]
         storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]
@@ -164,7 +204,11 @@ class Draft:
         for number, index in enumerate(recording.targets, first):
             if node is not None and number in recording.differentiable:
                 adopt(owners[index], node, number)
-        result = recording.rebuild(results[:first], owners, node, storages)
+        result = recording.rebuild(results[:first], owners, node, storages, objects)
+        made = flatten(result)[0] if self.odd else []
+        for index, name, value in self.odd:
+            if index < len(made):
+                set_tag(made[index], name, value)
         trace.forget()
         return result
 
@@ -209,10 +253,15 @@ _REBUILT = (
 )
 
 
+def _is_odd(value: Any) -> bool:
+    """Whether an object in a result would be the same one in every call."""
+    return not isinstance(value, _REBUILT)
+
+
 def _check_structure(structure: Structure, where: Callable[[], str]) -> None:
     """TraceError if the result holds an object that would be the same one in every call."""
     for value in statics(structure):
-        if not isinstance(value, _REBUILT):
+        if _is_odd(value):
             raise TraceError(
                 f"{where()}: the traced function returns an object of type {type(value).__name__}, which a recording "
                 "cannot make anew; return tensors, numbers, strings, None, or tuples, lists, dicts and dataclasses of "
@@ -238,6 +287,9 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             continue
         binding = trace.memory.binding(leaf)
         assert binding is not None
+        if leaf in trace.reshaped and binding.cell.source is not None:
+            specs.append(OutputSpec("itself", trace.graph.inputs.index(binding.cell.source)))
+            continue
         if id(leaf) in seen:
             specs.append(OutputSpec("same", seen[id(leaf)]))
             continue
@@ -302,7 +354,7 @@ def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], 
         binding = trace.memory.binding(leaf) if isinstance(leaf, Tensor) else None
         if binding is not None and binding.cell is cell and not binding.path:
             return number
-    bases = (t._base for t in leaves if isinstance(t, Tensor) and t._base is not None)
+    bases = (t._viewed for t in leaves if isinstance(t, Tensor) and t._viewed is not None)
     for base in bases:
         binding = trace.memory.binding(base)
         if binding is not None and binding.cell is cell and not binding.path:

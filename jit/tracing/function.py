@@ -11,6 +11,7 @@ import functools
 import inspect
 import os
 import threading
+import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ from .calls import (
 from .chains import BRANCHES
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
+from .exact_types import asks_exact_types, note_exact_types
 from .impurity import watching
 from .origins import is_foreign
 from .patience import patience
@@ -106,6 +108,7 @@ class TracedFunction(Watched, Inspected):
         self._explanation = "it has not been called yet"
         self._methods: weakref.WeakKeyDictionary[Any, TracedFunction] = weakref.WeakKeyDictionary()
         self._warned = False
+        self._exact: bool | None = None
         self._effects = 0
         """How many runs have changed something of Python's."""
         self.keep_examples = False
@@ -185,7 +188,7 @@ class TracedFunction(Watched, Inspected):
         )
         values = [_Promoted(type(v)) if n in promoted else v for n, v in zip(names, values, strict=True)]
         leaves, structures = flatten_arguments(values)
-        attached = [(tensor.name or "argument", made) for tensor in leaves if (made := attributes_of(tensor))]
+        attached = [(tensor._name or "argument", made) for tensor in leaves if (made := attributes_of(tensor))]
         given = [*((n, v) for n, s in zip(names, structures, strict=True) for v in statics(s)), *attached]
         view = self._surroundings.look()
         world = World(view, view_of_objects(given, view.footprint), given)
@@ -377,10 +380,12 @@ class TracedFunction(Watched, Inspected):
     def _record_alone(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
         before, call.world = call.world, (world := GrowingWorld(self._surroundings, call.world.given))
-        draft = Draft(Trace(world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)
+        trace = Trace(world.locate, strict=self._strict, open_sizes=self.open_sizes)
+        trace.plain_numbers = self._asks_exact_types()
+        draft = Draft(trace, call, self.where)
         world.watch_random()
         try:
-            with context.tracing(draft.trace), replaced(world.numbers, draft.numbers):
+            with context.tracing(draft.trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
                 result = self._watched_call(call, draft, world)
             with context.tracing(draft.trace):
                 recording, live = draft.close(result, self._optimise)
@@ -405,10 +410,21 @@ class TracedFunction(Watched, Inspected):
             draft.give_back()
         return draft.finish(recording, live)
 
+    def _asks_exact_types(self) -> bool:
+        """Whether code in reach asks numbers for their exact type; asked once, for code that runs is looked at, too."""
+        if self._exact is None:
+            self._exact = asks_exact_types([self._function, *self._surroundings.reach().objects()])
+        return self._exact
+
     def _watched_call(self, call: Call, draft: Draft, world: GrowingWorld) -> Any:
         """Run the function, and look at what its code can read before that runs."""
         arguments = self._arguments(call.names, draft.values)
-        with watching(draft.trace, is_foreign, world.note_code) as sees:
+
+        def note_code(code: types.CodeType, space: dict[str, Any]) -> None:
+            note_exact_types(draft.trace, code)
+            world.note_code(code, space)
+
+        with watching(draft.trace, is_foreign, note_code) as sees:
             if not sees:
                 world.see_everything()
             return self._function(*arguments[0], **arguments[1])

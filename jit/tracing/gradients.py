@@ -10,9 +10,9 @@ from jit.ir import Value
 from jit.ir.errors import TraceError
 
 from .. import context
-from ..autograd.nodes import is_plain
+from ..autograd.nodes import apart, is_plain
 from ..tensors import Tensor
-from .capturing import capture, known
+from .capturing import capture, is_from_outside, known
 from .properties import has_hooks
 from .refusals import at_line, check_first_stage, refuse_change
 
@@ -59,7 +59,7 @@ def accumulate(trace: Trace, tensor: Tensor, gradient: Tensor, differentiable: b
 
     have = gradient_of(trace, tensor)
     if have is None:
-        set_gradient(trace, tensor, gradient if differentiable else F.clone(gradient))
+        set_gradient(trace, tensor, apart(gradient) if differentiable else F.clone(gradient))
     elif differentiable or have.requires_grad or not is_plain(have):
         set_gradient(trace, tensor, have + gradient)
     else:
@@ -106,7 +106,7 @@ def check_hooks(trace: Trace, node: Any) -> None:
         return
     leaf = trace.inner.get(node.variable, node.variable)
     cell = known(trace, leaf).cell
-    if cell.source is None:
+    if cell.source is None or not is_from_outside(trace, leaf):
         return
     trace.differentiated[trace.outer.get(leaf, leaf)] = cell.source
     if has_hooks(node.variable):

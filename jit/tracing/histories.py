@@ -9,7 +9,7 @@ import numpy as np
 
 from jit.ir import REGISTRY
 
-from .. import dispatch
+from .. import context, dispatch
 from ..autograd.nodes import AccumulateGrad, Node, edge_of
 from ..tensors import Tensor, Variable, alias
 from .effects import note_write
@@ -19,7 +19,33 @@ _COPY = REGISTRY["aten::copy"]
 
 
 class PassThrough(Node):
-    """Where the gradient of an argument that is no leaf leaves the traced function."""
+    """Where the gradient of an argument that is no leaf leaves the traced function.
+
+    To code of the user's it looks as the node that made the argument. Every call may have another one.
+    """
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Of the node outside, if it is the traced function that asks."""
+        outside = self._outside() if context.asking_trace() is not None else None
+        return "Argument" if outside is None else outside.name
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """Those of the node outside, if it is the traced function that asks."""
+        outside = self._outside() if context.asking_trace() is not None else None
+        return super().next_functions if outside is None else outside.next_functions
+
+    def __repr__(self) -> str:
+        outside = self._outside()
+        return super().__repr__() if outside is None else repr(outside)
+
+    def _outside(self) -> Node | None:
+        trace, edge = context.TRACE.get(), self.edges[0]
+        if trace is None or edge is None:
+            return None
+        trace.note_impure("reads the history of a tensor from outside")
+        return edge.node
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         return gradients
@@ -31,7 +57,7 @@ def stand_in(tensor: Tensor) -> Tensor:
     So a trace knows where its arguments end, and what escapes from the function is connected all the same.
     """
     inner = alias(tensor, type(tensor))
-    inner.name = tensor.name
+    inner._name = tensor._name
     vars(inner).update(attributes_of(tensor))
     if not dispatch.requires_grad(tensor):
         return inner
@@ -40,7 +66,7 @@ def stand_in(tensor: Tensor) -> Tensor:
         inner._requires_grad = True
         inner._accumulator = _always(node)
     else:
-        inner.set_history(PassThrough("Argument", (edge_of(tensor),)), 0)  # type: ignore[attr-defined]
+        inner.set_history(PassThrough("", (edge_of(tensor),)), 0)  # type: ignore[attr-defined]
     return inner
 
 
@@ -48,7 +74,7 @@ def twin(inner: Tensor, tensor: Tensor) -> Tensor:
     """A stand-in for another object that is the same tensor as the one that `inner` stands for."""
     copy = alias(tensor, type(tensor))
     vars(copy).update(attributes_of(tensor))
-    copy.name, copy._requires_grad, copy._accumulator = tensor.name, inner._requires_grad, inner._accumulator
+    copy._name, copy._requires_grad, copy._accumulator = tensor._name, inner._requires_grad, inner._accumulator
     if inner.grad_fn is not None:
         copy.set_history(inner.grad_fn, inner.output_nr)  # type: ignore[attr-defined]
     return copy
@@ -75,7 +101,7 @@ def overwrite(owner: Tensor, value: Any, node: Node, index: int) -> None:
 
 def adopt(owner: Tensor, node: Node, index: int) -> None:
     """Let output `index` of `node` be the history of what `owner` holds since it was written to."""
-    if owner._base is None:
+    if owner._viewed is None:
         give_history(owner, node, index)
         return
     source = alias(owner, Variable)  # the base has to learn about it: as if this had been copied over the view

@@ -64,7 +64,7 @@ def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tenso
 def _no_leaf(tensor: Tensor) -> Tensor:
     """An argument that requires grad and that a function may write to all the same."""
     inner = alias(tensor, Variable)
-    inner.set_history(PassThrough("Argument", (None,)))  # type: ignore[attr-defined]
+    inner.set_history(PassThrough("", (None,)))  # type: ignore[attr-defined]
     return inner
 
 

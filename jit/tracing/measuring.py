@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jit.ir import Op, Value, dtypes
-from jit.ir.errors import TraceError
+from jit.ir.errors import EscapedTracerError, TraceError
 from jit.ir.types import INT, ScalarType
 
+from .. import context
 from ..proxies import TracedScalar, concrete
 from ..tensors import Size, Tensor
 from .records import GuardRecord
@@ -24,10 +25,17 @@ def sizes_of(trace: Trace, tensor: Tensor) -> Any:
     if binding is None or tensor._array is None:
         return None
     value = binding.value
-    return Size(_size(trace, value, dim, size) for dim, size in enumerate(tensor._array.shape))  # type: ignore[misc]
+    return Size(traced_size(trace, value, dim, size) for dim, size in enumerate(tensor._array.shape))  # type: ignore[misc]
 
 
-def _size(trace: Trace, value: Value, dim: int, size: int) -> TracedScalar:
+def shape_of(trace: Trace, tensor: Tensor) -> Any:
+    """What the function gets for the sizes of a tensor: see Note [Exact types]."""
+    sizes = sizes_of(trace, tensor)
+    return Size(size._decide() for size in sizes) if trace.plain_numbers and sizes is not None else sizes
+
+
+def traced_size(trace: Trace, value: Value, dim: int, size: int) -> TracedScalar:
+    """One size of a value."""
     return TracedScalar(
         trace, size, make=lambda: trace.add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False
     )
@@ -39,9 +47,32 @@ def item(trace: Trace, tensor: Tensor) -> Any:
         return None
     value = trace.value_of(tensor)
     number = tensor._array.item() if tensor.dtype is not dtypes.bfloat16 else float(tensor._array.reshape(())[()])
-    return TracedScalar(
-        trace, number, trace.add("prim::item", (value,), {}, [ScalarType(type(number).__name__)]).output
-    )
+    node = trace.add("prim::item", (value,), {}, [ScalarType(type(number).__name__)])
+    made = TracedScalar(trace, number, node.output)
+    return made._decide() if trace.plain_numbers else made
+
+
+LISTED = 64
+"""How many elements `tolist()` hands to a traced function."""
+
+
+def elements(trace: Trace, tensor: Tensor) -> Any:
+    """What `tolist()` gives, as traced numbers: what Python decides on one of them is guarded, as of `item()`."""
+    from ..functions import F
+
+    if tensor._array.size > LISTED:
+        raise EscapedTracerError(
+            f"{at_line()}tolist() hands {tensor._array.size} elements to Python, and a traced function gets at most "
+            f"{LISTED}; use tensor operations, or clone() and list them outside"
+        )
+    with context.no_grad():
+        flat = F.reshape(tensor, [-1])
+        found = iter([item(trace, F.select(flat, 0, index)) for index in range(tensor._array.size)])
+    return _nested(tensor._array.shape, found)
+
+
+def _nested(sizes: Sequence[int], numbers: Iterator[Any]) -> Any:
+    return [_nested(sizes[1:], numbers) for _ in range(sizes[0])] if sizes else next(numbers)
 
 
 def scalar_node(trace: Trace, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:

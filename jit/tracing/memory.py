@@ -15,7 +15,10 @@ from .refusals import at_line
 from .sharing import extent_of, overlap, place_and_extent, place_of
 
 _BINDING = threading.Lock()
-"""Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters."""
+"""Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters.
+
+What holds it stands on one line, so that no interrupt comes between the end of the block and the release.
+"""
 
 
 @dataclass(eq=False, slots=True)
@@ -75,8 +78,7 @@ class Memory:
             elif binding.memory == id(self):
                 found = binding
         if dead:
-            with _BINDING:
-                tensor._bindings = tuple(r for r in tensor._bindings or () if r() is not None) or None
+            with _BINDING: tensor._bindings = tuple([r for r in tensor._bindings or () if r()]) or None  # noqa: E701
         return found
 
     def known(self, tensor: Tensor) -> Binding | None:
@@ -108,8 +110,7 @@ class Memory:
             return old
         binding = Binding(id(self), cell, path, value, cell.epoch)
         self._bindings.append(binding)
-        with _BINDING:
-            tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))
+        with _BINDING: tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))  # noqa: E701
         return binding
 
     def bind_again(self, tensor: Tensor, known: Tensor) -> None:

@@ -13,13 +13,15 @@ import numpy as np
 
 from jit.ir import Graph
 from jit.ir.attempts import KIND
+from jit.ir.scalars import exactly
 from jit.passes import CLEANUP, run
 from jit.runtime import blocks
 from jit.runtime.interpreter import GuardFailed, Interpreter
 
 from .. import context, dispatch
-from ..autograd.nodes import Edge, edge_of, replay
+from ..autograd.nodes import Edge, edge_of
 from ..generators import Generator
+from ..pytree import paths, unflatten
 from ..tensors import Tensor, ViewStep
 from .aliasing import analyse
 from .chains import Chain, Key, Plan, fork, graph_of, numbered
@@ -28,6 +30,7 @@ from .effects import note_write
 from .histories import give_history, overwrite
 from .hosting import PythonHost
 from .kept_plans import keep, name_of, recalled
+from .metadata import FACTS, Move, Tag, move, set_tag
 from .patience import patience
 from .properties import contents_of, has_hooks, kind_of
 from .recalling import recollection
@@ -35,6 +38,7 @@ from .shapes import forget_sizes
 from .sharing import sharing_of
 from .stage_node import Kept, StageNode, mark_of
 from .tracer import Trace
+from .views import shown
 
 Optimise = Callable[[Graph], Graph]
 
@@ -53,7 +57,8 @@ class OutputSpec:
 
     kind: str
     """"fresh": the array that the plan returns as number `index`. "view": a view of that by `path`. "input": a view of
-    input `index` by `path`. "same": output `index` again. "number": the number that the plan returns."""
+    input `index` by `path`. "itself": input `index`, which has become a view of itself. "same": output `index` again.
+    "number": the number that the plan returns."""
     index: int = 0
     path: tuple[ViewStep, ...] = ()
     requires_grad: bool = False
@@ -82,6 +87,12 @@ class Recording:
     """Pairs (input, other input): what the `.grad` of an input has to be at first; None: there must be none."""
     hookless: list[int] = field(default_factory=list)
     """Inputs at which a backward inside the function ends: leaves without hooks."""
+    facts: list[tuple[int, str, Any]] = field(default_factory=list)
+    """Triples (input, name, answer): what else an input has to be; see Note [Metadata] in jit.tracing.metadata."""
+    moves: list[Move] = field(default_factory=list)
+    """Inputs that become views of themselves."""
+    tags: list[Tag] = field(default_factory=list)
+    """Attributes of the results."""
     read: list[Any] = field(default_factory=list)
     """The Python values in its key that it has baked in: lines of the constants ledger."""
     general: bool = False
@@ -95,7 +106,7 @@ class Recording:
     sharing: tuple[Any, ...] = ()
     """Which inputs shared memory, if any input is written to."""
     outcomes: tuple[Any, ...] = ()
-    """What the guards of stage 0 saw, in order; with the type, since True == 1."""
+    """What the guards of stage 0 saw, in order; see `exactly`."""
     examples: list[Any] = field(default_factory=list)
     """The arrays that it was recorded with, where somebody asked to keep them."""
     tried: Any = None
@@ -168,7 +179,7 @@ class Recording:
         trace = fork(self.trace, 1)
         names = (
             "outputs", "structure", "positions", "differentiable", "targets", "count", "slots", "reads", "hookless",
-            "calls_python", "spent", "sharing", "outcomes", "read",
+            "calls_python", "spent", "sharing", "outcomes", "facts", "moves", "tags", "read",
         )  # fmt: skip
         made = Recording(optimise=unoptimised, chains=[Chain(trace)], **{name: getattr(self, name) for name in names})
         made.general, made.varying = True, tuple(varying)
@@ -215,6 +226,9 @@ class Recording:
         for capture, owner in self._captured(owners):
             if capture.kind is not None and kind_of(owner) != capture.kind:
                 return f"the captured tensor {capture.name} is of another kind"
+        for index, name, answer in self.facts:
+            if FACTS[name](owners[index]) != answer:
+                return f"{name} of {self._name(index)} is another one"
         if any(has_hooks(owners[index]) for index in self.hookless):
             return "a tensor has hooks now that run in a backward inside of it"
         if self.targets and sharing_of(owners) != self.sharing:
@@ -293,7 +307,12 @@ class Recording:
                 owner._storage.written()
 
     def rebuild(
-        self, results: Sequence[Any], owners: Sequence[Any], node: StageNode | None, storages: Sequence[Any] = ()
+        self,
+        results: Sequence[Any],
+        owners: Sequence[Any],
+        node: StageNode | None,
+        storages: Sequence[Any] = (),
+        objects: Sequence[Any] | None = None,
     ) -> Any:
         """The function's result from what a run returned; gradients that it leaves in `.grad` are put there.
 
@@ -302,9 +321,9 @@ class Recording:
             owners: The tensors behind the inputs.
             node: The history of the result, if gradients are recorded.
             storages: Per result, what identifies its memory, where that is known already.
+            objects: The objects behind the inputs, where the function itself has made other views of some.
         """
-        from ..pytree import unflatten
-
+        objects = owners if objects is None else objects
         fresh: dict[int, Tensor] = {}
 
         def tensor(index: int) -> Tensor:
@@ -320,6 +339,8 @@ class Recording:
                 made.append(results[spec.index])
             elif spec.kind == "same":
                 made.append(made[spec.index])
+            elif spec.kind == "itself":
+                made.append(objects[spec.index])
             elif spec.kind == "fresh":
                 made.append(tensor(spec.index))
             else:
@@ -327,14 +348,19 @@ class Recording:
         if node is not None and node.kept is not None:
             node.kept.made = [{index: mark_of(t) for index, t in fresh.items()}]
         for index, number in self.slots:
-            owners[index]._grad = None if number is None else made[number]
+            objects[index]._grad = None if number is None else made[number]
+        for index, path, requires_grad in self.moves:
+            if objects[index] is owners[index]:
+                move(owners[index], path, requires_grad)
+        for index, name, structure, start in self.tags:
+            set_tag(made[index], name, unflatten(structure, made[start : start + len(paths(structure))]))
         return unflatten(self.structure, made[: self.count])
 
 
 def seen_by(recording: Recording, failed: GuardFailed) -> tuple[Any, ...]:
     """The outcomes that a call has, as far as a failed guard tells. That an operator has not raised is none."""
     before = recording.outcomes[: failed.index]
-    return before if watches_error(recording, failed.index) else (*before, (type(failed.actual), failed.actual))
+    return before if watches_error(recording, failed.index) else (*before, exactly(failed.actual))
 
 
 def may_follow(recording: Recording, seen: tuple[Any, ...]) -> bool:
@@ -357,7 +383,7 @@ def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
     if not spec.path:
         return base
     with context.set_grad_enabled(spec.requires_grad):
-        return replay(spec.path, base)
+        return shown(spec.path, base)
 
 
 @contextlib.contextmanager

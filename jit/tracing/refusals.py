@@ -58,7 +58,7 @@ def refuse_escape(trace: Trace, tensor: Tensor, what: str) -> None:
 
 def refuse_change(trace: Trace, tensor: Tensor, what: str) -> None:
     """TraceError if `tensor` comes from outside: a recording repeats what happens to elements, and nothing else."""
-    if not trace.is_inside(tensor):
+    if trace.is_from_outside(tensor):
         raise TraceError(
             f"{at_line()}{what} a tensor from outside the traced function cannot be repeated by a recording; "
             "do it outside"

@@ -105,7 +105,10 @@ def signature(recording: Any) -> Any:
     captures = [(c.name, c.place, c.gradient_of, c.number, c.place is None and id(c.owner)) for c in trace.captures]
     outputs = [(o.kind, o.index, _path(o.path), o.requires_grad) for o in recording.outputs]
     rest = (recording.structure, recording.positions, recording.targets, recording.slots, recording.reads)
-    return (skeleton(trace.graph, 0), captures, outputs, *rest, recording.hookless, recording.spent, recording.count)
+    moves = [(i, _path(path), grad) for i, path, grad in recording.moves]
+    metadata = (recording.facts, moves, recording.tags)
+    counted = (recording.hookless, recording.spent, recording.count)
+    return (skeleton(trace.graph, 0), captures, outputs, *rest, *metadata, *counted)
 
 
 def _path(path: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ Note [What a shortcut looks at]
     * Surroundings: what `View` has seen. Entries of dicts and classes, items of lists, closure cells and defaults are
       compared natively, what takes Python to look at (contents of arrays, attributes in slots) by one Python function,
       if there is any.
-    * Tensors that require no grad now but could: their class, `_requires_grad`, `_grad_fn` and `_base`. An argument
+    * Tensors that require no grad now but could: their class, `_requires_grad`, `_grad_fn` and `_viewed`. An argument
       that is a view requires grad as soon as its base does, which has then another class.
 """
 
@@ -84,7 +84,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
 
 def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
     """`call`, for plain tensors that are views: as long as what they show requires no grad."""
-    views = [i for i, item in enumerate(items) if type(item) is Tensor and item._base is not None]
+    views = [i for i, item in enumerate(items) if type(item) is Tensor and item._viewed is not None]
     if not views:
         return call
 
@@ -92,7 +92,7 @@ def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
         for index in views:
             if index >= len(items) or type(items[index]) is not Tensor:
                 return None
-            if type(items[index]._base) not in (Tensor, type(None)):
+            if type(items[index]._viewed) not in (Tensor, type(None)):
                 return None
         return call(*items)
 
@@ -116,6 +116,7 @@ def _needs_python(call: Call, recording: Recording) -> bool:
         or not all(isinstance(a, Tensor) or _is_plain(a) for a in items)
         or bool(
             recording.targets or recording.slots or recording.reads or recording.hookless or recording.trace.drawn()
+            or recording.facts or recording.moves or recording.tags
         )
         or bool(recording.trace.backwards)  # where NaN may be looked for
         or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)
@@ -162,7 +163,7 @@ def _inputs(
             return None
         is_captured = index >= len(positions)
         given = _input(owner, keeps and not is_captured)
-        if given is None or (is_captured and owner._base is not None):
+        if given is None or (is_captured and owner._viewed is not None):
             return None
         given.base = base
         if is_captured:
@@ -184,9 +185,9 @@ def _input(owner: Tensor, may_have_history: bool = False) -> entry.Input | None:
     array, kind = owner._array, type(owner)
     if type(array) is not np.ndarray:
         return None
-    held: dict[str, Any] = {} if owner._base is not None else {"_base": None}
+    held: dict[str, Any] = {} if owner._viewed is not None else {"_viewed": None}
     if kind is not Tensor:
-        if not isinstance(owner, Variable) or owner._base is not None:
+        if not isinstance(owner, Variable) or owner._viewed is not None:
             return None
         held["_requires_grad"] = owner._requires_grad
         if owner._grad_fn is None:

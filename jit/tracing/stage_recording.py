@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jit.ir.errors import TraceError
+from jit.ir.scalars import exactly
 
 from .. import context, dispatch
 from ..autograd.engine import run_backward
@@ -68,7 +69,7 @@ def record_stage(
         chain.outdate()
         trace.impure = impure
         forget_errors(trace)
-    outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards[guards:])
+    outcomes = tuple(exactly(g.outcome) for g in trace.guards[guards:])
     chain.keys = (*chain.keys, (key, outcomes))
     carrying = tuple(i for i, r in enumerate(results) if r is not None and r.requires_grad)
     chain.differentiable = (*chain.differentiable, carrying)

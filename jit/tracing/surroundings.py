@@ -36,9 +36,9 @@ from typing import Any
 import numpy as np
 
 from jit.ir.dtypes import DType
+from jit.ir.scalars import exactly
 
 from ..generators import Generator
-from ..pytree import bits
 from ..tensors import Tensor, Variable
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
 from .footprints import Footprint, codes_in, scan
@@ -330,7 +330,7 @@ class View:
         if isinstance(value, (Tensor, Generator)):
             return self._note_tensor(name, value)
         if isinstance(value, PLAIN):
-            shown = bits(value) if isinstance(value, float) else value
+            shown = exactly(value)[1] if isinstance(value, (float, complex)) else value
             carried = () if is_bare(value) else (self._note_size(name, value),)
             return (name, kind, shown, *carried)
         if is_copied(value):
@@ -549,6 +549,10 @@ class World:
         """The numbers, strings and arrays in reach, by name."""
         return (pair for view in self._views for pair in view.plain())
 
+    def objects_in_reach(self) -> Iterator[Any]:
+        """Everything that the function can name."""
+        return (value for view in self._views for value in view.objects())
+
     def watch_random(self) -> None:
         """From now on, drawing from the random generators of Python and numpy counts as an effect."""
         self._random = random_states()
@@ -692,7 +696,7 @@ def class_of(tensor: Any) -> Any:
 
 
 def _element(value: Any) -> Any:
-    return (type(value).__name__, value) if isinstance(value, PLAIN) else Same(value)
+    return (type(value).__name__, exactly(value)[1]) if isinstance(value, PLAIN) else Same(value)
 
 
 def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Fetch]]:

@@ -24,8 +24,8 @@ from ..autograd.nodes import next_serial
 from ..generators import Generator, default_generator
 from ..proxies import TracedScalar
 from ..tensors import Tensor, ViewStep
-from . import gradients, measuring, python_ops, raising, refusals, writes
-from .capturing import is_inside, known, state_of
+from . import gradients, measuring, metadata, python_ops, raising, refusals, writes
+from .capturing import is_from_outside, is_inside, known, state_of
 from .composites import nodes_after, record_composite
 from .impurity import pause, resume
 from .measuring import guard_sizes, has_measured_sizes, settled
@@ -85,6 +85,8 @@ class Trace:
     """The errors of ours that were made meanwhile; see jit.tracing.raising."""
     raised: list[Exception] = field(default_factory=list)
     """Those of operators."""
+    plain_numbers: bool = False
+    """Whether the function gets plain numbers, all of them guarded; see Note [Exact types]."""
     printing: int = 0
     """How many calls of `print` are under way."""
     numbers: list[weakref.ref[TracedScalar]] = field(default_factory=list)
@@ -97,6 +99,12 @@ class Trace:
     """The inverse of `outer`."""
     differentiated: dict[Tensor, Value] = field(default_factory=dict)
     """Leaves from outside at which a backward inside the function has ended."""
+    facts: dict[tuple[Value, str], Any] = field(default_factory=dict)
+    """What the function has read of the tensors behind inputs; see Note [Metadata]."""
+    reshaped: dict[Tensor, Tensor] = field(default_factory=dict)
+    """Tensors from outside that have become views of themselves -> what they were."""
+    pasts: dict[Tensor, Tensor] = field(default_factory=dict)
+    """The inverse of `reshaped`."""
     memory: Memory = field(default_factory=Memory, init=False)
     """What tensors hold."""
     generators: dict[Generator, Value] = field(default_factory=dict, init=False)
@@ -131,7 +139,8 @@ class Trace:
         value = self.graph.add_input(ScalarType(type(number).__name__), name, 0)
         count = sum(capture.number is not None for capture in self.captures)
         self.captures.append(Capture(value, number, name, number=count))
-        return TracedScalar(self, number, value)
+        made = TracedScalar(self, number, value)
+        return made._decide() if self.plain_numbers else made
 
     def constant(self, tensor: Tensor, reason: str, foreign: bool = False) -> Value:
         """A tensor made from Python data inside the trace: a constant, listed in the ledger."""
@@ -274,6 +283,8 @@ class Trace:
         """Let go of the memory of the call that was recorded."""
         for table in (self.originals, self.slots, self.outer, self.inner, self.differentiated):
             table.clear()
+        self.reshaped.clear()
+        self.pasts.clear()
         for cell in self.memory.inputs:
             cell.tensor = None
 
@@ -289,8 +300,11 @@ class Trace:
     record_native = python_ops.record_native
     record_eval = python_ops.record_eval
     is_inside = is_inside
+    is_from_outside = is_from_outside
+    shape_of = measuring.shape_of
     sizes_of = measuring.sizes_of
     item = measuring.item
+    elements = measuring.elements
     scalar_node = measuring.scalar_node
     guard = measuring.guard
     gradient_of = gradients.gradient_of
@@ -307,3 +321,11 @@ class Trace:
     note_text = refusals.note_text
     refuse_escape = refusals.refuse_escape
     refuse_change = refusals.refuse_change
+    fact = metadata.fact
+    base = metadata.base
+    strides = metadata.strides
+    note_offset = metadata.note_offset
+    note_layout = metadata.note_layout
+    meet = metadata.meet
+    note_reshaped = metadata.note_reshaped
+    resize = metadata.resize

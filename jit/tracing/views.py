@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jit.ir import Op, TensorType, Value
+from jit.ir import REGISTRY, Op, TensorType, Value
 from jit.ir.errors import ShapeError, TraceError
 from jit.ir.geometry import Geometry
 from jit.ir.graph import leaves
 from jit.ir.types import Type
 from jit.passes.builder import Builder
+from jit.runtime.arrays import geometry_of, offset_of
 
-from .. import context
-from ..autograd.nodes import strided_step
+from .. import context, dispatch
+from ..autograd.nodes import replay, strided_step
 from ..proxies import TracedScalar
 from ..tensors import Tensor, ViewStep
 from .measuring import plain_number
@@ -65,6 +66,23 @@ def apply_step(F: Builder, step: ViewStep, base: Any) -> Any:
     """A step of a way to a view, over a graph."""
     result = F.call(step.op, (base, *step.arguments))
     return result[step.index] if isinstance(result, list) else result
+
+
+def shown(path: Sequence[ViewStep], base: Tensor) -> Tensor:
+    """The view of a tensor to which a path leads: of its very memory, also where the path tells of strides."""
+    for step in path:
+        given = step.arguments
+        lies_so = geometry_of(base._array)[:2] == tuple(map(tuple, given[:2])) if step.op.name == _STRIDED else False
+        if lies_so:
+            *_, size, stride, offset = given
+            base = dispatch.call(_AS_STRIDED, (base, size, stride, offset_of(base._array) + offset))
+        else:
+            base = replay([step], base)
+    return base
+
+
+_STRIDED = "aten::as_strided_of"
+_AS_STRIDED = REGISTRY["aten::as_strided"]
 
 
 def _note_numbers(trace: Trace, step: ViewStep, arguments: Any) -> None:

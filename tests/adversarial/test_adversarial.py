@@ -17,6 +17,7 @@ from tests.adversarial import (
     cases_errors,
     cases_errors_caught,
     cases_memory,
+    cases_metadata,
     cases_numbers,
     cases_objects,
     cases_python,
@@ -24,6 +25,7 @@ from tests.adversarial import (
     cases_state,
     cases_surroundings,
     cases_training,
+    cases_values,
     trial,
 )  # fmt: skip
 
@@ -31,8 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
     cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
-    cases_errors, cases_errors_caught,
-    cases_state,
+    cases_errors, cases_errors_caught, cases_state, cases_metadata, cases_values,
 )  # fmt: skip
 SECONDS = 120
 

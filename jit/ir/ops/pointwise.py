@@ -390,21 +390,46 @@ class _NegativePowers(Refusal):
 
 @_NegativePowers(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @no_bool
-@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", inplace=True, onnx="Pow",
+@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", inplace=True,
            grad=dict(self=lambda F, g, self, exponent: power_gradient(F, g, self, exponent),
                      exponent=lambda F, g, self, exponent, out:
                               exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
 def pow(m: Any, self: Any, exponent: Any) -> Any:
-    """self ** exponent; of integers to negative powers what is left toward zero, DTypeError if that is a number."""
+    """self ** exponent; of integers to negative powers what is left toward zero, DTypeError if that is a number.
+
+    Note [Roots]
+        To the numbers 0.5 and -0.5 it is sqrt and rsqrt: NaN of -inf, and a zero keeps its sign. To a tensor of 0.5 it
+        is C's pow, as all other powers are: inf of -inf, and 0.0 of -0.0. ATen draws the same line.
+    """
     return m.pow(self, exponent)
+
+
+pow.tells_numbers = True
 
 
 @pow.numpy
 def _(m: Any, self: Any, exponent: Any) -> Any:
-    if exponent.ndim == 0 and exponent == 2:
-        return self * self
+    if isinstance(exponent, np.generic):
+        return _number_power(m, self, exponent, exponent.item())
     if self.dtype.kind in "iu" and (exponent < 0).any():
         return _integer_power(m, self, exponent)
+    power = m.power(self, exponent)
+    is_each_its_own = exponent.ndim and exponent.shape == self.shape and 0 not in exponent.strides
+    if is_each_its_own or self.dtype.kind != "f" or not (half := exponent == 0.5).any():
+        return power
+    # where one exponent serves several bases numpy takes 0.5 for a root
+    return m.where(half & ((self == 0) | (self == -math.inf)), m.abs(self), power)
+
+
+_ROOTS = (0.5, -0.5)
+
+
+def _number_power(m: Any, self: Any, exponent: Any, number: Any) -> Any:
+    if number == 2:
+        return self * self
+    if number in _ROOTS and self.dtype.kind == "f":
+        root = m.sqrt(self)
+        return root if number > 0 else 1 / root
     return m.power(self, exponent)
 
 
@@ -412,6 +437,15 @@ def _integer_power(m: Any, self: Any, exponent: Any) -> Any:
     """Negative exponents among others: 1 / self ** n toward zero, as ATen has it."""
     inverse = m.where(self == 1, 1, m.where(self == -1, 1 - 2 * (exponent & 1), 0)).astype(self.dtype)
     return m.where(exponent < 0, inverse, m.power(self, m.maximum(exponent, 0)))
+
+
+@pow.onnx
+def _(g: Any, self: Any, exponent: Any) -> Any:
+    number = exponent.constant
+    if number is not None and number.ndim == 0 and self.dtype.is_floating_point and number in _ROOTS:
+        root = g.op("Sqrt", self)
+        return root if number > 0 else g.op("Reciprocal", root)
+    return g.op("Pow", self, exponent)
 
 
 @pow.samples
@@ -856,16 +890,19 @@ def abs(m: Any, self: Any) -> Any:
 
 
 @ordered_only
-@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx="Sign", samples=_steps,
+@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx=lambda g, self: onnx_sign(g, self), samples=_steps,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def sign(m: Any, self: Any) -> Any:
-    """-1, 0 or 1; NaN stays."""
+    """-1, 0 or 1; of NaN 0."""
     return m.sign(self)
 
 
-@sign.numpy
-def _(m: Any, self: Any) -> Any:
-    return self.copy() if self.dtype == bool else m.sign(self)
+def onnx_sign(g: Any, self: Any) -> Any:
+    """ONNX's Sign leaves NaN as it is."""
+    signs = g.op("Sign", self)
+    if not self.dtype.is_floating_point:
+        return signs
+    return g.op("Where", g.op("IsNaN", self), g.constant(0, like=self), signs)
 
 
 @ordered_only

@@ -1,0 +1,44 @@
+"""An object that becomes another view of its memory: what `t_()`, `squeeze_()` and their like do."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .tensors import Tensor, Variable, alias
+
+_HISTORY = ("_viewed", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
+"""What a tensor knows of how it came about."""
+
+
+def past_of(tensor: Tensor) -> Tensor:
+    """Another object for what `tensor` is now, its history included: `tensor` may become a view of it."""
+    before = alias(tensor, Variable if isinstance(tensor, Variable) else Tensor)
+    for slot in _HISTORY:
+        setattr(before, slot, getattr(tensor, slot))
+    return before
+
+
+def become(tensor: Tensor, view: Tensor) -> None:
+    """Let `tensor` be what `view` is. A leaf that requires grad stays one: gradients end at it in its new sizes."""
+    stays_leaf = tensor._requires_grad and view.grad_fn is None
+    if not isinstance(tensor, type(view)):
+        tensor.__class__ = type(view)
+    tensor._array = view._array
+    for slot in _HISTORY:
+        setattr(tensor, slot, getattr(view, slot))
+    if stays_leaf:
+        tensor._requires_grad, tensor._viewed, tensor._path = True, None, ()
+
+
+@contextlib.contextmanager
+def views_kept(values: Sequence[Any]) -> Iterator[None]:
+    """After this block the tensors among `values` are the views that they were."""
+    before = [(value, past_of(value)) for value in values if isinstance(value, Tensor)]
+    try:
+        yield
+    finally:
+        for tensor, past in before:
+            if tensor._array is not past._array:
+                become(tensor, past)

@@ -1,0 +1,71 @@
+"""Code that asks numbers for their exact type, which a traced number cannot answer: see Note [Exact types].
+
+Note [Exact types]
+    `isinstance(n, int)`, `n.__class__`, `range(n)` and the like take a traced number for the int that it stands for;
+    `type(n) is int` does not, and nobody can make it; nor do functions in C that look at the type itself, as those of
+    `json` and `struct`. So where a function in reach of a traced one loads `type`, other than for `type(self)`, or names
+    one of these libraries, sizes and elements are handed out as plain numbers, each of them guarded. Such a function is
+    right for every size, and recorded for every size anew.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from .footprints import _GLOBAL, names_in_code
+from .refusals import note_impure
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+
+
+def asks_exact_types(objects: Iterable[Any]) -> bool:
+    """Whether one of the functions among `objects` does."""
+    return any(_asks(found.__code__) for found in map(_function_of, objects) if found is not None)
+
+
+def note_exact_types(trace: Trace, code: types.CodeType) -> None:
+    """Code starts to run that nobody had seen in reach: numbers are plain from now on."""
+    if trace.plain_numbers or not _asks(code):
+        return
+    if any(reference() is not None for reference in trace.numbers):
+        note_impure(trace, "asks a number for its exact type")
+    trace.plain_numbers = True
+
+
+def _function_of(value: Any) -> types.FunctionType | None:
+    function = getattr(value, "__func__", value) if isinstance(value, _WRAPPERS) else value
+    return function if type(function) is types.FunctionType else None
+
+
+_WRAPPERS = (types.MethodType, staticmethod, classmethod)
+
+
+@functools.cache
+def _asks(code: types.CodeType) -> bool:
+    if not _TAKERS.isdisjoint(code.co_names) or ("type" in code.co_names and _asks_type(code)):
+        return True
+    return any(_asks(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
+
+
+def _asks_type(code: types.CodeType) -> bool:
+    """Whether code loads `type` for anything but `type(self)` and `type(cls)`."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _FILLERS]
+    after = zip(steps, [*steps[1:], None])
+    return any(
+        step.argval == "type" and "GLOBAL" in step.opname and (then is None or then.argval not in ("self", "cls"))
+        for step, then in after
+    )
+
+
+_FILLERS = frozenset({"CACHE", "PUSH_NULL", "PRECALL", "RESUME", "COPY_FREE_VARS", "MAKE_CELL"})
+_TAKERS = frozenset(
+    {"json", "dumps", "dump", "Decimal", "timedelta", "datetime", "deque", "statistics", "struct", "pack", "pack_into",
+     "sqlite3", "executemany", "marshal", "ctypes", "IntEnum"}
+)  # fmt: skip
+"""What code names that hands numbers to functions written in C which look at their exact type."""

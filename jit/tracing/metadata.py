@@ -1,0 +1,295 @@
+"""What Python reads of a tensor besides its elements, and changes of it: see Note [Metadata].
+
+Note [Metadata]
+    Sizes, dtypes, layouts and whether gradients are wanted are part of the key. The rest - where a tensor starts in its
+    storage, whether it is a view, its name - almost no function reads, so it is looked at where it is read: the
+    answer is a *fact* about an input, and the recording holds as long as it is so. What is another one in every call,
+    addresses and versions, makes a recording that serves one call. Strides and offsets are plain numbers that sizes
+    make; where they do, the sizes are decided upon.
+
+    A tensor from outside may become a view of itself (`t_()`, `unsqueeze_()`): the way there is noted, and every call
+    goes it once more when its writes are committed. Nothing of it is in the graph, in which the object simply is bound
+    to another Value.
+
+    Attributes that the function sets on tensors that it returns are results under another name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jit.ir import Value
+from jit.ir.errors import TraceError
+from jit.runtime.arrays import offset_of, owner_of
+
+from .. import context
+from ..becoming import become, past_of
+from ..pytree import Structure, flatten
+from ..tensors import Tensor, ViewStep
+from . import measuring
+from .capturing import known
+from .memory import Binding
+from .refusals import at_line
+from .surroundings import attributes_of
+from .views import settle, shown
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+Tag = tuple[int, str, Structure, int]
+"""An attribute of a result: of which output, its name, its structure, and where its tensors begin among the outputs."""
+Move = tuple[int, tuple[ViewStep, ...], bool]
+"""An input that becomes a view of itself: which, the way there, and whether that has a history."""
+
+
+def _is_compact(tensor: Tensor) -> bool:
+    """Whether the strides are those of rows without gaps, along dims of size 1 as well."""
+    return _strides_of(tensor) == _row_major(tensor._array.shape)
+
+
+def _strides_of(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(s // tensor._array.itemsize for s in tensor._array.strides)
+
+
+def _row_major(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(max(n, 1) for n in sizes[dim + 1 :]) for dim in range(len(sizes)))
+
+
+FACTS: dict[str, Callable[[Any], Any]] = {
+    "storage_offset": lambda tensor: tensor.storage_offset(),
+    "is_view": lambda tensor: tensor._viewed is not None,
+    "output_nr": lambda tensor: tensor._output_nr,
+    "retains_grad": lambda tensor: tensor._retains_grad,
+    "name": lambda tensor: tensor._name,
+    "compact": _is_compact,
+    "strides": _strides_of,
+}
+"""What may be asked of the tensors behind inputs."""
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+def fact(trace: Trace, tensor: Tensor, name: str) -> Any:
+    """What is known of this very object by `name`; of one from outside it is a fact from now on."""
+    _, owner = _source(trace, tensor, itself=True)
+    answer = FACTS[name](tensor if owner is None else owner)
+    if owner is not None:
+        _note_fact(trace, tensor, name, answer)
+    return answer
+
+
+def base(trace: Trace, tensor: Tensor) -> Tensor | None:
+    """What `tensor` is a view of. Of an argument that is a view itself, nobody knows in the next call."""
+    _, owner = _source(trace, tensor)
+    if tensor._viewed is None and not trace.is_from_outside(tensor):
+        return None
+    if owner is not None and _note_fact(trace, tensor, "is_view", owner._viewed is not None):
+        trace.note_impure("reads what a tensor from outside is a view of")
+        return owner._viewed
+    return tensor._viewed
+
+
+def strides(trace: Trace, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
+    """The strides of a tensor: traced products of sizes where its rows have no gaps."""
+    binding, owner = _source(trace, tensor)
+    is_narrow = owner is not None and min(owner._array.shape, default=2) < 2  # the key says nothing of such dims
+    if owner is not None and is_narrow and not _note_fact(trace, tensor, "compact", _is_compact(owner)):
+        _note_fact(trace, tensor, "strides", _strides_of(owner))
+    if binding is None:
+        return plain if dim is None else plain[dim]
+    if binding.path or plain != _row_major(tensor._array.shape):
+        _settle_sizes(trace, tensor, binding)
+        return plain if dim is None else plain[dim]
+    sizes = measuring.sizes_of(trace, tensor)
+    chosen = range(len(plain)) if dim is None else [range(len(plain))[dim]]
+    found = [_product(sizes[at + 1 :]) for at in chosen]
+    return tuple(found) if dim is None else found[0]
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    product: Any = 1
+    for size in sizes:
+        product = size if type(product) is int and product == 1 else product * size
+    return product
+
+
+def note_offset(trace: Trace, tensor: Tensor) -> None:
+    """Where a tensor starts in its storage has been read."""
+    binding, owner = _source(trace, tensor)
+    if owner is not None:
+        _note_fact(trace, tensor, "storage_offset", FACTS["storage_offset"](owner))
+    if binding is not None and not all(step.op.schema.name in _REARRANGING for step in binding.path):
+        _settle_sizes(trace, tensor, binding)
+
+
+def note_layout(trace: Trace, tensor: Tensor) -> None:
+    """Whether a tensor is contiguous has been read. The key knows of inputs; of what was cut out, sizes decide."""
+    binding, _ = _source(trace, tensor)
+    if binding is not None and not all(step.op.schema.name in _REARRANGING for step in binding.path):
+        _settle_sizes(trace, tensor, binding)
+
+
+_REARRANGING = frozenset({"permute", "transpose", "t", "unsqueeze", "squeeze", "view", "expand", "alias", "detach"})
+"""Views that show all elements: they start where their base does, and sizes of 2 and more do not change their kind."""
+
+
+def _settle_sizes(trace: Trace, tensor: Tensor, binding: Binding) -> None:
+    """All sizes that made this view are decided upon."""
+    settle(trace, binding.path)
+    root = binding.cell.root
+    shapes = [(binding.value, tensor._array.shape), (root, binding.cell.geometry[1])]
+    for value, shape in shapes:
+        for dim, size in enumerate(shape):
+            measuring.traced_size(trace, value, dim, size)._decide()
+
+
+def _source(trace: Trace, tensor: Tensor, itself: bool = False) -> tuple[Binding | None, Tensor | None]:
+    """What a trace knows of a tensor, and the tensor from outside that it is, or is a view of.
+
+    With `itself` a view counts as made inside.
+    """
+    if tensor._array is None:
+        return None, None
+    binding = trace.memory.known(tensor)
+    if binding is None and len(trace.graph.stages) > 1:  # nothing can become an input any more
+        trace.note_impure("reads in its backward how a tensor from outside lies in memory")
+        return None, tensor
+    binding = binding or known(trace, tensor)
+    if binding.cell.source is None or (itself and binding.path and tensor not in trace.outer):
+        return binding, None
+    if tensor in trace.outer:
+        return binding, trace.outer[tensor]
+    first = binding.cell.tensor
+    return binding, trace.outer.get(trace.pasts.get(first, first), first)
+
+
+def _note_fact(trace: Trace, tensor: Tensor, name: str, answer: Any) -> Any:
+    """The recording holds as long as `name` of the input behind a tensor is `answer`."""
+    binding = trace.memory.binding(tensor)
+    source = None if binding is None else binding.cell.source
+    first = None if binding is None else trace.pasts.get(binding.cell.tensor, binding.cell.tensor)
+    if source is None or len(trace.graph.stages) > 1 or (tensor in trace.outer and tensor is not first):
+        trace.note_impure(f"reads {name} of a tensor that stands for another one, too")
+    else:
+        trace.facts[source, name] = answer
+    return answer
+
+
+# -- becoming another view ---------------------------------------------------------------------------------------
+
+
+def meet(trace: Trace, tensor: Tensor) -> None:
+    """`tensor` is about to become a view of itself: it is known as what it is now."""
+    trace.value_of(tensor)
+
+
+def note_reshaped(trace: Trace, tensor: Tensor, before: Tensor) -> None:
+    """`tensor` becomes a view of `before`, which stands for what it was."""
+    binding = trace.memory.binding(tensor)
+    assert binding is not None
+    cell = binding.cell
+    if cell.source is None or tensor in trace.reshaped:
+        return
+    if tensor is cell.tensor:
+        trace.reshaped[tensor] = before
+        trace.pasts[before] = tensor
+        cell.tensor = before
+    elif tensor in trace.outer:
+        raise TraceError(
+            f"{at_line()}the sizes of an argument change in place, and another argument is the same tensor as another "
+            "object; pass one object, or use the method without the underscore"
+        )
+
+
+def resize(trace: Trace, tensor: Tensor, sizes: Sequence[Any]) -> None:
+    """`resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
+    from ..functions import F
+
+    meet(trace, tensor)
+    wanted, start = tuple(map(int, sizes)), offset_of(tensor._array)
+    binding = trace.memory.binding(tensor)
+    assert binding is not None
+    _settle_sizes(trace, tensor, binding)
+    count, room = math.prod(wanted), owner_of(tensor._array).size - start
+    if tensor._viewed is None and tensor._array.flags.c_contiguous and count <= tensor._array.size:
+        before = past_of(tensor)
+        after = F.view(F.slice(F.view(before, [-1]), 0, 0, count), wanted)
+        note_reshaped(trace, tensor, before)
+        become(tensor, after)
+    elif start == 0 and room < count and room == tensor._array.size and not trace.is_from_outside(tensor):
+        after = F.view(F.cat([F.reshape(tensor, [-1]), F.zeros([count - room], dtype=tensor.dtype)]), wanted)
+        become(tensor, after)
+        tensor._storage = after._storage
+    else:
+        raise TraceError(
+            f"{at_line()}resize_() shows memory here that this tensor does not; a recording cannot repeat that; make a "
+            "tensor of these sizes, or do it outside"
+        )
+
+
+def moves(trace: Trace, places: Mapping[Value, int]) -> list[Move]:
+    """Which inputs become views of themselves, and how."""
+    found = []
+    for tensor in trace.reshaped:
+        binding = trace.memory.binding(tensor)
+        assert binding is not None and binding.cell.source is not None
+        settle(trace, binding.path, returned=True)
+        found.append((places[binding.cell.source], binding.path, tensor.requires_grad))
+    return found
+
+
+def move(tensor: Tensor, path: Sequence[ViewStep], requires_grad: bool) -> None:
+    """Let `tensor` become the view of itself to which `path` leads."""
+    with context.set_grad_enabled(requires_grad and tensor.grad_fn is not None):
+        become(tensor, shown(path, past_of(tensor)))
+
+
+# -- attributes of results ---------------------------------------------------------------------------------------
+
+
+def tags_of(trace: Trace, results: Sequence[Any]) -> tuple[list[tuple[int, str, Any]], list[Any]]:
+    """Attributes of the tensors among `results` as (number, name, value), and further results: the tensors in these."""
+    found, leaves, seen = [], list(results), set()
+    for number, tensor in enumerate(leaves):  # grows
+        if isinstance(tensor, Tensor) and id(tensor) not in seen and _is_new(trace, tensor):
+            seen.add(id(tensor))
+            for name, value in _attributes(tensor):
+                found.append((number, name, value))
+                leaves.extend(flatten(value)[0])
+    return found, leaves[len(results) :]
+
+
+def _is_new(trace: Trace, tensor: Tensor) -> bool:
+    """Whether the function has made an object, if only as a view."""
+    binding = trace.memory.binding(tensor)
+    is_outer = tensor in trace.outer or tensor in trace.reshaped
+    return binding is not None and not is_outer and tensor is not binding.cell.tensor
+
+
+_NAME, _GRAD, _RETAIN = "name", "grad", "retain_grad()"
+
+
+def _attributes(tensor: Tensor) -> Iterator[tuple[str, Any]]:
+    yield from attributes_of(tensor).items()
+    if tensor._name is not None:
+        yield _NAME, tensor._name
+    if tensor._grad is not None:
+        yield _GRAD, tensor._grad
+    if tensor._retains_grad:
+        yield _RETAIN, True
+
+
+def set_tag(tensor: Tensor, name: str, value: Any) -> None:
+    """Give a result what the function has given it."""
+    if name == _RETAIN:
+        if tensor.requires_grad:
+            tensor.retain_grad()
+    elif name == _NAME:
+        tensor._name = value
+    elif name == _GRAD:
+        tensor._grad = value
+    else:
+        vars(tensor)[name] = value
