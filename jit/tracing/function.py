@@ -6,24 +6,20 @@ docs/tracing.md.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from jit.ir import Graph
 from jit.ir.errors import TraceError, UsageError
 from jit.runtime.interpreter import GuardFailed
 
 from .. import context
-from ..generators import Generator, default_generator
 from ..inspection.inspected import Inspected
 from ..pytree import statics
 from ..tensors import Tensor
@@ -564,33 +560,17 @@ def _wrap(function: Any, options: dict[str, Any]) -> Any:
 
 
 def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, ...], check: bool) -> None:
-    """Record with examples, and leave buffers and the random generator as they were."""
-    from .verifying import compare_results
+    """Record with examples, and leave everything else as it was."""
+    from .snapshots import preserved
+    from .verifying import compare_results, seen
 
-    with _undone(traced._surroundings.look().tensors):
-        traced(*inputs)
+    around, calls = (traced._function, traced._owner, inputs), range(2 if check else 1)
+    with preserved(*around):
+        replayed = [seen(traced(*inputs), inputs) for _ in calls]
     if check:
-        with _undone(traced._surroundings.look().tensors):
-            replayed = traced(*inputs)
-        with _undone(traced._surroundings.look().tensors):
-            expected = function(*inputs)
+        with preserved(*around):
+            expected = [seen(function(*inputs), inputs) for _ in calls]
         compare_results(expected, replayed, f"{traced.__name__}: traced and untraced results differ")
-
-
-@contextlib.contextmanager
-def _undone(owners: Sequence[Any]) -> Iterator[None]:
-    """What is drawn within this block, and written to tensors that require no grad, is undone after it."""
-    generators = {default_generator(), *(o for o in owners if isinstance(o, Generator))}
-    states = [(g, g.state) for g in generators]
-    arrays = [(t, t._array.copy()) for t in owners if isinstance(t, Tensor) and t.defined and not t.requires_grad]
-    try:
-        yield
-    finally:
-        for generator, state in states:
-            generator.state = state
-        for tensor, array in arrays:
-            if tensor._array.flags.writeable:
-                np.copyto(tensor._array, array)
 
 
 __all__ = ["Call", "Entry", "Key", "TracedFunction", "_Promoted", "trace"]

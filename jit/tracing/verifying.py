@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from jit.ir import dtypes
-from jit.ir.errors import AutogradError, UsageError, VerificationError
+from jit.ir.errors import AutogradError, Error, UsageError, VerificationError
 
 from ..autograd import grad
-from ..generators import Generator, default_generator
 from ..pytree import Structure, flatten, statics, unflatten
 from ..tensors import Tensor
+from .snapshots import preserved
 from .surroundings import Surroundings
 
 TOLERANCES = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-5, dtypes.float64: 1e-10,
@@ -50,59 +50,51 @@ def verify(
     function, owner = _unwrapped(fn)
     arguments = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     traced = TracedFunction(function, owner)
-    world = _World(function, owner)
-    orders = min(orders, _orders(function, arguments, loss_fn, world))
-    expected = [_observe(function, arguments, loss_fn, world, orders) for _ in range(calls)]
-    world.restore()
-    for number in range(calls):
-        found = _observe(traced, arguments, loss_fn, world, orders)
-        for name, (a, b) in {k: (expected[number][k], found.get(k)) for k in expected[number]}.items():
-            _compare(a, b, f"call {number}: {name} of the traced function", slack=10 if "of gradients" in name else 1)
-    world.restore()
+    around = (function, owner, arguments)
+    with preserved(*around):
+        orders = min(orders, _orders(function, arguments, loss_fn, _tensors_around(function, owner)))
+    with preserved(*around):
+        tensors = _tensors_around(function, owner)
+        expected = [_observe(function, arguments, loss_fn, tensors, orders) for _ in range(calls)]
+    with preserved(*around):
+        tensors = _tensors_around(function, owner)
+        for number in range(calls):
+            try:
+                found = _observe(traced, arguments, loss_fn, tensors, orders)
+            except Error as error:
+                raise VerificationError(f"call {number}: the traced function raises an error: {error}") from error
+            for name, (a, b) in {k: (expected[number][k], found.get(k)) for k in expected[number]}.items():
+                what = f"call {number}: {name} of the traced function"
+                _compare(a, b, what, slack=10 if "of gradients" in name else 1)
     if traced.hits < calls - 1:
         raise VerificationError(
             f"the function was recorded {traced.misses} times in {calls} equal calls: {traced.explain()}"
         )
 
 
-class _World:
-    """The state that calls may change: parameters, buffers, captured tensors, gradients, random generators."""
-
-    def __init__(self, function: Any, owner: Any) -> None:
-        found = Surroundings(function, owner).look()
-        named = {found.name_of(thing) or f"tensor {i}": thing for i, thing in enumerate(found.tensors)}
-        self.tensors = {n: t for n, t in named.items() if isinstance(t, Tensor) and t.defined and t.is_leaf}
-        self.start = {name: (tensor._array.copy(), tensor._grad) for name, tensor in self.tensors.items()}
-        generators = {default_generator(), *(g for g in named.values() if isinstance(g, Generator))}
-        self.random = [(generator, generator.state) for generator in generators]
-
-    def restore(self) -> None:
-        """Everything as it was."""
-        for generator, state in self.random:
-            generator.state = state
-        for name, tensor in self.tensors.items():
-            before, tensor._grad = self.start[name]
-            if not np.array_equal(tensor._array, before, equal_nan=before.dtype.kind in "fc"):
-                np.copyto(tensor._array, before)
-                tensor._storage.written()
+def _tensors_around(function: Any, owner: Any) -> dict[str, Tensor]:
+    """The parameters, buffers and other leaves that a function reads, by name."""
+    found = Surroundings(function, owner).look()
+    named = {found.name_of(thing) or f"tensor {i}": thing for i, thing in enumerate(found.tensors)}
+    return {n: t for n, t in named.items() if isinstance(t, Tensor) and t.defined and t.is_leaf}
 
 
-def _orders(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _World) -> int:
+def _orders(function: Any, arguments: Sequence[Any], loss_fn: Any, tensors: dict[str, Tensor]) -> int:
     """How often the function can be differentiated in eager mode: 2, or 1."""
     try:
-        _observe(function, arguments, loss_fn, world, 2)
+        _observe(function, arguments, loss_fn, tensors, 2)
     except AutogradError:
         return 1
-    finally:
-        world.restore()
     return 2
 
 
-def _observe(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _World, orders: int) -> dict[str, Any]:
+def _observe(
+    function: Any, arguments: Sequence[Any], loss_fn: Any, tensors: dict[str, Tensor], orders: int
+) -> dict[str, Any]:
     """Call on copies of the arguments, differentiate, and say what came of it."""
     given, structure = flatten(tuple(arguments))
     copies = [_copy(leaf) for leaf in given]
-    for tensor in world.tensors.values():
+    for tensor in tensors.values():
         tensor._grad = None
     result = function(*unflatten(structure, copies))
     leaves_of_result, shape = flatten(result)
@@ -112,7 +104,7 @@ def _observe(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _Worl
     seen["the structure of the result"] = np.frombuffer(_described(shape).encode(), np.uint8)
     seen |= {f"whether output {i} requires grad": np.asarray(t.requires_grad) for i, t in enumerate(outputs)}
     differentiable = [t for t in outputs if t.requires_grad]
-    leaves: dict[str, Tensor] = {f"argument {i}": t for i, t in enumerate(copies)} | world.tensors
+    leaves: dict[str, Tensor] = {f"argument {i}": t for i, t in enumerate(copies)} | tensors
     if differentiable and orders > 0:
         loss = _loss(result, differentiable, loss_fn)
         if orders > 1:
@@ -120,8 +112,8 @@ def _observe(function: Any, arguments: Sequence[Any], loss_fn: Any, world: _Worl
         loss.backward()
     seen |= {f"argument {i}": t._array.copy() for i, t in enumerate(copies)}
     seen |= {f"the gradient of argument {i}": _raw(t.grad) for i, t in enumerate(copies)}
-    seen |= {name: t._array.copy() for name, t in world.tensors.items()}
-    return seen | {f"the gradient of {name}": _raw(t.grad) for name, t in world.tensors.items()}
+    seen |= {name: t._array.copy() for name, t in tensors.items()}
+    return seen | {f"the gradient of {name}": _raw(t.grad) for name, t in tensors.items()}
 
 
 def _numbers(structure: Structure) -> list[Any]:
@@ -164,6 +156,12 @@ def _loss(result: Any, outputs: Sequence[Tensor], loss_fn: Any) -> Tensor:
             f"the function returns {len(outputs)} tensors that require grad; give loss_fn to say what is differentiated"
         )
     return outputs[0].sum()
+
+
+def seen(result: Any, inputs: Any) -> Any:
+    """Copies of what a call returned and of what it has left in its arguments, to be compared later."""
+    leaves, structure = flatten((result, inputs))
+    return unflatten(structure, [Tensor(t._array.copy()) if isinstance(t, Tensor) and t.defined else t for t in leaves])
 
 
 def compare_results(expected: Any, found: Any, what: str) -> None:
