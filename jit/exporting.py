@@ -9,11 +9,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.export.writer import check_target
-from jit.ir import Graph, TensorType, Value
+from jit.ir import Graph, TensorType, Value, dtypes
 from jit.ir.errors import ExportError, UsageError
 from jit.ir.types import GeneratorType
 from jit.passes import EXPORT, run
@@ -252,17 +253,41 @@ def _verify(
         return
     names = [name for name in exported.report.inputs if name not in exported.model.graph.initializers]
     if stage > 0:
-        feeds, expected = _stage_run(recording, graph, stage, names)
+        runs = [_stage_run(recording, graph, stage)]
     else:
         runs = [_run(call, sized) for sized in _sizes(call, names, axes)]
         if recording.trace.left_open:
             runs += _of_other_data(call)
-        feeds = [dict(zip(names, before, strict=True)) for before, _ in runs]
-        expected = [results for _, results in runs]
+
+    def noisy(index: int) -> list[Any]:
+        if stage > 0:
+            return _stage_run(recording, graph, stage, _shaken)[1]
+        leaves, structure = flatten((call.arguments, call.options))
+        arrays = zip(leaves, runs[index][0], strict=True)
+        try:
+            return _run(call, unflatten(structure, [_like(leaf, _shaken(array)) for leaf, array in arrays]))[1]
+        except Exception:  # the function does not take them, so there is nothing to be learned
+            return runs[index][1]
+
     found = verify_model(
-        exported, feeds, expected, intermediates=lambda index: _intermediates(exported, recording, graph, index)
+        exported,
+        [dict(zip(names, given, strict=True)) for given, _ in runs],
+        [results for _, results in runs],
+        intermediates=lambda index: _intermediates(exported, recording, graph, index),
+        noisy=noisy,
     )
     exported.report.verified = found.for_report()
+
+
+def _shaken(array: Any) -> Any:
+    """An array whose floating elements have been rounded up or down."""
+    dtype = dtypes.from_numpy(array.dtype)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return array.copy()
+    parts = array.real if dtype.is_complex else array
+    step = float(ml_dtypes.finfo(parts.dtype).eps) * np.random.default_rng(0).choice([-1.0, 1.0], array.shape)
+    with np.errstate(all="ignore"):
+        return (array * (1 + step)).astype(array.dtype)
 
 
 def _run(call: _Call, given: Any) -> tuple[list[Any], list[Any]]:
@@ -317,8 +342,17 @@ def _grown(name: str, tensor: Tensor, axes: DynamicAxes) -> Tensor:
     return _like(tensor, np.ascontiguousarray(array) if dims else array.copy())
 
 
-def _stage_run(recording: Recording, graph: Graph, stage: int, names: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Inputs and outputs of a later stage, by the interpreter: ones for the incoming gradients."""
+def _stage_run(
+    recording: Recording, graph: Graph, stage: int, change: Callable[[Any], Any] = lambda array: array
+) -> tuple[list[Any], list[Any]]:
+    """Inputs and outputs of a later stage, by the interpreter: ones for the incoming gradients.
+
+    Args:
+        recording: Has the arguments.
+        graph: What is run.
+        stage: Which stage's outputs.
+        change: Makes other inputs of these.
+    """
     kept = {c.value.name: c.owner for c in recording.trace.captures}
     live = recording.trace.graph.stages
     engine, state, feed = Interpreter(graph, PythonHost()), None, {}
@@ -331,10 +365,10 @@ def _stage_run(recording: Recording, graph: Graph, stage: int, names: Sequence[s
             array = owner._array if isinstance(owner, Tensor) else owner.state if owner is not None else None
             if array is None:
                 array = next(arguments) if number == 0 else np.ones(value.type.sizes, value.type.dtype.numpy)  # type: ignore[attr-defined]
-                feed[value.name] = array
+                array = feed[value.name] = change(array)
             values.append(array)
         outputs, _, state = engine.run(number, values, state)
-    return [dict(zip(names, feed.values(), strict=True))], [[o for o in outputs if o is not None]]
+    return list(feed.values()), [o for o in outputs if o is not None]
 
 
 def _intermediates(exported: Exported, recording: Recording, graph: Graph, index: int) -> dict[str, Any]:
