@@ -9,12 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.export.writer import check_target
-from jit.ir import Graph, TensorType, Value, dtypes
+from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import ExportError, UsageError
 from jit.ir.types import GeneratorType
 from jit.passes import EXPORT, run
@@ -30,6 +29,7 @@ from .tracing.recording import Recording
 from .tracing.sharing import sharing_of
 from .tracing.snapshots import preserved
 from .tracing.surroundings import Surroundings, attributes_of
+from .tracing.verifying import shaken
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
@@ -261,11 +261,11 @@ def _verify(
 
     def noisy(index: int) -> list[Any]:
         if stage > 0:
-            return _stage_run(recording, graph, stage, _shaken)[1]
+            return _stage_run(recording, graph, stage, shaken)[1]
         leaves, structure = flatten((call.arguments, call.options))
         arrays = zip(leaves, runs[index][0], strict=True)
         try:
-            return _run(call, unflatten(structure, [_like(leaf, _shaken(array)) for leaf, array in arrays]))[1]
+            return _run(call, unflatten(structure, [_like(leaf, shaken(array)) for leaf, array in arrays]))[1]
         except Exception:  # the function does not take them, so there is nothing to be learned
             return runs[index][1]
 
@@ -277,17 +277,6 @@ def _verify(
         noisy=noisy,
     )
     exported.report.verified = found.for_report()
-
-
-def _shaken(array: Any) -> Any:
-    """An array whose floating elements have been rounded up or down."""
-    dtype = dtypes.from_numpy(array.dtype)
-    if not (dtype.is_floating_point or dtype.is_complex):
-        return array.copy()
-    parts = array.real if dtype.is_complex else array
-    step = float(ml_dtypes.finfo(parts.dtype).eps) * np.random.default_rng(0).choice([-1.0, 1.0], array.shape)
-    with np.errstate(all="ignore"):
-        return (array * (1 + step)).astype(array.dtype)
 
 
 def _run(call: _Call, given: Any) -> tuple[list[Any], list[Any]]:
