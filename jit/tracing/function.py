@@ -29,6 +29,7 @@ from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
 from .impurity import watching
 from .patience import patience
+from .plain_numbers import explained
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
 from .reasons import why_anew
@@ -338,7 +339,7 @@ class TracedFunction(Watched, Inspected):
         draft = Draft(Trace(call.world.locate, strict=self._strict, open_sizes=self.open_sizes), call, self.where)
         call.world.watch_random()
         with context.tracing(draft.trace):
-            with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign):
+            with replaced(call.world.numbers, draft.numbers), watching(draft.trace, is_foreign), explained(draft.trace):
                 result = self._call_with(call.names, draft.values)
             recording, live = draft.close(result, self._optimise)
         recording.examples = examples
