@@ -90,7 +90,11 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
     >>> jit.load(path)(x).tolist()
     [2.0, 2.0]
     """
-    return loads(_contents(Path(path)), str(path))
+    try:
+        found = Path(path)
+    except TypeError:
+        raise UsageError(f"load takes the path of a file, not {type(path).__name__}") from None
+    return loads(_contents(found), str(path))
 
 
 def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
@@ -115,6 +119,8 @@ def _contents(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL, or half a character
+        raise ArtifactError(f"{str(path)!r} cannot be read: it is no path ({error})") from error
 
 
 def _members(data: bytes) -> dict[str, bytes]:

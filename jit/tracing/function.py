@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jit.ir import Graph
-from jit.ir.errors import TraceError, UsageError
+from jit.ir.errors import Error, TraceError, UsageError
 from jit.runtime.interpreter import GuardFailed
 
 from .. import context
 from ..inspection.inspected import Inspected
-from ..pytree import statics
+from ..pytree import ObjectError, statics
 from ..tensors import Tensor
 from .calls import Call, CallError, Entry, Key, _Promoted, flatten_arguments, leaf_names, signature_of
 from .chains import BRANCHES
@@ -118,7 +118,12 @@ class TracedFunction(Watched, Inspected):
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if context.TRACE.get() is not None or not self.enabled or context.SAVING.get() is not None:
             return self._function(*args, **kwargs)  # hooks on what is saved see what eager mode saves
-        call = self._prepare(args, kwargs)
+        try:
+            call = self._prepare(args, kwargs)
+        except Error:
+            raise
+        except Exception as error:
+            raise ObjectError(error) from error
         entry = self._cache.get(call.key)
         general = self._general_entry(call) if entry is None else None
         if entry is None and general is None and self._promote_drifting(call):

@@ -31,7 +31,7 @@ from ..generators import Generator, default_generator
 from ..tensors import Storage, Tensor
 from .effects import NOTES, Effects, Region, fresh_version
 from .promoting import setter
-from .surroundings import Surroundings, View, _is_foreign_class, has_state, names_in_code, slots_of
+from .surroundings import Surroundings, View, _asked, _is_foreign_class, has_state, names_in_code, slots_of
 
 Undo = Callable[[], object]
 
@@ -251,12 +251,12 @@ def _undoing_attributes(thing: Any) -> Iterator[Undo]:
     """The attributes of an object of the user's, of network modules and optimizers, with their tables."""
     if not has_state(thing):
         return
-    space = getattr(thing, "__dict__", None)
+    space = _asked(thing, "__dict__")
     if isinstance(space, dict):
         yield _dict(space)
         yield from (_dict(table) for name, table in list(space.items()) if isinstance(table, dict) and name[:1] == "_")
     for name in slots_of(thing):
-        yield _slot(thing, name, getattr(thing, name, _MISSING))
+        yield _slot(thing, name, _asked(thing, name, _MISSING))
 
 
 def _undoing_function(function: Any) -> Iterator[Undo]:
@@ -370,7 +370,7 @@ _OF_CLASSES = {"__dict__", "__weakref__"}
 
 def _slot(thing: Any, name: str, before: Any) -> Undo:
     def undo() -> None:
-        now = getattr(thing, name, _MISSING)
+        now = _asked(thing, name, _MISSING)
         if before is _MISSING and now is not _MISSING:
             object.__delattr__(thing, name)
         elif now is not before:

@@ -39,7 +39,7 @@ from jit.ir.dtypes import DType
 from ..autograd.custom import Function
 from ..context import PACKAGE
 from ..generators import Generator
-from ..pytree import bits
+from ..pytree import bits, looking
 from ..tensors import Tensor, Variable
 from .promoting import KINDS, Number
 
@@ -74,7 +74,7 @@ class Same:
         return id(self.value)
 
     def __repr__(self) -> str:
-        return getattr(self.value, "__name__", None) or repr(self.value)
+        return _asked(self.value, "__name__") or object.__repr__(self.value)
 
 
 class Watched:
@@ -102,7 +102,8 @@ class View:
         self._facts: list[tuple[str, Fetch, Any]] = []
         """Things to ask again, and what was answered."""
         self._types: list[tuple[Any, Any]] = []
-        self.fingerprint = tuple(self._walk(list(roots)))
+        with looking():
+            self.fingerprint = tuple(self._walk(list(roots)))
         """A hashable summary of every plain value in reach."""
 
     def name_of(self, owner: Any) -> str | None:
@@ -198,7 +199,7 @@ class View:
             return (name, self._note_fact(name, _environment))
         if isinstance(value, type):
             self._sizes.extend((name, space, len(space)) for space in _class_spaces(value))
-        elif isinstance(space := getattr(value, "__dict__", None), dict) and has_state(value):
+        elif isinstance(space := _asked(value, "__dict__"), dict) and has_state(value):
             tables = [space[t] for t in _TABLES if isinstance(space.get(t), dict)]
             for table in tables:
                 self._note_order(name, table)
@@ -240,7 +241,8 @@ class Surroundings:
     """The world around one function."""
 
     def __init__(self, function: Callable[..., Any], owner: Any = None, reference: Fetch | None = None) -> None:
-        self._roots = list(_roots(function, owner))
+        with looking():
+            self._roots = list(_roots(function, owner))
         if reference is not None:  # a method, of an instance that this must not keep alive
             self._roots.append(("self", reference))
         self._view: View | None = None
@@ -285,7 +287,9 @@ class Surroundings:
     def modules(self) -> list[Any]:
         """The network modules in reach: what `eval()` would have to switch."""
         found = (
-            value for value in View(self._roots).objects() if hasattr(value, "_modules") and hasattr(value, "training")
+            value
+            for value in View(self._roots).objects()
+            if _asked(value, "_modules") is not None and _asked(value, "training") is not None
         )
         return list({id(module): module for module in found}.values())
 
@@ -345,7 +349,7 @@ def view_of_objects(objects: Sequence[tuple[str, Any]]) -> View | None:
 
 def _is_bare(value: Any) -> bool:
     """Whether a value is a number or a string, and nothing but that: no attributes come with it."""
-    return isinstance(value, _PLAIN) and (not hasattr(value, "__dict__") or not has_state(value))
+    return isinstance(value, _PLAIN) and (_asked(value, "__dict__") is None or not has_state(value))
 
 
 def attributes_of(tensor: Any) -> dict[str, Any]:
@@ -383,6 +387,14 @@ def _can_give(iterator: Any) -> bool:
 
 def _itself(value: Any) -> Any:
     return value
+
+
+def _asked(value: Any, name: str, default: Any = None) -> Any:
+    """`getattr` of objects whose own look-ups may fail in any way."""
+    try:
+        return getattr(value, name, default)
+    except Exception:
+        return default
 
 
 def _random_states() -> Any:
@@ -446,14 +458,14 @@ def _element(value: Any) -> Any:
 def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Fetch]]:
     if owner is not None:
         yield "", functools.partial(_itself, owner)
-    inner = getattr(function, "__func__", function)
-    bound = getattr(function, "__self__", None)
+    inner = _asked(function, "__func__", function)
+    bound = _asked(function, "__self__")
     if bound is not None and bound is not owner:
         yield "self", lambda: bound
     if isinstance(inner, types.FunctionType):
         yield from _named_by(inner)
     elif inner is not owner and bound is None:
-        yield getattr(function, "__name__", "function"), lambda: function
+        yield _asked(function, "__name__", "function"), lambda: function
 
 
 def _named_by(function: types.FunctionType) -> Iterator[tuple[str, Fetch]]:
@@ -648,12 +660,12 @@ def _item(items: Any, index: int) -> Any:
 
 def _wrapped(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
     """The function inside a decorated one."""
-    if hasattr(value, "__wrapped__"):
+    if _asked(value, "__wrapped__", _asked) is not _asked:
         yield f"{prefix}wrapped", functools.partial(_wrapped_by, value)
 
 
 def _wrapped_by(value: Any) -> Any:
-    return getattr(value, "__wrapped__", None)
+    return _asked(value, "__wrapped__")
 
 
 def has_state(value: Any) -> bool:
@@ -670,7 +682,7 @@ def _attributes(prefix: str, value: Any) -> Iterator[tuple[str, Fetch]]:
     """Attributes of a plain object; of a network module by their state-dict paths; then what its class holds."""
     if not has_state(value):
         return
-    space = getattr(value, "__dict__", None)
+    space = _asked(value, "__dict__")
     if isinstance(space, dict):
         tables = [t for t in _TABLES if isinstance(space.get(t), dict)]
         for table in tables:
@@ -701,7 +713,7 @@ def _reference(value: Any) -> Fetch:
 
 
 def _attribute_of(reference: Fetch, key: str) -> Any:
-    return getattr(reference(), key, None)
+    return _asked(reference(), key)
 
 
 def _class_of(reference: Fetch) -> Any:
