@@ -95,7 +95,7 @@ def flatten(value: Any) -> tuple[list[Any], Structure]:
     try:
         return leaves, _flatten(value, leaves, 0)
     except RecursionError:  # the program itself was deep in a recursion
-        raise _too_deep() from None
+        raise too_deep() from None
 
 
 class ObjectError(UsageError, TypeError):
@@ -115,6 +115,8 @@ def looking() -> Iterator[None]:
         yield
     except Error:
         raise
+    except RecursionError:
+        raise too_deep() from None
     except Exception as error:
         raise ObjectError(error) from error
 
@@ -127,7 +129,7 @@ class NestingError(UsageError, ValueError):
     """Lists in lists without end."""
 
 
-def _too_deep() -> NestingError:
+def too_deep() -> NestingError:
     return NestingError(
         f"lists, dicts or objects lie in one another more than {DEEPEST} deep, or contain themselves; pass tensors in "
         "flatter ones"
@@ -140,7 +142,7 @@ def _flatten(value: Any, leaves: list[Any], depth: int) -> Structure:
         return TENSOR
     depth += 1
     if depth > DEEPEST:
-        raise _too_deep()
+        raise too_deep()
     if type(value) in (list, tuple, Size):
         return Structure(type(value), (), tuple(_flatten(item, leaves, depth) for item in value))
     if isinstance(value, (list, tuple, deque)) and not _is_of_c(type(value)):

@@ -150,6 +150,8 @@ class LoadedFunction(TracedFunction):
         recordings = [r for entry in self._cache.values() for r in entry.recordings]
         if not recordings:
             raise ArtifactError("it holds no recording")
+        for recording in recordings:
+            recording.damaged = ArtifactError
         self._last = recordings[-1]
         self._explanation = "it was loaded"
 
@@ -192,6 +194,16 @@ class LoadedFunction(TracedFunction):
             self._explain_key(call)
             self._refuse()
         return entry
+
+    def _run(self, entry: Entry, call: Call) -> tuple[bool, Any]:
+        try:
+            return super()._run(entry, call)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            if any(recording.calls_python for recording in entry.recordings):  # what Python raises is the user's
+                raise
+            raise ArtifactError(f"{self.__name__} as loaded is damaged: {type(error).__name__} ({error})") from error
 
     def _record(self, entry: Entry, call: Call, seen: int) -> Any:
         self._refuse()

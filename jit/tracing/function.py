@@ -21,7 +21,7 @@ from jit.runtime.interpreter import GuardFailed
 
 from .. import context
 from ..inspection.inspected import Inspected
-from ..pytree import ObjectError, statics
+from ..pytree import ObjectError, statics, too_deep
 from ..tensors import Tensor
 from .calls import Call, CallError, Entry, Key, _Promoted, flatten_arguments, leaf_names, signature_of
 from .chains import BRANCHES
@@ -123,7 +123,7 @@ class TracedFunction(Watched, Inspected):
         except Error:
             raise
         except Exception as error:
-            raise ObjectError(error) from error
+            raise (too_deep() if isinstance(error, RecursionError) else ObjectError(error)) from error
         entry = self._cache.get(call.key)
         general = self._general_entry(call) if entry is None else None
         if entry is None and general is None and self._promote_drifting(call):
