@@ -8,6 +8,7 @@ import os
 import random
 import threading
 import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +17,8 @@ import jit
 from jit import nn
 
 TOTAL = 0
-TABLE = {"calls": 0, "names": ["a"]}
-SHELF = types.ModuleType("shelf")
+TABLE: dict[str, Any] = {"calls": 0, "names": ["a"]}
+SHELF: Any = types.ModuleType("shelf")
 SHELF.count = 0
 
 
@@ -53,11 +54,12 @@ class Stateful(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(jit.ones(3))
         self.register_buffer("total", jit.zeros(3))
+        self.replaced: Any
         self.register_buffer("replaced", jit.zeros(3))
         self.big = jit.zeros(600_000)
         self.norm = nn.BatchNorm1d(3)
         self.count = 0
-        self.history = collections.deque(maxlen=2)
+        self.history: Any = collections.deque(maxlen=2)
 
     def forward(self, x):
         self.count += 1
@@ -73,7 +75,7 @@ class Stateful(nn.Module):
         return self.norm(x) * self.weight + self.total + self.replaced + self.big[:3]
 
 
-def facts(thing, seen=None):
+def facts(thing: Any, seen: Any = None) -> Any:
     """All that can be told of an object and of what it holds, to be compared later."""
     seen = {} if seen is None else seen
     if isinstance(thing, (bool, int, float, str, bytes, bytearray, array.array, type(None), itertools.count)):
@@ -84,8 +86,8 @@ def facts(thing, seen=None):
         return ("again", list(seen).index(id(thing)))
     seen[id(thing)] = thing
     if isinstance(thing, jit.Tensor):
-        slots = (type(thing), thing._requires_grad, id(thing._grad_fn), thing._storage.version, thing._array.shape)
-        return (id(thing), *slots, thing._array.tobytes(), facts(thing._grad, seen), facts(vars(thing), seen))
+        about = (type(thing), thing._requires_grad, id(thing._grad_fn), thing._storage.version, thing._array.shape)
+        return (id(thing), *about, thing._array.tobytes(), facts(thing._grad, seen), facts(vars(thing), seen))
     if isinstance(thing, dict):
         return (id(thing), [(facts(k, seen), facts(v, seen)) for k, v in thing.items()])
     if isinstance(thing, (list, tuple, collections.deque, set)):
@@ -101,7 +103,8 @@ def facts(thing, seen=None):
 
 
 def around_random():
-    return random.getstate(), np.random.get_state()[1].tobytes(), jit.get_rng_state(), jit.is_grad_enabled()
+    numpy: Any = np.random.get_state()
+    return random.getstate(), numpy[1].tobytes(), jit.get_rng_state(), jit.is_grad_enabled()
 
 
 # -- what functions change -----------------------------------------------------------------------------------------
@@ -161,20 +164,24 @@ def counting_in_a_module():
 
 
 def counting_in_a_cell():
-    n, late = 0, []
+    n = 0
+    late: list[int] = []
 
-    def f(x):
+    def f(x: Any) -> Any:
         nonlocal n
         n += 1
         late.append(n)
-        f.calls = n
+        vars(f)["calls"] = n
         return x * 2
 
-    return f, (jit.ones(4, 3),), [Cell(c) for c in f.__closure__]
+    return f, (jit.ones(4, 3),), [Cell(c) for c in f.__closure__ or ()]
 
 
 def counting_in_objects():
-    plain, slotted, counter = Plain(), Slotted(), itertools.count(5)
+    plain: Any = Plain()
+    slotted: Any = Slotted()
+    counter = itertools.count(5)
+    kind: Any = Plain
     held = [counter]
 
     def f(x):
@@ -182,8 +189,8 @@ def counting_in_objects():
         plain.seen.append(plain.calls)
         plain.inner.n = "b"
         plain.late = 1
-        Plain.total += 1
-        Plain.late = 2
+        kind.total += 1
+        kind.late = 2
         slotted.n += 1
         slotted.late = 1
         return x * next(held[0])
@@ -192,7 +199,7 @@ def counting_in_objects():
 
 
 def counting_in_containers():
-    things = [
+    things: list[Any] = [
         bytearray(b"ab"), array.array("i", [1, 2]), np.arange(3), {1, 2}, collections.OrderedDict(a=1, b=2),
         collections.Counter("ab"), collections.defaultdict(list), collections.deque([1, 2]), threading.local(),
     ]  # fmt: skip
@@ -231,7 +238,7 @@ def changing_the_environment():
         os.environ["JIT_SNAPSHOT_TEST"] = "1"
         return x * 2
 
-    return f, (jit.ones(4, 3),), types.SimpleNamespace(environment=os.environ._data)
+    return f, (jit.ones(4, 3),), types.SimpleNamespace(environment=vars(os.environ)["_data"])
 
 
 def changing_the_grad_mode():
@@ -246,7 +253,7 @@ def attaching_to_tensors():
     kept = jit.ones(3)
 
     def f(x):
-        kept.tag = "seen"
+        vars(kept)["tag"] = "seen"
         kept.requires_grad_()
         return x + kept
 

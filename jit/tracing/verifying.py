@@ -126,7 +126,8 @@ def shaken(array: Any) -> Any:
     if not (dtype.is_floating_point or dtype.is_complex):
         return array.copy()
     parts = array.real if dtype.is_complex else array
-    step = float(ml_dtypes.finfo(parts.dtype).eps) * np.random.default_rng(0).choice([-1.0, 1.0], array.shape)
+    finest: Any = ml_dtypes.finfo
+    step = float(finest(parts.dtype).eps) * np.random.default_rng(0).choice([-1.0, 1.0], array.shape)
     with np.errstate(all="ignore"):
         return (array * (1 + step)).astype(array.dtype)
 

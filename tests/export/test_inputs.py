@@ -25,7 +25,7 @@ GIVEN = {
 
 def total(*items, **named):
     """One more for each tensor in a nest."""
-    flat = []
+    flat: list = []
     for item in (*items, *named.values()):
         flat += item if isinstance(item, list) else item.values() if isinstance(item, dict) else [item]
     return sum(((k + 1) * x for k, x in enumerate(flat)), jit.zeros(2, 3))
@@ -51,7 +51,7 @@ def test_self_attention_takes_one_tensor_three_times(tmp_path):
 
 def test_sizes_of_a_tensor_that_is_given_twice_may_vary():
     report = jit.export_onnx(lambda a, b: a + b, (X, X), dynamic_axes={"a": {0: "n"}, "b": {0: "n"}})
-    assert len(report.verified.sizes) == 2
+    assert report.verified is not None and len(report.verified.sizes) == 2
 
 
 def test_gradients_by_a_tensor_that_is_given_twice_are_two():

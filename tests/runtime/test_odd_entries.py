@@ -6,10 +6,12 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from jit.ir.errors import CompileError
 from jit.runtime import blocks, target
 from jit.runtime.cache import Cache
 
@@ -33,7 +35,7 @@ def long_file(path: Path) -> None:
         file.truncate(1 << 40)  # a hole: it takes no room
 
 
-ODD = {
+ODD: dict[str, Any] = {
     "pipe": os.mkfifo, "folder": Path.mkdir, "socket": listen, "link to a device": link,
     "link to nowhere": lambda path: path.symlink_to(path.parent / "nowhere"), "empty file": Path.touch,
     "endless file": long_file, "unreadable file": lambda path: path.touch(0),
@@ -77,4 +79,4 @@ def test_a_library_that_does_not_fit_into_memory_is_a_memory_error(monkeypatch):
     monkeypatch.setattr(llvmlite.binding, "initialize_native_target", no_room)
     with pytest.raises(MemoryError, match=r"LLVM could not be loaded.*failed to map") as found:
         target.binding.__wrapped__()
-    assert isinstance(found.value, target.CompileError)
+    assert isinstance(found.value, CompileError)
