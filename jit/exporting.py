@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,19 +15,21 @@ from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.export.writer import check_target
 from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import ExportError, UsageError
+from jit.ir.types import GeneratorType
 from jit.passes import EXPORT, run
 from jit.runtime.interpreter import Interpreter
 
 from . import context
-from .becoming import views_kept
 from .creation import asarray
-from .generators import default_generator
-from .pytree import flatten
+from .pytree import flatten, unflatten
 from .tensors import Tensor
 from .tracing.function import TracedFunction
 from .tracing.hosting import PythonHost
 from .tracing.recording import Recording
-from .tracing.surroundings import Surroundings
+from .tracing.sharing import sharing_of
+from .tracing.snapshots import preserved
+from .tracing.surroundings import Surroundings, attributes_of
+from .tracing.verifying import shaken
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
@@ -72,12 +74,9 @@ def export_onnx(
     if path is not None:
         check_target(path)
     function, owner = _unwrapped(fn_or_module)
-    arguments = _as_arguments(args)
-    options = dict(kwargs or {})
-    surroundings = Surroundings(function, owner)
-    with _evaluation(surroundings, training), _same_randomness():
-        with views_kept(flatten([*arguments, *options.values()])[0]):
-            recording = _recorded(function, owner, arguments, options, stage)
+    call = _Call(function, owner, *_separate(_as_arguments(args), dict(kwargs or {})))
+    with _evaluation(Surroundings(function, owner), training):
+        recording = _recorded(call, stage)
         _refuse_caught(recording, bool(dynamic_axes))
         if recording.moves:
             raise ExportError(
@@ -94,8 +93,9 @@ def export_onnx(
             output_names=output_names, dynamic_axes=dynamic_axes,
             keep_initializers_as_inputs=keep_initializers_as_inputs,
         )  # fmt: skip
+        exported.report.warnings += _forgotten(recording)
         if verify:
-            _verify(exported, function, arguments, options, recording, graph, stage, dynamic_axes or {})
+            _verify(exported, call, recording, graph, stage, dynamic_axes or {})
     if path is not None:
         exported.save(path, external_data)
     return exported.report
@@ -116,9 +116,42 @@ def _unwrapped(target: Any) -> tuple[Callable[..., Any], Any]:
     return target, None
 
 
+class _Call(NamedTuple):
+    """What is exported: a function and what it is called with."""
+
+    function: Any
+    owner: Any
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    repeated: frozenset[int]
+    """Which tensors were given more than once, and are separate inputs of the model."""
+
+    def preserved(self) -> AbstractContextManager[None]:
+        """Whatever runs within this block leaves no traces."""
+        return preserved(self.function, self.owner, self.arguments, self.options)
+
+
 def _as_arguments(args: Any) -> tuple[Any, ...]:
     many = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     return tuple(asarray(a) if isinstance(a, np.ndarray) else a for a in many)
+
+
+def _separate(arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The arguments with a copy in each place where a tensor is given once more, and which these places are."""
+    leaves, structure = flatten((arguments, options))
+    same = [(first, again) for again, first, _, is_same in sharing_of(leaves) if is_same]
+    if not same:
+        return arguments, options, frozenset()
+    for _, again in same:
+        leaves[again] = _like(leaves[again], leaves[again]._array.copy())
+    return *unflatten(structure, leaves), frozenset(index for pair in same for index in pair)
+
+
+def _like(tensor: Tensor, array: Any) -> Tensor:
+    """A tensor of its own with other elements."""
+    made = Tensor(array)
+    vars(made).update(attributes_of(tensor))
+    return made.requires_grad_() if tensor.requires_grad else made
 
 
 @contextmanager
@@ -149,27 +182,18 @@ def _unknown_sizes(graph: Graph | None) -> Iterator[None]:
             value.type = type
 
 
-@contextmanager
-def _same_randomness() -> Iterator[None]:
-    """What is drawn within this block is not missed after it."""
-    generator = default_generator()
-    state = generator.state
-    try:
-        yield
-    finally:
-        generator.state = state
-
-
-def _recorded(function: Any, owner: Any, arguments: tuple[Any, ...], options: dict[str, Any], stage: int) -> Recording:
-    traced = TracedFunction(function, owner, optimize=False)
+def _recorded(call: _Call, stage: int) -> Recording:
+    """The recording of the function from its present state, which is there again afterwards."""
+    traced = TracedFunction(call.function, call.owner, optimize=False)
     traced.keep_examples, traced.open_sizes = True, stage == 0
-    with context.tracing(None), context.set_grad_enabled(stage > 0):
-        result = traced(*arguments, **options)
+    with call.preserved(), context.tracing(None), context.set_grad_enabled(stage > 0):
+        result = traced(*call.arguments, **call.options)
         recording = traced._last
         if recording is None:
             raise ExportError("the function could not be traced")
+        _check_writes(recording, call.repeated)
         if stage > 0:
-            _differentiate(recording, result, traced.tensors_of(*arguments, **options), stage)
+            _differentiate(recording, result, traced.tensors_of(*call.arguments, **call.options), stage)
     return recording
 
 
@@ -181,6 +205,25 @@ def _refuse_caught(recording: Recording, varies: bool) -> None:
             f"at {where}: the function catches an error of a check in Python, and the model would go the traced way "
             "for all inputs; check the operands beforehand"
         )
+def _check_writes(recording: Recording, repeated: Collection[int]) -> None:
+    """ExportError if the function writes to a tensor that it was given more than once."""
+    for target in recording.targets:
+        if target < len(recording.positions) and recording.positions[target] in repeated:
+            name = recording.trace.graph.inputs[target].name
+            raise ExportError(
+                f"the function writes to {name!r}, which was given for another argument, too, and the inputs of a "
+                "model are separate; give each its own tensor"
+            )
+
+
+def _forgotten(recording: Recording) -> Iterator[str]:
+    """What the function does besides returning something, which the model leaves out: for the report."""
+    if recording.trace.impure is not None:
+        yield f"the call {recording.trace.impure}, which the model does not: it gives what a call gives now"
+    stage = recording.trace.graph.stages[0]
+    written = [value.name for value, _ in stage.updates if not isinstance(value.type, GeneratorType)]
+    if written:
+        yield f"the model leaves out what the function writes to {', '.join(written)}"
 
 
 def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:
@@ -217,78 +260,77 @@ def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
 
 
 def _verify(
-    exported: Exported, function: Any, arguments: tuple[Any, ...], options: dict[str, Any], recording: Recording,
-    graph: Graph, stage: int, axes: DynamicAxes,
-) -> None:  # fmt: skip
+    exported: Exported, call: _Call, recording: Recording, graph: Graph, stage: int, axes: DynamicAxes
+) -> None:
     if exported.report.is_random:
         exported.report.warnings.append("the model draws random numbers, so its outputs were not compared")
         return
-    names = list(exported.report.inputs)
+    names = [name for name in exported.report.inputs if name not in exported.model.graph.initializers]
     if stage > 0:
-        feeds, expected = _stage_run(recording, graph, stage, names)
+        runs = [_stage_run(recording, graph, stage)]
     else:
-        feeds, expected = [], []
-        for sized in _sizes(arguments, options, names, axes):
-            with context.no_grad():
-                before = [t._array.copy() for t in flatten(sized)[0]]
-                result = function(*sized[0], **sized[1])
-            feeds.append(dict(zip(names, before, strict=True)))
-            expected.append(_outputs(result))
+        runs = [_run(call, sized) for sized in _sizes(call, names, axes)]
         if recording.trace.left_open:
-            for other, results in _of_other_data(function, arguments, options):
-                feeds.append(dict(zip(names, other, strict=True)))
-                expected.append(results)
+            runs += _of_other_data(call)
+
+    def noisy(index: int) -> list[Any]:
+        if stage > 0:
+            return _stage_run(recording, graph, stage, shaken)[1]
+        leaves, structure = flatten((call.arguments, call.options))
+        arrays = zip(leaves, runs[index][0], strict=True)
+        try:
+            return _run(call, unflatten(structure, [_like(leaf, shaken(array)) for leaf, array in arrays]))[1]
+        except Exception:  # the function does not take them, so there is nothing to be learned
+            return runs[index][1]
+
     found = verify_model(
-        exported, feeds, expected, intermediates=lambda index: _intermediates(exported, recording, graph, index)
+        exported,
+        [dict(zip(names, given, strict=True)) for given, _ in runs],
+        [results for _, results in runs],
+        intermediates=lambda index: _intermediates(exported, recording, graph, index),
+        noisy=noisy,
     )
     exported.report.verified = found.for_report()
 
 
+def _run(call: _Call, given: Any) -> tuple[list[Any], list[Any]]:
+    """The arrays of some arguments, and what the function makes of them, which changes nothing else."""
+    before = [tensor._array.copy() for tensor in flatten(given)[0]]
+    with call.preserved(), context.no_grad():
+        return before, _outputs(call.function(*given[0], **given[1]))
+
+
 def _outputs(result: Any) -> list[Any]:
-    return [leaf._array if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in flatten(result)[0]]
+    return [leaf._array.copy() if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in flatten(result)[0]]
 
 
-def _sizes(
-    arguments: tuple[Any, ...], options: dict[str, Any], names: Sequence[str], axes: DynamicAxes
-) -> Iterator[Any]:
+def _sizes(call: _Call, names: Sequence[str], axes: DynamicAxes) -> Iterator[Any]:
     """The recorded arguments, and others with every dynamic axis one longer."""
-    yield (_copied(arguments), _copied(options))
+    given = (call.arguments, call.options)
+    yield _mapped(given, lambda t: _like(t, t._array.copy()))
     if axes:
-        leaves = iter(
-            _grown(name, leaf, axes) for name, leaf in zip(names, flatten((arguments, options))[0], strict=True)
-        )
-        yield _mapped((arguments, options), lambda _: next(leaves))
+        leaves = iter(_grown(name, leaf, axes) for name, leaf in zip(names, flatten(given)[0], strict=True))
+        yield _mapped(given, lambda _: next(leaves))
 
 
-def _of_other_data(
-    function: Any, arguments: tuple[Any, ...], options: dict[str, Any]
-) -> Iterator[tuple[list[Any], list[Any]]]:
+def _of_other_data(call: _Call) -> Iterator[tuple[list[Any], list[Any]]]:
     """Inputs with other elements, and what becomes of them: sizes that depend on elements are others there."""
     for pick in (lambda i: i // 2, lambda i: -1 - i // 2, lambda i: i * 0):
-        others = _mapped((arguments, options), partial(_picked, pick))
-        arrays = [t._array.copy() for t in flatten(others)[0]]
         try:
-            with context.no_grad():
-                result = function(*others[0], **others[1])
+            yield _run(call, _mapped((call.arguments, call.options), partial(_picked, pick)))
         except Exception:  # not every selection makes sense to every function
             continue
-        yield arrays, _outputs(result)
 
 
 def _picked(pick: Callable[[Any], Any], tensor: Tensor) -> Tensor:
     """A tensor of the same sizes, of elements that `pick` chooses by their places."""
     array = tensor._array
     places = pick(np.arange(array.size))
-    return Tensor(np.take(array.ravel(), places, mode="wrap").reshape(array.shape) if array.size else array.copy())
-
-
-def _copied(value: Any) -> Any:
-    return _mapped(value, lambda t: Tensor(t._array.copy()))
+    other = np.take(array.ravel(), places, mode="wrap").reshape(array.shape) if array.size else array.copy()
+    return _like(tensor, other)
 
 
 def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    from .pytree import unflatten
-
     leaves, structure = flatten(value)
     return unflatten(structure, [function(leaf) for leaf in leaves])
 
@@ -300,11 +342,20 @@ def _grown(name: str, tensor: Tensor, axes: DynamicAxes) -> Tensor:
     for dim in dims:
         index = np.arange(array.shape[dim] + 1) % max(array.shape[dim], 1)
         array = np.take(array, index[::-1], axis=dim)
-    return Tensor(np.ascontiguousarray(array) if dims else array.copy())
+    return _like(tensor, np.ascontiguousarray(array) if dims else array.copy())
 
 
-def _stage_run(recording: Recording, graph: Graph, stage: int, names: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Inputs and outputs of a later stage, by the interpreter: ones for the incoming gradients."""
+def _stage_run(
+    recording: Recording, graph: Graph, stage: int, change: Callable[[Any], Any] = lambda array: array
+) -> tuple[list[Any], list[Any]]:
+    """Inputs and outputs of a later stage, by the interpreter: ones for the incoming gradients.
+
+    Args:
+        recording: Has the arguments.
+        graph: What is run.
+        stage: Which stage's outputs.
+        change: Makes other inputs of these.
+    """
     kept = {c.value.name: c.owner for c in recording.trace.captures}
     live = recording.trace.graph.stages
     engine, state, feed = Interpreter(graph, PythonHost()), None, {}
@@ -317,10 +368,10 @@ def _stage_run(recording: Recording, graph: Graph, stage: int, names: Sequence[s
             array = owner._array if isinstance(owner, Tensor) else owner.state if owner is not None else None
             if array is None:
                 array = next(arguments) if number == 0 else np.ones(value.type.sizes, value.type.dtype.numpy)  # type: ignore[attr-defined]
-                feed[value.name] = array
+                array = feed[value.name] = change(array)
             values.append(array)
         outputs, _, state = engine.run(number, values, state)
-    return [dict(zip(names, feed.values(), strict=True))], [[o for o in outputs if o is not None]]
+    return list(feed.values()), [o for o in outputs if o is not None]
 
 
 def _intermediates(exported: Exported, recording: Recording, graph: Graph, index: int) -> dict[str, Any]:

@@ -7,6 +7,8 @@ CPython reads those without asking.
 
 from __future__ import annotations
 
+import datetime
+import numbers
 import operator
 import weakref
 from collections.abc import Callable
@@ -105,9 +107,10 @@ class TracedScalar:
         return (type(self._number), (self._decide(),))
 
     def _compare(self, name: str, other: Any) -> Any:
-        other = other.item() if isinstance(other, np.generic) else other
+        if isinstance(other, np.generic):
+            return np.bool_(self._compare(name, other.item()))
         if not _is_number(other):
-            return NotImplemented
+            return COMPARISONS[name](self._decide(), other) if isinstance(other, numbers.Number) else NotImplemented
         outcome = COMPARISONS[name](self._number, concrete(other))
         if self._live:
             trace = self._trace
@@ -142,7 +145,7 @@ class TracedScalar:
 
     def _arithmetic(self, name: str, left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
-            foreign = isinstance(left, np.generic) or isinstance(right, np.generic)
+            foreign = any(isinstance(side, _OF_OTHERS) for side in (left, right) if type(side) is not TracedScalar)
             return ARITHMETIC[name](_decided(left), _decided(right)) if foreign else NotImplemented
         try:
             number = ARITHMETIC[name](concrete(left), concrete(right))
@@ -157,6 +160,9 @@ class TracedScalar:
 
     def __pos__(self) -> Any:
         return self
+
+    def __invert__(self) -> Any:
+        return ~self._decide()
 
     def __abs__(self) -> Any:
         return self._trace.scalar_node("prim::abs", (self,), abs(self._number)) if self._live else abs(self._number)
@@ -184,6 +190,8 @@ class TracedScalar:
         return getattr(self._decide(), name)
 
 
+_OF_OTHERS = (np.generic, numbers.Number, datetime.timedelta)
+"""What knows how to compute with a plain number, and would not know a traced one."""
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
     "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "and": operator.and_, "or": operator.or_,
@@ -214,7 +222,19 @@ def _divmod(self: TracedScalar, other: Any) -> Any:
     return (self // other, self % other)
 
 
+def _rdivmod(self: TracedScalar, other: Any) -> Any:
+    return (other // self, other % self)
+
+
+def _pow(self: TracedScalar, other: Any, modulus: Any = None) -> Any:
+    if modulus is None:
+        return self._arithmetic("pow", self, other)
+    return pow(self._decide(), _decided(other), _decided(modulus))
+
+
 setattr(TracedScalar, "__divmod__", _divmod)  # noqa: B010  (a checker would take it for a number)
+setattr(TracedScalar, "__rdivmod__", _rdivmod)  # noqa: B010
+setattr(TracedScalar, "__pow__", _pow)  # noqa: B010
 
 
 def _is_number(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import decimal
 import enum
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jit.ir.errors import UsageError
+from jit.ir.errors import Error, UsageError
 from jit.ir.scalars import bits
 
 from .proxies import TracedScalar
@@ -41,7 +42,10 @@ class Static:
         self._key = _static_key(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and bool(self._key == other._key)
+        try:
+            return isinstance(other, Static) and bool(self._key == other._key)
+        except Exception:  # a comparison of the user's that fails, or that has no outcome
+            return False
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -66,7 +70,7 @@ def _static_key(value: Any) -> Any:
         return (kind, repr(value))
     try:
         hash(value)
-    except TypeError as error:
+    except Exception as error:  # a TypeError, or whatever a class of the user's raises
         raise UsageError(
             f"an argument of type {type(value).__name__} cannot be part of a trace's key, because it is not hashable; "
             "pass tensors, numbers, strings, or tuples, lists, dicts and dataclasses of them; "
@@ -84,27 +88,72 @@ def flatten(value: Any) -> tuple[list[Any], Structure]:
     (1, 2)
     """
     leaves: list[Any] = []
-    return leaves, _flatten(value, leaves)
+    try:
+        return leaves, _flatten(value, leaves, 0)
+    except RecursionError:  # the program itself was deep in a recursion
+        raise too_deep() from None
 
 
-def _flatten(value: Any, leaves: list[Any]) -> Structure:
+class ObjectError(UsageError, TypeError):
+    """An object that cannot be looked at."""
+
+    def __init__(self, error: Any) -> None:
+        reason = error if isinstance(error, str) else f"its own methods raise {type(error).__name__} ({error})"
+        super().__init__(
+            f"an object among the arguments, or one that the function reads, cannot be looked at: {reason}"
+        )
+
+
+@contextlib.contextmanager
+def looking() -> Iterator[None]:
+    """Within this block, what methods of the user's raise is an ObjectError."""
+    try:
+        yield
+    except Error:
+        raise
+    except RecursionError:
+        raise too_deep() from None
+    except Exception as error:
+        raise ObjectError(error) from error
+
+
+DEEPEST = 100
+"""How many containers may lie in one another."""
+
+
+class NestingError(UsageError, ValueError):
+    """Lists in lists without end."""
+
+
+def too_deep() -> NestingError:
+    return NestingError(
+        f"lists, dicts or objects lie in one another more than {DEEPEST} deep, or contain themselves; pass tensors in "
+        "flatter ones"
+    )
+
+
+def _flatten(value: Any, leaves: list[Any], depth: int) -> Structure:
     if isinstance(value, Tensor) or type(value) is TracedScalar:
         leaves.append(value)
         return TENSOR
+    depth += 1
+    if depth > DEEPEST:
+        raise too_deep()
     if type(value) in (list, tuple, Size):
-        return Structure(type(value), (), tuple(_flatten(item, leaves) for item in value))
+        return Structure(type(value), (), tuple(_flatten(item, leaves, depth) for item in value))
     if isinstance(value, (list, tuple, deque)) and not _is_of_c(type(value)):
-        return _with_attributes(value, range(len(value)), value, leaves)
+        return _with_attributes(value, range(len(value)), value, leaves, depth)
     if isinstance(value, dict):
         keys = [key if type(key) is str or isinstance(key, Tensor) else Static(key) for key in value]
-        return _with_attributes(value, keys, list(value.values()), leaves)
+        return _with_attributes(value, keys, list(value.values()), leaves, depth)
     if isinstance(value, slice):
-        return Structure(slice, (), tuple(_flatten(item, leaves) for item in (value.start, value.stop, value.step)))
+        ends = (value.start, value.stop, value.step)
+        return Structure(slice, (), tuple(_flatten(item, leaves, depth) for item in ends))
     if type(value) is SimpleNamespace:
-        return _with_attributes(value, (), (), leaves)
+        return _with_attributes(value, (), (), leaves, depth)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value)]
-        return _with_attributes(value, names, [getattr(value, name) for name in names], leaves)
+        return _with_attributes(value, names, [getattr(value, name) for name in names], leaves, depth)
     return Structure("static", (Static(value),), ())
 
 
@@ -117,24 +166,30 @@ class Attribute(NamedTuple):
         return self.name
 
 
-def _with_attributes(value: Any, keys: Iterable[Any], items: Iterable[Any], leaves: list[Any]) -> Structure:
+def _with_attributes(
+    value: Any, keys: Iterable[Any], items: Iterable[Any], leaves: list[Any], depth: int
+) -> Structure:
     keys = list(keys)
     more = {name: item for name, item in _attributes(value).items() if name not in keys}
     keys, items = [*keys, *map(Attribute, more)], [*items, *more.values()]
     if not more and isinstance(value, (list, tuple)):
         keys = []  # as plain lists and tuples have none
-    return Structure(type(value), tuple(keys), tuple(_flatten(item, leaves) for item in items))
+    return Structure(type(value), tuple(keys), tuple(_flatten(item, leaves, depth) for item in items))
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     """What an object has in its `__dict__`, in its slots, or in C."""
-    found = dict(getattr(value, "__dict__", {}))
+    try:
+        found = dict(getattr(value, "__dict__", {}))
+    except Exception:  # a property of the user's
+        found = {}
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else slots:
             name = f"_{kind.__name__.lstrip('_')}{slot}" if slot.startswith("__") and not slot.endswith("__") else slot
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                found[name] = getattr(value, name)
+            with contextlib.suppress(Exception):  # empty, or a look-up of the user's that fails
+                if name not in ("__dict__", "__weakref__"):
+                    found[name] = getattr(value, name)
     if isinstance(value, defaultdict):
         found["default_factory"] = value.default_factory
     if isinstance(value, deque):

@@ -562,3 +562,30 @@ def test_files_that_cannot_be_read_or_written(tmp_path):
         f.save(tmp_path / "file" / "f.jit")
     with pytest.raises(errors.Error, match="no artifact"):
         jit.load(tmp_path / "file")
+
+
+def test_what_a_damaged_recording_stumbles_over_is_an_artifact_error(monkeypatch):
+    """Whatever a changed file leads to, in a call or in a backward, it is one error."""
+    from jit.artifacts.files import ArtifactError, dumps, loads
+    from jit.runtime.interpreter import Interpreter
+
+    f = jit.trace(lambda x: jit.tanh(x) * 2, optimize=False)
+    x = jit.ones(3, requires_grad=True)
+    for _ in range(2):
+        f(x).sum().backward()
+    loaded = loads(dumps(f))
+    result = loaded(x)
+    for error in (KeyError("k"), IndexError("i"), TypeError("t"), AttributeError("a"), AssertionError()):
+
+        def stumble(*_, error=error):
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Interpreter, "run", stumble)
+            with pytest.raises(ArtifactError, match="damaged"):
+                loaded(x)
+            with pytest.raises(ArtifactError, match="damaged"):
+                result.sum().backward(retain_graph=True)
+            with pytest.raises(type(error)):  # of a function that was not loaded, it is our own mistake
+                f(x)
+    assert (loaded(x) == f(x)).all()

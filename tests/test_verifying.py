@@ -1,5 +1,6 @@
 """jit.verify finds what a trace gets wrong, and is silent about what it gets right."""
 
+import numpy as np
 import pytest
 
 import jit
@@ -108,7 +109,8 @@ def test_a_constant_that_is_baked_in():
 class Drifting(jit.autograd.Function):
     """Its gradient is another one in every backward."""
 
-    count = 0
+    ticks = iter(range(1, 10_000))
+    """An iterator: nobody can put it back."""
 
     @staticmethod
     def forward(ctx, x):
@@ -116,8 +118,7 @@ class Drifting(jit.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        Drifting.count += 1
-        return g * Drifting.count
+        return g * next(Drifting.ticks)
 
 
 def test_a_gradient_that_differs():
@@ -171,3 +172,24 @@ def test_numbers_and_structures_are_compared():
     words = iter("abcdefghij")
     with pytest.raises(jit.VerificationError, match="the structure of the result"):
         jit.verify(lambda x: (x * 2, next(words)), (jit.ones(2),))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gradients_that_are_zero_but_for_rounding_agree(seed):
+    jit.manual_seed(seed)
+    x = jit.randn(4, 3, 16, 16)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14 * 14, 2))
+    jit.verify(model, (x,), loss_fn=lambda r: r.sum())
+
+
+def test_noise_excuses_no_more_than_rounding():
+    from jit.tracing.verifying import _compare_all
+
+    zero, one = np.zeros(3, np.float32), np.ones(3, np.float32)
+    wanted, noisy = [{"bias": zero, "weight": one}], [{"bias": zero + 1e-6, "weight": one}]
+    _compare_all(wanted, [{"bias": zero + 5e-6, "weight": one}], lambda: noisy)
+    for bias, weight in ((zero + 1e-4, one), (zero, one * 1.001)):
+        with pytest.raises(jit.VerificationError, match="differs"):
+            _compare_all(wanted, [{"bias": bias, "weight": weight}], lambda: noisy)
+    with pytest.raises(jit.VerificationError, match="differs"):
+        _compare_all(wanted, [{"bias": zero + 1e-4, "weight": one}], lambda: [{"bias": one, "weight": one}])

@@ -90,7 +90,11 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
     >>> jit.load(path)(x).tolist()
     [2.0, 2.0]
     """
-    return loads(_contents(Path(path)), str(path))
+    try:
+        found = Path(path)
+    except TypeError:
+        raise UsageError(f"load takes the path of a file, not {type(path).__name__}") from None
+    return loads(_contents(found), str(path))
 
 
 def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
@@ -115,6 +119,8 @@ def _contents(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL, or half a character
+        raise ArtifactError(f"{str(path)!r} cannot be read: it is no path ({error})") from error
 
 
 def _members(data: bytes) -> dict[str, bytes]:
@@ -144,6 +150,8 @@ class LoadedFunction(TracedFunction):
         recordings = [r for entry in self._cache.values() for r in entry.recordings]
         if not recordings:
             raise ArtifactError("it holds no recording")
+        for recording in recordings:
+            recording.damaged = ArtifactError
         self._last = recordings[-1]
         self._explanation = "it was loaded"
 
@@ -186,6 +194,16 @@ class LoadedFunction(TracedFunction):
             self._explain_key(call)
             self._refuse()
         return entry
+
+    def _run(self, entry: Entry, call: Call) -> tuple[bool, Any]:
+        try:
+            return super()._run(entry, call)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            if any(recording.calls_python for recording in entry.recordings):  # what Python raises is the user's
+                raise
+            raise ArtifactError(f"{self.__name__} as loaded is damaged: {type(error).__name__} ({error})") from error
 
     def _record(self, entry: Entry, call: Call, seen: int) -> Any:
         if call.raised is not None:  # the function raised that, too, unless it has caught it

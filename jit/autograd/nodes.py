@@ -34,6 +34,7 @@ from .. import context
 from ..hooks import HookTable, RemovableHandle
 from ..proxies import concrete
 from ..tensors import Storage, Tensor, Variable, ViewStep, root_of
+from ..tracing.effects import note_write
 
 SPAN = 1 << 64
 """Between the serials of two nodes there is room for those of all that a shared backward makes, see `sharing`."""
@@ -275,6 +276,7 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
     elif differentiable or have.requires_grad or not is_plain(have):
         tensor._grad = have + gradient
     else:
+        note_write(have)
         np.add(have._array, gradient._array, out=have._array, casting="unsafe")
         have._storage.written()
 

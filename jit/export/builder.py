@@ -19,7 +19,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -315,6 +315,9 @@ class Builder:
         return {key: x for key, x in plain.items() if key in written or known.attributes[key].default != x}
 
     def _check_inputs(self, call: Call, known: Signature) -> None:
+        for declared, given in zip_longest(known.inputs, call.inputs[: len(known.inputs)]):
+            if declared.required and given is None:
+                raise Unsupported(f"{call.name} cannot do without {declared.name} at opset {self.opset}")
         letters: dict[str, DType] = {}
         for index, x in enumerate(call.inputs):
             formal = known.formal(index)

@@ -169,6 +169,31 @@ def _cast_like(g: Builder, call: Call) -> tuple[Proxy, ...]:
     return (g.cast(x, like.dtype),)
 
 
+def _resize(g: Builder, call: Call) -> tuple[Proxy, ...]:
+    """Before opset 13 no input could be left out, and before 11 there were factors only, and one way to place them."""
+    nothing = g.constant(np.zeros(0, np.float32))
+    if g.opset >= 11:
+        call.inputs = [nothing if x is None else x for x in call.inputs]
+        return g.write(call)
+    x, sizes = call.inputs[0], call.inputs[3]
+    assert x is not None and sizes is not None
+    factors = _whole_factors(x.known_dims, sizes.constant)
+    placed = [call.attributes.pop(name, "") for name in ("coordinate_transformation_mode", "nearest_mode")]
+    if factors is None or placed != ["asymmetric", "floor"]:
+        raise Unsupported("before opset 11, only entries repeated a whole number of times can be resized", 11)
+    call.name, call.inputs = ("Upsample" if g.opset < 10 else "Resize"), [x, g.constant(factors)]
+    return g.write(call)
+
+
+def _whole_factors(dims: Any, sizes: Any) -> Any:
+    """By which whole factors dims grow to sizes; None where that cannot be said."""
+    if dims is None or sizes is None or not all(isinstance(size, int) and size for size in dims):
+        return None
+    factors = [int(size) // dim for dim, size in zip(dims, sizes, strict=True)]
+    exact = all(dim * factor == size and factor for dim, factor, size in zip(dims, factors, sizes, strict=True))
+    return np.array(factors, np.float32) if exact else None
+
+
 ALWAYS = 1000
 """For rewrites that every opset wants."""
 REWRITES: dict[str, tuple[int, Callable[[Builder, Call], tuple[Proxy, ...]]]] = {
@@ -178,6 +203,7 @@ REWRITES: dict[str, tuple[int, Callable[[Builder, Call], tuple[Proxy, ...]]]] = 
     "LessOrEqual": (12, _or_equal("Less")),
     "Softmax": (13, _softmax),
     "LogSoftmax": (13, _softmax),
+    "Resize": (13, _resize),
     "CastLike": (15, _cast_like),
     "Reshape": (ALWAYS, _reshape),
     "Shape": (ALWAYS, _shape),

@@ -25,6 +25,8 @@ class Formal:
     variadic: bool
     homogeneous: bool
     """Whether the members of a variadic one share their element type."""
+    required: bool
+    """Whether it may not be left out."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,10 @@ def first_opset(name: str) -> int | None:
 
 def _formal(declared: Any) -> Formal:
     variadic = declared.option.name == "Variadic"
-    return Formal(declared.name, declared.type_str, frozenset(declared.types), variadic, declared.is_homogeneous)
+    required = declared.option.name == "Single"
+    return Formal(
+        declared.name, declared.type_str, frozenset(declared.types), variadic, declared.is_homogeneous, required
+    )
 
 
 def _kind(declared: Any) -> str:

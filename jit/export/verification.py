@@ -32,20 +32,25 @@ Run = Callable[[Arrays], dict[str, Any]]
 
 
 class Tolerance(NamedTuple):
-    """Values agree where |actual - expected| <= relative * |expected| + of_largest * max |expected|."""
+    """Values agree where |actual - expected| <= relative * |expected| + of_largest * max |expected| + a floor."""
 
     relative: float
     of_largest: float
+    of_one: float = 0.0
+    """How far apart numbers next to 1 are: the floor in runs whose values are that large. Engines compute a sigmoid as
+    a half and something, which leaves a tiny one with the rounding of the half."""
 
 
 EXACT = Tolerance(0.0, 0.0)
 TOLERANCES: dict[DType, Tolerance] = {
-    dtypes.float64: Tolerance(1e-6, 1e-7),  # the attributes of ONNX operators are float32
-    dtypes.float32: Tolerance(1e-4, 1e-5),
+    dtypes.float64: Tolerance(1e-6, 1e-7, 2.0**-52),  # the attributes of ONNX operators are float32
+    dtypes.float32: Tolerance(1e-4, 1e-5, 2.0**-23),
     dtypes.float16: Tolerance(1e-2, 5e-3),
     dtypes.bfloat16: Tolerance(5e-2, 4e-2),
 }
 """How far two engines may be apart, by the element type of a tensor; types that are not listed agree exactly."""
+OF_THE_NOISE = 8.0
+"""How many times as much as rounding the inputs otherwise changes a result, two engines may be apart."""
 OF_THE_REFERENCE = {**TOLERANCES, dtypes.float64: TOLERANCES[dtypes.float32]}
 """The same for onnx.reference, which computes some functions of float64 in float32."""
 
@@ -71,6 +76,7 @@ def verify_model(
     *,
     tolerances: Mapping[DType, Tolerance] | None = None,
     intermediates: Callable[[int], Mapping[str, Any]] | None = None,
+    noisy: Callable[[int], Sequence[Any]] | None = None,
 ) -> Verification:
     """Run a model and compare its outputs with what they should be.
 
@@ -81,6 +87,8 @@ def verify_model(
         tolerances: Rows that replace those of `TOLERANCES`.
         intermediates: `intermediates(run)` gives what values inside the model should be, by name; with it, a mismatch
             is traced to the first node that is wrong. It is only called after a mismatch.
+        noisy: `noisy(run)` gives what the outputs are when the inputs have been rounded otherwise: what is rounding
+            alone, such as a sum that is 0 but for it, may differ by about as much. Only called after a mismatch, too.
 
     Returns:
         What ran the model, the largest errors, and the sizes that were tried.
@@ -102,7 +110,11 @@ def verify_model(
             raise UsageError(f"The model has {len(outputs)} outputs, but {len(wanted)} are expected.")
         found.sizes.append({name: list(np.shape(array)) for name, array in feed.items()})
         for (name, actual), reference in zip(outputs.items(), wanted):
-            difference = compare(actual, reference, table)
+            scale = largest_of([*feed.values(), *wanted])
+            difference = compare(actual, reference, table, scale)
+            if difference.message and noisy is not None:
+                other = noisy(index)[list(outputs).index(name)]
+                difference = compare(actual, reference, table, scale, other)
             if difference.message:
                 raise _disagreement(subject, feed, name, difference, table, intermediates and intermediates(index))
             found.max_abs_error = max(found.max_abs_error, difference.absolute)
@@ -123,8 +135,25 @@ class Difference:
     """The largest error by the largest magnitude."""
 
 
-def compare(actual: Any, expected: Any, table: Mapping[DType, Tolerance] = TOLERANCES) -> Difference:
-    """Compare two arrays in shape, element type and, within the table's tolerance, in value; NaN equals NaN."""
+def largest_of(arrays: Sequence[Any]) -> float:
+    """The largest finite magnitude of any floating element."""
+    floats = [a for a in map(as_pairs, arrays) if dtypes.from_numpy(a.dtype).is_floating_point]
+    wide = [np.abs(np.asarray(a, np.float64)) for a in floats]
+    return max((float(np.max(a, where=np.isfinite(a), initial=0.0)) for a in wide), default=0.0)
+
+
+def compare(
+    actual: Any, expected: Any, table: Mapping[DType, Tolerance] = TOLERANCES, scale: float = 0.0, noisy: Any = None
+) -> Difference:
+    """Compare two arrays in shape, element type and, within the table's tolerance, in value; NaN equals NaN.
+
+    Args:
+        actual: What there is.
+        expected: What there should be.
+        table: Tolerances by element types.
+        scale: The largest magnitude in the run that the arrays belong to.
+        noisy: What is expected when the inputs of the run have been rounded otherwise.
+    """
     got, want = np.asarray(actual), as_pairs(expected)
     if got.shape != want.shape:
         return Difference(f"its shape is {got.shape} instead of {want.shape}")
@@ -133,7 +162,20 @@ def compare(actual: Any, expected: Any, table: Mapping[DType, Tolerance] = TOLER
     limit = table.get(dtypes.from_numpy(want.dtype), EXACT)
     if limit == EXACT:
         return _compare_exactly(got, want)
-    return _compare_floats(got.astype(np.float64), want.astype(np.float64), limit)
+    wide = want.astype(np.float64)
+    floor = limit.of_one * min(scale, 1.0)
+    if noisy is not None:
+        floor = max(floor, min(OF_THE_NOISE * _noise(wide, as_pairs(noisy)), limit.of_largest * scale))
+    return _compare_floats(got.astype(np.float64), wide, limit, floor)
+
+
+def _noise(expected: Any, noisy: Any) -> float:
+    """How far the elements of two arrays are apart at most; 0 where that cannot be said."""
+    if noisy.shape != expected.shape:
+        return 0.0
+    with np.errstate(all="ignore"):
+        apart = np.abs(np.asarray(noisy, np.float64) - expected)
+    return float(np.max(apart, where=np.isfinite(apart), initial=0.0))
 
 
 def _compare_exactly(got: Any, want: Any) -> Difference:
@@ -146,13 +188,13 @@ def _compare_exactly(got: Any, want: Any) -> Difference:
     return Difference(f"{wrong.size} of {got.size} elements differ, the first at {place}: {found}")
 
 
-def _compare_floats(got: Any, want: Any, limit: Tolerance) -> Difference:
+def _compare_floats(got: Any, want: Any, limit: Tolerance, floor: float) -> Difference:
     with np.errstate(all="ignore"):
         finite = np.isfinite(want)
         same = (got == want) | (np.isnan(got) & np.isnan(want))
         error = np.where(same, 0.0, np.abs(got - want))
         largest = float(np.max(np.abs(want), where=finite, initial=0.0))
-        agrees = same | (error <= limit.relative * np.abs(want) + limit.of_largest * largest) & finite
+        agrees = same | (error <= limit.relative * np.abs(want) + limit.of_largest * largest + floor) & finite
     absolute = float(np.max(error, where=np.isfinite(error), initial=0.0))
     relative = absolute / largest if largest else 0.0
     wrong = np.flatnonzero(~agrees)

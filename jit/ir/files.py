@@ -31,6 +31,8 @@ def write_atomically(path: str | os.PathLike[str], data: str | bytes) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise Error(f"cannot write {target}: {reason}; choose a folder that you may write to") from error
+    except ValueError as error:  # a NUL, or half a character
+        raise Error(f"cannot write {str(target)!r}: it is no path ({error})") from error
 
 
 def _umask() -> int:

@@ -68,9 +68,9 @@ class _Block:
 
     __slots__ = ("__array_interface__", "_memory", "_pool")
 
-    def __init__(self, pool: Pool, shape: tuple[int, ...], dtype: Any, size: int) -> None:
+    def __init__(self, pool: Pool, memory: Any, shape: tuple[int, ...], dtype: Any) -> None:
         self._pool = pool
-        self._memory = pool.take(size + ALIGNMENT)
+        self._memory = memory
         start = -(-self._memory.__array_interface__["data"][0] // ALIGNMENT) * ALIGNMENT
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (start, False)}
 
@@ -92,7 +92,8 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
         size *= extent
     if size < LARGE:
         return np.empty(shape, dtype)
-    array = np.asarray(_Block(_pool, shape, dtype, size))
+    memory = _pool.take(size + ALIGNMENT)  # a block that got none would have nothing to give back
+    array = np.asarray(_Block(_pool, memory, shape, dtype))
     return array if array.dtype is dtype else array.view(dtype)
 
 

@@ -16,6 +16,7 @@ Note [Whom the cache trusts]
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import os
@@ -66,10 +67,10 @@ class Cache:
             return None
         path = self.folder / name
         try:
-            whole = path.read_bytes()
-        except OSError:
+            whole = _contents(path, self.limit + len(_FORMAT) + _MAC_BYTES)
+        except (OSError, MemoryError):
             return None
-        data = self._opened(name, whole)
+        data = None if whole is None else self._opened(name, whole)
         with contextlib.suppress(OSError):
             if data is None:
                 path.unlink()
@@ -146,6 +147,19 @@ def _limit() -> int:
         return int(float(os.environ.get("JIT_CACHE_MB", "512")) * 1e6)
     except (ValueError, OverflowError):
         return 512_000_000
+
+
+def _contents(path: Path, limit: int) -> bytes | None:
+    """What is in a file; None for what is none - a pipe would keep its reader waiting - or is too long for an entry."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+            return None
+        raise
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(handle)
+        return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= limit else None
 
 
 # -- the secret --------------------------------------------------------------------------------------------------

@@ -126,9 +126,10 @@ class _Writer:
 
     def _add(self, array: Any) -> bool:
         """Copy an array into the block; False if it is there."""
-        address, data = _address(array), bytes(array)
         if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
             raise Unkeepable("an array that is not contiguous")
+        # bytes() asks for a buffer, which dtypes that are not numpy's own do not give
+        address, data = _address(array), array.tobytes() if isinstance(array, np.ndarray) else bytes(array)
         if address < _LEAST_ADDRESS:
             raise Unkeepable("an address that could be a size")
         if self._arrays.get(address, (-1, 0))[0] >= len(data):

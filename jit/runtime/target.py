@@ -173,11 +173,21 @@ def _processor() -> str:
 _TELLING = ("vendor_id", "cpu family", "model", "stepping", "flags")
 
 
+class LoadingError(CompileError, MemoryError):
+    """LLVM's library is not to be had; mostly because there is too little memory left for it."""
+
+
 @cache
 def binding() -> Any:
     """llvmlite's binding with the native code generator switched on."""
-    import llvmlite.binding as llvm
+    try:
+        import llvmlite.binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    except OSError as error:  # its library is not found, or does not fit into memory
+        why = error.__cause__ or error.__context__ or error
+        raise LoadingError(
+            f"LLVM could not be loaded, for want of memory perhaps ({why}); free some, or set JIT_NATIVE=0"
+        ) from error
     return llvm

@@ -27,6 +27,11 @@ REPLAYED: ContextVar[dict[Generator, RandomState] | None] = ContextVar("replayed
 _runs = itertools.count(1)
 
 
+def fresh_version() -> int:
+    """A number from which the versions of a storage can be counted, and which never comes again."""
+    return -next(_runs) << 32
+
+
 @dataclass(slots=True)
 class Region:
     """Some memory that was written to."""
@@ -80,7 +85,7 @@ class Effects:
         storages = {storage: storage.version for region in regions if (storage := region.storage()) is not None}
         now = [region.array.copy() for region in regions]
         for storage in storages:
-            storage.version = -next(_runs) << 32
+            storage.version = fresh_version()
         for region in reversed(regions):
             region.array[...] = region.before
         notes, replayed = NOTES.set(None), REPLAYED.set(self._replayed() if random else REPLAYED.get())

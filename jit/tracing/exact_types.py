@@ -3,9 +3,9 @@
 Note [Exact types]
     `isinstance(n, int)`, `n.__class__`, `range(n)` and the like take a traced number for the int that it stands for;
     `type(n) is int` does not, and nobody can make it; nor do functions in C that look at the type itself, as those of
-    `json` and `struct`. So where a function in reach of a traced one loads `type`, other than for `type(self)`, or names
-    one of these libraries, sizes and elements are handed out as plain numbers, each of them guarded. Such a function is
-    right for every size, and recorded for every size anew.
+    `json` and `struct`. So where a function in reach of a traced one loads `type`, other than for `type(self)`, or
+    names one of these libraries, sizes and elements are handed out as plain numbers, each of them guarded. Such a
+    function is right for every size, and recorded for every size anew.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .footprints import _GLOBAL, names_in_code
 from .refusals import note_impure
 
 if TYPE_CHECKING:

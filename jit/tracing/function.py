@@ -14,19 +14,16 @@ import threading
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from jit.ir import Graph
-from jit.ir.errors import TraceError, UsageError
+from jit.ir.errors import Error, TraceError, UsageError
 from jit.runtime.interpreter import GuardFailed
 
 from .. import context
-from ..generators import Generator, default_generator
 from ..inspection.inspected import Inspected
-from ..pytree import statics
+from ..pytree import ObjectError, statics, too_deep
 from ..tensors import Tensor
 from .calls import (
     Call,
@@ -47,6 +44,7 @@ from .exact_types import asks_exact_types, note_exact_types
 from .impurity import watching
 from .origins import is_foreign
 from .patience import patience
+from .plain_numbers import explained
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
 from .raising import forget_errors
@@ -154,7 +152,12 @@ class TracedFunction(Watched, Inspected):
     def _answer_or_record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if context.TRACE.get() is not None or not self.enabled or context.SAVING.get() is not None:
             return self._function(*args, **kwargs)  # hooks on what is saved see what eager mode saves
-        call = self._prepare(args, kwargs)
+        try:
+            call = self._prepare(args, kwargs)
+        except Error:
+            raise
+        except Exception as error:
+            raise (too_deep() if isinstance(error, RecursionError) else ObjectError(error)) from error
         entry = self._cache.get(call.key)
         general = self._general_entry(call) if entry is None else None
         if entry is None and general is None and self._promote_drifting(call):
@@ -385,7 +388,7 @@ class TracedFunction(Watched, Inspected):
         draft = Draft(trace, call, self.where)
         world.watch_random()
         try:
-            with context.tracing(draft.trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
+            with context.tracing(trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
                 result = self._watched_call(call, draft, world)
             with context.tracing(draft.trace):
                 recording, live = draft.close(result, self._optimise)
@@ -427,7 +430,8 @@ class TracedFunction(Watched, Inspected):
         with watching(draft.trace, is_foreign, note_code) as sees:
             if not sees:
                 world.see_everything()
-            return self._function(*arguments[0], **arguments[1])
+            with explained(draft.trace):
+                return self._function(*arguments[0], **arguments[1])
 
     def _grow(self, entry: Entry, call: Call, before: World, recording: Recording | None) -> str | None:
         """Keep a recording, under the key that has all in it that the call has read; why not, if it cannot be kept.
@@ -675,33 +679,17 @@ def _wrap(function: Any, options: dict[str, Any]) -> Any:
 
 
 def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, ...], check: bool) -> None:
-    """Record with examples, and leave buffers and the random generator as they were."""
-    from .verifying import compare_results
+    """Record with examples, and leave everything else as it was."""
+    from .snapshots import preserved
+    from .verifying import compare_results, seen
 
-    with _undone(traced._surroundings.reach().tensors):
-        traced(*inputs)
+    around, calls = (traced._function, traced._owner, inputs), range(2 if check else 1)
+    with preserved(*around):
+        replayed = [seen(traced(*inputs), inputs) for _ in calls]
     if check:
-        with _undone(traced._surroundings.reach().tensors):
-            replayed = traced(*inputs)
-        with _undone(traced._surroundings.reach().tensors):
-            expected = function(*inputs)
+        with preserved(*around):
+            expected = [seen(function(*inputs), inputs) for _ in calls]
         compare_results(expected, replayed, f"{traced.__name__}: traced and untraced results differ")
-
-
-@contextlib.contextmanager
-def _undone(owners: Sequence[Any]) -> Iterator[None]:
-    """What is drawn within this block, and written to tensors that require no grad, is undone after it."""
-    generators = {default_generator(), *(o for o in owners if isinstance(o, Generator))}
-    states = [(g, g.state) for g in generators]
-    arrays = [(t, t._array.copy()) for t in owners if isinstance(t, Tensor) and t.defined and not t.requires_grad]
-    try:
-        yield
-    finally:
-        for generator, state in states:
-            generator.state = state
-        for tensor, array in arrays:
-            if tensor._array.flags.writeable:
-                np.copyto(tensor._array, array)
 
 
 __all__ = ["Call", "Entry", "Key", "TracedFunction", "_Promoted", "trace"]

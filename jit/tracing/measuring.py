@@ -101,7 +101,8 @@ def guard_sizes(trace: Trace, tensors: Sequence[Tensor]) -> None:
     if trace.open_sizes:
         trace.left_open = True
         return
-    for size in (size for tensor in tensors for size in sizes_of(trace, tensor)):
+    present = (tensor for tensor in tensors if tensor.defined)  # some results may be left out
+    for size in (size for tensor in present for size in sizes_of(trace, tensor)):
         size._decide()
 
 

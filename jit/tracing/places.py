@@ -63,6 +63,14 @@ class Watched:
 # They are known by name to jit.tracing.shortcuts and jit.tracing.promoting.
 
 
+def asked(value: Any, name: str, default: Any = None) -> Any:
+    """`getattr` of objects whose own look-ups may fail in any way."""
+    try:
+        return getattr(value, name, default)
+    except Exception:
+        return default
+
+
 def _itself(value: Any) -> Any:
     return value
 
@@ -108,7 +116,7 @@ def _wrapped_by(value: Any) -> Any:
 
 
 def _attribute_of(reference: Fetch, key: str) -> Any:
-    return getattr(reference(), key, None)
+    return asked(reference(), key)
 
 
 def _class_of(reference: Fetch) -> Any:

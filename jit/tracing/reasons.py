@@ -165,7 +165,10 @@ def _value(entry: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # the user's own, which fails
+        text = object.__repr__(value)
     return text if len(text) < 60 else f"{text[:57]}..."
 
 

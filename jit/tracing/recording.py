@@ -13,6 +13,7 @@ import numpy as np
 
 from jit.ir import Graph
 from jit.ir.attempts import KIND
+from jit.ir.errors import Error
 from jit.ir.scalars import exactly
 from jit.passes import CLEANUP, run
 from jit.runtime import blocks
@@ -101,6 +102,8 @@ class Recording:
     """Which ones: pairs of an input and a dim."""
     calls_python: bool = False
     """Whether it calls autograd.Functions, whose results are remembered during a call."""
+    damaged: type[Error] | None = None
+    """What to raise where a recording that came in a file stumbles; None for those that were made here."""
     spent: bool = False
     """Whether the function has itself gone backward through all that it returns."""
     sharing: tuple[Any, ...] = ()
@@ -179,7 +182,7 @@ class Recording:
         trace = fork(self.trace, 1)
         names = (
             "outputs", "structure", "positions", "differentiable", "targets", "count", "slots", "reads", "hookless",
-            "calls_python", "spent", "sharing", "outcomes", "facts", "moves", "tags", "read",
+            "calls_python", "damaged", "spent", "sharing", "outcomes", "facts", "moves", "tags", "read",
         )  # fmt: skip
         made = Recording(optimise=unoptimised, chains=[Chain(trace)], **{name: getattr(self, name) for name in names})
         made.general, made.varying = True, tuple(varying)

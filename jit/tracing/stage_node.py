@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jit.ir.errors import AutogradError
+from jit.ir.errors import AutogradError, Error
 from jit.runtime.interpreter import GuardFailed
 
 from .. import context, dispatch
@@ -99,6 +99,17 @@ class StageNode(Node):
         self.kept = self.live = self.state = self.plan = None
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        damaged = self.recording.damaged
+        if damaged is None or self.recording.calls_python:  # what Python raises is the user's
+            return self._apply(gradients, needs)
+        try:
+            return self._apply(gradients, needs)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            raise damaged(f"a backward of a loaded function is damaged: {type(error).__name__} ({error})") from error
+
+    def _apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         if self.kept is None:
             raise AutogradError(
                 f"backward through the traced call at {self.source} a second time: what it kept was freed; "

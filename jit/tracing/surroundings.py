@@ -39,6 +39,7 @@ from jit.ir.dtypes import DType
 from jit.ir.scalars import exactly
 
 from ..generators import Generator
+from ..pytree import looking
 from ..tensors import Tensor, Variable
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
 from .footprints import Footprint, codes_in, scan
@@ -52,6 +53,7 @@ from .places import (
     Watched,
     _itself,
     _names_in,
+    asked,
     attributes_of,
     cells_of,
     children,
@@ -87,7 +89,7 @@ class Same:
         return id(self.value)
 
     def __repr__(self) -> str:
-        return getattr(self.value, "__name__", None) or repr(self.value)
+        return asked(self.value, "__name__") or object.__repr__(self.value)
 
 
 class View:
@@ -137,10 +139,11 @@ class View:
         self._idle: dict[int, list[tuple[str, types.FunctionType]]] = {}
         """By their code: functions that have not run."""
         self._lines: list[Any] = []
-        self._follow([(name, fetch, None) for name, fetch in roots])
-        for code, space in list(self.footprint.codes.values()):
-            self._follow(self._read_by(code, space))
-        self._follow(self._imported())
+        with looking():
+            self._follow([(name, fetch, None) for name, fetch in roots])
+            for code, space in list(self.footprint.codes.values()):
+                self._follow(self._read_by(code, space))
+            self._follow(self._imported())
         self.fingerprint = tuple(self._lines)
         """A hashable summary of every plain value in reach."""
 
@@ -431,7 +434,8 @@ class Surroundings:
     """The world around one function."""
 
     def __init__(self, function: Callable[..., Any], owner: Any = None, reference: Fetch | None = None) -> None:
-        self._roots = list(_roots(function, owner))
+        with looking():
+            self._roots = list(_roots(function, owner))
         if reference is not None:  # a method, of an instance that this must not keep alive
             self._roots.append(("self", reference))
         self._view: View | None = None
@@ -512,7 +516,11 @@ class Surroundings:
 
     def modules(self) -> list[Any]:
         """The network modules in reach: what `eval()` would have to switch."""
-        found = (value for value in self.reach().objects() if hasattr(value, "_modules") and hasattr(value, "training"))
+        found = (
+            value
+            for value in self.reach().objects()
+            if asked(value, "_modules") is not None and asked(value, "training") is not None
+        )
         return list({id(module): module for module in found}.values())
 
 
@@ -702,12 +710,12 @@ def _element(value: Any) -> Any:
 def _roots(function: Callable[..., Any], owner: Any) -> Iterator[tuple[str, Fetch]]:
     if owner is not None:
         yield "", functools.partial(_itself, owner)
-    inner = getattr(function, "__func__", function)
-    bound = getattr(function, "__self__", None)
+    inner = asked(function, "__func__", function)
+    bound = asked(function, "__self__")
     if bound is not None and bound is not owner:
         yield "self", functools.partial(_itself, bound)
     if isinstance(inner, types.FunctionType) or (inner is not owner and bound is None):
-        yield getattr(inner, "__name__", "function"), functools.partial(_itself, inner)
+        yield asked(inner, "__name__", "function"), functools.partial(_itself, inner)
 
 
 __all__ = [

@@ -1,11 +1,13 @@
 """Models run beside what they were made from: agreement, and the first node that is wrong."""
 
+import contextlib
 import sys
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import jit
 from jit.export import verify_model, writer
 from jit.export.verification import TOLERANCES, compare, first_divergence
 from jit.ir import dtypes
@@ -144,3 +146,50 @@ def test_shape_and_type_count():
 
 def test_the_table_has_every_float():
     assert set(TOLERANCES) == {dtype for dtype in dtypes.ALL if dtype.is_floating_point}
+
+
+# -- what is all rounding ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 4), (4, 3, 16, 16), (3, 3, 9, 7)])
+@pytest.mark.parametrize("seed", range(3))
+def test_gradients_that_are_zero_but_for_rounding_agree(shape, seed):
+    """The bias of a convolution before a batch norm has no effect, so its gradient is what rounding leaves of 0."""
+    jit.manual_seed(seed)
+    model = jit.nn.Sequential(jit.nn.Conv2d(3, 4, 3), jit.nn.BatchNorm2d(4), jit.nn.ReLU(), jit.nn.Flatten(),
+                              jit.nn.LazyLinear(2))  # fmt: skip
+    model(jit.randn(*shape))
+    report = jit.export_onnx(model, jit.randn(*shape), stage=1, training=True)
+    assert report.verified is not None
+
+
+@pytest.mark.parametrize("module", [jit.nn.Linear(6, 5), jit.nn.Conv1d(4, 5, 1)], ids=["linear", "convolution"])
+def test_other_layers_before_a_normalisation_agree_too(module):
+    features = jit.nn.Sequential(module, jit.nn.BatchNorm1d(5), jit.nn.Tanh())
+    for count in (3, 40):
+        x = jit.randn(count, 6) if isinstance(module, jit.nn.Linear) else jit.randn(count, 4, 7)
+        jit.export_onnx(features, x, stage=1, training=True)
+
+
+def test_tiny_results_of_a_half_and_something_agree():
+    jit.export_onnx(lambda x: jit.sigmoid(x), jit.linspace(-9, -8, 40))
+
+
+def test_the_floor_is_no_wider_than_rounding():
+    zero, one = np.zeros(3, np.float32), np.ones(3, np.float32)
+    assert compare(zero + 1e-7, zero, scale=1.0).message == ""
+    assert compare(zero + 1e-6, zero, scale=1.0).message != ""
+    assert compare(zero + 1e-7, zero, scale=0.1).message != ""  # nothing in the run is as large as 1
+    assert compare(zero + 1e-6, zero, scale=1.0, noisy=zero + 5e-7).message == ""
+    assert compare(zero + 1e-3, zero, scale=1.0, noisy=zero + 1).message != ""  # more than rounding can do
+    assert compare(one * 1.01, one, scale=1.0, noisy=one).message != ""
+
+
+def test_a_wrong_weight_shows_beside_the_noise():
+    text = "graph(%x : Float(3)) { %y : Float(3) = aten::mul(%x, 2.0) return (%y) }"
+    model = export(text)
+    x = np.array([1e-4, 2.0, 3.0], np.float32)
+    for wrong, wanted in ((False, 2 * x), (True, 2 * x + np.float32(1e-4))):
+        noisy = (wanted * (1 + 1e-7)).astype(np.float32)
+        with pytest.raises(VerificationError) if wrong else contextlib.nullcontext():
+            verify_model(model, [{"x": x}], [[wanted]], noisy=[[noisy]].__getitem__)

@@ -1,0 +1,408 @@
+"""The world as it was before a function ran: what `trace(example_inputs=...)`, exports and `jit.verify` leave behind.
+
+Note [Snapshots]
+    Elements are copied when they are first written to (see jit.tracing.effects), arguments and small tensors at once,
+    since foreign code may write to them unseen. Everything else is Python: what the walk of jit.tracing.surroundings
+    meets - objects, modules, optimizers, containers, arrays, classes, functions with their cells and globals, random
+    generators - is noted one level deep at the beginning, and put back where it differs. Storages count their versions
+    from a number that never comes again, so that nothing saved meanwhile is taken for what they hold afterwards. What
+    nobody can look into stays as it is: generators and other iterators, caches, files.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextlib
+import dis
+import functools
+import itertools
+import os
+import random
+import types
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import context
+from ..generators import Generator, default_generator
+from ..tensors import Storage, Tensor
+from .effects import NOTES, Effects, Region, fresh_version
+from .footprints import names_in_code
+from .places import asked, has_state, slots_of
+from .promoting import setter
+from .surroundings import Surroundings, View
+
+Undo = Callable[[], object]
+
+_AT_ONCE = 1 << 20
+"""Tensors of so many bytes or less are copied before anything runs."""
+_SLOTS = tuple(s for s in Tensor.__slots__ if s not in ("__dict__", "__weakref__", "_accumulator", "_bindings"))
+_MISSING = object()
+_GLOBALS = {dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]}
+_ATTRIBUTES = {dis.opmap["STORE_ATTR"], dis.opmap["DELETE_ATTR"]}
+_LOADED = {dis.opmap["LOAD_GLOBAL"]}
+
+
+@contextlib.contextmanager
+def preserved(function: Any, owner: Any = None, *arguments: Any) -> Iterator[None]:
+    """Whatever a call of `function` changes within this block is as it was before at its end, errors included.
+
+    Args:
+        function: What will be called.
+        owner: The network module that it belongs to.
+        arguments: What it will be called with, in any nest.
+    """
+    snapshot = _Snapshot(function, owner, arguments)
+    token = NOTES.set(snapshot.memory)
+    try:
+        try:
+            yield
+        finally:
+            NOTES.reset(token)
+            snapshot.restore()
+    finally:  # once more: an interrupt may have come in the place of the first time
+        snapshot.restore()
+
+
+class _Snapshot:
+    """What there was."""
+
+    def __init__(self, function: Any, owner: Any, arguments: Sequence[Any]) -> None:
+        around = Surroundings(function, owner).reach()
+        given = View([("argument", functools.partial(_itself, arguments))])
+        views = (around, given)
+        tensors = _with_relatives([t for view in views for t in view.tensors if isinstance(t, Tensor) and t.defined])
+        self.memory = _Memory(tensors, [t for t in given.tensors if isinstance(t, Tensor) and t.defined])
+        generators = {default_generator(), *(g for view in views for g in view.tensors if isinstance(g, Generator))}
+        objects = [function, owner, *tensors, *(thing for view in views for thing in view.objects())]
+        self._undo: list[Undo] = [*map(_random, generators), *_shared_random(), _mode()]
+        for thing in {id(thing): thing for thing in objects}.values():
+            self._undo += _undoing(thing)
+        for name_and_fetch in (place for view in views for place in view.places()):
+            self._undo += _undoing_place(name_and_fetch[1])
+
+    def restore(self) -> None:
+        """Everything as it was; more than once does no harm."""
+        for undo in self._undo:
+            undo()
+        self.memory.restore()
+
+
+class _Memory(Effects):
+    """Notes of what is written to, and of the versions before that."""
+
+    def __init__(self, known: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
+        super().__init__()
+        self._owners = {id(owner): owner for owner in (_owner_of(tensor._array) for tensor in known)}
+        self._kept: dict[Storage, None] = {}
+        """Storages whose memory outlives them: another tensor for it was there before."""
+        self._versions: weakref.WeakKeyDictionary[Storage, tuple[int, Any]] = weakref.WeakKeyDictionary()
+        small = [tensor for tensor in known if tensor._array.nbytes <= _AT_ONCE]
+        for tensor in {id(t): t for t in (*arguments, *small)}.values():
+            self._keep(tensor)
+
+    def _keep(self, tensor: Tensor) -> None:
+        if tensor._array.flags.writeable:
+            array = tensor._array
+            self._kept[tensor._storage] = None
+            self.regions[id(tensor)] = Region(weakref.ref(tensor._storage), array, array.copy())
+
+    def note_write(self, tensor: Tensor) -> None:
+        """`tensor` will be written to."""
+        super().note_write(tensor)
+        storage = tensor._storage
+        if id(_owner_of(tensor._array)) in self._owners:
+            self._kept[storage] = None
+        if storage not in self._versions:
+            self._versions[storage] = (storage.version, storage.writer)
+            storage.version = fresh_version()
+
+    def restore(self) -> None:
+        """Elements, versions and generators as they were."""
+        for region in reversed(list(self.regions.values())):
+            region.array[...] = region.before
+        for storage, (version, writer) in list(self._versions.items()):
+            storage.version, storage.writer = version, writer
+        for generator, state in self.drawn.items():
+            generator.state = state
+
+
+def _owner_of(array: Any) -> Any:
+    """The object whose memory an array shows."""
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return array
+
+
+def _with_relatives(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Tensors, their gradients, and what they are views of."""
+    found: dict[int, Tensor] = {}
+    stack = list(tensors)
+    while stack:
+        tensor = stack.pop()
+        if id(tensor) not in found and tensor.defined:
+            found[id(tensor)] = tensor
+            stack += [other for other in (tensor._grad, tensor._viewed) if other is not None]
+    return list(found.values())
+
+
+# -- what stands somewhere by itself -----------------------------------------------------------------------------
+
+
+def _random(generator: Generator) -> Undo:
+    return functools.partial(setattr, generator, "state", generator.state)
+
+
+def _shared_random() -> list[Undo]:
+    """The generators of Python and of numpy that everybody draws from."""
+    python, numpy = random.getstate(), np.random.get_state()
+    return [functools.partial(random.setstate, python), functools.partial(np.random.set_state, numpy)]
+
+
+def _mode() -> Undo:
+    """Whether gradients are recorded."""
+    return functools.partial(context.GRAD_ENABLED.set, context.GRAD_ENABLED.get())
+
+
+def _undoing_place(fetch: Any) -> Iterator[Undo]:
+    """For a global, a cell, or an entry of a user's module: its value, and of a counter where it stands."""
+    function, args = getattr(fetch, "func", None), getattr(fetch, "args", ())
+    space = getattr(function, "__self__", None)
+    if type(space) is dict and getattr(function, "__name__", "") == "get" and len(args) == 1:
+        yield _names(space, args)
+    value = fetch()
+    write = setter(fetch) if type(value) is itertools.count else None
+    if write is not None:
+        yield _counter(fetch, write, value)
+
+
+def _counter(fetch: Any, write: Any, value: Any) -> Undo:
+    """An `itertools.count`, which cannot be set back: another one takes its place."""
+    start = repr(value)
+    arguments = [int(n) if n.lstrip("-").isdigit() else float(n) for n in start[6:-1].split(", ")]
+
+    def undo() -> None:
+        if fetch() is value and repr(value) != start:
+            write(itertools.count(*arguments))
+
+    return undo
+
+
+# -- what objects hold -------------------------------------------------------------------------------------------
+
+
+def _undoing(thing: Any) -> Iterator[Undo]:
+    """How to put back what `thing` itself holds, one level deep."""
+    if isinstance(thing, Tensor):
+        yield from _undoing_tensor(thing)
+    elif isinstance(thing, (types.FunctionType, types.MethodType)):
+        yield from _undoing_function(getattr(thing, "__func__", thing))
+    elif isinstance(thing, type):
+        if not is_foreign_class(thing):
+            yield _class(thing)
+    else:
+        yield from _undoing_contents(thing)
+        yield from _undoing_attributes(thing)
+
+
+def _undoing_tensor(tensor: Tensor) -> Iterator[Undo]:
+    before = [getattr(tensor, slot) for slot in _SLOTS]
+    kind = type(tensor)
+
+    def undo() -> None:
+        if type(tensor) is not kind:
+            tensor.__class__ = kind
+        for slot, value in zip(_SLOTS, before, strict=True):
+            if getattr(tensor, slot) is not value:
+                setattr(tensor, slot, value)
+
+    yield undo
+    space = vars(tensor)
+    yield _dict(space)
+    yield from (_dict(hooks) for hooks in space.values() if isinstance(hooks, dict))
+
+
+def _undoing_contents(thing: Any) -> Iterator[Undo]:
+    if isinstance(thing, dict):
+        yield _dict(thing)
+    elif isinstance(thing, list):
+        yield _list(thing)
+    elif isinstance(thing, collections.deque):
+        yield _refilled(thing, list(thing), collections.deque.clear, collections.deque.extend)
+    elif isinstance(thing, set):
+        yield _refilled(thing, list(thing), set.clear, set.update)
+    elif isinstance(thing, (bytearray, array.array)):
+        yield functools.partial(thing.__setitem__, slice(None), thing[:])
+    elif isinstance(thing, np.ndarray):
+        if thing.flags.writeable:
+            yield functools.partial(np.copyto, thing, thing.copy())
+    elif isinstance(thing, type(os.environ)):
+        yield _mapping(thing)
+    elif isinstance(thing, np.random.Generator):
+        yield functools.partial(setattr, thing.bit_generator, "state", thing.bit_generator.state)
+    elif isinstance(thing, np.random.RandomState):
+        yield functools.partial(thing.set_state, thing.get_state())
+    elif isinstance(thing, random.Random) and not isinstance(thing, random.SystemRandom):
+        yield functools.partial(thing.setstate, thing.getstate())
+
+
+def _undoing_attributes(thing: Any) -> Iterator[Undo]:
+    """The attributes of an object of the user's, of network modules and optimizers, with their tables."""
+    if not has_state(thing):
+        return
+    space = asked(thing, "__dict__")
+    if isinstance(space, dict):
+        yield _dict(space)
+        yield from (_dict(table) for name, table in list(space.items()) if isinstance(table, dict) and name[:1] == "_")
+    for name in slots_of(thing):
+        yield _slot(thing, name, asked(thing, name, _MISSING))
+
+
+def _undoing_function(function: Any) -> Iterator[Undo]:
+    """A function's attributes, defaults and cells, and the globals and modules' attributes that its code assigns to."""
+    if not isinstance(function, types.FunctionType):
+        return
+    yield _dict(vars(function))
+    for name in ("__defaults__", "__kwdefaults__"):
+        yield functools.partial(setattr, function, name, getattr(function, name))
+    if function.__kwdefaults__:
+        yield _dict(function.__kwdefaults__)
+    yield from map(_cell, function.__closure__ or ())
+    codes = list(_codes(function.__code__))
+    stored, attributes, loaded = ({n for code in codes for n in names_in_code(code, kind)} for kind in _KINDS)
+    yield _names(function.__globals__, stored)
+    for module in (function.__globals__.get(name) for name in loaded if attributes):
+        if isinstance(module, types.ModuleType):
+            yield _names(vars(module), attributes)
+
+
+_KINDS = (_GLOBALS, _ATTRIBUTES, _LOADED)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Code, and the code inside of it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+# -- putting back ------------------------------------------------------------------------------------------------
+
+
+def _dict(space: dict[Any, Any]) -> Undo:
+    kind: Any = collections.OrderedDict if isinstance(space, collections.OrderedDict) else dict
+    before = list(kind.items(space))
+
+    def undo() -> None:
+        now = list(kind.items(space))
+        if len(now) != len(before) or any(a is not c or b is not d for (a, b), (c, d) in zip(now, before, strict=True)):
+            kind.clear(space)
+            kind.update(space, before)
+
+    return undo
+
+
+def _names(space: dict[str, Any], names: Any) -> Undo:
+    """Some entries of a dict that others use, too."""
+    before = {name: space.get(name, _MISSING) for name in names}
+
+    def undo() -> None:
+        for name, value in before.items():
+            if value is _MISSING:
+                space.pop(name, None)
+            elif space.get(name, _MISSING) is not value:
+                space[name] = value
+
+    return undo
+
+
+def _list(items: list[Any]) -> Undo:
+    before = list.copy(items)
+
+    def undo() -> None:
+        if len(items) != len(before) or any(a is not b for a, b in zip(list.__iter__(items), before, strict=True)):
+            list.__setitem__(items, slice(None), before)
+
+    return undo
+
+
+def _refilled(things: Any, before: list[Any], clear: Any, fill: Any) -> Undo:
+    def undo() -> None:
+        now = list(things)
+        if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
+            clear(things)
+            fill(things, before)
+
+    return undo
+
+
+def _mapping(space: Any) -> Undo:
+    before = dict(space)
+
+    def undo() -> None:
+        for key in [key for key in space if key not in before]:
+            del space[key]
+        for key, value in before.items():
+            if space.get(key) != value:
+                space[key] = value
+
+    return undo
+
+
+def _class(kind: type) -> Undo:
+    before = dict(vars(kind))
+
+    def undo() -> None:
+        now = dict(vars(kind))
+        for name in now.keys() - before.keys() - _OF_CLASSES:
+            type.__delattr__(kind, name)
+        for name in before.keys() - _OF_CLASSES:
+            if now.get(name, _MISSING) is not before[name]:
+                type.__setattr__(kind, name, before[name])
+
+    return undo
+
+
+_OF_CLASSES = {"__dict__", "__weakref__"}
+
+
+def _slot(thing: Any, name: str, before: Any) -> Undo:
+    def undo() -> None:
+        now = asked(thing, name, _MISSING)
+        if before is _MISSING and now is not _MISSING:
+            object.__delattr__(thing, name)
+        elif now is not before:
+            object.__setattr__(thing, name, before)
+
+    return undo
+
+
+def _cell(cell: Any) -> Undo:
+    before = _contents(cell)
+
+    def undo() -> None:
+        now = _contents(cell)
+        if before is _MISSING and now is not _MISSING:
+            del cell.cell_contents
+        elif now is not before:
+            cell.cell_contents = before
+
+    return undo
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+__all__ = ["preserved"]
