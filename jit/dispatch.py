@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import Op, dtypes
+from jit.ir.devices import device, name_of
 from jit.ir.errors import AutogradError, DTypeError, Error, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
 from jit.ir.memory_formats import as_memory_format
@@ -55,7 +56,7 @@ def _coercer(op: Op, position: int, argument: Argument) -> Callable[[Any], Any]:
     else:
         coercers: dict[str, Callable[[Any], Any]] = {
             "int": _int, "float": _float, "bool": _bool, "Scalar": _scalar, "str": _str, "ScalarType": _dtype,
-            "Device": str, "Generator": _same, "MemoryFormat": as_memory_format,
+            "Device": _device, "Generator": _same, "MemoryFormat": as_memory_format,
         }  # fmt: skip
         base = coercers.get(kind.base, _same)
     if kind.is_list:
@@ -140,6 +141,13 @@ def _scalar(value: Any) -> Any:
 def _str(value: Any) -> Any:
     if isinstance(value, str):
         return value
+    raise Mismatch
+
+
+def _device(value: Any) -> Any:
+    """The device as graphs write it; whatever else there is to say of devices is said by `resolve`."""
+    if isinstance(value, (str, device)) or type(value) is int:
+        return name_of(value)
     raise Mismatch
 
 

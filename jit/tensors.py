@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jit.ir import Op, Source, dtypes
+from jit.ir.devices import CPU
+from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, DTypeError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
@@ -126,9 +128,14 @@ class Tensor(Methods):
         return dtypes.from_numpy(self._defined().dtype)
 
     @property
-    def device(self) -> str:
-        """Where the elements lie: "cpu"."""
-        return "cpu"
+    def device(self) -> Device:
+        """Where the elements lie: on the CPU."""
+        return CPU
+
+    @property
+    def is_cpu(self) -> bool:
+        """True: tensors lie on the CPU."""
+        return True
 
     @property
     def is_cuda(self) -> bool:

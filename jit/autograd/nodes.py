@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir import Op, Source, find
+from jit.ir.devices import device as Device
 from jit.ir.dtypes import from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
@@ -57,7 +58,7 @@ class Meta(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: Any
-    device: str
+    device: Device
     ndim: int
     strides: tuple[int, ...] = ()
     """In elements; known of what view ops save, like `offset`."""

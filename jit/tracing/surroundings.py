@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.ir.devices import device
 from jit.ir.dtypes import DType
 
 from ..autograd.custom import Function
@@ -339,7 +340,8 @@ class World:
 
 def view_of_objects(objects: Sequence[tuple[str, Any]]) -> View | None:
     """A view of argument values that are neither tensors nor plain; None if there are none."""
-    odd = [(name, value) for name, value in objects if not isinstance(value, (*_PLAIN, DType, np.generic, np.ndarray))]
+    plain = (*_PLAIN, DType, device, np.generic, np.ndarray)
+    odd = [(name, value) for name, value in objects if not isinstance(value, plain)]
     return View([(name, functools.partial(_itself, value)) for name, value in odd]) if odd else None
 
 
@@ -611,7 +613,7 @@ def _children(name: str, value: Any) -> Iterator[tuple[str, Fetch]]:
         yield from _wrapped(prefix, value)
         for number, kept in enumerate(_kept_results(value)):
             yield f"{prefix}{number}", functools.partial(_itself, kept)
-    elif isinstance(value, (Generator, DType, types.ModuleType, np.ndarray, np.generic, set, frozenset)):
+    elif isinstance(value, (Generator, DType, device, types.ModuleType, np.ndarray, np.generic, set, frozenset)):
         return
     elif isinstance(value, Watched):
         yield from (
