@@ -23,6 +23,7 @@ from jit.ir.schema import Argument
 from jit.runtime.kernels import execute
 
 from . import context
+from .autograd.foreign_views import refuse_write
 from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of, requires_grad
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
@@ -478,6 +479,8 @@ def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> 
 def check_writable(target: Tensor, tracked: bool) -> None:
     """Refuse to write to leaves that require grad, expanded tensors and read-only memory."""
     array = target._array
+    if target._base is not None:
+        check_maker(target, tracked)
     if context.GRAD_ENABLED.get() and _is_leaf_requiring_grad(target):
         raise AutogradError(
             "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), "
@@ -489,6 +492,12 @@ def check_writable(target: Tensor, tracked: bool) -> None:
         raise ShapeError(
             "some elements of the written tensor share one place in memory (it was expanded); clone() it first"
         )
+
+
+def check_maker(target: Tensor, tracked: bool) -> None:
+    """Refuse to write to a view whose history would be lost; see Note [Views that somebody else made]."""
+    if context.GRAD_ENABLED.get() and (tracked or requires_grad(target) or requires_grad(target._base)):
+        refuse_write(target)
 
 
 def _is_leaf_requiring_grad(target: Tensor) -> bool:

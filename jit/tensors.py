@@ -24,6 +24,7 @@ from . import context
 
 if TYPE_CHECKING:
     from ._stubs.methods import Methods
+    from .autograd.foreign_views import Maker
     from .autograd.nodes import Node
 else:
     Methods = object  # jit.functions and jit.methods add them at run time
@@ -52,6 +53,8 @@ class ViewStep(NamedTuple):
     op: Op
     arguments: tuple[Any, ...]
     index: int  # type: ignore[assignment]
+    maker: Maker | None = None
+    """Who has made the view, if no derivative was recorded: see Note [Views that somebody else made]."""
 
 
 class Size(tuple[int, ...]):
@@ -415,7 +418,11 @@ class Variable(Tensor):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow into this tensor."""
-        return self._requires_grad or self.grad_fn is not None
+        if self._base is not None and self._grad_version != self._storage.version:
+            from .autograd.nodes import stale_requires_grad
+
+            return stale_requires_grad(self)
+        return self._requires_grad or self._grad_fn is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

@@ -35,6 +35,7 @@ from .. import context
 from ..hooks import HookTable, RemovableHandle
 from ..proxies import concrete
 from ..tensors import Storage, Tensor, Variable, ViewStep
+from .foreign_views import UNTRACKED, maker_of, refuse_reading
 
 SPAN = 1 << 64
 """Between the serials of two nodes there is room for those of all that a shared backward makes, see `sharing`."""
@@ -520,9 +521,10 @@ def path_of(
     op: Op, arguments: Sequence[Any], index: int, before: tuple[ViewStep, ...], view: Any, root: Any
 ) -> tuple[ViewStep, ...]:
     """The way from the array `root` to `view`, output `index` of `op` at the end of the path `before`."""
+    maker = None if context.GRAD_ENABLED.get() else UNTRACKED
     if op.schema.name != "as_strided" or root.dtype != view.dtype:
-        return (*before, ViewStep(op, tuple(arguments), index))
-    return (strided_step(address_of(root), geometry_of(root), view),)
+        return (*before, ViewStep(op, tuple(arguments), index, maker))
+    return (strided_step(address_of(root), geometry_of(root), view)._replace(maker=maker or maker_of(before)),)
 
 
 def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
@@ -540,11 +542,23 @@ def view_history(view: Variable) -> None:
     """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now."""
     base = view._base
     assert base is not None
+    if base.requires_grad or view._grad_fn is not None:
+        maker = maker_of(view._path)
+        if maker is not None:
+            raise refuse_reading(view, maker)
     if base.requires_grad:
         with context.tracing(None), context.enable_grad():
             fresh = replay(view._path, base)
         view.set_history(fresh.grad_fn, fresh.output_nr)
     view._grad_version = view._storage.version
+
+
+def stale_requires_grad(view: Variable) -> bool:
+    """Whether gradients flow into a view whose memory was written to: its history may be lost, and is not asked for."""
+    assert view._base is not None
+    if maker_of(view._path) is not None:
+        return view._requires_grad or view._grad_fn is not None or view._base.requires_grad
+    return view._requires_grad or view.grad_fn is not None
 
 
 def requires_grad(value: Any) -> bool:
