@@ -331,7 +331,7 @@ REFERENCES: dict[str, Any] = {
     "aten::round": round_decimals,
     "aten::frac": lambda self: np.where(np.isinf(self), np.nan, np.modf(self)[0]),
     "aten::abs": lambda self: np.where(self < 0, -self, self),
-    "aten::sign": np.sign,
+    "aten::sign": lambda x: np.nan_to_num(np.sign(x), nan=0),
     "aten::heaviside": np.heaviside,
     "aten::maximum": binary(np.maximum),
     "aten::minimum": binary(np.minimum),

@@ -7,7 +7,9 @@ import numpy as np
 
 def unit(z: Any) -> Any:
     size = np.abs(z)
-    return np.where(size == 0, 0 * z, z / np.where(size == 0, 1, size)) if np.iscomplexobj(z) else np.sign(z)
+    if not np.iscomplexobj(z):
+        return np.nan_to_num(np.sign(z), nan=0)
+    return np.where(size == 0, 0 * z, z / np.where(size == 0, 1, size))
 
 
 def parts(z: Any) -> Any:

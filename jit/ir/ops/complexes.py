@@ -19,6 +19,7 @@ from ..errors import DTypeError, ShapeError
 from ..geometry import Geometry
 from ..op import Refusal, composite, pointwise, view
 from ..samples import make, sample, strided, unary
+from .pointwise import onnx_sign, signs
 
 
 def complex_samples() -> Any:
@@ -61,16 +62,16 @@ def conj(F: Any, self: Any) -> Any:
     return F._conj_physical(self) if self.dtype.is_complex else self
 
 
-@pointwise("aten::sgn(Tensor self) -> Tensor", holomorphic=False, inplace=True, onnx="Sign",
+@pointwise("aten::sgn(Tensor self) -> Tensor", holomorphic=False, inplace=True, onnx=onnx_sign,
            grad=dict(self=lambda F, g, self: sgn_gradient(F, g, self)))  # fmt: skip
 def sgn(m: Any, self: Any) -> Any:
-    """self / |self|, 0 at 0: the sign of a real number."""
-    return m.sign(self)
+    """self / |self|, 0 at 0: the sign of a real number, 0 of NaN."""
+    return m.where(self == self, m.sign(self), 0)
 
 
 @sgn.numpy
 def _(m: Any, self: Any) -> Any:
-    return self.copy() if self.dtype == bool else m.sign(self)
+    return signs(m, self)
 
 
 def sgn_gradient(F: Any, g: Any, self: Any) -> Any:

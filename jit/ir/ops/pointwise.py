@@ -850,17 +850,38 @@ def abs(m: Any, self: Any) -> Any:
     return m.abs(self)
 
 
+def signs(m: Any, self: Any) -> Any:
+    """-1, 0 or 1 of numpy's elements; 0 of NaN, which is neither above nor below."""
+    if self.dtype == bool:
+        return self.copy()
+    found = m.sign(self)
+    return found if self.dtype.kind in "iuc" else m.where(self != self, m.zeros_like(found), found)
+
+
+def onnx_sign(g: Any, self: Any) -> Any:
+    """ONNX Runtime leaves NaN as it is."""
+    found = g.op("Sign", self)
+    if not self.dtype.is_floating_point:
+        return found
+    return g.op("Where", g.op("IsNaN", self), g.constant(0, like=self), found)
+
+
+def _signs() -> Any:
+    yield from _steps()
+    yield sample(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32), note="special values", grad=False)
+
+
 @ordered_only
-@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx="Sign", samples=_steps,
+@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx=onnx_sign, samples=_signs,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def sign(m: Any, self: Any) -> Any:
-    """-1, 0 or 1; NaN stays."""
-    return m.sign(self)
+    """-1, 0 or 1; 0 of NaN."""
+    return m.where(self == self, m.sign(self), 0)
 
 
 @sign.numpy
 def _(m: Any, self: Any) -> Any:
-    return self.copy() if self.dtype == bool else m.sign(self)
+    return signs(m, self)
 
 
 @ordered_only
