@@ -12,7 +12,7 @@ from jit.ir.errors import DTypeError, UsageError
 
 from . import context
 from .proxies import TracedScalar, concrete
-from .tensors import Tensor
+from .tensors import Tensor, tensor_of
 
 
 def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -36,13 +36,13 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     trace = context.TRACE.get()
     if trace is None:
-        made = Tensor(_array_of(data, wanted))
+        made = tensor_of(_array_of(data, wanted))
     elif isinstance(data, Tensor):
         made = _copied(data, wanted)
     elif _holds_traced(data):
         made = _stacked(data, wanted)
     else:
-        made = Tensor(_array_of(data, wanted))
+        made = tensor_of(_array_of(data, wanted))
         trace.constant(made, "made from Python data by jit.tensor")
     return made.requires_grad_() if requires_grad else made
 
@@ -134,7 +134,7 @@ def from_numpy(array: Any) -> Tensor:
 
 def _foreign(array: Any, reason: str) -> Tensor:
     """A tensor on memory that somebody else owns; in a trace a constant that cannot be written to."""
-    made = Tensor(array)
+    made = tensor_of(array)
     trace = context.TRACE.get()
     if trace is not None:
         trace.constant(made, reason, foreign=True)

@@ -27,7 +27,7 @@ from .autograd.foreign_views import refuse_write
 from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of, requires_grad
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
-from .tensors import Tensor, Variable
+from .tensors import Tensor, Variable, tensor_of, variable_of
 from .tracing.effects import note_write
 
 
@@ -86,7 +86,7 @@ def _list_of(inner: Callable[[Any], Any], size: int | None, single: bool) -> Cal
 
 def _tensor(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return value
+        return value if value._array is not None else value._defined()
     if isinstance(value, np.ndarray):
         return wrap_array(value)
     raise Mismatch
@@ -94,7 +94,7 @@ def _tensor(value: Any) -> Any:
 
 def wrap_array(array: Any) -> Tensor:
     """A numpy array among the operands as a tensor; in a trace it is a constant."""
-    made = Tensor(array)
+    made = tensor_of(array)
     trace = context.TRACE.get()
     if trace is not None:
         trace.constant(made, "a numpy array among the operands", foreign=True)
@@ -103,6 +103,8 @@ def wrap_array(array: Any) -> Tensor:
 
 def _number_or_tensor(value: Any) -> Any:
     if isinstance(value, (Tensor, TracedScalar)) or type(value) in (int, float, bool, complex):
+        if isinstance(value, Tensor) and value._array is None:
+            value._defined()
         return value
     return value.item() if isinstance(value, np.generic) else _tensor(value)
 
@@ -195,7 +197,7 @@ def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
         return _draw(op, values, arrays)
     results = execute(op, arrays)
     if op.kind != "view":
-        return [Tensor(result) for result in results]
+        return [tensor_of(result) for result in results]
     return [view_of(op, values, result, index) for index, result in enumerate(results)]
 
 
@@ -210,14 +212,14 @@ def _draw(op: Op, values: Sequence[Any], arrays: Sequence[Any]) -> list[Tensor]:
     generator = generator or default_generator()
     with generator.lock:
         *results, generator.state = execute(op, arrays, generator.state)
-    return [Tensor(result) for result in results]
+    return [tensor_of(result) for result in results]
 
 
 def view_of(op: Op, values: Sequence[Any], array: Any, index: int) -> Tensor:
     """Output `index` of a view op as a tensor that shares its base's storage and knows the way from it."""
     source = values[0]
-    kind = Variable if isinstance(source, Variable) else Tensor
-    view = kind(array, source._storage)
+    make = variable_of if isinstance(source, Variable) else tensor_of
+    view: Tensor = make(array, source._storage)
     view._grad_version = source._storage.version
     if op.schema.name != "detach":
         view._base = source if source._base is None else source._base
@@ -416,7 +418,7 @@ def _run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
         )
     original = None
     if tracked and _needs_original(op):
-        original = Tensor(target._array.copy())
+        original = tensor_of(target._array.copy())
         _borrow_history(original, target)
     inner = _inplace_node(op, values, target, original) if tracked else None
     write(target, result, f"{op.schema.name}_")
@@ -445,7 +447,7 @@ def _inplace_node(
     op: Op, values: Sequence[Any], target: Tensor, original: Tensor | None
 ) -> tuple[OpNode, Tensor] | None:
     """The node of the functional op, its output being a stand-in for the target."""
-    stand_in = Tensor(target._array, target._storage)
+    stand_in = tensor_of(target._array, target._storage)
     node = attach(op, values, [stand_in], original)
     return None if node is None else (node, stand_in)
 
@@ -478,7 +480,7 @@ def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> 
 
 def check_writable(target: Tensor, tracked: bool) -> None:
     """Refuse to write to leaves that require grad, expanded tensors and read-only memory."""
-    array = target._array
+    array = target._defined()
     if target._base is not None:
         check_maker(target, tracked)
     if context.GRAD_ENABLED.get() and _is_leaf_requiring_grad(target):

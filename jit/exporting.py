@@ -22,7 +22,7 @@ from . import context
 from .creation import asarray
 from .generators import default_generator
 from .pytree import flatten
-from .tensors import Tensor
+from .tensors import Tensor, tensor_of
 from .tracing.function import TracedFunction
 from .tracing.hosting import PythonHost
 from .tracing.recording import Recording
@@ -261,11 +261,11 @@ def _picked(pick: Callable[[Any], Any], tensor: Tensor) -> Tensor:
     """A tensor of the same sizes, of elements that `pick` chooses by their places."""
     array = tensor._array
     places = pick(np.arange(array.size))
-    return Tensor(np.take(array.ravel(), places, mode="wrap").reshape(array.shape) if array.size else array.copy())
+    return tensor_of(np.take(array.ravel(), places, mode="wrap").reshape(array.shape) if array.size else array.copy())
 
 
 def _copied(value: Any) -> Any:
-    return _mapped(value, lambda t: Tensor(t._array.copy()))
+    return _mapped(value, lambda t: tensor_of(t._array.copy()))
 
 
 def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -282,7 +282,7 @@ def _grown(name: str, tensor: Tensor, axes: DynamicAxes) -> Tensor:
     for dim in dims:
         index = np.arange(array.shape[dim] + 1) % max(array.shape[dim], 1)
         array = np.take(array, index[::-1], axis=dim)
-    return Tensor(np.ascontiguousarray(array) if dims else array.copy())
+    return tensor_of(np.ascontiguousarray(array) if dims else array.copy())
 
 
 def _stage_run(recording: Recording, graph: Graph, stage: int, names: Sequence[str]) -> tuple[list[Any], list[Any]]:

@@ -19,7 +19,7 @@ from .conversions import conversion
 from .functions import F
 from .hooks import HookTable, RemovableHandle
 from .indexing import get_item, set_item
-from .tensors import Tensor, alias
+from .tensors import HISTORY, Tensor, alias
 
 
 def _operators() -> dict[str, Callable[..., Any]]:
@@ -181,10 +181,6 @@ def _sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return F.sum_to_size(wide, sizes)
 
 
-_HISTORY = ("_base", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
-"""What a tensor knows of how it came about."""
-
-
 def _in_place_geometry(name: str) -> Callable[..., Tensor]:
     """`t.squeeze_()` and its like: this very object becomes the view that `squeeze` gives."""
 
@@ -192,11 +188,11 @@ def _in_place_geometry(name: str) -> Callable[..., Tensor]:
         if self.is_leaf and self.requires_grad and context.GRAD_ENABLED.get():
             raise AutogradError(f"{name}_ would change a leaf that requires grad; use {name}() and keep its result")
         before = alias(self, type(self))
-        for slot in _HISTORY:
+        for slot in HISTORY:
             setattr(before, slot, getattr(self, slot))
         after = getattr(F, name)(before, *args, **kwargs)
         self.__class__, self._array = after.__class__, after._array
-        for slot in _HISTORY:
+        for slot in HISTORY:
             setattr(self, slot, getattr(after, slot))
         return self
 

@@ -19,7 +19,7 @@ from jit.ir.types import ScalarType
 from ..dispatch import coerce
 from ..generators import Generator
 from ..pytree import paths
-from ..tensors import Tensor, ViewStep
+from ..tensors import Tensor, ViewStep, tensor_of
 from ..tracing.chains import Chain
 from ..tracing.function import Key
 from ..tracing.properties import kind_of
@@ -250,7 +250,7 @@ def _follow(path: Sequence[Any], type: Any) -> None:
     for step in path:
         if not isinstance(step, ViewStep) or not isinstance(type, TensorType):
             raise TypeError(step)
-        arguments = coerce(step.op, (Tensor(np.zeros(0)), *step.arguments))[1:]
+        arguments = coerce(step.op, (tensor_of(np.zeros(0)), *step.arguments))[1:]
         type = step.op.infer([type, *arguments])[step.index]
 
 

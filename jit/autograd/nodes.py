@@ -34,7 +34,7 @@ from jit.runtime.arrays import address_of, geometry_of
 from .. import context
 from ..hooks import HookTable, RemovableHandle
 from ..proxies import concrete
-from ..tensors import Storage, Tensor, Variable, ViewStep
+from ..tensors import Storage, Tensor, Variable, ViewStep, tensor_of, variable_of
 from .foreign_views import UNTRACKED, maker_of, refuse_reading
 
 SPAN = 1 << 64
@@ -101,7 +101,7 @@ class SavedTensor:
         if hooks is not None and context.TRACE.get() is None:
             pack, unpack = hooks
             with context.no_grad(), context.saving(None):
-                self._packed = pack(Tensor(tensor._array, tensor._storage)), unpack
+                self._packed = pack(tensor_of(tensor._array, tensor._storage)), unpack
             self._array = None
 
     def _original(self, node: Node) -> Any:
@@ -125,10 +125,10 @@ class SavedTensor:
         array = self._original(node)
         edge = self._edge if self._index is None else Edge(node, self._index)
         if edge is None:
-            plain = Tensor(array, self.storage)
+            plain = tensor_of(array, self.storage)
             plain._bindings = self._bindings
             return plain
-        fresh = Variable(array, self.storage)
+        fresh = variable_of(array, self.storage)
         fresh._bindings = self._bindings
         if isinstance(edge.node, AccumulateGrad):
             fresh._requires_grad = True
@@ -277,7 +277,7 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
 
 def _own(gradient: Tensor) -> Tensor:
     """A gradient that shares memory with nothing: several leaves may have received the same one."""
-    return Tensor(gradient._array.copy())
+    return tensor_of(gradient._array.copy())
 
 
 def is_plain(tensor: Tensor) -> bool:

@@ -113,7 +113,7 @@ def as_dtype(value: Any) -> DType:
     python = {bool: bool_, int: int64, float: DEFAULT, complex: complex64}
     try:
         return python[value] if value in python else from_numpy(value)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise DTypeError(f"{value!r} is no dtype; give jit.float32 or its like, or its name") from error
 
 

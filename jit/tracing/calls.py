@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.ir.errors import UsageError
 
-from ..pytree import Structure, flatten, paths, unflatten
+from ..pytree import Structure, flatten, paths, unflatten, without_undefined
 from .surroundings import World
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ def flatten_arguments(values: Sequence[Any]) -> tuple[list[Any], tuple[Structure
     structures = []
     for value in values:
         found, structure = flatten(value)
+        if any(getattr(leaf, "_array", True) is None for leaf in found):
+            found, structure = without_undefined(found, structure)
         leaves.extend(found)
         structures.append(structure)
     return leaves, tuple(structures)

@@ -13,7 +13,7 @@ from jit.ir.errors import AutogradError, UsageError, VerificationError
 from ..autograd import grad
 from ..generators import Generator, default_generator
 from ..pytree import Structure, flatten, statics, unflatten
-from ..tensors import Tensor
+from ..tensors import Tensor, tensor_of
 from .surroundings import Surroundings
 
 TOLERANCES = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-5, dtypes.float64: 1e-10,
@@ -148,7 +148,7 @@ def _gradients_of_gradients(loss: Tensor, leaves: dict[str, Tensor]) -> dict[str
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    copy = Tensor(tensor._array.copy())
+    copy = tensor_of(tensor._array.copy())
     return copy.requires_grad_() if tensor.requires_grad else copy
 
 
