@@ -35,6 +35,7 @@ from .ir.errors import (
 )  # fmt: skip
 from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
 from .limits import finfo, iinfo
+from .parallel import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
 from .tensors import Size, Tensor, Variable
 from . import methods, spellings  # complete Tensor
 from . import autograd, backends, nn, optim
@@ -75,7 +76,8 @@ __all__ = [
     "int8", "ir", "is_grad_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
     "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
     "tensor", "trace", "uint8", "use_deterministic_algorithms",
-    "device", "get_default_device", "set_default_device",
+    "device", "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
+    "set_num_interop_threads", "set_num_threads",
 ]  # fmt: skip
 """What is written by hand; the operators come from the registry, see `jit.functions.public`."""
 
