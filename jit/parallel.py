@@ -21,7 +21,8 @@ def set_num_threads(number: int) -> None:
     """Share kernels, and products of numpy's and SciPy's OpenBLAS, among this many threads from now on.
 
     It counts for compiled functions that exist, too; those that were made while fewer threads were allowed than there
-    are cores go on with as many as there were. Compiled functions give the same bits for any number of threads.
+    are cores go on with as many as there were. The package's own kernels give the same bits for any number of threads;
+    products that OpenBLAS computes may differ in their last ones.
 
     >>> import jit
     >>> before = jit.get_num_threads()

@@ -13,6 +13,7 @@ from tests.adversarial import (
     cases_aliasing,
     cases_autograd,
     cases_derivatives,
+    cases_eager_views,
     cases_effects,
     cases_memory,
     cases_numbers,
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
     cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
+    cases_eager_views,
 )  # fmt: skip
 SECONDS = 120
 
