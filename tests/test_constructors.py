@@ -126,8 +126,9 @@ def test_the_package_makes_tensors_otherwise() -> None:
     offences = []
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-            if called in ("Tensor", "Variable"):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+                continue
+            if node.func.id in ("Tensor", "Variable"):
                 offences.append(f"{path.relative_to(ROOT)}:{node.lineno}: call tensor_of or variable_of")
     assert offences == []
 
@@ -312,7 +313,7 @@ def test_undefined_argument_of_a_function() -> None:
 def test_undefined_around_a_function() -> None:
     class Model(nn.Module):
         def forward(self, x: Any) -> Any:
-            return x * 2 if self.extra.defined else x * 3  # type: ignore[union-attr]
+            return x * 2 if self.extra.defined else x * 3
 
     model = Model()
     f = jit.trace(model)

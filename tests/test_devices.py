@@ -242,6 +242,8 @@ def test_traced() -> None:
 
 def test_traced_knows_a_device_again() -> None:
     class Model(nn.Module):
+        place: Any = None
+
         def forward(self, x: Any) -> Any:
             return x + jit.ones(2, device=self.place)
 

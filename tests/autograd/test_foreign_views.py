@@ -315,7 +315,7 @@ def test_several(made: Any, program: Any) -> None:
 # -- mark_dirty and mark_non_differentiable ----------------------------------------------------------------------
 
 
-def dirty(returned: Callable[[Any], Any], backward: Callable[..., Any]) -> Any:
+def dirty(returned: Callable[[Any], Any], derivative: Callable[..., Any]) -> Any:
     class Dirty(Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -323,7 +323,10 @@ def dirty(returned: Callable[[Any], Any], backward: Callable[..., Any]) -> Any:
             ctx.mark_dirty(x)
             return returned(x)
 
-    Dirty.backward = staticmethod(lambda ctx, *g: backward(*g))
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return derivative(*gradients)
+
     return Dirty
 
 
