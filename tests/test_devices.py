@@ -235,9 +235,9 @@ def test_traced() -> None:
         result, where, other = f(jit.ones(2), device)
         assert result.tolist() == [3, 3] and where == jit.device("cpu") and other == jit.device("cuda", 1)
     assert f.hits >= 1
-    for device in MISSING:
+    for missing in MISSING:
         with pytest.raises(jit.UsageError, match="device"):
-            f(jit.ones(2), device)
+            f(jit.ones(2), missing)
 
 
 def test_traced_knows_a_device_again() -> None:
