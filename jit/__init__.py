@@ -24,6 +24,7 @@ from .context import enable_grad, inference_mode, is_grad_enabled, no_grad, scop
 from .creation import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, is_tensor, tensor
 from .functions import public
 from .generators import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .ir.devices import device, get_default_device, set_default_device
 from .ir.dtypes import (
     DType, bfloat16, complex64, complex128, float16, float32, float64, int8, int16, int32, int64, uint8,
 )  # fmt: skip
@@ -34,6 +35,7 @@ from .ir.errors import (
 )  # fmt: skip
 from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
 from .limits import finfo, iinfo
+from .parallel import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
 from .tensors import Size, Tensor, Variable
 from . import methods, spellings  # complete Tensor
 from . import autograd, backends, nn, optim
@@ -74,6 +76,8 @@ __all__ = [
     "int8", "ir", "is_grad_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
     "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
     "tensor", "trace", "uint8", "use_deterministic_algorithms",
+    "device", "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
+    "set_num_interop_threads", "set_num_threads",
 ]  # fmt: skip
 """What is written by hand; the operators come from the registry, see `jit.functions.public`."""
 

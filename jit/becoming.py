@@ -6,16 +6,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .tensors import Tensor, Variable, alias
-
-_HISTORY = ("_viewed", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
-"""What a tensor knows of how it came about."""
+from .tensors import HISTORY, Tensor, Variable, alias
 
 
 def past_of(tensor: Tensor) -> Tensor:
     """Another object for what `tensor` is now, its history included: `tensor` may become a view of it."""
     before = alias(tensor, Variable if isinstance(tensor, Variable) else Tensor)
-    for slot in _HISTORY:
+    for slot in HISTORY:
         setattr(before, slot, getattr(tensor, slot))
     return before
 
@@ -26,7 +23,7 @@ def become(tensor: Tensor, view: Tensor) -> None:
     if not isinstance(tensor, type(view)):
         tensor.__class__ = type(view)
     tensor._array = view._array
-    for slot in _HISTORY:
+    for slot in HISTORY:
         setattr(tensor, slot, getattr(view, slot))
     if stays_leaf:
         tensor._requires_grad, tensor._viewed, tensor._path = True, None, ()

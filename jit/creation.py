@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from jit.ir import dtypes
+from jit.ir.devices import resolve
 from jit.ir.errors import DTypeError, UsageError
 
 from . import context
 from .proxies import TracedScalar, concrete
-from .tensors import Tensor
+from .tensors import Tensor, tensor_of
 
 
 def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -20,7 +21,7 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Args:
         data: What to copy. Python floats become float32, ints int64, bools bool; arrays keep their dtype.
         dtype: The element type, if another is wanted.
-        device: "cpu".
+        device: Where it is to lie; there is the CPU alone.
         requires_grad: Whether gradients are wanted.
 
     Raises:
@@ -31,16 +32,17 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     >>> jit.tensor([[1, 2], [3, 4]], dtype=jit.float32).sum().item()
     10.0
     """
+    resolve(device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     trace = context.TRACE.get()
     if trace is None:
-        made = Tensor(_array_of(data, wanted))
+        made = tensor_of(_array_of(data, wanted))
     elif isinstance(data, Tensor):
         made = _copied(data, wanted)
     elif _holds_traced(data):
         made = _stacked(data, wanted)
     else:
-        made = Tensor(_array_of(data, wanted))
+        made = tensor_of(_array_of(data, wanted))
         trace.constant(made, "made from Python data by jit.tensor")
     return made.requires_grad_() if requires_grad else made
 
@@ -132,7 +134,7 @@ def from_numpy(array: Any) -> Tensor:
 
 def _foreign(array: Any, reason: str) -> Tensor:
     """A tensor on memory that somebody else owns; in a trace a constant that cannot be written to."""
-    made = Tensor(array)
+    made = tensor_of(array)
     trace = context.TRACE.get()
     if trace is not None:
         trace.constant(made, reason, foreign=True)
@@ -148,7 +150,7 @@ def asarray(
         obj: A tensor, an array or whatever lends its memory (through DLPack, the array interface or as a buffer), or
             Python numbers in lists.
         dtype: The element type, if another is wanted.
-        device: "cpu".
+        device: Where it is to lie; there is the CPU alone.
         copy: True for a copy, False to refuse one; None copies where it must.
         requires_grad: Whether gradients are wanted; a tensor keeps its history only if they are.
 
@@ -158,6 +160,7 @@ def asarray(
     >>> a.tolist()
     [1.0, 0.0]
     """
+    resolve(device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     shared = obj if isinstance(obj, Tensor) else _sharing(obj)
     if shared is None or wanted not in (None, shared.dtype):
@@ -213,7 +216,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: The object, or a capsule of it.
-        device: "cpu".
+        device: Where it is to lie; there is the CPU alone.
         copy: True for a copy, False to refuse one.
 
     >>> import numpy as np, jit
@@ -224,6 +227,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     """
     from jit.runtime.dlpack import VERSION, borrow
 
+    resolve(device)
     if not hasattr(ext_tensor, "__dlpack__"):
         array = borrow(ext_tensor)
     else:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import Op, dtypes
+from jit.ir.devices import device, name_of
 from jit.ir.errors import AutogradError, DTypeError, Error, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
 from jit.ir.memory_formats import as_memory_format
@@ -22,10 +23,11 @@ from jit.ir.schema import Argument
 from jit.runtime.kernels import execute
 
 from . import context
+from .autograd.foreign_views import refuse_write
 from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of, requires_grad
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
-from .tensors import Tensor, Variable, root_of
+from .tensors import Tensor, Variable, root_of, tensor_of, variable_of
 from .tracing.effects import note_write
 
 
@@ -55,7 +57,7 @@ def _coercer(op: Op, position: int, argument: Argument) -> Callable[[Any], Any]:
     else:
         coercers: dict[str, Callable[[Any], Any]] = {
             "int": _int, "float": _float, "bool": _bool, "Scalar": _scalar, "str": _str, "ScalarType": _dtype,
-            "Device": str, "Generator": _same, "MemoryFormat": as_memory_format,
+            "Device": _device, "Generator": _same, "MemoryFormat": as_memory_format,
         }  # fmt: skip
         base = coercers.get(kind.base, _same)
     if kind.is_list:
@@ -84,7 +86,7 @@ def _list_of(inner: Callable[[Any], Any], size: int | None, single: bool) -> Cal
 
 def _tensor(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return value
+        return value if value._array is not None else value._defined()
     if isinstance(value, np.ndarray):
         return wrap_array(value)
     raise Mismatch
@@ -92,7 +94,7 @@ def _tensor(value: Any) -> Any:
 
 def wrap_array(array: Any) -> Tensor:
     """A numpy array among the operands as a tensor; in a trace it is a constant."""
-    made = Tensor(array)
+    made = tensor_of(array)
     trace = context.TRACE.get()
     if trace is not None:
         trace.constant(made, "a numpy array among the operands", foreign=True)
@@ -101,6 +103,8 @@ def wrap_array(array: Any) -> Tensor:
 
 def _number_or_tensor(value: Any) -> Any:
     if isinstance(value, (Tensor, TracedScalar)) or type(value) in (int, float, bool, complex):
+        if isinstance(value, Tensor) and value._array is None:
+            value._defined()
         return value
     return value.item() if isinstance(value, np.generic) else _tensor(value)
 
@@ -140,6 +144,13 @@ def _scalar(value: Any) -> Any:
 def _str(value: Any) -> Any:
     if isinstance(value, str):
         return value
+    raise Mismatch
+
+
+def _device(value: Any) -> Any:
+    """The device as graphs write it; whatever else there is to say of devices is said by `resolve`."""
+    if isinstance(value, (str, device)) or type(value) is int:
+        return name_of(value)
     raise Mismatch
 
 
@@ -186,7 +197,7 @@ def compute(op: Op, values: Sequence[Any]) -> list[Tensor]:
         return _draw(op, values, arrays)
     results = execute(op, arrays)
     if op.kind != "view":
-        return [Tensor(result) for result in results]
+        return [tensor_of(result) for result in results]
     return [view_of(op, values, result, index) for index, result in enumerate(results)]
 
 
@@ -201,14 +212,14 @@ def _draw(op: Op, values: Sequence[Any], arrays: Sequence[Any]) -> list[Tensor]:
     generator = generator or default_generator()
     with generator.lock:
         *results, generator.state = execute(op, arrays, generator.state)
-    return [Tensor(result) for result in results]
+    return [tensor_of(result) for result in results]
 
 
 def view_of(op: Op, values: Sequence[Any], array: Any, index: int) -> Tensor:
     """Output `index` of a view op as a tensor that shares its base's storage and knows the way from it."""
     source = values[0]
-    kind = Variable if isinstance(source, Variable) else Tensor
-    view = kind(array, source._storage)
+    make = variable_of if isinstance(source, Variable) else tensor_of
+    view: Tensor = make(array, source._storage)
     view._grad_version = source._storage.version
     if op.schema.name != "detach":
         view._viewed = root_of(source)
@@ -407,7 +418,7 @@ def _run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
         )
     original = None
     if tracked and _needs_original(op):
-        original = Tensor(target._array.copy())
+        original = tensor_of(target._array.copy())
         _borrow_history(original, target)
     inner = _inplace_node(op, values, target, original) if tracked else None
     write(target, result, f"{op.schema.name}_")
@@ -436,7 +447,7 @@ def _inplace_node(
     op: Op, values: Sequence[Any], target: Tensor, original: Tensor | None
 ) -> tuple[OpNode, Tensor] | None:
     """The node of the functional op, its output being a stand-in for the target."""
-    stand_in = Tensor(target._array, target._storage)
+    stand_in = tensor_of(target._array, target._storage)
     node = attach(op, values, [stand_in], original)
     return None if node is None else (node, stand_in)
 
@@ -469,7 +480,9 @@ def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> 
 
 def check_writable(target: Tensor, tracked: bool) -> None:
     """Refuse to write to leaves that require grad, expanded tensors and read-only memory."""
-    array = target._array
+    array = target._defined()
+    if target._viewed is not None:
+        check_maker(target, tracked)
     if context.GRAD_ENABLED.get() and _is_leaf_requiring_grad(target):
         raise AutogradError(
             "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), "
@@ -481,6 +494,12 @@ def check_writable(target: Tensor, tracked: bool) -> None:
         raise ShapeError(
             "some elements of the written tensor share one place in memory (it was expanded); clone() it first"
         )
+
+
+def check_maker(target: Tensor, tracked: bool) -> None:
+    """Refuse to write to a view whose history would be lost; see Note [Views that somebody else made]."""
+    if context.GRAD_ENABLED.get() and (tracked or requires_grad(target) or requires_grad(target._viewed)):
+        refuse_write(target)
 
 
 def _is_leaf_requiring_grad(target: Tensor) -> bool:

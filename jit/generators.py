@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 import threading
+from typing import Any
 
 from jit.ir import RandomState
+from jit.ir.devices import resolve
 from jit.ir.errors import UsageError
 
 from . import context
@@ -21,8 +23,8 @@ class Generator:
     True
     """
 
-    def __init__(self, device: str = "cpu") -> None:
-        self.device = device
+    def __init__(self, device: Any = None) -> None:
+        self.device = resolve(device)
         self.lock = threading.RLock()
         self._state = RandomState(seed=0)
 

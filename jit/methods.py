@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jit.ir import dtypes
+from jit.ir.devices import accelerator
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
 from jit.ir.memory_formats import as_memory_format, suggested_format
 
 from . import context
 from .becoming import become, past_of
+from .conversions import conversion
 from .functions import F
 from .hooks import HookTable, RemovableHandle
 from .indexing import get_item, set_item
@@ -65,22 +67,15 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
 
 def _to(
     self: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, memory_format: Any = None,
-    **_: Any,
+    non_blocking: bool = False,
 ) -> Tensor:  # fmt: skip
     """`t.to(dtype)`, `t.to(device)`, `t.to(device, dtype)`, `t.to(other)`, `t.to(memory_format=...)`: self if nothing
     changes and not copy."""
-    flags = [value for value in args if isinstance(value, bool)]
-    copy = copy or (len(flags) > 1 and flags[1])
-    for value in args:
-        if isinstance(value, Tensor):
-            dtype, device = value.dtype, value.device
-        elif isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda"):
-            device = value
-        elif not isinstance(value, bool):
-            dtype = value
-    dtype = None if dtype is None else dtypes.as_dtype(dtype)
-    if device not in (None, "cpu"):
-        raise UsageError(f"there is no device {device!r} here; tensors live on 'cpu'")
+    dtype, _, flags = conversion(args, dtype, device)
+    return _converted(self, dtype, copy or (len(flags) > 1 and flags[1]), memory_format)
+
+
+def _converted(self: Tensor, dtype: DType | None, copy: bool = False, memory_format: Any = None) -> Tensor:
     wanted = None if memory_format is None else as_memory_format(memory_format)
     if not copy and dtype in (None, self.dtype) and _lies_in(self, wanted):
         return self
@@ -93,7 +88,7 @@ def _lies_in(self: Tensor, format: str | None) -> bool:
 
 def _cast(dtype: DType) -> Callable[[Tensor], Tensor]:
     def method(self: Tensor, memory_format: Any = None) -> Tensor:
-        return _to(self, dtype, memory_format=memory_format)
+        return _converted(self, dtype, memory_format=memory_format)
 
     method.__doc__ = f"This tensor as {dtype.name}."
     return method
@@ -156,10 +151,12 @@ def _detach_(self: Tensor) -> Tensor:
     return self
 
 
-def _new_tensor(self: Tensor, data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def _new_tensor(
+    self: Tensor, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     from .creation import tensor
 
-    return tensor(data, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
+    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
 def _transposed(self: Tensor) -> Tensor:
@@ -217,7 +214,8 @@ METHODS: dict[str, Any] = {
     "__getitem__": get_item, "__setitem__": set_item, "__iter__": _iterate,
     "__neg__": lambda self: F.neg(self), "__pos__": lambda self: self, "__abs__": lambda self: F.abs(self),
     "__invert__": lambda self: F.bitwise_not(self),
-    "to": _to, "cpu": lambda self: _to(self, "cpu"), "cuda": lambda self, device="cuda": _to(self, device),
+    "to": _to, "cpu": lambda self, memory_format=None: _to(self, memory_format=memory_format),
+    "cuda": lambda self, device=None, non_blocking=False: _to(self, accelerator(device)),
     "type": lambda self, dtype=None: repr(self.dtype) if dtype is None else _to(self, dtype),
     "type_as": lambda self, other: _to(self, other.dtype),
     "float": _cast(dtypes.float32), "double": _cast(dtypes.float64), "half": _cast(dtypes.float16),

@@ -14,7 +14,7 @@ from jit.ir.schema import parse_schema
 from jit.runtime.native import SIGNATURE, call_native
 
 from . import context, dispatch
-from .tensors import Tensor
+from .tensors import Tensor, tensor_of
 from .tracing.properties import type_of
 
 TypeRule = Callable[..., Any]
@@ -71,7 +71,7 @@ class CppOp:
         self._check(tensors)
         trace = context.TRACE.get()
         try:
-            outputs = [Tensor(a) for a in self.run([t._array for t in tensors])]
+            outputs = [tensor_of(a) for a in self.run([t._array for t in tensors])]
         except Exception as error:
             if trace is not None:
                 trace.note_foreign(error, self.__name__)
@@ -93,7 +93,7 @@ class CppOp:
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The same on arrays, for the interpreter."""
-        types = self._types([type_of(Tensor(a)) for a in arrays])
+        types = self._types([type_of(tensor_of(a)) for a in arrays])
         outputs = [np.zeros(t.sizes, t.dtype.numpy) for t in types]  # type: ignore[arg-type, union-attr, type-var]
         call_native(self._function, self.__name__, arrays, outputs, self._context)
         return outputs

@@ -58,6 +58,8 @@ def _static_key(value: Any) -> Any:
     kind = type(value)
     if isinstance(value, (int, float, str, bytes)) and not isinstance(value, enum.Enum) and hasattr(value, "__dict__"):
         return (kind, repr(value), tuple((name, _static_key(item)) for name, item in vars(value).items()))
+    if isinstance(value, Tensor) and value._array is None:
+        return (kind, "undefined")
     if isinstance(value, float):
         return (kind, bits(value))
     if isinstance(value, complex):
@@ -261,6 +263,23 @@ def _rebuilt_dataclass(kind: Any, items: dict[Any, Any]) -> Any:
     for name, item in items.items():
         object.__setattr__(made, str(name), item)
     return made
+
+
+def without_undefined(leaves: Sequence[Any], structure: Structure) -> tuple[list[Any], Structure]:
+    """Leaves and structure in which undefined tensors, which hold nothing, count as plain values."""
+    kept: list[Any] = []
+    return kept, _without_undefined(iter(leaves), structure, kept)
+
+
+def _without_undefined(leaves: Iterator[Any], structure: Structure, kept: list[Any]) -> Structure:
+    if structure.kind == "tensor":
+        leaf = next(leaves)
+        if isinstance(leaf, Tensor) and leaf._array is None:
+            return Structure("static", (Static(leaf),), ())
+        kept.append(leaf)
+        return structure
+    children = tuple(_without_undefined(leaves, child, kept) for child in structure.children)
+    return structure._replace(children=children)
 
 
 def statics(structure: Structure) -> Iterator[Any]:

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 from jit.generators import Generator
 from jit.hooks import RemovableHandle
+from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.tensors import Tensor
 {imports}
@@ -43,6 +44,7 @@ _bool: TypeAlias = builtins.bool
 _str: TypeAlias = builtins.str
 _number: TypeAlias = builtins.complex
 _dtype: TypeAlias = DType | builtins.type | _str
+_device: TypeAlias = device | _str
 
 '''
 
@@ -51,7 +53,7 @@ _dtype: TypeAlias = DType | builtins.type | _str
 
 _BASES = {
     "Tensor": "Tensor", "Scalar": "_number", "complex": "_number", "int": "_int", "float": "_float", "bool": "_bool",
-    "str": "_str", "ScalarType": "_dtype", "Device": "_str", "Generator": "Generator",
+    "str": "_str", "ScalarType": "_dtype", "Device": "_device", "Generator": "Generator",
 }  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jit.ir import Op, Source, dtypes
+from jit.ir.devices import CPU
+from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, DTypeError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
@@ -22,6 +24,7 @@ from . import context
 
 if TYPE_CHECKING:
     from ._stubs.methods import Methods
+    from .autograd.foreign_views import Maker
     from .autograd.nodes import Node
 else:
     Methods = object  # jit.functions and jit.methods add them at run time
@@ -50,6 +53,8 @@ class ViewStep(NamedTuple):
     op: Op
     arguments: tuple[Any, ...]
     index: int  # type: ignore[assignment]
+    maker: Maker | None = None
+    """Who has made the view, if no derivative was recorded: see Note [Views that somebody else made]."""
 
 
 class Size(tuple[int, ...]):
@@ -85,7 +90,21 @@ class Tensor(Methods):
     __array_priority__ = 1000
     __array_ufunc__ = None
 
-    def __init__(self, array: Any = None, storage: Storage | None = None) -> None:
+    def __new__(cls, *data: Any, **named: Any) -> Any:
+        """An undefined tensor, so that a subclass which forgets to say more has no broken objects."""
+        made = _new(cls)
+        made._hold(None)
+        return made
+
+    def __init__(self, *data: Any, device: Any = None, **named: Any) -> None:
+        """Sizes, for a float32 tensor of whatever the memory holds; or data in lists or an array, copied as float32; or
+        another tensor, of which this is an alias; or nothing, for the undefined tensor."""
+        from .legacy import construct
+
+        construct(self, data, device, named)
+
+    def _hold(self, array: Any, storage: Storage | None = None) -> None:
+        """Begin as a tensor of this memory, without a history."""
         self._array = array
         """The numpy array; None for an undefined tensor."""
         self._storage = Storage() if storage is None else storage
@@ -139,9 +158,14 @@ class Tensor(Methods):
         return dtypes.from_numpy(self._defined().dtype)
 
     @property
-    def device(self) -> str:
-        """Where the elements lie: "cpu"."""
-        return "cpu"
+    def device(self) -> Device:
+        """Where the elements lie: on the CPU."""
+        return CPU
+
+    @property
+    def is_cpu(self) -> bool:
+        """True: tensors lie on the CPU."""
+        return True
 
     @property
     def is_cuda(self) -> bool:
@@ -343,7 +367,7 @@ class Tensor(Methods):
         if not self.is_leaf:
             raise AutogradError("only leaves can be deep-copied; call .detach().clone()")
         self._leave("copy.deepcopy()")
-        copy = _rebuild(type(self), self._array.copy(), self._requires_grad)
+        copy = _rebuild(type(self), None if self._array is None else self._array.copy(), self._requires_grad)
         memo[id(self)] = copy
         return copy
 
@@ -374,7 +398,7 @@ class Tensor(Methods):
     def grad(self) -> Any:  # Tensor | None, but type checkers would ask about None at every use
         """The accumulated gradient of a leaf, or None."""
         trace = context.TRACE.get()
-        return self._grad if trace is None else trace.gradient_of(self)
+        return self._grad if trace is None or self._array is None else trace.gradient_of(self)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -439,23 +463,44 @@ class Tensor(Methods):
     @property
     def data(self) -> Tensor:
         """The same memory without history, and with a version counter of its own."""
-        return self.detach() if context.TRACE.get() is not None else Tensor(self._array)
+        return self.detach() if context.TRACE.get() is not None else tensor_of(self._array)
 
     @data.setter
     def data(self, value: Tensor) -> None:
         self._leave("assigning to .data")
+        if not isinstance(value, Tensor):
+            raise DTypeError(f".data is a tensor, not {type(value).__name__}; use jit.tensor(...)")
         self._array = value._array
 
 
+HISTORY = ("_viewed", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
+"""What a tensor knows of how it came about."""
+
+
 class Variable(Tensor):
-    """A tensor that takes part in autograd."""
+    """A tensor that takes part in autograd.
+
+    Args:
+        data: The tensor whose memory it shares, without its history; left out for an undefined one.
+        requires_grad: Whether gradients are wanted.
+        volatile: Accepted, and without a meaning since gradients are switched off by `jit.no_grad()`.
+    """
 
     __slots__ = ()
+
+    def __init__(self, data: Any = None, requires_grad: bool = False, volatile: Any = None) -> None:
+        from .legacy import construct_variable
+
+        construct_variable(self, data, requires_grad)
 
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow into this tensor."""
-        return self._requires_grad or self.grad_fn is not None
+        if self._viewed is not None and self._grad_version != self._storage.version:
+            from .autograd.nodes import stale_requires_grad
+
+            return stale_requires_grad(self)
+        return self._requires_grad or self._grad_fn is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -479,9 +524,26 @@ class Variable(Tensor):
             node.retain(self)
 
 
+_new = object.__new__
+
+
+def tensor_of(array: Any, storage: Storage | None = None) -> Tensor:
+    """The tensor of a numpy array, sharing its memory; `Tensor(...)` is for users, and copies."""
+    made = _new(Tensor)
+    made._hold(array, storage)
+    return made
+
+
+def variable_of(array: Any, storage: Storage | None = None) -> Variable:
+    """`tensor_of` that takes part in autograd."""
+    made = _new(Variable)
+    made._hold(array, storage)
+    return made
+
+
 def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
-    tensor = kind.__new__(kind)
-    Tensor.__init__(tensor, array)
+    tensor: Tensor = _new(kind)
+    tensor._hold(array)
     tensor._requires_grad = requires_grad
     return tensor
 
@@ -499,6 +561,6 @@ def root_of(tensor: Tensor) -> Tensor:
 
 def alias(tensor: Tensor, kind: type[Tensor] = Tensor) -> Tensor:
     """A new object for the same memory and version counter, without history."""
-    copy = kind.__new__(kind)
-    Tensor.__init__(copy, tensor._array, tensor._storage)
+    copy: Tensor = _new(kind)
+    copy._hold(tensor._array, tensor._storage)
     return copy

@@ -183,6 +183,12 @@ def softmax(self: Any, dim: int, dtype: Any) -> Any:
     return scipy.special.softmax(self, axis=dim) if np.ndim(self) and np.size(self) else np.ones_like(self)
 
 
+def safe_softmax(self: Any, dim: int, dtype: Any) -> Any:
+    if not np.ndim(self) or not np.size(self):
+        return np.where(np.isneginf(self), 0.0, softmax(self, dim, dtype))
+    return np.where(np.isneginf(self).all(dim, keepdims=True), 0, softmax(self, dim, dtype))
+
+
 def log_softmax(self: Any, dim: int, dtype: Any) -> Any:
     if not np.ndim(self) or not np.size(self):
         return np.zeros_like(self)
@@ -371,6 +377,7 @@ REFERENCES: dict[str, Any] = {
     "aten::softplus": softplus,
     "aten::gelu": gelu,
     "aten::softmax": softmax,
+    "aten::_safe_softmax": safe_softmax,
     "aten::log_softmax": log_softmax,
     # reductions
     "aten::sum": over(np.sum),

@@ -278,7 +278,10 @@ def attention(
     scores = np.einsum("...qd,...kd->...qk", query, key) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
-    return scipy.special.softmax(scores + (0 if mask is None else mask), -1) @ value
+    if mask is not None:
+        scores = scores + (np.where(mask, 0, -np.inf) if mask.dtype == bool else mask)
+    unseen = np.isneginf(scores).all(-1, keepdims=True)
+    return np.where(unseen, 0, scipy.special.softmax(np.where(unseen, 0, scores), -1)) @ value
 
 
 def products(equation: str, tensors: Any, *path: Any) -> Any:

@@ -104,6 +104,29 @@ def test_results_are_row_major() -> None:
         assert made.is_contiguous()
 
 
+@pytest.mark.parametrize("way", [lambda f: f, jit.trace], ids=["eager", "traced"])
+def test_views_of_results_of_permuted_operands(way: Callable[[Any], Any]) -> None:
+    """Given where PyTorch refuses them, refused where it gives them, and right wherever they are given."""
+    x = jit.arange(24).float().reshape(2, 3, 4)
+    f = way(lambda x: (x.permute(2, 0, 1) + 1).view(4, 6))
+    g = way(lambda x: (x[0].t() + 1).t().view(-1))
+    h = way(lambda x: (x[0].t() + 1).t().reshape(-1))
+    for _ in range(3):
+        assert f(x).tolist() == (x.numpy().transpose(2, 0, 1) + 1).reshape(4, 6).tolist()
+        with pytest.raises(jit.ShapeError, match="use reshape"):
+            g(x)
+        assert h(x).tolist() == (x.numpy()[0] + 1).reshape(-1).tolist()
+
+
+def test_writes_to_views_of_results_of_permuted_operands() -> None:
+    x = jit.arange(24).float().reshape(2, 3, 4)
+    y = x.permute(2, 0, 1) * 2
+    wanted = np.ascontiguousarray(x.numpy().transpose(2, 0, 1) * 2)
+    y.view(-1)[5] = 100
+    wanted.reshape(-1)[5] = 100
+    assert y.tolist() == wanted.tolist() and x.tolist() == np.arange(24).reshape(2, 3, 4).tolist()
+
+
 def test_gradients_pass_through() -> None:
     x = images().requires_grad_()
     y = x.to(jit.float64, memory_format=jit.channels_last)

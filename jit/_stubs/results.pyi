@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 from jit.generators import Generator
 from jit.hooks import RemovableHandle
+from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.tensors import Tensor
 
@@ -18,6 +19,7 @@ _bool: TypeAlias = builtins.bool
 _str: TypeAlias = builtins.str
 _number: TypeAlias = builtins.complex
 _dtype: TypeAlias = DType | builtins.type | _str
+_device: TypeAlias = device | _str
 
 class Sort(NamedTuple):
     values: Tensor

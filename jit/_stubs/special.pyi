@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 
 from jit.generators import Generator
 from jit.hooks import RemovableHandle
+from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.tensors import Tensor
 from .results import *
@@ -19,6 +20,7 @@ _bool: TypeAlias = builtins.bool
 _str: TypeAlias = builtins.str
 _number: TypeAlias = builtins.complex
 _dtype: TypeAlias = DType | builtins.type | _str
+_device: TypeAlias = device | _str
 
 def airy_ai(x: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...

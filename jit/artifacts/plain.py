@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import REGISTRY, RandomState, Source, dtypes
+from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.errors import Error, UsageError
 from jit.ir.scalars import bits
@@ -249,6 +250,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], _Write, _Read]] = {
     "slice": (_is(slice), lambda v: _all((v.start, v.stop, v.step)), lambda c, d: slice(*_items(c, d))),
     "range": (_is(range), lambda v: [v.start, v.stop, v.step], lambda c, d: range(*_items(c, d))),
     "ellipsis": (_is(type(...)), lambda v: None, lambda c, d: ...),
+    "device": (_is(device), str, lambda c, d: device(c)),
     "dtype": (lambda v: isinstance(v, DType), lambda v: v.name, _read_dtype),
     "numpy": (
         lambda v: isinstance(v, np.dtype),

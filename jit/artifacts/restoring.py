@@ -18,7 +18,7 @@ from ..autograd.registered import registered
 from ..generators import Generator, default_generator
 from ..nn import Parameter
 from ..pytree import Structure, statics
-from ..tensors import Tensor
+from ..tensors import Tensor, tensor_of
 from ..tracing.chains import Chain, graph_of
 from ..tracing.compiling import optimise, unoptimised
 from ..tracing.function import Entry, Key, TracedFunction
@@ -83,11 +83,11 @@ class Reader:
             array = _uncarried(self._arrays[source], wanted)
             if array.shape != tuple(shape):
                 raise PlainError(f"the tensor {source} has another shape than the manifest says")
-            made = Tensor(array)
+            made = tensor_of(array)
         else:
-            memory = self._memory.setdefault(source, Tensor(self._arrays[source].copy()))
+            memory = self._memory.setdefault(source, tensor_of(self._arrays[source].copy()))
             offset, strides = layout
-            made = Tensor(np.ndarray(tuple(shape), wanted, memory._array, offset, tuple(strides)), memory._storage)
+            made = tensor_of(np.ndarray(tuple(shape), wanted, memory._array, offset, tuple(strides)), memory._storage)
         if kind == "parameter":
             return Parameter(made, requires_grad is True)
         return made.requires_grad_() if requires_grad is True else made

@@ -20,7 +20,7 @@ from jit.ir.types import BOOL, ScalarType
 from ..dispatch import coerce
 from ..generators import Generator
 from ..pytree import paths
-from ..tensors import Tensor, ViewStep
+from ..tensors import Tensor, ViewStep, tensor_of
 from ..tracing.chains import Chain
 from ..tracing.function import Key
 from ..tracing.metadata import FACTS
@@ -283,7 +283,7 @@ def _follow(path: Sequence[Any], type: Any) -> None:
     for step in path:
         if not isinstance(step, ViewStep) or not isinstance(type, TensorType):
             raise TypeError(step)
-        arguments = coerce(step.op, (Tensor(np.zeros(0)), *step.arguments))[1:]
+        arguments = coerce(step.op, (tensor_of(np.zeros(0)), *step.arguments))[1:]
         type = step.op.infer([type, *arguments])[step.index]
 
 

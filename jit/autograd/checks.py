@@ -18,7 +18,7 @@ from jit.ir import dtypes
 from jit.ir.errors import UsageError, VerificationError
 
 from ..context import enable_grad, no_grad
-from ..tensors import Tensor
+from ..tensors import Tensor, tensor_of
 
 
 def gradcheck(
@@ -100,7 +100,7 @@ def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any
     """For each input the gradients of `output` along `ways`, a column for each."""
     from . import grad
 
-    weights = [Tensor(way.reshape(output._array.shape)) for way in ways]
+    weights = [tensor_of(way.reshape(output._array.shape)) for way in ways]
     found = [grad(output, checked, weight, retain_graph=True, allow_unused=True) for weight in weights]
     columns = []
     for tensor, gradients in zip(checked, zip(*found, strict=True) if found else [()] * len(checked), strict=True):
@@ -131,7 +131,7 @@ def gradgradcheck(
     if grad_outputs is None:
         rng = np.random.default_rng(0)
         outputs = [t for t in _floating(func(*arguments)) if t.requires_grad]
-        grad_outputs = [Tensor(rng.standard_normal(o._array.shape)).requires_grad_() for o in outputs]
+        grad_outputs = [tensor_of(rng.standard_normal(o._array.shape)).requires_grad_() for o in outputs]
     weights = list(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else [grad_outputs]
     checked = [i for i, t in enumerate(arguments) if isinstance(t, Tensor) and t.requires_grad]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from jit.ir.errors import AutogradError, EscapedTracerError, UsageError
 
 from .. import context
 from ..tensors import Tensor, Variable, alias, root_of
+from .foreign_views import Maker, claim, refuse_write, view_of_itself
 from .nodes import Node, SavedTensor, conform, edge_of, meta_of
 
 
@@ -196,23 +198,62 @@ class Function:
                     f"{cls.__name__}.forward returned {type(output).__name__} as output {index}; in a traced function "
                     "it must return tensors"
                 )
-        outputs = [
-            _fresh(o)
-            if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty)
-            else o
-            for o in outputs
-        ]
+        ctx._dirty = _written(cls, ctx._dirty, args, outputs)
+        ctx._constant = tuple(i for i, o in enumerate(outputs) if any(o is c for c in ctx._constant))
+        outputs = _as_outputs(ctx, args, outputs, tracked)
         node = _attach(cls, ctx, args, outputs) if tracked else None
+        _claim_views(cls, ctx, outputs)
         ctx._to_save = ctx._dirty = ctx._constant = ()  # holding outputs would make a cycle
         return (type(result)(outputs) if isinstance(result, (tuple, list)) else outputs[0]), node
 
 
-def _fresh(tensor: Tensor) -> Tensor:
-    """A view of an argument that was returned as it came, so that it can carry the function's history."""
-    return Tensor(tensor._array, tensor._storage)
+def _written(
+    function: type[Function], dirty: Sequence[Any], args: Sequence[Any], outputs: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The arguments among what was marked as dirty, which must all have been returned."""
+    written = tuple(d for d in dirty if any(d is a for a in args))
+    if len(written) < len(dirty):
+        warnings.warn(
+            f"{function.__name__} marks a tensor as dirty that is none of its arguments; what it made itself needs no "
+            "mark", stacklevel=4,
+        )  # fmt: skip
+    if any(all(d is not o for o in outputs) for d in written):
+        raise AutogradError(
+            f"{function.__name__} has marked an argument as dirty that it did not return{_called()}; return all that "
+            "was written to"
+        )
+    return written
+
+
+def _as_outputs(ctx: Context, args: Sequence[Any], outputs: Sequence[Any], tracked: bool) -> list[Any]:
+    """Arguments that were returned as they came as views of themselves, so that they can carry a history: one for all
+    places in which an argument is returned."""
+    made: dict[int, Any] = {}
+    for index, output in enumerate(outputs):
+        if not isinstance(output, Tensor) or id(output) in made or any(output is d for d in ctx._dirty):
+            continue
+        if any(output is a for a in args):
+            loses = output.requires_grad and (not tracked or index in ctx._constant)
+            made[id(output)] = output.detach() if loses else view_of_itself(output)
+    return [made.get(id(output), output) for output in outputs]
+
+
+def _claim_views(function: type[Function], ctx: Context, outputs: Sequence[Any]) -> None:
+    """Note on views among the outputs that this function has made them."""
+    tensors = [o for o in outputs if isinstance(o, Tensor)]
+    several = sum(o.requires_grad for o in {id(t): t for t in tensors}.values()) > 1
+    for index, output in enumerate(outputs):
+        if isinstance(output, Tensor) and output._viewed is not None and all(output is not d for d in ctx._dirty):
+            claim(output, Maker(f"{function.__name__}Backward", index, several, context.user_source()))
+
+
+def _called() -> str:
+    source = context.user_source()
+    return "" if source is None else f" (called at {source})"
 
 
 def _check_dirty(function: type[Function], tensor: Tensor) -> None:
+    refuse_write(tensor)
     root = root_of(tensor)
     if root.is_leaf and root.requires_grad:
         raise AutogradError(
@@ -223,15 +264,16 @@ def _check_dirty(function: type[Function], tensor: Tensor) -> None:
 def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs: Sequence[Tensor]) -> FunctionNode:
     from ..dispatch import rebase
 
+    for tensor in ctx._dirty:
+        _check_dirty(function, tensor)
     node = FunctionNode(function, ctx, args, outputs)
     ctx._node = weakref.ref(node)
     for index, output in enumerate(outputs):
-        if not isinstance(output, Tensor) or any(output is c for c in ctx._constant):
+        if not isinstance(output, Tensor) or index in ctx._constant:
             continue
         if not (output.dtype.is_floating_point or output.dtype.is_complex):
             continue
         if any(output is d for d in ctx._dirty):
-            _check_dirty(function, output)
             rebase(output, node, next(i for i, a in enumerate(args) if a is output), index)
         else:
             output._promote()

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.ir import Op, Source, find
+from jit.ir.devices import device as Device
 from jit.ir.dtypes import from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
@@ -33,8 +34,9 @@ from jit.runtime.arrays import address_of, geometry_of
 from .. import context
 from ..hooks import HookTable, RemovableHandle
 from ..proxies import concrete
-from ..tensors import Storage, Tensor, Variable, ViewStep, root_of
+from ..tensors import Storage, Tensor, Variable, ViewStep, root_of, tensor_of, variable_of
 from ..tracing.effects import note_write
+from .foreign_views import UNTRACKED, maker_of, refuse_reading
 
 SPAN = 1 << 64
 """Between the serials of two nodes there is room for those of all that a shared backward makes, see `sharing`."""
@@ -58,7 +60,7 @@ class Meta(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: Any
-    device: str
+    device: Device
     ndim: int
     strides: tuple[int, ...] = ()
     """In elements; known of what view ops save, like `offset`."""
@@ -100,7 +102,7 @@ class SavedTensor:
         if hooks is not None and context.TRACE.get() is None:
             pack, unpack = hooks
             with context.no_grad(), context.saving(None):
-                self._packed = pack(Tensor(tensor._array, tensor._storage)), unpack
+                self._packed = pack(tensor_of(tensor._array, tensor._storage)), unpack
             self._array = None
 
     def _original(self, node: Node) -> Any:
@@ -124,10 +126,10 @@ class SavedTensor:
         array = self._original(node)
         edge = self._edge if self._index is None else Edge(node, self._index)
         if edge is None:
-            plain = Tensor(array, self.storage)
+            plain = tensor_of(array, self.storage)
             plain._bindings = self._bindings
             return plain
-        fresh = Variable(array, self.storage)
+        fresh = variable_of(array, self.storage)
         fresh._bindings = self._bindings
         if isinstance(edge.node, AccumulateGrad):
             fresh._requires_grad = True
@@ -290,7 +292,7 @@ def apart(gradient: Tensor) -> Tensor:
 
 def _own(gradient: Tensor) -> Tensor:
     """A gradient that shares memory with nothing: several leaves may have received the same one."""
-    return Tensor(gradient._array.copy())
+    return tensor_of(gradient._array.copy())
 
 
 def is_plain(tensor: Tensor) -> bool:
@@ -534,9 +536,10 @@ def path_of(
     op: Op, arguments: Sequence[Any], index: int, before: tuple[ViewStep, ...], view: Any, root: Any
 ) -> tuple[ViewStep, ...]:
     """The way from the array `root` to `view`, output `index` of `op` at the end of the path `before`."""
+    maker = None if context.GRAD_ENABLED.get() else UNTRACKED
     if op.schema.name != "as_strided" or root.dtype != view.dtype:
-        return (*before, ViewStep(op, tuple(arguments), index))
-    return (strided_step(address_of(root), geometry_of(root), view),)
+        return (*before, ViewStep(op, tuple(arguments), index, maker))
+    return (strided_step(address_of(root), geometry_of(root), view)._replace(maker=maker or maker_of(before)),)
 
 
 def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
@@ -553,11 +556,23 @@ def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
 def view_history(view: Variable) -> None:
     """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now."""
     base = root_of(view)
+    if base.requires_grad or view._grad_fn is not None:
+        maker = maker_of(view._path)
+        if maker is not None:
+            raise refuse_reading(view, maker)
     if base.requires_grad:
         with context.tracing(None), context.enable_grad():
             fresh = replay(view._path, base)
         view.set_history(fresh.grad_fn, fresh.output_nr)
     view._grad_version = view._storage.version
+
+
+def stale_requires_grad(view: Variable) -> bool:
+    """Whether gradients flow into a view whose memory was written to: its history may be lost, and is not asked for."""
+    assert view._viewed is not None
+    if maker_of(view._path) is not None:
+        return view._requires_grad or view._grad_fn is not None or view._viewed.requires_grad
+    return view._requires_grad or view.grad_fn is not None
 
 
 def requires_grad(value: Any) -> bool:

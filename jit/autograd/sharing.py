@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from jit.runtime.threads import thread_count
+from jit.runtime.threads import node_thread_count
 
 from .. import context
 from .nodes import SERIALS, Edge, Node, OpNode, next_serial
@@ -62,7 +62,7 @@ def is_worth_sharing(task: Task) -> bool:
     first = (node for _, node in task.ready[:8])
     if sum(_is_heavy(node, task.buffers.get(node, ())) for node in first) < 2:
         return False
-    return thread_count() > 1 and not any(node.must_be_alone for node in task.pending)
+    return node_thread_count() > 1 and not any(node.must_be_alone for node in task.pending)
 
 
 def is_numbered() -> bool:
@@ -126,7 +126,7 @@ class Sharing:
         self.slots = self._slots(order)
         self.helpers = 0
         """How many have been called and have not left."""
-        self.limit = thread_count() - 1
+        self.limit = node_thread_count() - 1
         self.running = 0
         """How many helpers run a node."""
         self.news: SimpleQueue[None] = SimpleQueue()

@@ -111,11 +111,9 @@ def as_dtype(value: Any) -> DType:
     if isinstance(value, str):
         return by_name(value)
     python = {bool: bool_, int: int64, float: DEFAULT, complex: complex64}
-    if value in python:
-        return python[value]
     try:
-        return from_numpy(value)
-    except TypeError as error:
+        return python[value] if value in python else from_numpy(value)
+    except (TypeError, ValueError) as error:
         raise DTypeError(f"{value!r} is no dtype; give jit.float32 or its like, or its name") from error
 
 

@@ -197,7 +197,7 @@ class PReLU(Module):
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.num_parameters = num_parameters
-        self.weight = Parameter(F.full((num_parameters,), init, dtype=dtype))
+        self.weight = Parameter(F.full((num_parameters,), init, device=device, dtype=dtype))
 
     def forward(self, input: Any) -> Any:
         return functional.prelu(input, self.weight)

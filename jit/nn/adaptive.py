@@ -59,11 +59,13 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.cutoffs = [*listed, n_classes]
         self.shortlist_size, self.n_clusters = self.cutoffs[0], len(self.cutoffs) - 1
         self.head_size = self.shortlist_size + self.n_clusters
-        self.head = Linear(in_features, self.head_size, bias=head_bias, dtype=dtype)
+        self.head = Linear(in_features, self.head_size, bias=head_bias, device=device, dtype=dtype)
         self.tail = ModuleList()
         for number, (begin, end) in enumerate(zip(self.cutoffs, self.cutoffs[1:], strict=False), 1):
             inner = int(in_features // div_value**number)
-            layers = Linear(in_features, inner, bias=False, dtype=dtype), Linear(inner, end - begin, False, dtype=dtype)
+            layers = (
+                Linear(in_features, inner, False, device, dtype), Linear(inner, end - begin, False, device, dtype)
+            )  # fmt: skip
             self.tail.append(Sequential(*layers))
 
     def reset_parameters(self) -> None:

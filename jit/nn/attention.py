@@ -47,13 +47,13 @@ class MultiheadAttention(Module):
         self.head_dim, self.batch_first, self.add_zero_attn = embed_dim // num_heads, batch_first, add_zero_attn
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         one = self._is_one_weight
-        self._declare("in_proj_weight", (3 * embed_dim, embed_dim), one, dtype)
+        self._declare("in_proj_weight", (3 * embed_dim, embed_dim), one, device, dtype)
         for name, size in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
-            self._declare(f"{name}_proj_weight", (embed_dim, size), not one, dtype)
-        self._declare("in_proj_bias", (3 * embed_dim,), bias, dtype)
-        self.out_proj = Linear(embed_dim, embed_dim, bias, dtype=dtype)
+            self._declare(f"{name}_proj_weight", (embed_dim, size), not one, device, dtype)
+        self._declare("in_proj_bias", (3 * embed_dim,), bias, device, dtype)
+        self.out_proj = Linear(embed_dim, embed_dim, bias, device=device, dtype=dtype)
         for name in ("bias_k", "bias_v"):
-            self._declare(name, (1, 1, embed_dim), add_bias_kv, dtype)
+            self._declare(name, (1, 1, embed_dim), add_bias_kv, device, dtype)
         self._reset_parameters()
 
     @property
@@ -61,8 +61,8 @@ class MultiheadAttention(Module):
         """Whether queries, keys and values have one size, and so one matrix."""
         return self.kdim == self.vdim == self.embed_dim
 
-    def _declare(self, name: str, sizes: tuple[int, ...], exists: bool, dtype: Any) -> None:
-        self.register_parameter(name, Parameter(F.empty(sizes, dtype=dtype)) if exists else None)
+    def _declare(self, name: str, sizes: tuple[int, ...], exists: bool, device: Any, dtype: Any) -> None:
+        self.register_parameter(name, Parameter(F.empty(sizes, device=device, dtype=dtype)) if exists else None)
 
     def _reset_parameters(self) -> None:
         for name, parameter in self.named_parameters(recurse=False):

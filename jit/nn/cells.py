@@ -24,10 +24,10 @@ class RNNCellBase(Module):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = self.gates * hidden_size
-        self.weight_ih = Parameter(F.empty((rows, input_size), dtype=dtype))
-        self.weight_hh = Parameter(F.empty((rows, hidden_size), dtype=dtype))
-        self.register_parameter("bias_ih", Parameter(F.empty((rows,), dtype=dtype)) if bias else None)
-        self.register_parameter("bias_hh", Parameter(F.empty((rows,), dtype=dtype)) if bias else None)
+        self.weight_ih = Parameter(F.empty((rows, input_size), device=device, dtype=dtype))
+        self.weight_hh = Parameter(F.empty((rows, hidden_size), device=device, dtype=dtype))
+        self.register_parameter("bias_ih", Parameter(F.empty((rows,), device=device, dtype=dtype)) if bias else None)
+        self.register_parameter("bias_hh", Parameter(F.empty((rows,), device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -42,8 +42,9 @@ class _Convolution(Module):
         self.padding: Any = padding if isinstance(padding, str) else per_dim(padding, self.dims)
         self.dilation, self.padding_mode = per_dim(dilation, self.dims), padding_mode
         channels = (in_channels, out_channels // groups) if self.transposed else (out_channels, in_channels // groups)
-        self.weight = Parameter(F.empty((*channels, *self.kernel_size), dtype=dtype))
-        self.register_parameter("bias", Parameter(F.empty((out_channels,), dtype=dtype)) if bias else None)
+        self.weight = Parameter(F.empty((*channels, *self.kernel_size), device=device, dtype=dtype))
+        shift = Parameter(F.empty((out_channels,), device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def _check_padding(self, padding: str, stride: Any) -> None:

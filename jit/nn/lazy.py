@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from jit.ir.devices import resolve
 from jit.ir.errors import ShapeError, UsageError
 
 from .. import context
@@ -40,7 +41,7 @@ class UninitializedParameter(Parameter):
     __slots__ = ()
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        super().__init__(F.empty((0,), dtype=dtype), requires_grad)
+        super().__init__(F.empty((0,), device=device, dtype=dtype), requires_grad)
 
     @property
     def shape(self) -> NoReturn:
@@ -49,6 +50,7 @@ class UninitializedParameter(Parameter):
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a parameter of these sizes; its numbers are whatever the memory holds."""
+        resolve(device)
         kept = self.dtype if dtype is None else dtype
         self.__class__ = Parameter  # type: ignore[assignment]
         self.data = F.empty(tuple(shape), dtype=kept)
@@ -138,9 +140,9 @@ class LazyLinear(LazyModuleMixin, Linear):
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(0, 0, False)
         self.out_features = out_features
-        self.weight = UninitializedParameter(dtype=dtype)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
-            self.bias = UninitializedParameter(dtype=dtype)
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def initialize_parameters(self, input: Any) -> None:
         layer: Any = self
@@ -155,14 +157,14 @@ class LazyLinear(LazyModuleMixin, Linear):
 class _LazyConvolution(LazyModuleMixin):
     """What lazy convolutions share: `in_channels` is the size of the channel dim of the first input."""
 
-    def _forget_sizes(self, out_channels: int, bias: bool, dtype: Any) -> None:
+    def _forget_sizes(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         layer: Any = self
         if out_channels % layer.groups:
             raise UsageError(f"{out_channels} channels do not divide into {layer.groups} groups")
         layer.in_channels, layer.out_channels = 0, out_channels
-        self.weight = UninitializedParameter(dtype=dtype)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
-            self.bias = UninitializedParameter(dtype=dtype)
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def initialize_parameters(self, input: Any, *rest: Any) -> None:
         layer: Any = self
@@ -187,7 +189,7 @@ class _LazyConv(_LazyConvolution):
         groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(groups, groups, kernel_size, stride, padding, dilation, groups, False, padding_mode)
-        self._forget_sizes(out_channels, bias, dtype)
+        self._forget_sizes(out_channels, bias, device, dtype)
 
 
 class _LazyConvTranspose(_LazyConvolution):
@@ -198,7 +200,7 @@ class _LazyConvTranspose(_LazyConvolution):
     ) -> None:  # fmt: skip
         options = stride, padding, output_padding, groups, False, dilation, padding_mode
         super().__init__(groups, groups, kernel_size, *options)
-        self._forget_sizes(out_channels, bias, dtype)
+        self._forget_sizes(out_channels, bias, device, dtype)
 
 
 class _LazyNorm(LazyModuleMixin):
@@ -208,12 +210,12 @@ class _LazyNorm(LazyModuleMixin):
         self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
         device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(0, eps, momentum, False, track_running_stats, dtype=dtype)
+        super().__init__(0, eps, momentum, False, track_running_stats, device=device, dtype=dtype)
         self.affine = affine
         if affine:
-            self.weight = UninitializedParameter(dtype=dtype)
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
         if affine and bias:
-            self.bias = UninitializedParameter(dtype=dtype)
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def initialize_parameters(self, input: Any) -> None:
         layer: Any = self

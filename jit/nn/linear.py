@@ -38,8 +38,9 @@ class Linear(Module):
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = Parameter(F.empty((out_features, in_features), dtype=dtype))
-        self.register_parameter("bias", Parameter(F.empty((out_features,), dtype=dtype)) if bias else None)
+        self.weight = Parameter(F.empty((out_features, in_features), device=device, dtype=dtype))
+        shift = Parameter(F.empty((out_features,), device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -63,8 +64,9 @@ class Bilinear(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        self.weight = Parameter(F.empty((out_features, in1_features, in2_features), dtype=dtype))
-        self.register_parameter("bias", Parameter(F.empty((out_features,), dtype=dtype)) if bias else None)
+        self.weight = Parameter(F.empty((out_features, in1_features, in2_features), device=device, dtype=dtype))
+        shift = Parameter(F.empty((out_features,), device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

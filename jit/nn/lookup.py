@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.ir.devices import resolve
 from jit.ir.errors import ExpectationError, UsageError
 
 from ..functions import F
@@ -27,9 +28,10 @@ class _Table(Module):
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, max_norm: float | None,
-        norm_type: float, scale_grad_by_freq: bool, sparse: bool, weight: Any, dtype: Any,
+        norm_type: float, scale_grad_by_freq: bool, sparse: bool, weight: Any, device: Any, dtype: Any,
     ) -> None:  # fmt: skip
         super().__init__()
+        resolve(device)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ExpectationError(f"padding_idx is {padding_idx}, but the table has {num_embeddings} rows")
         if weight is not None and tuple(weight.shape) != (num_embeddings, embedding_dim):
@@ -39,7 +41,7 @@ class _Table(Module):
         self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else num_embeddings + padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
-        table = F.empty((num_embeddings, embedding_dim), dtype=dtype) if weight is None else weight
+        table = F.empty((num_embeddings, embedding_dim), device=device, dtype=dtype) if weight is None else weight
         self.weight = table if isinstance(table, Parameter) else Parameter(table)
         if weight is None:
             self.reset_parameters()
@@ -94,7 +96,7 @@ class Embedding(_Table):
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Any = None,
         _freeze: bool = False, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
-        options = max_norm, norm_type, scale_grad_by_freq, sparse, _weight, dtype
+        options = max_norm, norm_type, scale_grad_by_freq, sparse, _weight, device, dtype
         super().__init__(num_embeddings, embedding_dim, padding_idx, *options)
         if not isinstance(_weight, Parameter):
             self.weight.requires_grad_(not _freeze)
@@ -129,7 +131,7 @@ class EmbeddingBag(_Table):
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Any = None,
         include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
-        options = max_norm, norm_type, scale_grad_by_freq, sparse, _weight, dtype
+        options = max_norm, norm_type, scale_grad_by_freq, sparse, _weight, device, dtype
         super().__init__(num_embeddings, embedding_dim, padding_idx, *options)
         if mode not in ("sum", "mean", "max"):
             raise UsageError(f"mode is {mode!r}; it must be 'sum', 'mean' or 'max'")

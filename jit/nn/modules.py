@@ -8,9 +8,11 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
 
 from jit.ir import dtypes
+from jit.ir.devices import accelerator, resolve
 from jit.ir.errors import KindError, MemberError, NamingError, UsageError
 
 from .. import context
+from ..conversions import conversion
 from ..creation import asarray
 from ..functions import F
 from ..hooks import HookTable, RemovableHandle
@@ -530,14 +532,7 @@ class Module:
     ) -> Self:
         """Convert parameters and buffers that are floating point or complex, in place; takes a dtype, a device, both,
         or a tensor. Those of 4 and 5 dims can be laid out in a memory format."""
-        for value in args:
-            if isinstance(value, Tensor):
-                dtype, device = value.dtype, value.device
-            elif isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda"):
-                device = value
-            elif not isinstance(value, bool):
-                dtype = value
-        wanted = None if dtype is None else dtypes.as_dtype(dtype)
+        wanted, device, _ = conversion(args, dtype, device)
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
             raise KindError(f"a module computes in floating point; it cannot be converted to {wanted}")
 
@@ -586,15 +581,16 @@ class Module:
 
     def to_empty(self, *, device: Any = None, recurse: bool = True) -> Self:
         """Give every parameter and buffer new memory, with whatever it holds."""
+        resolve(device)
         return self._apply(F.empty_like)
 
     def cpu(self) -> Self:
         """To the CPU."""
         return self.to("cpu")
 
-    def cuda(self, device: str = "cuda") -> Self:
+    def cuda(self, device: Any = None) -> Self:
         """To a CUDA device."""
-        return self.to(device)
+        return self.to(accelerator(device))
 
     # -- showing -------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from jit.ir import dtypes
+from jit.ir.devices import resolve
 from jit.ir.errors import ShapeError, UsageError
 
 from ..functions import F
@@ -25,14 +26,16 @@ class _RunningNorm(Module):
         track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
+        resolve(device)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         for name, there in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(F.empty((num_features,), dtype=dtype)) if there else None)
+            parameter = Parameter(F.empty((num_features,), device=device, dtype=dtype)) if there else None
+            self.register_parameter(name, parameter)
         tracked = track_running_stats
-        self.register_buffer("running_mean", F.zeros((num_features,), dtype=dtype) if tracked else None)
-        self.register_buffer("running_var", F.ones((num_features,), dtype=dtype) if tracked else None)
-        self.register_buffer("num_batches_tracked", F.zeros((), dtype=dtypes.int64) if tracked else None)
+        self.register_buffer("running_mean", F.zeros((num_features,), device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", F.ones((num_features,), device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("num_batches_tracked", F.zeros((), device=device, dtype=dtypes.int64) if tracked else None)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
@@ -185,10 +188,12 @@ class LayerNorm(Module):
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        resolve(device)
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         for name, there in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            self.register_parameter(name, Parameter(F.empty(self.normalized_shape, dtype=dtype)) if there else None)
+            parameter = Parameter(F.empty(self.normalized_shape, device=device, dtype=dtype)) if there else None
+            self.register_parameter(name, parameter)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -226,11 +231,13 @@ class GroupNorm(Module):
         dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
+        resolve(device)
         if num_channels % num_groups:
             raise UsageError(f"{num_channels} channels do not divide into {num_groups} groups")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         for name, there in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(F.empty((num_channels,), dtype=dtype)) if there else None)
+            parameter = Parameter(F.empty((num_channels,), device=device, dtype=dtype)) if there else None
+            self.register_parameter(name, parameter)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -266,9 +273,11 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        resolve(device)
         sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape, self.eps, self.elementwise_affine = sizes, eps, elementwise_affine
-        self.register_parameter("weight", Parameter(F.ones(sizes, dtype=dtype)) if elementwise_affine else None)
+        weight = Parameter(F.ones(sizes, device=device, dtype=dtype)) if elementwise_affine else None
+        self.register_parameter("weight", weight)
 
     def reset_parameters(self) -> None:
         """Scale one."""

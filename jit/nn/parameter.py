@@ -33,7 +33,7 @@ class Parameter(Variable):
             data = F.empty((0,))
         if not isinstance(data, Tensor):
             raise UsageError(f"a Parameter is made from a tensor, not from {type(data).__name__}; use jit.tensor(...)")
-        super().__init__(data._defined(), data._storage)
+        self._hold(data._defined(), data._storage)
         self.requires_grad_(requires_grad)
 
     def __repr__(self) -> str:

@@ -48,7 +48,7 @@ class RNNBase(Module):
         for layer in range(num_layers):
             for suffix in self._suffixes(layer):
                 for name, sizes in self._sizes(layer).items():
-                    self.register_parameter(name + suffix, Parameter(F.empty(sizes, dtype=dtype)))
+                    self.register_parameter(name + suffix, Parameter(F.empty(sizes, device=device, dtype=dtype)))
         self.reset_parameters()
 
     def _check_options(self, dropout: Any) -> None:

@@ -43,16 +43,16 @@ class _Layer(Module):
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        options = {"bias": bias, "batch_first": batch_first, "dtype": dtype}
+        options = {"bias": bias, "batch_first": batch_first, "device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, **options)
         if self.norms == 3:
             self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, **options)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, device=device, dtype=dtype)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, device=device, dtype=dtype)
         self.norm_first = norm_first
         for number in range(1, self.norms + 1):
-            setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype))
+            setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype))
         for number in range(1, self.norms + 1):
             setattr(self, f"dropout{number}", Dropout(dropout))
         self.activation = _activation(activation)
@@ -215,7 +215,7 @@ class Transformer(Module):
         options = d_model, nhead, dim_feedforward, dropout, activation, *ends
 
         def norm() -> LayerNorm:
-            return LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
 
         self.encoder = custom_encoder or TransformerEncoder(
             TransformerEncoderLayer(*options), num_encoder_layers, norm()
@@ -241,4 +241,4 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
         """The causal mask: -inf above the diagonal, zeros elsewhere."""
-        return F.triu(F.full((sz, sz), -math.inf, dtype=dtype), 1)
+        return F.triu(F.full((sz, sz), -math.inf, device=device, dtype=dtype), 1)

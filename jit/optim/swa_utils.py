@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jit.ir import dtypes
+from jit.ir.devices import resolve
 from jit.ir.errors import UsageError
 
 from ..context import no_grad
@@ -59,7 +60,7 @@ class AveragedModel(Module):
 
     Args:
         model: The model that is learned; the average starts as a copy of it.
-        device: Accepted; the average stays where the model is.
+        device: Where the average is to lie; there is the CPU alone.
         avg_fn: ``avg_fn(averaged, current, num_averaged)`` gives the new average of a parameter; the plain average if
             left out. Or else
         multi_avg_fn: ``multi_avg_fn(averaged, current, num_averaged)`` changes a list of them in place.
@@ -80,6 +81,7 @@ class AveragedModel(Module):
         multi_avg_fn: Callable[..., Any] | None = None, use_buffers: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
+        resolve(device)
         if avg_fn is not None and multi_avg_fn is not None:
             raise UsageError("give avg_fn or multi_avg_fn, not both")
         self.module = copy.deepcopy(model)
@@ -117,8 +119,9 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     Args:
         loader: Gives inputs, or tuples and lists that begin with one.
         model: The model; it is left in the mode in which it was.
-        device: Accepted; inputs stay where they are.
+        device: Where inputs are to lie; there is the CPU alone.
     """
+    resolve(device)
     norms = [m for m in model.modules() if getattr(m, "running_mean", None) is not None and hasattr(m, "momentum")]
     if not norms:
         return

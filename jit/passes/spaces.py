@@ -50,9 +50,9 @@ REDUCTIONS = frozenset(
 """Operators that reduce dims of their first operand."""
 NORMS = frozenset(
     f"aten::{name}" for name in (
-        "softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm",
-        "native_batch_norm", "native_batch_norm_backward", "native_layer_norm_backward", "native_group_norm",
-        "native_group_norm_backward",
+        "softmax", "_safe_softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data",
+        "native_layer_norm", "native_batch_norm", "native_batch_norm_backward", "native_layer_norm_backward",
+        "native_group_norm", "native_group_norm_backward",
     )
 )  # fmt: skip
 """Operators whose result has the shape of their first operand, and that reduce dims of it on the way."""

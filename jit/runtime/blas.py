@@ -24,6 +24,8 @@ from jit.ir.dtypes import DType, float32, float64
 from jit.ir.errors import CompileError
 
 from .assembly import Routine
+from .blas_threads import set_blas_threads
+from .threads import chosen
 
 LETTER = {float32: "s", float64: "d"}
 """The dtypes that have a product, and how BLAS calls them."""
@@ -124,7 +126,10 @@ _LOADING = threading.Lock()
 def gemm_address(dtype: DType) -> int:
     """Where SciPy's `sgemm` or `dgemm` is."""
     with _LOADING:
+        is_first = _module.cache_info().currsize == 0
         capsule = _module().__pyx_capi__[f"{LETTER[dtype]}gemm"]
+    if is_first and (count := chosen()) is not None:
+        set_blas_threads("scipy", count)
     name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)

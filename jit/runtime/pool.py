@@ -1,8 +1,9 @@
 """Threads that share the rows of a kernel: fork, compute, join, all in native code.
 
-A step of a plan may come in parts (see Note [A program] in `entry`). The caller computes part 0 and waits for the
-others; a part is the same rows with the same code whoever computes it, so results do not depend on the number of
-threads. Only one call at a time has the pool; others compute all parts themselves.
+A step of a plan may come in parts (see Note [A program] in `entry`). Of n threads, the caller being number 0, thread i
+computes parts i, i + n, i + 2n ..., and the caller waits for the others; a part is the same rows with the same code
+whoever computes it, so results do not depend on the number of threads, which may change from step to step. Only one
+call at a time has the pool; others compute all parts themselves.
 
 The pool is started by the first step that has parts, through a Python function whose address stands where the pool's
 should be. A forked child starts its own. Threads are those of the C library: they never see Python.
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .assembly import Routine, Word
-from .threads import thread_count
+from .threads import planned_count, thread_count
 
 _FIELDS = (
     "owner", "lock", "begin", "finished", "mutex_trylock", "mutex_lock", "mutex_unlock", "wait", "signal", "broadcast",
@@ -52,25 +53,34 @@ class _Pool(Routine):
 def share() -> str:
     """`share(pool, step, operands)`: compute the parts of a step by all threads; -1 if the pool is somebody else's."""
     r = _Pool("share", ["pool", "step", "operands"])
-    with r.when(r.less(r.add(r.field("threads"), 1), r.word("%step", 3))):
+    with r.when(r.less(r.field("threads"), 1)):
         r.leave(-1)
     with r.unless(r.same(r.call_on("mutex_trylock", "owner"), 0)):
         r.leave(-1)
+    threads, parts = r.add(r.field("threads"), 1), r.word("%step", 3)
     r.call_on("mutex_lock", "lock")
     for name, value in (
         ("kernel", r.word("%step")), ("geometries", r.word("%step", 1)), ("count", r.word("%step", 2)),
         ("parts", r.word("%step", 3)), ("scratch", r.word("%step", 4)), ("operands", "%operands"), ("status", "0"),
     ):  # fmt: skip
         r.set(name, value)
-    r.set("pending", r.sub(r.word("%step", 3), 1))
+    r.set("pending", r.sub(parts, 1))
+    with r.when(r.less(threads, parts)):
+        r.set("pending", r.sub(threads, 1))
     r.set("generation", r.add(r.field("generation"), 1))
     r.call_on("broadcast", "begin")
     r.call_on("mutex_unlock", "lock")
-    mine = r.call(r.word("%step"), "%operands", r.word(r.word("%step", 1), 1), returns="i32")
+    mine, due = r.variable(), r.variable()
+    r.put(mine, 0, 0)
+    r.put(due, 0, 0)
+    with r.loop(parts) as part, r.when(r.same(part, r.word(due))):
+        geometry = r.word(r.word("%step", 1), r.add(part, 1))
+        r.put(mine, 0, r.either(r.word(mine), r.call(r.word("%step"), "%operands", geometry, returns="i32")))
+        r.put(due, 0, r.add(part, threads))
     r.call_on("mutex_lock", "lock")
     with r.loop(2**62):
         with r.when(r.same(r.field("pending"), 0)):
-            status = r.either(mine, r.field("status"))
+            status = r.either(r.word(mine), r.field("status"))
             r.call_on("mutex_unlock", "lock")
             r.call_on("mutex_unlock", "owner")
             r.leave(status)
@@ -83,7 +93,7 @@ def _work() -> str:
     """`work(argument)`: what a thread does; its argument is (pool, its number, the first generation that it awaits)."""
     r = _Pool("kernel", ["argument"])
     r._write(f"%pool = add i64 {r.word('%argument')}, 0")
-    number, seen = r.word("%argument", 1), r.variable()
+    number, seen, due = r.word("%argument", 1), r.variable(), r.variable()
     own = r.space(str(MOST_OPERANDS))
     r.put(seen, 0, r.word("%argument", 2))
     r.call_on("mutex_lock", "lock")
@@ -96,8 +106,14 @@ def _work() -> str:
                 r.end_loop()
             r.call_on("wait", "begin", "lock")
         r.put(seen, 0, r.field("generation"))
-        with r.when(r.less(number, r.field("parts"))):
-            _compute(r, number, own)
+        with r.when(r.less(number, r.add(r.field("threads"), 1))), r.when(r.less(number, r.field("parts"))):
+            r.put(due, 0, number)
+            with r.loop(r.field("parts")) as part, r.when(r.same(part, r.word(due))):
+                r.put(due, 0, r.add(r.add(part, r.field("threads")), 1))
+                _compute(r, part, own)
+            r.set("pending", r.sub(r.field("pending"), 1))
+            with r.when(r.same(r.field("pending"), 0)):
+                r.call_on("signal", "finished")
     r.leave(0)
     return r.text()
 
@@ -114,9 +130,6 @@ def _compute(r: _Pool, number: Word, own: Word) -> None:
     status = r.call(kernel, own, geometry, returns="i32")
     r.call_on("mutex_lock", "lock")
     r.set("status", r.either(r.field("status"), status))
-    r.set("pending", r.sub(r.field("pending"), 1))
-    with r.when(r.same(r.field("pending"), 0)):
-        r.call_on("signal", "finished")
 
 
 # -- starting and stopping ---------------------------------------------------------------------------------------
@@ -131,7 +144,7 @@ _memory: list[Any] = []
 
 def most_parts() -> int:
     """Into how many parts a step may be cut."""
-    return thread_count()
+    return planned_count()
 
 
 def start() -> None:
@@ -150,14 +163,36 @@ def start() -> None:
             full = f"pthread_{name}" if name.startswith("mutex") else f"pthread_cond_{name}"
             pool[_AT[name]] = ctypes.cast(getattr(_library(), full), ctypes.c_void_p).value or 0
         _memory.append(pool)
-        while len(_threads) < most_parts() - 1 and _start_thread(pool, len(_threads) + 1):
-            pass
-        pool[_AT["threads"]] = len(_threads)
+        _staff(pool)
         cell[0] = base
 
 
+def _staff(pool: Any) -> None:
+    """Let as many threads work as are wanted; those that are too many wait."""
+    wanted = thread_count() - 1
+    while len(_threads) < wanted and _start_thread(pool, len(_threads) + 1):
+        pass
+    pool[_AT["threads"]] = min(wanted, len(_threads))
+
+
+def resize() -> None:
+    """Go on with as many threads as are wanted now, once the step that is being computed is done."""
+    with _lock:
+        if not cell[0]:
+            return
+        pool, library = _memory[-1], _library()
+        owner, lock = (ctypes.c_void_p(int(pool[_AT[name]])) for name in ("owner", "lock"))
+        library.pthread_mutex_lock(owner)
+        library.pthread_mutex_lock(lock)
+        try:
+            _staff(pool)
+        finally:
+            library.pthread_mutex_unlock(lock)
+            library.pthread_mutex_unlock(owner)
+
+
 def _start_thread(pool: Any, number: int) -> bool:
-    argument = np.array([_address(pool), number, 0], np.int64)
+    argument = np.array([_address(pool), number, pool[_AT["generation"]]], np.int64)
     handle = ctypes.c_void_p()
     create = _library().pthread_create
     if create(ctypes.byref(handle), None, ctypes.c_void_p(_function()), ctypes.c_void_p(_address(argument))) != 0:

@@ -254,6 +254,15 @@ def _softmax(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
     return [t.cast(t.apply(lambda m, e, total: e * (1 / total), powers, t.reduce("sum", powers)), _result(node))]
 
 
+def _safe_softmax(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
+    """Of a row that is -inf throughout, the powers are 0, and so is their sum."""
+    x = t.cast(operands[0], wide(_result(node)))
+    top = t.apply(lambda m, a: m.where(a == -m.inf, 0, a), t.reduce("max", x))
+    powers = t.apply(lambda m, a, b: m.exp(a - b), x, top, cost=20)
+    total = t.apply(lambda m, s: m.where(s == 0, 1, s), t.reduce("sum", powers))
+    return [t.cast(t.apply(lambda m, e, s: e * (1 / s), powers, total), _result(node))]
+
+
 def _log_softmax(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
     low, powers = _shifted(t, node, operands[0])
     total = t.apply(lambda m, s: m.log(s), t.reduce("sum", powers))
@@ -378,7 +387,7 @@ EXPANSIONS: dict[str, Expansion] = {
         "var.correction": _var, "std.correction": _std, "logsumexp": _logsumexp,
         "cumsum": _scan("sum"), "cumprod": _scan("prod"), "logcumsumexp": _scan("logaddexp"),
         "cummax": _running_extremum("max"), "cummin": _running_extremum("min"),
-        "softmax": _softmax, "log_softmax": _log_softmax,
+        "softmax": _softmax, "_safe_softmax": _safe_softmax, "log_softmax": _log_softmax,
         "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
         "native_layer_norm": _layer_norm, "native_group_norm": _layer_norm, "native_batch_norm": _batch_norm,
         "native_layer_norm_backward": _layer_norm_backward, "native_group_norm_backward": _layer_norm_backward,

@@ -6,19 +6,48 @@ import os
 
 from jit.ir.errors import UsageError
 
+_chosen: dict[str, int] = {}
+"""What `choose` was told: "kernels", the threads of one kernel, and "nodes", those of one backward."""
+
 
 def thread_count() -> int:
-    """The number of threads: `JIT_NUM_THREADS`, or as many as this process has cores. Results do not depend on it.
+    """The number of threads: what was chosen, else `JIT_NUM_THREADS`, else as many as this process has cores. Results
+    do not depend on it.
 
     Raises:
         UsageError: `JIT_NUM_THREADS` is no positive whole number.
     """
+    if "kernels" in _chosen:
+        return _chosen["kernels"]
     said = os.environ.get("JIT_NUM_THREADS", "").strip()
     if not said:
         return _cores()
     if not said.isdecimal() or int(said) < 1:
         raise UsageError(f"JIT_NUM_THREADS is {said!r}; set it to a positive whole number, or unset it")
     return int(said)
+
+
+def node_thread_count() -> int:
+    """How many threads run the nodes of one backward."""
+    return _chosen.get("nodes") or thread_count()
+
+
+def planned_count() -> int:
+    """For how many threads a plan is made: where the number has been chosen, it may be chosen anew while plans live."""
+    return max(thread_count(), _cores()) if "kernels" in _chosen else thread_count()
+
+
+def choose(what: str, count: int | None) -> None:
+    """Let `count` be the number of threads of "kernels" or "nodes"; None for the default."""
+    if count is None:
+        _chosen.pop(what, None)
+    else:
+        _chosen[what] = count
+
+
+def chosen() -> int | None:
+    """The number of threads that somebody has asked for; None if nobody has."""
+    return _chosen.get("kernels")
 
 
 def _cores() -> int:

@@ -52,7 +52,7 @@ def general_cosine(
         a: The weights, at least one.
         sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
         dtype: A floating point dtype; float32 without.
-        device: "cpu".
+        device: Where it is to lie; there is the CPU alone.
         requires_grad: Whether gradients are wanted.
 
     Raises:
@@ -154,7 +154,7 @@ def exponential(
         tau: How slowly it falls.
         sym: As in `general_cosine`, and the rest too.
         dtype: A floating point dtype.
-        device: "cpu".
+        device: Where it is to lie; there is the CPU alone.
         requires_grad: Whether gradients are wanted.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jit.ir.errors import CompileError, Error, GraphError, TraceError, UsageError
 from jit.ir.refusals import FOREIGN
 
-from ..pytree import Structure, flatten, paths, unflatten
+from ..pytree import Structure, flatten, paths, unflatten, without_undefined
 from .recalling import Recollection
 from .surroundings import World
 
@@ -118,6 +118,8 @@ def flatten_arguments(values: Sequence[Any]) -> tuple[list[Any], tuple[Structure
     structures = []
     for value in values:
         found, structure = flatten(value)
+        if any(getattr(leaf, "_array", True) is None for leaf in found):
+            found, structure = without_undefined(found, structure)
         leaves.extend(found)
         structures.append(structure)
     return leaves, tuple(structures)

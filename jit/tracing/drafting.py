@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir import Value
+from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.errors import TraceError
 from jit.ir.graph import leaves as leaves_of
@@ -248,6 +249,7 @@ _REBUILT = (
     type(...),
     np.generic,
     DType,
+    device,
     enum.Enum,
     frozenset,
 )

@@ -11,7 +11,7 @@ from jit.ir import REGISTRY
 
 from .. import context, dispatch
 from ..autograd.nodes import AccumulateGrad, Node, edge_of
-from ..tensors import Tensor, Variable, alias
+from ..tensors import Tensor, Variable, alias, tensor_of
 from .effects import note_write
 from .surroundings import attributes_of
 
@@ -106,6 +106,6 @@ def adopt(owner: Tensor, node: Node, index: int) -> None:
         return
     source = alias(owner, Variable)  # the base has to learn about it: as if this had been copied over the view
     source.set_history(node, index)  # type: ignore[attr-defined]
-    copying = dispatch.attach(_COPY, [owner, source], [Tensor(owner._array, owner._storage)])
+    copying = dispatch.attach(_COPY, [owner, source], [tensor_of(owner._array, owner._storage)])
     assert copying is not None
     dispatch.rebase(owner, copying)

@@ -11,7 +11,7 @@ from jit.ir import HANDLE, Node, TensorType, dtypes
 from jit.ir.errors import TraceError
 
 from .. import context, dispatch
-from ..tensors import Tensor, Variable, alias
+from ..tensors import Tensor, Variable, alias, tensor_of
 from .histories import PassThrough
 from .recalling import run_once
 
@@ -40,7 +40,7 @@ class PythonHost:
 
     def evaluate(self, handle: Any, gradients: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
         """Run the backward behind `handle`."""
-        tensors = [None if g is None else Tensor(g) for g in gradients]
+        tensors = [None if g is None else tensor_of(g) for g in gradients]
         with context.tracing(None), context.no_grad():
             results = handle._run(tensors, wanted)
         given = tuple(r is not None for r in results)
@@ -57,7 +57,7 @@ def _operands(node: Node, arrays: Sequence[Any], has_handle: bool) -> list[Tenso
     floating = tuple(a.dtype.kind in "fcV" for a in arrays)
     needs = floating if treatment is None else treatment.needs
     written = (False,) * len(arrays) if treatment is None else treatment.written
-    tensors = [Tensor(a.copy() if w else a) for a, w in zip(arrays, written, strict=True)]
+    tensors = [tensor_of(a.copy() if w else a) for a, w in zip(arrays, written, strict=True)]
     return [_no_leaf(t) if has_handle and n else t for t, n in zip(tensors, needs, strict=True)]
 
 

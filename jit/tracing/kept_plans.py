@@ -24,7 +24,7 @@ from jit.ir.graph import Ref
 from jit.runtime import cache, entry, recipes
 from jit.runtime.interpreter import Interpreter
 from jit.runtime.target import Target
-from jit.runtime.threads import thread_count
+from jit.runtime.threads import planned_count
 
 from .aliasing import Aliasing
 from .chains import Plan
@@ -45,7 +45,7 @@ def name_of(trace: Trace) -> str | None:
     except (recipes.Unknown, ValueError):
         return None
     target = Target.host()
-    return recipes.name_of([f"plan {thread_count()} {hashlib.sha256(text).hexdigest()}"], target)
+    return recipes.name_of([f"plan {planned_count()} {hashlib.sha256(text).hexdigest()}"], target)
 
 
 def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Interpreter]) -> Plan | None:

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.ir.devices import device
 from jit.ir.dtypes import DType
 
 from ..autograd.custom import Function
@@ -184,7 +185,7 @@ _SETTLED: set[type] = {
     types.GetSetDescriptorType, types.MemberDescriptorType, type(type.__dict__["__doc__"]), re.Pattern, re.Match,
     struct.Struct, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, decimal.Decimal,
     np.dtype, np.ufunc, np.generic, type(np.sum), operator.itemgetter, type(_thread.allocate_lock()),
-    type(threading.RLock()), os.stat_result, Generator, DType, TracedScalar, os.PathLike, np.iinfo, np.finfo,
+    type(threading.RLock()), os.stat_result, Generator, DType, device, TracedScalar, os.PathLike, np.iinfo, np.finfo,
     type(sys.flags), type(sys.version_info), _FIELD_OF_TUPLES, _FIELD_OF_C,
     type(datetime.datetime_CAPI),
 }  # fmt: skip

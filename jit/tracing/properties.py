@@ -18,7 +18,7 @@ from .surroundings import class_of
 def type_of(tensor: Tensor) -> TensorType:
     """The IR type of a tensor."""
     array = tensor._array
-    return _type_of(array.dtype, array.shape, array.strides, tensor.device)
+    return _type_of(array.dtype, array.shape, array.strides, str(tensor.device))
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -43,9 +43,9 @@ def record_function(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
 def _run_and_record(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
     args = [a._decide() if type(a) is TracedScalar else a for a in args]
     _check_opaque(function, args)
-    tensors = [a for a in args if isinstance(a, Tensor)]
+    tensors = [a for a in args if isinstance(a, Tensor) and a.defined]
     operands = [trace.value_of(t) for t in tensors]
-    plain = tuple(SLOT if isinstance(a, Tensor) else a for a in args)
+    plain = tuple(SLOT if isinstance(a, Tensor) and a.defined else a for a in args)
     needs = tuple(map(dispatch.requires_grad, tensors))
     before = [(t._array.copy(), t._storage.version) for t in tensors]
     with context.tracing(None):

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..autograd.custom import FunctionNode
 from ..autograd.nodes import SavedTensor
-from ..tensors import Tensor
+from ..tensors import Tensor, tensor_of
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ def run_once(function: Any, args: Sequence[Any], tensors: Sequence[Any], tracked
 
 def _made_again(known: Returned, args: Sequence[Any], tensors: Sequence[Any]) -> tuple[Any, Any]:
     """The result of an earlier call as new tensors, with a history that leads to the arguments of this one."""
-    outputs = [Tensor(np.array(array, order="K")) for array in known.outputs]
+    outputs = [tensor_of(np.array(array, order="K")) for array in known.outputs]
     history = None
     if known.history is not None:
         context = copy.copy(known.history.ctx)

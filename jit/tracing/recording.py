@@ -23,7 +23,7 @@ from .. import context, dispatch
 from ..autograd.nodes import Edge, edge_of
 from ..generators import Generator
 from ..pytree import paths, unflatten
-from ..tensors import Tensor, ViewStep
+from ..tensors import Tensor, ViewStep, tensor_of
 from .aliasing import analyse
 from .chains import Chain, Key, Plan, fork, graph_of, numbered
 from .compiling import engine, unoptimised
@@ -331,7 +331,7 @@ class Recording:
 
         def tensor(index: int) -> Tensor:
             if index not in fresh:
-                made = fresh[index] = Tensor(results[index], storages[index] if storages else None)
+                made = fresh[index] = tensor_of(results[index], storages[index] if storages else None)
                 if node is not None and index in self.differentiable:
                     give_history(made, node, index)
             return fresh[index]

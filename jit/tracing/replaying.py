@@ -18,7 +18,7 @@ from .. import context, dispatch
 from ..autograd.nodes import AccumulateGrad, Edge, edge_of
 from ..generators import Generator
 from ..proxies import TracedScalar, concrete
-from ..tensors import Tensor, Variable, alias
+from ..tensors import Tensor, Variable, alias, tensor_of, variable_of
 from .hosting import PythonHost
 from .recalling import run_once
 from .stage_recording import Live
@@ -67,7 +67,7 @@ def _replay_all(
 def _leaf(value: Any, requires_grad: bool) -> Any:
     if not isinstance(value, np.ndarray):
         return value
-    leaf: Tensor = Variable(value) if requires_grad else Tensor(value)
+    leaf: Tensor = variable_of(value) if requires_grad else tensor_of(value)
     leaf._requires_grad = requires_grad
     return leaf
 
@@ -174,5 +174,5 @@ def _run_primitive(node: Node, environment: dict[Value, Any]) -> list[Any]:
     values = [concrete(environment[v]) for v in node.inputs]
     arrays = [v._array if isinstance(v, Tensor) else v for v in values]
     if node.kind.startswith("cpp::"):
-        return [Tensor(r) for r in PythonHost().call(node, arrays)]
-    return [Tensor(r) if isinstance(r, np.ndarray) else r for r in Interpreter.run_node(node, arrays)]
+        return [tensor_of(r) for r in PythonHost().call(node, arrays)]
+    return [tensor_of(r) if isinstance(r, np.ndarray) else r for r in Interpreter.run_node(node, arrays)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..autograd.nodes import edge_of
 from ..pytree import TENSOR
-from ..tensors import Tensor
+from ..tensors import Tensor, tensor_of
 from .histories import give_history
 from .stage_node import Kept, StageNode, mark_of
 
@@ -66,7 +66,7 @@ def with_history(
         given = [*values, *arrays]
         for register, number in left:
             state[register] = given[number]
-        made = [Tensor(arrays[number]) for _, number in results]
+        made = [tensor_of(arrays[number]) for _, number in results]
         for tensor, (index, _) in zip(made, results):
             if index in carrying:
                 give_history(tensor, node, index)

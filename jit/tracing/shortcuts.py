@@ -35,7 +35,7 @@ from jit.runtime import entry
 
 from .. import context
 from ..pytree import TENSOR, Structure, unflatten
-from ..tensors import Storage, Tensor, Variable
+from ..tensors import Storage, Tensor, Variable, tensor_of
 from .contents import same_contents
 from .places import _class_entry, _class_of, _contents, _default, _entry, _item, _itself, _names_in, _wrapped_by
 from .shortcut_history import with_history
@@ -374,7 +374,7 @@ def _slots() -> dict[str, int]:
 @cache
 def _wrapping(single: bool) -> entry.Wrapping | None:
     """How arrays become tensors: with what `Tensor(array)` sets; None if that is more than constants."""
-    tensor = Tensor(np.zeros(()))
+    tensor = tensor_of(np.zeros(()))
     held = {name: getattr(tensor, name) for name in _slots() if name not in ("_array", "_storage")}
     kept = {name: getattr(tensor._storage, name) for name in Storage.__slots__ if not name.startswith("__")}
     if vars(tensor) or not all(map(_is_plain, (*held.values(), *kept.values()))):

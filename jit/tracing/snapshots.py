@@ -31,6 +31,7 @@ from ..generators import Generator, default_generator
 from ..tensors import Storage, Tensor
 from .effects import NOTES, Effects, Region, fresh_version
 from .footprints import names_in_code
+from .origins import is_foreign_class
 from .places import asked, has_state, slots_of
 from .promoting import setter
 from .surroundings import Surroundings, View

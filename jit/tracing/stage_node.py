@@ -19,7 +19,7 @@ from jit.runtime.interpreter import GuardFailed
 from .. import context, dispatch
 from ..autograd.blame import refuse_nan
 from ..autograd.nodes import Edge, Node, edge_of
-from ..tensors import Tensor
+from ..tensors import Tensor, tensor_of
 from .chains import BRANCHES, Chain, Key, Plan, fork
 from .histories import give_history
 from .hosting import PythonHost
@@ -142,7 +142,7 @@ class StageNode(Node):
             assert self.kept is not None
             with self.kept.recalled():
                 refuse_nan(outputs, self.recording.folded(chain), [*self.kept.inputs, arrays], PythonHost())
-        results = [None if o is None else Tensor(o) for o in outputs]
+        results = [None if o is None else tensor_of(o) for o in outputs]
         if create:
             node = self._attach(chain, gradients, results, arrays)
             node.state, node.plan = following, plan
@@ -182,7 +182,7 @@ class StageNode(Node):
             return self._run(chain, gradients, create)
         if self.recording.general:
             self._compare(chain)
-        made = [None if r is None else Tensor(r._array, r._storage) for r in results]
+        made = [None if r is None else tensor_of(r._array, r._storage) for r in results]
         if create:
             node = self._attach(chain, gradients, made, [g._array for g in gradients if g is not None])
             node.live = following

@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.scalars import exactly
 
@@ -644,7 +645,8 @@ def view_of_objects(
     kinds: dict[int, Any] | None = None,
 ) -> View | None:
     """A view of argument values that are neither tensors nor plain; None if there are none."""
-    odd = [(name, value) for name, value in objects if not isinstance(value, (*PLAIN, DType, np.generic, np.ndarray))]
+    plain = (*PLAIN, DType, device, np.generic, np.ndarray)
+    odd = [(name, value) for name, value in objects if not isinstance(value, plain)]
     if not odd:
         return None
     roots = [(name, functools.partial(_itself, value)) for name, value in odd]

@@ -14,7 +14,7 @@ from jit.ir.errors import AutogradError, Error, UsageError, VerificationError
 
 from ..autograd import grad
 from ..pytree import Structure, flatten, statics, unflatten
-from ..tensors import Tensor
+from ..tensors import Tensor, tensor_of
 from .snapshots import preserved
 from .surroundings import Surroundings
 
@@ -192,7 +192,7 @@ def _gradients_of_gradients(loss: Tensor, leaves: dict[str, Tensor]) -> dict[str
 
 
 def _copy(tensor: Tensor, change: Callable[[Any], Any]) -> Tensor:
-    copy = Tensor(change(tensor._array).copy())
+    copy = tensor_of(change(tensor._array).copy())
     return copy.requires_grad_() if tensor.requires_grad else copy
 
 

@@ -484,6 +484,31 @@ def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     return (powers / m.sum(powers, axis=axis, keepdims=True)).astype(result, copy=False).reshape(self.shape)
 
 
+@array("aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=("jit",),
+       type=_softmax_type, samples=_softmax_samples,
+       grad=dict(self=lambda F, g, out, dim, self_meta:
+                      F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
+def _safe_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+    """softmax, and zeros where all along dim is -inf: nothing is looked at."""
+    result = softmax_dtype(dtypes.from_numpy(self.dtype), dtype)
+    axis = wrap_dim(dim, self.ndim)
+    wide = np.atleast_1d(self.astype(accumulation(result), copy=False))
+    top = m.max(wide, axis=axis, keepdims=True, initial=-m.inf)
+    powers = m.exp(wide - m.where(top == -m.inf, m.zeros_like(top), top))
+    total = m.sum(powers, axis=axis, keepdims=True)
+    shares = powers / m.where(total == 0, m.ones_like(total), total)
+    return shares.astype(result.numpy, copy=False).reshape(self.shape)
+
+
+@_safe_softmax.onnx
+def _(g: Any, self: Any, dim: int, dtype: Any) -> Any:
+    self = g.cast(self, g.out.dtype)
+    shares = onnx_softmax("Softmax")(g, self, dim, None)
+    top = g.reduce("ReduceMax", self, dim if self.ndim else None, True)
+    unseen = g.op("Equal", top, g.constant(-np.inf, like=self))
+    return g.op("Where", unseen, g.constant(0, like=self), shares)
+
+
 @array("aten::log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
        type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
        grad=dict(self=lambda F, g, out, dim, self_meta:

@@ -65,8 +65,8 @@ def conj(F: Any, self: Any) -> Any:
 @pointwise("aten::sgn(Tensor self) -> Tensor", holomorphic=False, inplace=True, onnx=onnx_sign,
            grad=dict(self=lambda F, g, self: sgn_gradient(F, g, self)))  # fmt: skip
 def sgn(m: Any, self: Any) -> Any:
-    """self / |self|, 0 at 0: the sign of a real number."""
-    return m.sign(self)
+    """self / |self|, 0 at 0: the sign of a real number, 0 of NaN."""
+    return m.where(self == self, m.sign(self), 0)
 
 
 def sgn_gradient(F: Any, g: Any, self: Any) -> Any:

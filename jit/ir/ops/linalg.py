@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes
 from ..errors import DTypeError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim
@@ -619,7 +621,7 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         bias = F.where(attn_mask, 0.0, -math.inf) if attn_mask.dtype.name == "bool" else attn_mask
         scores = scores + (bias if bias.dtype is scores.dtype else F._to_copy(bias, dtype=scores.dtype))
-    weights = F.softmax(scores, -1)
+    weights = F._safe_softmax(scores, -1)
     return F.matmul(F.dropout(weights, dropout_p, True) if dropout_p > 0 else weights, value)
 
 
@@ -628,3 +630,7 @@ def _() -> Any:
     yield sample(make(2, 2, 3), make(2, 3, 3, seed=1), make(2, 3, 2, seed=2))
     yield sample(make(1, 3, 2), make(1, 3, 2, seed=1), make(1, 3, 2, seed=2), is_causal=True)
     yield sample(make(1, 2, 3), make(1, 3, 3, seed=1), make(1, 3, 2, seed=2), make(2, 3, seed=3), scale=0.5)
+    unseen = np.array([[True, False, True], [False, False, False]])
+    yield sample(make(1, 2, 3), make(1, 3, 3, seed=1), make(1, 3, 2, seed=2), unseen, note="a row that sees nothing")
+    far = np.where(unseen, 0, -np.inf).astype(np.float32)
+    yield sample(make(1, 2, 3), make(1, 3, 3, seed=1), make(1, 3, 2, seed=2), far, note="by -inf", grad=False)

@@ -310,7 +310,7 @@ def gcd(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::lcm(Tensor self, Tensor other) -> Tensor", inplace=True, grad=BITS, onnx=NO_LOOP)
 def lcm(m: Any, self: Any, other: Any) -> Any:
     """The least common multiple; 0 where one is 0."""
-    return m.lcm(self, other)
+    return m.abs(m.lcm(self, other))  # what does not fit may come out negative
 
 
 def _counts() -> Any:

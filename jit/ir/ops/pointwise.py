@@ -889,8 +889,13 @@ def abs(m: Any, self: Any) -> Any:
     return m.abs(self)
 
 
+def _signs() -> Any:
+    yield from _steps()
+    yield sample(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32), note="special values", grad=False)
+
+
 @ordered_only
-@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx=lambda g, self: onnx_sign(g, self), samples=_steps,
+@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx=lambda g, self: onnx_sign(g, self), samples=_signs,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
 def sign(m: Any, self: Any) -> Any:
     """-1, 0 or 1; of NaN 0."""

@@ -35,7 +35,7 @@ def _between(low: float, high: float, integers: bool = True) -> Any:
            grad=dict(self=lambda F, g, self: g * F.digamma(self)))  # fmt: skip
 def lgamma(m: Any, self: Any) -> Any:
     """The logarithm of the size of the gamma function."""
-    return m.special.gammaln(self)
+    return m.where(self == -m.inf, m.inf, m.special.gammaln(self))
 
 
 @real_only
@@ -431,7 +431,7 @@ def special_spherical_bessel_j0(F: Any, x: Any) -> Any:
            grad=NO_FORMULA, samples=unary(-6, 3, special=False))  # fmt: skip
 def special_airy_ai(m: Any, x: Any) -> Any:
     """Airy's function Ai."""
-    return m.special.airy(x)[0]
+    return m.where(x > 1e3, 0.0, m.special.airy(x)[0])  # SciPy does not know how small it is there
 
 
 # -- orthogonal polynomials --------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class PackedSequence(NamedTuple):
     @property
     def is_cuda(self) -> bool:
         """Whether the elements are on a CUDA device."""
-        return str(self.data.device).startswith("cuda")
+        return bool(self.data.is_cuda)
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:

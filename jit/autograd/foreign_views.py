@@ -1,0 +1,101 @@
+"""Views that must not be written to, because a write would lose their history: how they were made, and the refusal.
+
+Note [Views that somebody else made]
+    An in-place write to a view changes the history of its base, and that of the view is then derived from the base's by
+    the way that leads from one to the other (Note [Histories of views]). That way knows operators alone. Of a view that
+    a custom Function returned, it would leave out the Function's backward; of one that was taken under `no_grad`, it
+    would bring gradients where none were asked for. So a step of the way says who else has made the view, views of such
+    views have the step in theirs, and where a history would be derived through it, there is an error instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jit.ir import Source, find
+from jit.ir.errors import AutogradError
+
+from .. import context
+
+if TYPE_CHECKING:
+    from ..tensors import Tensor, ViewStep
+
+
+class Maker(NamedTuple):
+    """Who has made a view, where that was no operator that records its derivative."""
+
+    function: str
+    """The name of the custom Function; empty under `no_grad`."""
+    output: int
+    several: bool
+    """Whether the Function has more than one output that can be differentiated."""
+    source: Source | None
+
+
+UNTRACKED = Maker("", 0, False, None)
+"""Of a view that was taken under `no_grad`."""
+
+
+def maker_of(path: Sequence[ViewStep]) -> Maker | None:
+    """Who else has made a view that `path` leads to; the last one, if there were several."""
+    for step in reversed(path):
+        if step.maker is not None:
+            return step.maker
+    return None
+
+
+def refuse_write(target: Tensor) -> None:
+    """AutogradError if a write to `target` that is recorded would lose the history of a view."""
+    maker = maker_of(target._path)
+    if maker is not None:
+        raise AutogradError(f"{_described(maker)} is written to in place{_at(context.user_source())}, {_reason(maker)}")
+
+
+def refuse_reading(view: Tensor, maker: Maker) -> AutogradError:
+    """The error for asking for the history of a view after its memory was written to through something else."""
+    written = f", but its base, or another view of that, was written to in place{_at(view._storage.writer)}"
+    return AutogradError(f"{_described(maker)} is used{_at(context.user_source())}{written}, {_reason(maker)}")
+
+
+def _described(maker: Maker) -> str:
+    if not maker.function:
+        return "a view that was taken under no_grad"
+    return f"output {maker.output} of {maker.function} (called{_at(maker.source)}), a view,"
+
+
+def _at(source: Source | None) -> str:
+    return "" if source is None else f" at {source}"
+
+
+def _reason(maker: Maker) -> str:
+    if not maker.function:
+        return (
+            "which leaves open whether that is to be recorded; take the view and write to it both under no_grad, or "
+            "both outside of it"
+        )
+    if maker.several:
+        return (
+            "and the backward of a Function with several outputs cannot follow that; use the out-of-place operation, "
+            "or clone() the output"
+        )
+    return (
+        "which would override the backward that this Function has for a view of its input; clone() the output before "
+        "it is written to, or use the out-of-place operation"
+    )
+
+
+def view_of_itself(tensor: Any) -> Any:
+    """Another tensor object that is a view of all of `tensor`, without a history of its own."""
+    from ..dispatch import view_of
+
+    op = find("aten::alias")
+    assert op is not None
+    with context.no_grad():
+        return view_of(op, [tensor], tensor._array, 0)
+
+
+def claim(view: Any, maker: Maker) -> None:
+    """Note that `maker` has made `view`."""
+    if view._viewed is not None:
+        view._path = (*view._path[:-1], view._path[-1]._replace(maker=maker))

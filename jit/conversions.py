@@ -1,0 +1,50 @@
+"""What `t.to(...)` and `module.to(...)` are asked for: a dtype, a device, both in any order, or those of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jit.ir.devices import device as Device
+from jit.ir.devices import is_device, resolve
+from jit.ir.dtypes import DType, as_dtype
+from jit.ir.errors import SchemaError
+
+from .tensors import Tensor
+
+
+class Conversion(NamedTuple):
+    """The arguments of `to`, told apart."""
+
+    dtype: DType | None
+    device: Device | None
+    flags: tuple[bool, ...]
+    """What was given by position behind them: `non_blocking`, then `copy`."""
+
+
+def conversion(args: Sequence[Any], dtype: Any, device: Any) -> Conversion:
+    """Tell the arguments of `to` apart; what is no device, or not here, is refused, and so is what is given twice."""
+    dtypes, devices, flags = [dtype], [device], []
+    for place, value in enumerate(args):
+        if isinstance(value, bool) and place:
+            flags.append(value)
+        elif isinstance(value, Tensor):
+            dtypes.append(value.dtype)
+            devices.append(value.device)
+        elif is_device(value):
+            devices.append(value)
+        elif isinstance(value, bool):
+            raise SchemaError(f"to() takes a dtype, a device or a tensor, not {value!r}")
+        else:
+            dtypes.append(value)
+    wanted = _only(dtypes, "dtype")
+    home = _only(devices, "device")
+    dtype, device = None if wanted is None else as_dtype(wanted), None if home is None else resolve(home)
+    return Conversion(dtype, device, tuple(flags))
+
+
+def _only(values: Sequence[Any], what: str) -> Any:
+    given = [value for value in values if value is not None]
+    if len(given) > 1:
+        raise SchemaError(f"to() is given a {what} twice, {given[0]!r} and {given[1]!r}; leave one out")
+    return given[0] if given else None

@@ -1,0 +1,160 @@
+"""Devices: `jit.device`, where tensors lie, and the one place that says which there are.
+
+Any device that has a name can be spoken of, `jit.device("cuda", 0)`; only the CPU holds tensors. `resolve` turns what
+people write for a device into one that exists, or refuses it; whatever takes a `device=` goes through it.
+"""
+
+from __future__ import annotations
+
+import re
+from types import TracebackType
+from typing import Any
+
+from .dtypes import by_name
+from .errors import DTypeError, SchemaError, UsageError
+
+KINDS = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
+         "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")  # fmt: skip
+"""What devices are called; all but the first are known by name alone."""
+
+_WRITTEN = re.compile(r"([a-z]+)(?::(0|[1-9][0-9]*))?")
+_MADE: dict[tuple[str, int | None], device] = {}
+"""The devices that somebody has spoken of."""
+
+
+class device:  # noqa: N801 - users call it like a function
+    """Where a tensor lies: a kind of device, and the number of the one that is meant.
+
+    In a `with` block, tensors are made on it unless they are told otherwise.
+
+    Args:
+        type: "cpu", "cuda:1", or another device.
+        index: Its number, where `type` does not say it.
+
+    Raises:
+        UsageError: No device is called so.
+
+    >>> import jit
+    >>> jit.device("cuda", 1), jit.zeros(2).device == jit.device("cpu")
+    (device(type='cuda', index=1), True)
+    """
+
+    __slots__ = ("_index", "_type")
+
+    _index: int | None
+    _type: str
+
+    def __new__(cls, type: Any, index: int | None = None) -> device:
+        """One object for all that name the same device, so that a recording knows it again."""
+        if isinstance(type, device):
+            if index is not None:
+                raise SchemaError("device: what is given as a device takes no index; write device('cuda', 0)")
+            return type
+        key = _parsed(type, index)
+        made = _MADE.get(key)
+        if made is None:
+            made = object.__new__(cls)
+            made._type, made._index = key
+        return _MADE.setdefault(key, made)
+
+    @property
+    def type(self) -> str:
+        """The kind: "cpu", "cuda"."""
+        return self._type
+
+    @property
+    def index(self) -> int | None:
+        """Which of its kind; None if that was not said."""
+        return self._index
+
+    def __repr__(self) -> str:
+        number = "" if self._index is None else f", index={self._index}"
+        return f"device(type={self._type!r}{number})"
+
+    def __str__(self) -> str:
+        return self._type if self._index is None else f"{self._type}:{self._index}"
+
+    def __reduce__(self) -> Any:
+        return (device, (self._type, self._index))
+
+    def __enter__(self) -> device:
+        resolve(self)
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, at: TracebackType | None) -> None:
+        pass
+
+
+def _parsed(text: Any, index: Any) -> tuple[str, int | None]:
+    if isinstance(text, int) and not isinstance(text, bool) and index is None:
+        raise UsageError(f"there is no device {text} here, because a number means an accelerator; write 'cpu'")
+    if not isinstance(text, str) or not (index is None or type(index) is int):
+        wrong = text if not isinstance(text, str) else index
+        raise SchemaError(f"a device is written as text and perhaps a number, 'cuda', 0, not as {wrong!r}")
+    found = _WRITTEN.fullmatch(text)
+    if found is None or found[1] not in KINDS:
+        raise UsageError(f"no device is called {text!r}; they are written 'cpu', or 'cuda:0' with a number")
+    if found[2] is not None and index is not None:
+        raise UsageError(f"the number of the device is given twice, by {text!r} and by index={index}; leave one out")
+    if index is not None and index < 0:
+        raise UsageError(f"the number of a device is not negative, as {index} is; leave it out or begin with 0")
+    return found[1], int(found[2]) if found[2] is not None else index
+
+
+CPU = device("cpu")
+"""Where all tensors lie."""
+
+
+def resolve(value: Any) -> device:
+    """The device that is meant by what somebody wrote: a device, its text, or None for the default one.
+
+    Raises:
+        UsageError: There is no such device here.
+        SchemaError: That is nothing that stands for a device.
+    """
+    if value is None or value is CPU:
+        return CPU
+    wanted = value if isinstance(value, device) else device(value)
+    if wanted.type != "cpu" or wanted.index not in (None, 0):
+        raise UsageError(f"there is no device {str(wanted)!r} here{_reason(wanted)}; tensors live on 'cpu'")
+    return CPU
+
+
+def _reason(wanted: device) -> str:
+    reasons = {"cuda": ", as no GPU can be used", "meta": ", as tensors without elements are not supported"}
+    return reasons.get(wanted.type, "")
+
+
+def name_of(value: Any) -> str:
+    """The device that is meant, as graphs write it."""
+    return str(resolve(value))
+
+
+def is_device(value: Any) -> bool:
+    """Whether somebody means a device by this, in a call such as `t.to(value)`, which takes dtypes as well."""
+    if not isinstance(value, str):
+        return isinstance(value, device) or (isinstance(value, int) and not isinstance(value, bool))
+    try:
+        by_name(value)
+    except DTypeError:
+        return True
+    return False
+
+
+def accelerator(value: Any = None) -> device:
+    """The GPU that somebody means by `t.cuda(value)`; it is for `resolve` to say that there is none."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return device("cuda", value)
+    if device(value).type != "cuda":
+        raise UsageError(f"cuda() takes a GPU, such as 'cuda:0', and not {value!r}; use to({value!r})")
+    return device(value)
+
+
+def get_default_device() -> device:
+    """Where tensors are made unless they are told otherwise: on the CPU."""
+    return CPU
+
+
+def set_default_device(device: Any) -> None:
+    """Say where tensors are made unless they are told otherwise; there is the CPU alone, so all else is refused."""
+    resolve(device)

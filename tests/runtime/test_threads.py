@@ -1,0 +1,181 @@
+"""`set_num_threads` and its like: they count at once, and change no result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jit
+from jit.runtime import blas_threads, pool, threads
+from tests.threads import in_threads
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    before = threads.thread_count()
+    yield
+    jit.set_num_threads(before)
+    for what in ("kernels", "nodes"):
+        threads.choose(what, None)
+    pool._stop()
+
+
+def test_what_was_set() -> None:
+    for number in (1, 3, np.int64(2), 7):
+        jit.set_num_threads(number)  # type: ignore[arg-type]
+        assert jit.get_num_threads() == number and type(jit.get_num_threads()) is int
+        assert jit.get_num_interop_threads() == number
+    jit.set_num_interop_threads(4)
+    assert (jit.get_num_interop_threads(), jit.get_num_threads()) == (4, 7)
+
+
+def test_the_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads.choose("kernels", None)
+    monkeypatch.setenv("JIT_NUM_THREADS", "5")
+    assert jit.get_num_threads() == jit.get_num_interop_threads() == 5
+    jit.set_num_threads(2)
+    assert jit.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("set_number", [jit.set_num_threads, jit.set_num_interop_threads])
+@pytest.mark.parametrize("wrong", [0, -1, 10**6, 2**70, True, 1.5, "2", None, [2]])
+def test_wrong_numbers(set_number: Any, wrong: Any) -> None:
+    before = jit.get_num_threads()
+    with pytest.raises(jit.Error, match="threads") as raised:
+        set_number(wrong)
+    assert isinstance(raised.value, (ValueError, TypeError)) and jit.get_num_threads() == before
+
+
+def programs() -> list[Any]:
+    return [
+        lambda x, y: jit.tanh(x * y) + jit.exp(-x) * y, lambda x, y: jit.softmax(x * y, 0),
+        lambda x, y: jit.exp(x).argmax(1) * 2,
+        lambda x, y: (x.sum(), (x * y).var(1), x.norm()), lambda x, y: (x > y).sum(0), lambda x, y: x.cumsum(1) * y,
+    ]  # fmt: skip
+
+
+@pytest.mark.llvm
+def test_results_do_not_depend_on_it() -> None:
+    """One recording, and recordings that were made with another number, give the same bits with any number."""
+    rng = np.random.default_rng(0)
+    x, y = (jit.from_numpy(rng.standard_normal((501, 703)).astype(np.float32)) for _ in range(2))
+    for number, program in enumerate(programs()):
+        found = set()
+        for made_with in (1, 3):
+            jit.set_num_threads(made_with)
+            traced = jit.trace(program)
+            traced(x, y)  # the first call computes with numpy
+            for count in (made_with, 1, 2, 3, 5, 8, 1):
+                jit.set_num_threads(count)
+                results = traced(x, y)
+                several = results if isinstance(results, tuple) else (results,)
+                found.add(b"".join(t.numpy().tobytes() for t in several))
+        assert len(found) == 1, number
+
+
+@pytest.mark.llvm
+def test_products() -> None:
+    """OpenBLAS adds in another order for another number of threads."""
+    rng = np.random.default_rng(0)
+    x, y = (jit.from_numpy(rng.standard_normal((501, 703))) for _ in range(2))
+    f = jit.trace(lambda x, y: x @ y.t())
+    for count in (1, 2, 3, 5, 1):
+        jit.set_num_threads(count)
+        for product in (f(x, y), x @ y.t()):
+            np.testing.assert_allclose(product.numpy(), x.numpy() @ y.numpy().T, rtol=0, atol=1e-11)
+
+
+@pytest.mark.llvm
+def test_gradients_do_not_depend_on_it() -> None:
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal((300, 300)) for _ in range(4)]
+    found = set()
+    for kernels, nodes in ((1, 1), (2, 1), (1, 3), (4, 4)):
+        jit.set_num_threads(kernels)
+        jit.set_num_interop_threads(nodes)
+        leaves = [jit.tensor(w, requires_grad=True) for w in weights]
+        x = jit.ones(300, 300, dtype=jit.float64)
+        jit.cat([jit.tanh(x * leaf).exp() for leaf in leaves]).sum().backward()
+        found.add(b"".join(leaf.grad.numpy().tobytes() for leaf in leaves))
+    assert len(found) == 1
+
+
+@pytest.mark.llvm
+def test_it_counts_at_once() -> None:
+    jit.set_num_threads(4)
+    f = jit.trace(lambda x, y: jit.tanh(x * y) + jit.sigmoid(x) * y)
+    x = jit.ones(1001, 333)
+    with jit.no_grad():
+        for _ in range(3):
+            f(x, x)
+        field = pool._AT["threads"]
+        assert pool.cell[0] and len(pool._threads) == 3 and pool._memory[-1][field] == 3
+        for count in (2, 1, 6, 3):
+            jit.set_num_threads(count)
+            assert pool._memory[-1][field] == count - 1
+            generation = int(pool._memory[-1][pool._AT["generation"]])
+            f(x, x)
+            shared = int(pool._memory[-1][pool._AT["generation"]]) - generation
+            assert (shared > 0) == (count > 1)
+        assert len(pool._threads) == 5
+
+
+@pytest.mark.llvm
+def test_changes_while_others_compute() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (jit.from_numpy(rng.standard_normal((501, 703)).astype(np.float32)) for _ in range(2))
+    f = jit.trace(lambda x, y: jit.tanh(x * y) + jit.exp(-x) * y)
+    jit.set_num_threads(4)
+    with jit.no_grad():
+        expected = [f(x, y).numpy().tobytes() for _ in range(3)][-1]
+
+        def work(index: int) -> None:
+            with jit.no_grad():
+                for turn in range(20):
+                    if index == 0:
+                        jit.set_num_threads(1 + turn % 5)
+                    assert f(x, y).numpy().tobytes() == expected
+
+        in_threads(work)
+
+
+@pytest.mark.parametrize("package", ["numpy", "scipy"])
+def test_products_of_other_libraries(package: str) -> None:
+    """Of OpenBLAS, which the wheels of both bring; it can be asked, too."""
+    if blas_threads._setter(package) is None:
+        pytest.skip(f"{package} has no OpenBLAS of its own")
+    x = jit.from_numpy(np.random.default_rng(0).standard_normal((200, 200)))
+    found = []
+    for count in (1, 2, 4):
+        jit.set_num_threads(count)
+        assert blas_threads.set_blas_threads(package, count)
+        found.append((x @ x).numpy().copy())
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=0, atol=1e-11)
+
+
+def test_a_library_without_a_setter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas_threads, "_setter", lambda package: None)
+    assert not blas_threads.set_blas_threads("numpy", 2)
+    jit.set_num_threads(2)
+
+
+def test_in_a_traced_function() -> None:
+    """A recording would neither set it again, nor notice that it has changed."""
+    f = jit.trace(lambda x: x * jit.get_num_threads())
+    for count in (2, 3, 2):
+        jit.set_num_threads(count)
+        assert f(jit.ones(1)).item() == count
+
+    def sets(x: Any) -> Any:
+        jit.set_num_threads(3)
+        return x * 2
+
+    g = jit.trace(sets)
+    for _ in range(3):
+        jit.set_num_threads(1)
+        g(jit.ones(1))
+        assert jit.get_num_threads() == 3
