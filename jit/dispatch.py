@@ -210,6 +210,8 @@ def view_of(op: Op, values: Sequence[Any], array: Any, index: int) -> Tensor:
     kind = Variable if isinstance(source, Variable) else Tensor
     view = kind(array, source._storage)
     view._grad_version = source._storage.version
+    if not context.GRAD_ENABLED.get() or source.made_without_grad:
+        view.made_without_grad = True
     if op.schema.name != "detach":
         view._base = source if source._base is None else source._base
         view._path = path_of(op, values[1:], index, source._path, array, view._base._array)
@@ -228,7 +230,14 @@ def pack(op: Op, outputs: Sequence[Any]) -> Any:
 def return_type(op: Op) -> Any:
     """The named tuple that an operator with several results gives."""
     names = [r.name or f"output_{i}" for i, r in enumerate(op.schema.returns)]
-    return collections.namedtuple(op.schema.name.lstrip("_"), names)
+    made: Any = collections.namedtuple(op.schema.name.lstrip("_"), names)  # type: ignore[misc]
+    made.__repr__ = _show_results
+    return made
+
+
+def _show_results(results: Any) -> str:
+    fields = ",\n".join(f"{name}={value!r}" for name, value in zip(results._fields, results, strict=True))
+    return f"jit.return_types.{type(results).__name__}(\n{fields})"
 
 
 def unpack(result: Any) -> list[Any]:
@@ -241,7 +250,11 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
         return _run_parts(op, values)
     with context.no_grad():
         result = _run_parts(op, values)
-    attach(op, values, unpack(result))
+    outputs = unpack(result)
+    for output in outputs:
+        if output.made_without_grad:  # only because its parts were not to be recorded
+            output.made_without_grad = False
+    attach(op, values, outputs)
     return result
 
 
@@ -467,6 +480,17 @@ def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> 
     target._grad_version = -1  # derived from the base's new history when asked for
 
 
+def refuse_write(target: Tensor, tracked: bool) -> None:
+    """Refuse to write to what was made where derivatives are not recorded, if they are now."""
+    if tracked and target.made_without_grad:
+        raise AutogradError(
+            "a view that was taken under no_grad, in inference_mode or inside of a custom function is written to where "
+            "derivatives are recorded; take the view outside, write to it under jit.no_grad(), or clone it first"
+        )
+    if target._storage.inference and not context.INFERENCE.get():
+        raise AutogradError("an inference tensor is written to outside of inference_mode; clone() it first")
+
+
 def check_writable(target: Tensor, tracked: bool) -> None:
     """Refuse to write to leaves that require grad, expanded tensors and read-only memory."""
     array = target._array
@@ -475,6 +499,7 @@ def check_writable(target: Tensor, tracked: bool) -> None:
             "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), "
             "or clone it first"
         )
+    refuse_write(target, tracked)
     if not array.flags.writeable:
         raise AutogradError("this tensor is read-only memory; clone it before writing to it")
     if Geometry(array.shape, array.strides).overlaps:

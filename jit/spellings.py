@@ -3,6 +3,7 @@ no tensor. They take the place of the generated functions of the same names."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from jit.ir import dtypes
@@ -71,6 +72,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
         return nonzero(condition, as_tuple=True)
     if isinstance(condition, Tensor) and condition.dtype not in (dtypes.bool_, dtypes.uint8):
         raise DTypeError(f"where: the condition should be a tensor of bools, got {condition.dtype.name}")
+    if isinstance(condition, Tensor) and condition.dtype is dtypes.uint8:
+        warnings.warn("where: a condition of dtype uint8 is deprecated; make it one of bools", stacklevel=2)
     return F.where(condition, input, other) if out is None else F.where(condition, input, other, out=out)
 
 
@@ -299,7 +302,6 @@ def _fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
 
 METHODS: dict[str, Any] = {
     "get_device": lambda self: int((str(self.device).split(":") + ["0"])[1]) if self.is_cuda else -1,
-    "is_inference": lambda self: False,
     "__rdiv__": Tensor.__rtruediv__,
     "polygamma": _polygamma, "polygamma_": _polygamma_, "float_power_": _float_power_, "resize_": _resize_,
     "resize_as_": _resize_as_, "fill_diagonal_": _fill_diagonal_,

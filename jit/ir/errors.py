@@ -68,3 +68,7 @@ class VerificationError(Error, AssertionError):
 
 class UsageError(Error, ValueError):
     """A call of the public interface that makes no sense."""
+
+
+class NotDefinedError(UsageError, NotImplementedError):
+    """A method that a subclass was to define and has not."""
