@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -272,6 +273,15 @@ def user_source() -> Source | None:
             return _source(path, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None
+
+
+def warn(text: str) -> None:
+    """A UserWarning that belongs to the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and _is_ours(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, UserWarning, stacklevel=level)
 
 
 def user_stack() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -125,9 +124,8 @@ def from_numpy(array: Any) -> Tensor:
         raise UsageError(f"from_numpy takes a numpy array, not {type(array).__name__}; jit.tensor copies anything")
     dtypes.from_numpy(array.dtype)
     if not array.flags.writeable:
-        warnings.warn(
-            "this numpy array is read-only, and so is a tensor of its memory: writing to it is an error; copy it first",
-            stacklevel=2,
+        context.warn(
+            "this numpy array is read-only, and so is a tensor of its memory: writing to it is an error; copy it first"
         )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

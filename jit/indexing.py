@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import DimError, DTypeError, UsageError
 
+from . import context
 from .dispatch import wrap_array
 from .functions import F
 from .proxies import TracedScalar
@@ -77,9 +77,8 @@ def _as_indices(key: Any) -> list[Any]:
     if isinstance(key, tuple):
         return [_as_index(item) for item in key]
     if isinstance(key, list) and _stands_for_a_tuple(key):
-        warnings.warn(
-            "a list of lists, tensors or slices indexes as the tuple of them does; write the tuple, or jit.tensor(...)",
-            stacklevel=4,
+        context.warn(
+            "a list of lists, tensors or slices indexes as the tuple of them does; write the tuple, or jit.tensor(...)"
         )
         return [_as_index(item) for item in key]
     return [_as_index(key)]
@@ -126,7 +125,7 @@ _INDICES = (dtypes.int64, dtypes.int32, dtypes.bool_)
 def _tensor_index(item: Tensor) -> Any:
     """A tensor among the indices: a single whole number as such, a mask of bytes as one of bools."""
     if item.dtype is dtypes.uint8:
-        warnings.warn("a mask of dtype uint8 among the indices is deprecated; make it one of bools", stacklevel=5)
+        context.warn("a mask of dtype uint8 among the indices is deprecated; make it one of bools")
         return F._to_copy(item, dtype=dtypes.bool_)
     if item.dtype not in _INDICES and not (item.ndim == 0 and item.dtype.is_integral):
         raise DimError(f"tensors are indexed by tensors of int64, int32 or bool, and this one is {item.dtype.name}")

@@ -3,13 +3,13 @@ no tensor. They take the place of the generated functions of the same names."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from jit.ir import dtypes
 from jit.ir.errors import AutogradError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes as common_shape
 
+from . import context
 from .differences import gradient
 from .functions import F
 from .lowrank import pca_lowrank, svd_lowrank
@@ -56,6 +56,8 @@ def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
     [[1], [2]]
     """
     if as_tuple:
+        if out is not None:
+            raise UsageError("nonzero(as_tuple=True) gives several tensors and takes no out=; leave one of them out")
         return tuple(F.unbind(F.nonzero(input if input.ndim else F.reshape(input, [1])), 1))
     return F.nonzero(input) if out is None else F.nonzero(input, out=out)
 
@@ -73,7 +75,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     if isinstance(condition, Tensor) and condition.dtype not in (dtypes.bool_, dtypes.uint8):
         raise DTypeError(f"where: the condition should be a tensor of bools, got {condition.dtype.name}")
     if isinstance(condition, Tensor) and condition.dtype is dtypes.uint8:
-        warnings.warn("where: a condition of dtype uint8 is deprecated; make it one of bools", stacklevel=2)
+        context.warn("where: a condition of dtype uint8 is deprecated; make it one of bools")
     return F.where(condition, input, other) if out is None else F.where(condition, input, other, out=out)
 
 

@@ -7,7 +7,6 @@ methods such as `add` or `sum` are generated from the registry by `jit.functions
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -353,9 +352,7 @@ class Tensor(Methods):
         if trace is not None:
             return trace.gradient_of(self)
         if self._grad is None and self._grad_fn is not None and not self._retains_grad:
-            warnings.warn(
-                ".grad of a tensor that is no leaf stays None; call retain_grad() on it before backward()", stacklevel=2
-            )
+            context.warn(".grad of a tensor that is no leaf stays None; call retain_grad() on it before backward()")
         return self._grad
 
     @grad.setter

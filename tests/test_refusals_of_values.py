@@ -23,7 +23,8 @@ PYTHON_TYPES = [(float, jit.float64), (int, jit.int64), (bool, jit.bool), (compl
 def test_python_types_are_the_widest_dtypes_of_their_kind(python: type, expected: Any):
     made = [
         jit.ones(2, dtype=python), jit.tensor([1], dtype=python), jit.full((2,), 1, dtype=python),
-        jit.ones(1).to(python), jit.ones(1).to(dtype=python), jit.asarray([1], dtype=python), jit.zeros_like(jit.ones(1), dtype=python),
+        jit.ones(1).to(python), jit.ones(1).to(dtype=python), jit.asarray([1], dtype=python),
+        jit.zeros_like(jit.ones(1), dtype=python),
         jit.ones(1).new_zeros(2, dtype=python), jit.ones(1).type(python),
     ]  # fmt: skip
     assert [t.dtype for t in made] == [expected] * len(made)
@@ -194,6 +195,18 @@ def test_read_only_arrays_are_warned_of():
     with pytest.raises(jit.AutogradError, match="read-only"):
         tensor.add_(1)
     assert array.tolist() == [1, 1]
+
+
+def test_warnings_name_the_users_line():
+    mask = jit.tensor([1, 0], dtype=jit.uint8)
+    for use in (
+        lambda: jit.ones(2)[mask], lambda: jit.ones(2)[None, mask], lambda: jit.ones(2).__setitem__(mask, 1),
+        lambda: jit.where(mask, 1, 2), lambda: jit.ones(2, 2)[[[0], [1]]],
+        lambda: jit.from_numpy(np.broadcast_to(np.ones(1), 3)), lambda: jit.ones(2, requires_grad=True).exp().grad,
+    ):  # fmt: skip
+        with pytest.warns(UserWarning) as caught:
+            use()
+        assert [w.filename for w in caught] == [__file__]
 
 
 def test_masks_of_bytes_are_warned_of():
