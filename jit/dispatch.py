@@ -231,7 +231,7 @@ def return_type(op: Op) -> Any:
     """The named tuple that an operator with several results gives."""
     names = [r.name or f"output_{i}" for i, r in enumerate(op.schema.returns)]
     made: Any = collections.namedtuple(op.schema.name.lstrip("_"), names)  # type: ignore[misc]
-    made.__repr__ = _show_results
+    type.__setattr__(made, "__repr__", _show_results)
     return made
 
 

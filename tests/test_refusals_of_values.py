@@ -60,6 +60,36 @@ def test_random_whole_numbers_must_fit_the_dtype(dtype: Any):
         tensor.random_(most + 2)
 
 
+@pytest.mark.parametrize("name", ["add", "sub", "add_", "sub_"])
+def test_weights_of_sums_are_numbers_of_the_tensors_kind(name: str):
+    for dtype, refused in ((jit.int64, (True, 1.5, 1.0, 2j)), (jit.float32, (True, False, 2j)), (jit.bool, (1.0, 2j))):
+        for alpha in refused:
+            tensor = jit.ones(2, dtype=dtype)
+            with pytest.raises(jit.DTypeError):
+                getattr(tensor, name)(tensor.clone(), alpha=alpha)
+    for dtype, taken in ((jit.float32, (2, 2.0, np.float64(2))), (jit.complex64, (2, 2.0, 2 + 0j))):
+        for alpha in taken:
+            found = getattr(jit.ones(2, dtype=dtype) * 3, name)(jit.ones(2, dtype=dtype), alpha=alpha)
+            assert found.tolist() == [{"add": 5, "sub": 1}[name.rstrip("_")]] * 2
+
+
+def test_other_factors_of_real_tensors_are_real():
+    ones = jit.ones(2, 2)
+    for call in (
+        lambda: jit.addcmul(ones, ones, ones, value=2j),
+        lambda: jit.index_add(ones, 0, jit.tensor([0]), ones[:1], alpha=2j),
+    ):  # fmt: skip
+        with pytest.raises(jit.DTypeError, match="real tensor"):
+            call()
+
+
+@pytest.mark.parametrize("q", [[0.5, 1.5], [-0.25], [NAN], 1.5, -0.5])
+def test_shares_lie_between_0_and_1(q: Any):
+    for name in ("quantile", "nanquantile"):
+        with pytest.raises(jit.UsageError, match="between 0 and 1"):
+            getattr(jit, name)(jit.ones(3), jit.tensor(q) if isinstance(q, list) else q)
+
+
 def test_standard_deviations_are_not_negative():
     bad = jit.tensor([1.0, -1.0])
     for draw in (

@@ -61,6 +61,10 @@ def test_parts_are_differentiated_one_by_one():
         assert x.grad.tolist() == [1] * 4
 
 
+def to_list(seen: list[Any]) -> Any:
+    return lambda gradient: seen.append(gradient.tolist())
+
+
 # -- hooks -------------------------------------------------------------------------------------------------------
 
 
@@ -82,7 +86,7 @@ def test_a_pack_hook_must_not_write():
 def test_the_first_gradient_that_comes():
     x, w = leaf(1), leaf(2)
     seen: list[Any] = []
-    graph.register_multi_grad_hook((x, w), lambda g: seen.append(g.tolist()), mode="any")
+    graph.register_multi_grad_hook((x, w), to_list(seen), mode="any")
     (x * 3).sum().backward()
     (x * 5 + w * 5).sum().backward()
     assert seen == [[3], [5]]
@@ -93,7 +97,7 @@ def test_the_first_gradient_that_comes():
 def test_hooks_of_several_tensors_in_backwards_of_several_threads():
     x, w = leaf(1, 2), leaf(3, 4)
     seen: list[Any] = []
-    graph.register_multi_grad_hook((x, w), lambda grads: seen.append([g.tolist() for g in grads]))
+    graph.register_multi_grad_hook((x, w), lambda grads: seen.append([g.tolist() for g in grads if g is not None]))
     outputs = [(x * i + w * 10 * i).sum() for i in range(1, 6)]
     threads = [threading.Thread(target=y.backward) for y in outputs]
     for thread in threads:
@@ -155,7 +159,7 @@ def test_the_gradient_of_what_is_no_leaf_is_warned_of():
         warnings.simplefilter("error")
         assert x.grad is None and y.grad is None and jit.ones(1).grad is None
         y.sum().backward()
-        assert y.grad.tolist() == [1, 1]
+        assert jit.equal(y.grad, jit.ones(2))
 
 
 def test_made_up_zeros_can_be_differentiated():

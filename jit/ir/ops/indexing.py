@@ -16,7 +16,7 @@ from ..geometry import broadcast_shapes, wrap_dim
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
-from .common import require_order
+from .common import require_order, require_real_factor
 from .views import sum_to
 
 _INTEGERS = absent("its result is made of integers")
@@ -382,6 +382,7 @@ def _source_check(name: str, self: Any, at: int, index: Any, source: Any) -> Non
 
 
 def _scaled_source(m: Any, self: Any, source: Any, alpha: Any) -> Any:
+    require_real_factor(self.dtype, alpha)
     return source if alpha == 1 else (source * m.asarray(alpha).astype(self.dtype)).astype(self.dtype)
 
 
