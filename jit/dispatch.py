@@ -482,7 +482,7 @@ def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> 
 
 def refuse_write(target: Tensor, tracked: bool) -> None:
     """Refuse to write to what was made where derivatives are not recorded, if they are now."""
-    if tracked and target.made_without_grad:
+    if target.made_without_grad and context.GRAD_ENABLED.get() and (tracked or requires_grad(target._base)):
         raise AutogradError(
             "a view that was taken under no_grad, in inference_mode or inside of a custom function is written to where "
             "derivatives are recorded; take the view outside, write to it under jit.no_grad(), or clone it first"

@@ -429,6 +429,8 @@ class Variable(Tensor):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow into this tensor."""
+        if self.made_without_grad and self._base is not None and self._grad_version != self._storage.version:
+            return self._requires_grad or self._base.requires_grad  # it does, but there is no history to be had
         return self._requires_grad or self.grad_fn is not None
 
     @requires_grad.setter

@@ -559,6 +559,11 @@ def view_history(view: Variable) -> None:
     base = view._base
     assert base is not None
     if base.requires_grad:
+        if view.made_without_grad:
+            raise AutogradError(
+                "a view that was taken under no_grad or in inference_mode has no history, and an in-place operation (at "
+                f"{view._storage.writer}) has given its base one since; take the view where derivatives are recorded"
+            )
         with context.tracing(None), context.enable_grad():
             fresh = replay(view._path, base)
         view.set_history(fresh.grad_fn, fresh.output_nr)

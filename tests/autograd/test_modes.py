@@ -193,6 +193,26 @@ def test_views_from_without_grad_are_not_written_to_with_it(view: str, tracked: 
     VIEWS[view](base).mul_(leaf(*part.shape))  # a view taken where derivatives are recorded
 
 
+@pytest.mark.parametrize("mode", [jit.no_grad, jit.inference_mode])
+def test_views_from_without_grad_of_what_has_a_history(mode: Any):
+    base = leaf(2) * 1
+    with mode():
+        part = base.view(2)
+    assert not part.requires_grad and not (part * 2).requires_grad
+    for write in (lambda: part.add_(1), lambda: part.transpose_(0, 0), lambda: part.zero_()):
+        with pytest.raises(jit.AutogradError, match="view that was taken under no_grad"):
+            write()
+    assert base.tolist() == [1, 1]
+    base.mul_(3)
+    assert part.requires_grad and part.tolist() == [3, 3]
+    for use in (lambda: part.grad_fn, lambda: part * 2):
+        with pytest.raises(jit.AutogradError, match="has no history"):
+            use()
+    assert part.detach().tolist() == [3, 3]
+    with jit.no_grad():
+        assert (part * 2).tolist() == [6, 6]
+
+
 def test_views_out_of_custom_functions_are_not_written_to():
     class Half(jit.autograd.Function):
         @staticmethod
