@@ -561,7 +561,7 @@ def view_history(view: Variable) -> None:
     if base.requires_grad:
         if view.made_without_grad:
             raise AutogradError(
-                "a view that was taken under no_grad or in inference_mode has no history, and an in-place operation (at "
+                "a view that was taken under no_grad or in inference_mode has no history, and an in-place write (at "
                 f"{view._storage.writer}) has given its base one since; take the view where derivatives are recorded"
             )
         with context.tracing(None), context.enable_grad():
