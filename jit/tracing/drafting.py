@@ -14,7 +14,7 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import TraceError
 from jit.ir.graph import leaves as leaves_of
 
-from ..autograd.nodes import OpNode, edge_of
+from ..autograd.nodes import Node, OpNode, edge_of
 from ..generators import default_generator
 from ..proxies import TracedScalar
 from ..pytree import Structure, flatten, statics
@@ -89,11 +89,12 @@ class Draft:
         _describe_gradients(recording, slots, values)
         recording.targets = [position[target] for target, _ in pairs]
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
+        edges = [*self.edges, *(capture.edge for capture in trace.captures)]
+        outside = {edge.node for edge in edges if edge is not None}
         recording.spent = bool(recording.differentiable) and all(
-            _is_spent(outputs[i]) for i in recording.differentiable
+            _is_spent(outputs[i], outside) for i in recording.differentiable
         )
         recording.outcomes = tuple((type(g.outcome), g.outcome) for g in trace.guards)
-        edges = [*self.edges, *(capture.edge for capture in trace.captures)]
         return recording, Live(outputs, recording.used(edges), trace)
 
     def _check_leaves(self, results: Sequence[Any]) -> None:
@@ -278,9 +279,18 @@ def _describe_gradients(recording: Recording, slots: Sequence[GradientSlot], val
     recording.hookless = [place[value] for value in trace.differentiated.values()]
 
 
-def _is_spent(tensor: Any) -> bool:
-    """Whether a backward has run through the last operator behind a tensor, and freed what it had saved."""
-    return isinstance(tensor.grad_fn, OpNode) and tensor.grad_fn.saved is None
+def _is_spent(tensor: Any, outside: set[Node]) -> bool:
+    """Whether a backward in the function has freed what another needs; `outside` are histories that it came with."""
+    stack = [] if tensor.grad_fn is None or tensor.grad_fn in outside else [tensor.grad_fn]
+    seen = {*stack, *outside}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, OpNode) and node.saved is None:
+            return True
+        following = {edge.node for edge in node.edges if edge is not None} - seen
+        seen |= following
+        stack += following
+    return False
 
 
 def _returned(trace: Trace, leaf: Any) -> Any:

@@ -210,3 +210,35 @@ def test_cosines_of_short_vectors(first: Any, second: Any, expected: Any):
     jit.nn.functional.cosine_similarity(a, b, dim=0).backward()
     assert a.grad.tolist() == pytest.approx(expected[0], rel=1e-4)
     assert b.grad.tolist() == pytest.approx(expected[1], rel=1e-4)
+
+
+# -- traced --------------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_knows_what_its_own_backward_has_freed():
+    w = leaf(1, 2)
+
+    def body(x: Any) -> Any:
+        y = (x * w).sum()  # the sum saves nothing, the product does
+        y.backward()
+        return y
+
+    for f in (body, jit.trace(body)):
+        for _ in range(3):
+            w.grad = None
+            y = f(jit.ones(2))
+            assert jit.equal(w.grad, jit.ones(2))
+            with pytest.raises(jit.AutogradError):
+                y.backward()
+
+
+def test_a_recording_of_a_freed_input_serves_others():
+    f = jit.trace(lambda x: (x * x).sum())
+    freed = leaf(1, 2).sin()
+    freed.sum().backward()
+    with pytest.raises(jit.AutogradError):
+        f(freed).backward()
+    for _ in range(3):
+        w = leaf(1, 2)
+        f(w.exp()).backward()
+        assert w.grad.tolist() == pytest.approx([2 * math.exp(2), 2 * math.exp(4)], rel=1e-5)
