@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import ir
 from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
-from .context import enable_grad, inference_mode, is_grad_enabled, no_grad, scope, set_grad_enabled
+from .context import (
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, scope, set_grad_enabled,
+)  # fmt: skip
 from .creation import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, is_tensor, tensor
 from .functions import public
 from .generators import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
@@ -73,7 +75,8 @@ __all__ = [
     "checkpoint_sequential", "complex128", "complex64", "contiguous_format", "default_generator", "double", "dtype",
     "e", "enable_grad", "finfo", "float", "float16", "float32", "float64", "from_dlpack", "from_numpy", "frombuffer",
     "get_rng_state", "grad", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32", "int64",
-    "int8", "ir", "is_grad_enabled", "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
+    "int8", "ir", "is_grad_enabled", "is_inference_mode_enabled",
+    "is_tensor", "long", "manual_seed", "memory_format", "methods", "nan", "newaxis",
     "nn", "no_grad", "optim", "pi", "preserve_format", "scope", "seed", "set_grad_enabled", "set_rng_state", "short",
     "tensor", "trace", "uint8", "use_deterministic_algorithms",
     "device", "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType, TracebackType
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
 """The innermost trace that records; None keeps the untraced path fast."""
+INFERENCE: ContextVar[bool] = ContextVar("inference", default=False)
+"""Whether what is made here are inference tensors, which derivatives may never need; see `inference_mode`."""
 ANOMALY: ContextVar[bool | None] = ContextVar("anomaly", default=None)
 """Whether backward looks for NaN; None: anomalies are not looked for at all. See jit.autograd.anomaly."""
 SIZED: ContextVar[Trace | None] = ContextVar("sized", default=None)
@@ -59,13 +63,72 @@ class GradMode:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         GRAD_ENABLED.set(self._previous.pop())
 
+    def again(self) -> GradMode:
+        """A context manager that does the same; a decorated function may be running several times over."""
+        return GradMode(self._enabled)
+
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(function):
+            return _generator_within(self.again, function)
+        if inspect.iscoroutinefunction(function):
+            return _coroutine_within(self.again, function)
+
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with GradMode(self._enabled):
+            with self.again():
                 return function(*args, **kwargs)
 
         return wrapped
+
+
+def _generator_within(mode: Callable[[], GradMode], function: Callable[..., Any]) -> Callable[..., Any]:
+    """A generator function each of whose steps runs within a mode; between them the caller's holds."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with mode():
+            inner = function(*args, **kwargs)
+        result = yield from _steps_within(mode, inner)
+        return result
+
+    return wrapped
+
+
+def _steps_within(mode: Callable[[], GradMode], inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    step: Callable[[], Any] = functools.partial(next, inner)
+    while True:
+        try:
+            with mode():
+                given = step()
+        except StopIteration as end:
+            return end.value
+        try:
+            sent = yield given
+            step = functools.partial(inner.send, sent)
+        except GeneratorExit:
+            with mode():
+                inner.close()
+            raise
+        except BaseException as error:
+            step = functools.partial(inner.throw, error)
+
+
+class _Awaited:
+    """A coroutine each of whose steps runs within a mode."""
+
+    def __init__(self, mode: Callable[[], GradMode], coroutine: Any) -> None:
+        self._mode, self._coroutine = mode, coroutine
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return _steps_within(self._mode, self._coroutine.__await__())
+
+
+def _coroutine_within(mode: Callable[[], GradMode], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return await _Awaited(mode, function(*args, **kwargs))
+
+    return wrapped
 
 
 def no_grad() -> GradMode:
@@ -103,25 +166,46 @@ class set_grad_enabled(GradMode):  # noqa: N801 - users call it like a function
 
 
 class inference_mode(GradMode):  # noqa: N801
-    """`no_grad()` under the name that people use for it around evaluation; `inference_mode(False)` records again.
+    """`no_grad()`, and what is made inside is of no use to derivatives ever after; `inference_mode(False)` ends both.
 
-    Unlike PyTorch's, what is made inside is an ordinary tensor: it counts its versions, so it may be used where
-    derivatives are recorded, and may be written to, later.
+    An inference tensor, and every view of it, may be computed with anywhere. Outside of the block it may not be written
+    to, ask for gradients, or be saved for a derivative: `clone()` gives an ordinary tensor.
 
     >>> import jit
     >>> @jit.inference_mode()
     ... def evaluate(x):
     ...     return x * 2
-    >>> evaluate(jit.ones(2, requires_grad=True)).requires_grad
-    False
+    >>> made = evaluate(jit.ones(2, requires_grad=True))
+    >>> made.requires_grad, made.is_inference(), made.clone().is_inference()
+    (False, True, False)
     """
 
     def __init__(self, mode: bool | Callable[..., Any] = True) -> None:
         super().__init__(not mode)
+        self._modes: list[bool] = []
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         """`@inference_mode` without parentheses decorates, too."""
-        return object.__new__(cls) if not callable(mode) else GradMode(False)(mode)
+        return object.__new__(cls) if not callable(mode) else cls(True)(mode)
+
+    def again(self) -> GradMode:
+        """A context manager that does the same."""
+        fresh: GradMode = inference_mode(not self._enabled)
+        return fresh
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._modes.append(INFERENCE.get())
+        INFERENCE.set(not self._enabled)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        INFERENCE.set(self._modes.pop())
+        super().__exit__(kind, error, at)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether inference tensors are made here."""
+    return INFERENCE.get()
 
 
 def is_grad_enabled() -> bool:
@@ -197,6 +281,15 @@ def user_source() -> Source | None:
             return _source(path, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None
+
+
+def warn(text: str) -> None:
+    """A UserWarning that belongs to the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and _is_ours(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, UserWarning, stacklevel=level)
 
 
 def user_stack() -> list[str]:

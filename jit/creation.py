@@ -125,6 +125,10 @@ def from_numpy(array: Any) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise UsageError(f"from_numpy takes a numpy array, not {type(array).__name__}; jit.tensor copies anything")
     dtypes.from_numpy(array.dtype)
+    if not array.flags.writeable:
+        context.warn(
+            "this numpy array is read-only, and so is a tensor of its memory: writing to it is an error; copy it first"
+        )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if any(s % array.itemsize for s in array.strides):

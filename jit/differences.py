@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from jit.ir import dtypes
@@ -12,7 +13,7 @@ from .functions import F
 from .tensors import Tensor
 
 
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> list[Tensor]:
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """The derivative of `input` along each of its dims, by central differences; at the ends by one-sided ones.
 
     Args:
@@ -29,32 +30,53 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     given = list(spacing) if isinstance(spacing, (list, tuple)) else [1 if spacing is None else spacing] * len(dims)
     if edge_order not in (1, 2) or len(given) != len(dims):
         raise UsageError("gradient: edge_order is 1 or 2, and there is one spacing for all dims or one for each")
-    return [_slope(input, d, step, edge_order) for d, step in zip(dims, given, strict=True)]
+    return tuple(_slope(input, d, step, edge_order) for d, step in zip(dims, given, strict=True))
 
 
 def _slope(values: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
-    """See `gradient`. With a gap a before a place and a gap b behind it, its slope weighs the slopes of the gaps by
-    b / (a + b) and a / (a + b): exact for parabolas."""
+    """See `gradient`. Every slope is a sum of values times weights, so that an infinity that has no part in a slope
+    does not make it NaN."""
     size = values.shape[dim] if values.ndim else 0
     if size <= edge_order:
         raise UsageError(f"gradient: a dim of size {size} is too short for edge_order {edge_order}")
     if values.dtype.is_integral:
         values = values.to(dtypes.DEFAULT)
-    gaps = F.diff(step) if isinstance(step, Tensor) else F.full([size - 1], step, dtype=dtypes.real_of(values.dtype))
     if isinstance(step, Tensor) and (step.ndim != 1 or step.shape[0] != size):
         raise UsageError(f"gradient: places of sizes {list(step.shape)} do not fit a dim of size {size}")
-    gaps = F.reshape(gaps, [-1 if d == dim else 1 for d in range(values.ndim)])
-    slopes = F.diff(values, 1, dim) / gaps
-    before, behind = (F.narrow(gaps, dim, start, size - 2) for start in (0, 1))
-    low, high = (F.narrow(slopes, dim, start, size - 2) for start in (0, 1))
-    middle = (low * behind + high * before) / (before + behind)
-    first, last = (F.narrow(slopes, dim, at, 1) for at in (0, size - 2))
-    if edge_order == 2:
-        first, last = _edge(slopes, gaps, dim, 0, 1), _edge(slopes, gaps, dim, size - 2, size - 3)
+    gaps = _gaps(values, dim, step) if isinstance(step, Tensor) else step
+    middle = _middle(values, dim, gaps, size)
+    first, last = (_end(values, dim, gaps, order, edge_order) for order in _orders(size, edge_order))
     return F.cat([first, middle, last], dim)
 
 
-def _edge(slopes: Tensor, gaps: Tensor, dim: int, near: int, far: int) -> Tensor:
-    """The slope at the end of a parabola through three places."""
-    (a, b), (low, high) = ([F.narrow(x, dim, at, 1) for at in (near, far)] for x in (gaps, slopes))
-    return low + (low - high) * (a / (a + b))
+def _gaps(values: Tensor, dim: int, places: Tensor) -> Tensor:
+    return F.reshape(F.diff(places), [-1 if d == dim else 1 for d in range(values.ndim)])
+
+
+def _middle(values: Tensor, dim: int, gaps: Any, size: int) -> Tensor:
+    """The slopes between: with a gap a before a place and a gap b behind it, exact for parabolas."""
+    before, here, behind = (F.narrow(values, dim, start, size - 2) for start in (0, 1, 2))
+    if not isinstance(gaps, Tensor):
+        return (behind - before) / (2 * gaps)
+    a, b = (F.narrow(gaps, dim, start, size - 2) for start in (0, 1))
+    return before * (-b / (a * (a + b))) + here * ((b - a) / (a * b)) + behind * (a / (b * (a + b)))
+
+
+def _orders(size: int, edge_order: int) -> tuple[list[int], list[int]]:
+    """The places from which the slopes at both ends come, the nearest first."""
+    return list(range(edge_order + 1)), [size - 1 - i for i in range(edge_order + 1)]
+
+
+def _end(values: Tensor, dim: int, gaps: Any, order: list[int], edge_order: int) -> Tensor:
+    """The slope at an end: of a line through two places, or of a parabola through three."""
+    at = [F.narrow(values, dim, i, 1) for i in order]
+    sign = 1 if order[0] == 0 else -1
+    if isinstance(gaps, Tensor):
+        near, *rest = (F.narrow(gaps, dim, min(pair), 1) * sign for pair in pairwise(order))
+    else:
+        near, rest = gaps * sign, [gaps * sign]
+    if edge_order == 1:
+        return (at[1] - at[0]) / near
+    far = rest[0]
+    weights = -(2 * near + far) / (near * (near + far)), (near + far) / (near * far), -near / (far * (near + far))
+    return at[0] * weights[0] + at[1] * weights[1] + at[2] * weights[2]

@@ -239,7 +239,14 @@ def pack(op: Op, outputs: Sequence[Any]) -> Any:
 def return_type(op: Op) -> Any:
     """The named tuple that an operator with several results gives."""
     names = [r.name or f"output_{i}" for i, r in enumerate(op.schema.returns)]
-    return collections.namedtuple(op.schema.name.lstrip("_"), names)
+    made: Any = collections.namedtuple(op.schema.name.lstrip("_"), names)  # type: ignore[misc]
+    type.__setattr__(made, "__repr__", _show_results)
+    return made
+
+
+def _show_results(results: Any) -> str:
+    fields = ",\n".join(f"{name}={value!r}" for name, value in zip(results._fields, results, strict=True))
+    return f"jit.return_types.{type(results).__name__}(\n{fields})"
 
 
 def unpack(result: Any) -> list[Any]:
@@ -481,8 +488,7 @@ def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> 
 def check_writable(target: Tensor, tracked: bool) -> None:
     """Refuse to write to leaves that require grad, expanded tensors and read-only memory."""
     array = target._defined()
-    if target._viewed is not None:
-        check_maker(target, tracked)
+    check_history(target, tracked)
     if context.GRAD_ENABLED.get() and _is_leaf_requiring_grad(target):
         raise AutogradError(
             "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), "
@@ -496,9 +502,16 @@ def check_writable(target: Tensor, tracked: bool) -> None:
         )
 
 
-def check_maker(target: Tensor, tracked: bool) -> None:
-    """Refuse to write to a view whose history would be lost; see Note [Views that somebody else made]."""
-    if context.GRAD_ENABLED.get() and (tracked or requires_grad(target) or requires_grad(target._viewed)):
+def check_history(target: Tensor, tracked: bool) -> None:
+    """Refuse to write to inference tensors, and to views whose history would be lost.
+
+    See Note [Views that somebody else made].
+    """
+    if target._storage.inference and not context.INFERENCE.get():
+        raise AutogradError("an inference tensor is written to outside of inference_mode; clone() it first")
+    if target._viewed is None or not context.GRAD_ENABLED.get():
+        return
+    if tracked or requires_grad(target) or requires_grad(target._viewed):
         refuse_write(target)
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir.errors import DimError, UsageError
+from jit.ir import dtypes
+from jit.ir.errors import DimError, DTypeError, UsageError
 
+from . import context
 from .dispatch import wrap_array
 from .functions import F
 from .proxies import TracedScalar
@@ -25,6 +27,8 @@ def get_item(tensor: Tensor, key: Any) -> Any:
 def set_item(tensor: Tensor, key: Any, value: Any) -> None:
     """`tensor[key] = value`."""
     view, indices = _basic(tensor, key)
+    if value is None or (isinstance(value, complex) and not tensor.dtype.is_complex):
+        raise DTypeError(f"{value!r} cannot be written into a tensor of {tensor.dtype.name}")
     if not isinstance(value, Tensor) and not isinstance(value, (int, float, complex, bool, TracedScalar)):
         value = wrap_array(np.asarray(value))
     if any(index is not None for index in indices):
@@ -53,9 +57,11 @@ def _basic(tensor: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
         elif isinstance(item, slice):
             view = _slice(view, dim, item)
         elif isinstance(item, Tensor):
+            if item.ndim == 0:  # a truth value: a dim of its own, of which it takes all or nothing
+                view, item = F.unsqueeze(view, dim), F.reshape(item, [1])
             indices.extend([None] * (dim - len(indices)))
             indices.append(item)
-            dim += item.ndim - 1 if str(item.dtype) == "jit.bool" and item.ndim else 0
+            dim += item.ndim - 1 if item.dtype is dtypes.bool_ else 0
         elif isinstance(item, (int, TracedScalar)):
             view = F.select(view, dim, item)
             continue
@@ -68,23 +74,62 @@ def _basic(tensor: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
 
 
 def _as_indices(key: Any) -> list[Any]:
-    items = list(key) if isinstance(key, tuple) else [key]
-    return [_as_index(item) for item in items]
+    if isinstance(key, tuple):
+        return [_as_index(item) for item in key]
+    if isinstance(key, list) and _stands_for_a_tuple(key):
+        context.warn(
+            "a list of lists, tensors or slices indexes as the tuple of them does; write the tuple, or jit.tensor(...)"
+        )
+        return [_as_index(item) for item in key]
+    return [_as_index(key)]
+
+
+_LONGEST = 32
+"""A list this long is one index for one dim, whatever it holds."""
+
+
+def _stands_for_a_tuple(key: list[Any]) -> bool:
+    """Whether a list means one index per dim, as it did in numpy once, and in PyTorch still does."""
+    several = (list, tuple, range, slice, np.ndarray, Tensor)
+    return len(key) < _LONGEST and any(isinstance(i, several) or i is None or i is Ellipsis for i in key)
 
 
 def _as_index(item: Any) -> Any:
     if type(item) is TracedScalar or item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, Tensor):
-        return item.item() if item.ndim == 0 and item.dtype.is_integral and str(item.dtype) != "jit.bool" else item
+        return _tensor_index(item)
     if isinstance(item, (bool, np.bool_)):
         return wrap_array(np.asarray(bool(item)))
     if isinstance(item, np.integer):
         return int(item)
-    if isinstance(item, (list, range, np.ndarray)):
-        array = np.asarray(item)
-        return wrap_array(array.astype(np.int64) if array.size == 0 else array)
+    if isinstance(item, (list, tuple, range, np.ndarray)):
+        array = _index_array(item)
+        return _tensor_index(wrap_array(array.astype(np.int64) if array.size == 0 else array))
     return item
+
+
+def _index_array(item: Any) -> Any:
+    try:
+        array = np.asarray(item)
+    except ValueError as error:
+        raise DimError("the lists of an index do not all have the same length") from error
+    if array.dtype.kind not in "biufc":
+        raise DimError("an index in a list is a whole number or a truth value, and all of one kind")
+    return array
+
+
+_INDICES = (dtypes.int64, dtypes.int32, dtypes.bool_)
+
+
+def _tensor_index(item: Tensor) -> Any:
+    """A tensor among the indices: a single whole number as such, a mask of bytes as one of bools."""
+    if item.dtype is dtypes.uint8:
+        context.warn("a mask of dtype uint8 among the indices is deprecated; make it one of bools")
+        return F._to_copy(item, dtype=dtypes.bool_)
+    if item.dtype not in _INDICES and not (item.ndim == 0 and item.dtype.is_integral):
+        raise DimError(f"tensors are indexed by tensors of int64, int32 or bool, and this one is {item.dtype.name}")
+    return item.item() if item.ndim == 0 and item.dtype is not dtypes.bool_ else item
 
 
 def _expand_ellipsis(tensor: Tensor, items: list[Any]) -> list[Any]:
@@ -103,7 +148,7 @@ def _consumes(item: Any) -> int:
     if item is None or item is Ellipsis:
         return 0
     if isinstance(item, Tensor):
-        return item.ndim if str(item.dtype) == "jit.bool" else 1
+        return item.ndim if item.dtype is dtypes.bool_ else 1
     return 1
 
 

@@ -17,6 +17,7 @@ from jit.ir.memory_formats import as_memory_format, suggested_format
 from . import context
 from .becoming import become, past_of
 from .conversions import conversion
+from .dispatch import check_history
 from .functions import F
 from .hooks import HookTable, RemovableHandle
 from .indexing import get_item, set_item
@@ -192,6 +193,7 @@ def _in_place_geometry(name: str) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if self.is_leaf and self.requires_grad and context.GRAD_ENABLED.get():
             raise AutogradError(f"{name}_ would change a leaf that requires grad; use {name}() and keep its result")
+        check_history(self, context.GRAD_ENABLED.get() and self.requires_grad)
         trace = context.TRACE.get()
         if trace is not None:
             trace.meet(self)
@@ -226,7 +228,8 @@ METHODS: dict[str, Any] = {
     "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook, "new_tensor": _new_tensor,
     "T": property(_transposed), "mT": property(_matrix_transposed), "mH": property(_adjoint), "H": property(_hermitian),
     "where": lambda self, condition, other: F.where(condition, self, other),
-    "real": property(lambda self: F.real(self)), "imag": property(lambda self: F.imag(self)),
+    "real": property(lambda self: F.real(self), lambda self, value: set_item(F.real(self), ..., value)),
+    "imag": property(lambda self: F.imag(self), lambda self, value: set_item(F.imag(self), ..., value)),
     **{f"{name}_": _in_place_geometry(name) for name in ("squeeze", "unsqueeze", "t", "transpose", "as_strided")},
     "swapaxes_": _in_place_geometry("transpose"), "swapdims_": _in_place_geometry("transpose"),
     "sum_to_size": _sum_to_size,

@@ -9,6 +9,7 @@ from jit.ir import dtypes
 from jit.ir.errors import AutogradError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes as common_shape
 
+from . import context
 from .differences import gradient
 from .functions import F
 from .lowrank import pca_lowrank, svd_lowrank
@@ -55,6 +56,8 @@ def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
     [[1], [2]]
     """
     if as_tuple:
+        if out is not None:
+            raise UsageError("nonzero(as_tuple=True) gives several tensors and takes no out=; leave one of them out")
         return tuple(F.unbind(F.nonzero(input if input.ndim else F.reshape(input, [1])), 1))
     return F.nonzero(input) if out is None else F.nonzero(input, out=out)
 
@@ -71,6 +74,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
         return nonzero(condition, as_tuple=True)
     if isinstance(condition, Tensor) and condition.dtype not in (dtypes.bool_, dtypes.uint8):
         raise DTypeError(f"where: the condition should be a tensor of bools, got {condition.dtype.name}")
+    if isinstance(condition, Tensor) and condition.dtype is dtypes.uint8:
+        context.warn("where: a condition of dtype uint8 is deprecated; make it one of bools")
     return F.where(condition, input, other) if out is None else F.where(condition, input, other, out=out)
 
 
@@ -298,8 +303,7 @@ def _fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor
 
 
 METHODS: dict[str, Any] = {
-    "get_device": lambda self: -1,
-    "is_inference": lambda self: False,
+    "get_device": lambda self: int((str(self.device).split(":") + ["0"])[1]) if self.is_cuda else -1,
     "__rdiv__": Tensor.__rtruediv__,
     "polygamma": _polygamma, "polygamma_": _polygamma_, "float_power_": _float_power_, "resize_": _resize_,
     "resize_as_": _resize_as_, "fill_diagonal_": _fill_diagonal_,

@@ -182,7 +182,9 @@ _RETURNS = {"__getitem__": "Tensor", "type": "Any", "retains_grad": "_bool", "__
 
 def _method(name: str, value: Any) -> str:
     if isinstance(value, property):
-        return f"@property\ndef {name}(self) -> {_RETURNS.get(name, 'Tensor')}: ..."
+        getter = f"@property\ndef {name}(self) -> {_RETURNS.get(name, 'Tensor')}: ..."
+        setter = f"\n@{name}.setter\ndef {name}(self, value: Any) -> None: ..."
+        return getter + setter if value.fset is not None else getter
     if "declarations" in value.__dict__:
         return definitions(signatures(name, _declarations(value), True))
     if name.startswith("__") and value.__qualname__.startswith("_binary."):

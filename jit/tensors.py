@@ -33,9 +33,11 @@ else:
 class Storage:
     """The identity of some memory, shared by all views of it: what changes through one of them changes for all."""
 
-    __slots__ = ("__weakref__", "version", "writer")
+    __slots__ = ("__weakref__", "inference", "version", "writer")
 
     def __init__(self) -> None:
+        self.inference: bool = context.INFERENCE.get()
+        """Whether it was made where derivatives are of no interest: they may not need it later."""
         self.version = 0
         """How many in-place operations have been applied."""
         self.writer: Source | None = None
@@ -257,6 +259,8 @@ class Tensor(Methods):
         trace = context.asking_trace()
         if trace is not None and not trace.is_inside(self):
             trace.note_impure("reads how often a tensor from outside was written to")
+        if self._storage.inference:
+            raise UsageError("inference tensors do not count how often they are written to; a clone() does")
         return self._storage.version
 
     @property
@@ -264,6 +268,10 @@ class Tensor(Methods):
         """What it is a view of; None for all others."""
         trace = context.asking_trace()
         return self._viewed if trace is None else trace.base(self)
+
+    def is_inference(self) -> bool:
+        """Whether this was made in `inference_mode`, or is a view of what was."""
+        return self._storage.inference
 
     # -- leaving the world of tensors ----------------------------------------------------------------------------
 
@@ -289,7 +297,7 @@ class Tensor(Methods):
     def numpy(self) -> Any:
         """The same memory as a numpy array; refused for tensors that require gradients (call `.detach()` first)."""
         self._leave("numpy()")
-        if self.requires_grad:
+        if self.requires_grad and context.GRAD_ENABLED.get():
             raise UsageError("a tensor that requires grad cannot be seen as a numpy array; use t.detach().numpy()")
         return self._defined()
 
@@ -369,6 +377,7 @@ class Tensor(Methods):
         self._leave("copy.deepcopy()")
         copy = _rebuild(type(self), None if self._array is None else self._array.copy(), self._requires_grad)
         memo[id(self)] = copy
+        copy._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         return copy
 
     # -- autograd ------------------------------------------------------------------------------------------------
@@ -398,7 +407,11 @@ class Tensor(Methods):
     def grad(self) -> Any:  # Tensor | None, but type checkers would ask about None at every use
         """The accumulated gradient of a leaf, or None."""
         trace = context.TRACE.get()
-        return self._grad if trace is None or self._array is None else trace.gradient_of(self)
+        if trace is not None and self._array is not None:
+            return trace.gradient_of(self)
+        if self._grad is None and self._grad_fn is not None and not self._retains_grad:
+            context.warn(".grad of a tensor that is no leaf stays None; call retain_grad() on it before backward()")
+        return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -431,6 +444,8 @@ class Tensor(Methods):
         """Ask for gradients with respect to this tensor; it becomes a leaf `Variable`."""
         if requires_grad and not (self.dtype.is_floating_point or self.dtype.is_complex):
             raise UsageError(f"only floating point tensors can require gradients, and this one is {self.dtype}")
+        if requires_grad and self._storage.inference and not context.INFERENCE.get():
+            raise UsageError("an inference tensor cannot require gradients outside of inference_mode; clone() it first")
         if not requires_grad and self.grad_fn is not None:
             raise UsageError("requires_grad can be switched off on leaves only; use .detach()")
         if bool(requires_grad) != self.requires_grad:
@@ -455,6 +470,7 @@ class Tensor(Methods):
             trace.resize(self, sizes)
         else:
             self._array = restrided(self._defined(), sizes)
+            self._storage.written()
 
     def _promote(self) -> None:
         if type(self) is Tensor:
@@ -470,6 +486,8 @@ class Tensor(Methods):
         self._leave("assigning to .data")
         if not isinstance(value, Tensor):
             raise DTypeError(f".data is a tensor, not {type(value).__name__}; use jit.tensor(...)")
+        if self._requires_grad and not (value.dtype.is_floating_point or value.dtype.is_complex):
+            raise UsageError(f"data of a tensor that requires grad is floating point, and this is {value.dtype.name}")
         self._array = value._array
 
 

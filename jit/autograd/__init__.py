@@ -53,6 +53,8 @@ def backward(
         run_backward(outputs, weights, None, keep, create_graph)
         return
     targets = _as_list(inputs)
+    if not targets:
+        raise UsageError("backward(inputs=[]) would accumulate nothing; leave inputs out for all leaves")
     found = run_backward(outputs, weights, targets, keep, create_graph, accumulating=True)
     for target, gradient in zip(targets, found, strict=True):
         if gradient is not None and not target.is_leaf:
@@ -94,7 +96,9 @@ def grad(
     if materialize_grads:
         from ..functions import F
 
-        return tuple(F.zeros_like(t) if g is None else g for t, g in zip(leaves, found, strict=True))
+        return tuple(
+            F.zeros_like(t).requires_grad_(create_graph) if g is None else g for t, g in zip(leaves, found, strict=True)
+        )
     for index, gradient in enumerate(found):
         if gradient is None and not allow_unused:
             raise AutogradError(

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jit.ir.errors import AutogradError, EscapedTracerError, UsageError
+from jit.ir.errors import AutogradError, EscapedTracerError, UnwrittenError, UsageError
 
 from .. import context
 from ..tensors import Tensor, Variable, alias, root_of
@@ -156,7 +156,7 @@ class Function:
     @staticmethod
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         """Compute the outputs; to be defined by the subclass: without `ctx`, if it defines `setup_context`, too."""
-        raise UsageError("define a static forward(ctx, ...) in the Function")
+        raise UnwrittenError("define a static forward(ctx, ...) in the Function")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -165,7 +165,7 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """One gradient per argument of forward; to be defined by the subclass."""
-        raise UsageError("define a static backward(ctx, ...) in the Function")
+        raise UnwrittenError("define a static backward(ctx, ...) in the Function")
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -273,7 +273,8 @@ def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs
             continue
         if not (output.dtype.is_floating_point or output.dtype.is_complex):
             continue
-        if any(output is d for d in ctx._dirty):
+        if any(output is d for d in ctx._dirty) and any(output is a for a in args):
+            _check_dirty(function, output)
             rebase(output, node, next(i for i, a in enumerate(args) if a is output), index)
         else:
             output._promote()

@@ -88,6 +88,14 @@ class Task:
                 for callback in self.callbacks:
                     callback()
 
+    def reaches(self, node: Node, running: Node) -> bool:
+        """Whether `node` is the one that runs now, or will be run."""
+        if node is running:
+            return True
+        if node not in self.pending or (self.wanted is not None and node not in self.wanted):
+            return False
+        return not isinstance(node, AccumulateGrad) or self.wanted is None or node in self.asked
+
     def _step(self, node: Node) -> None:
         """Run the next node. What a trace records then belongs to the line of its operator."""
         if self.halt:
@@ -187,6 +195,8 @@ def _run_tensor_hooks(node: Node, gradients: list[Tensor | None]) -> None:
         gradient = gradients[index]
         if gradient is not None:
             gradients[index] = _replacement(node, gradient, hook(gradient))
+        elif type(node) is OpNode and any(g is not None for g in gradients):  # of other outputs
+            hook(None)
 
 
 def _replaced(node: Node, gradients: Sequence[Any], given: Any) -> Any:
@@ -353,6 +363,11 @@ def _initial(output: Tensor, gradient: Any) -> Tensor:
                 f"a gradient can be made up for a single number only, and this output has sizes "
                 f"{list(output._array.shape)}; "
                 "pass the gradient, or reduce the output first"
+            )
+        if output.dtype.is_complex:
+            raise AutogradError(
+                f"a gradient can be made up for a real number only, and this output is {output.dtype.name}; pass the "
+                "gradient, or take the real part first"
             )
         return F.ones_like(output)
     if gradient._array.shape != output._array.shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from contextvars import Token
 from types import TracebackType
@@ -67,33 +68,52 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return edge
 
 
-def register_multi_grad_hook(tensors: Sequence[Tensor], hook: Callable[[Sequence[Tensor | None]], None]) -> Handles:
-    """Call `hook(gradients)` when the gradients of all `tensors` have come in a backward that reaches all of them.
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], hook: Callable[[Any], None], *, mode: str = "all"
+) -> Handles:
+    """Call `hook` in each backward when the gradients of `tensors` have come.
 
     Args:
         tensors: Those to wait for; each requires grad.
-        hook: Gets one gradient per tensor.
+        hook: Gets, with "all", a list of one gradient per tensor, None for those that this backward does not reach;
+            with "any" the first gradient that comes.
+        mode: "all" or "any".
 
     Returns:
         A handle whose `remove()` takes the hook away.
     """
     if not tensors:
         raise UsageError("register_multi_grad_hook() needs a tensor to wait for")
-    arrived: dict[int, Tensor] = {}
+    if mode not in ("all", "any"):
+        raise UsageError(f'register_multi_grad_hook: mode is "all" or "any", not {mode!r}')
+    waiting: dict[Any, _Arrivals] = {}
 
     def note(index: int) -> Callable[[Tensor], None]:
         def seen(gradient: Tensor) -> None:
-            if not arrived:  # what this backward does not reach must not wait for the next one
-                queue_callback(arrived.clear)
-            arrived[index] = gradient
-            if len(arrived) == len(tensors):
-                found = [arrived[i] for i in range(len(tensors))]
-                arrived.clear()
-                hook(found)
+            task = context.BACKWARD.get()
+            if task not in waiting:
+                waiting[task] = _Arrivals(index, tensors)
+                queue_callback(functools.partial(waiting.pop, task, None))
+            arrivals = waiting[task]
+            arrivals.gradients[index] = gradient
+            arrivals.count += 1
+            if arrivals.count == (arrivals.expected if mode == "all" else 1):
+                hook(arrivals.gradients if mode == "all" else gradient)
 
         return seen
 
     return Handles([tensor.register_hook(note(index)) for index, tensor in enumerate(tensors)])
+
+
+class _Arrivals:
+    """The gradients that one backward has brought to some tensors, and how many it will bring."""
+
+    def __init__(self, first: int, tensors: Sequence[Tensor]) -> None:
+        task = context.BACKWARD.get()
+        self.gradients: list[Tensor | None] = [None] * len(tensors)
+        self.count = 0
+        edges = [get_gradient_edge(tensor) for tensor in tensors]
+        self.expected = sum(i == first or task.reaches(edge.node, edges[first].node) for i, edge in enumerate(edges))
 
 
 class Handles:

@@ -14,6 +14,7 @@ Note [Histories of views]
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -96,6 +97,10 @@ class SavedTensor:
         """Which output of the node this is; None for an input."""
         self._edge = edge_of(tensor) if output is None else None  # an output's would make a cycle
         self.what = what
+        if self.storage.inference:
+            raise AutogradError(
+                f"{what} is an inference tensor, which is not saved for backward; clone() it outside of inference_mode"
+            )
         hooks = context.SAVING.get()
         self._packed: Any = None
         """What a hook has made of the tensor, and the hook that makes it again; None without hooks."""
@@ -103,6 +108,11 @@ class SavedTensor:
             pack, unpack = hooks
             with context.no_grad(), context.saving(None):
                 self._packed = pack(tensor_of(tensor._array, tensor._storage)), unpack
+            if self.storage.version != self.version:
+                raise AutogradError(
+                    f"a pack hook has written to the tensor that it got, {what} of an operator (called at "
+                    f"{context.user_source()}); let it write to a clone"
+                )
             self._array = None
 
     def _original(self, node: Node) -> Any:
@@ -340,7 +350,8 @@ class OpNode(Node):
         return f"{self.op.schema.name.capitalize()}Backward"
 
     def release(self) -> None:
-        self.saved = None
+        if _saves_elements(self.op):
+            self.saved = None
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         saved = self.saved
@@ -397,6 +408,14 @@ class OpNode(Node):
         if self.op.kind == "pointwise" and gradient._array.shape != tuple(map(concrete, meta.shape)):
             gradient = F.sum_to_size(gradient, meta.shape)
         return gradient if gradient.dtype is meta.dtype else F._to_copy(gradient, dtype=meta.dtype)
+
+
+@functools.cache
+def _saves_elements(op: Op) -> bool:
+    """Whether the derivative looks at elements of arguments or results; one of sizes alone may run many times."""
+    rules = [op.backward] if op.backward is not None else list(op.derivatives.values())
+    held = {"out", *(op.schema.arguments[position].name for position in op.tensors)}
+    return any(name in held for rule in rules for name in rule.names)
 
 
 def _conjugate(F: Any, value: Any) -> Any:

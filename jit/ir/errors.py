@@ -135,7 +135,7 @@ class ExpectationError(UsageError, AssertionError):
 
 
 class UnwrittenError(UsageError, NotImplementedError):
-    """Something that makes sense and does not exist."""
+    """Something that makes sense and does not exist: a feature, or a method that a subclass was to define."""
 
 
 class MemberError(UsageError, AttributeError):

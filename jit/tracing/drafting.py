@@ -17,7 +17,7 @@ from jit.ir.errors import TraceError
 from jit.ir.graph import leaves as leaves_of
 from jit.ir.scalars import exactly
 
-from ..autograd.nodes import OpNode, edge_of
+from ..autograd.nodes import Node, OpNode, edge_of
 from ..becoming import become
 from ..generators import default_generator
 from ..proxies import TracedScalar
@@ -102,11 +102,12 @@ class Draft:
         recording.tags = self._tags(tags, len(leaves), len(left))
         recording.targets = [position[target] for target, _ in pairs]
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
+        edges = [*self.edges, *(capture.edge for capture in trace.captures)]
+        outside = {edge.node for edge in edges if edge is not None}
         recording.spent = bool(recording.differentiable) and all(
-            _is_spent(outputs[i]) for i in recording.differentiable
+            _is_spent(outputs[i], outside) for i in recording.differentiable
         )
         recording.outcomes = tuple(exactly(g.outcome) for g in trace.guards)
-        edges = [*self.edges, *(capture.edge for capture in trace.captures)]
         return recording, Live(outputs, recording.used(edges), trace)
 
     def _tags(self, tags: Sequence[tuple[int, str, Any]], results: int, gradients: int) -> list[Tag]:
@@ -334,9 +335,18 @@ def _describe_gradients(recording: Recording, slots: Sequence[GradientSlot], val
     recording.hookless = [place[value] for value in trace.differentiated.values()]
 
 
-def _is_spent(tensor: Any) -> bool:
-    """Whether a backward has run through the last operator behind a tensor, and freed what it had saved."""
-    return isinstance(tensor.grad_fn, OpNode) and tensor.grad_fn.saved is None
+def _is_spent(tensor: Any, outside: set[Node]) -> bool:
+    """Whether a backward in the function has freed what another needs; `outside` are histories that it came with."""
+    stack = [] if tensor.grad_fn is None or tensor.grad_fn in outside else [tensor.grad_fn]
+    seen = {*stack, *outside}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, OpNode) and node.saved is None:
+            return True
+        following = {edge.node for edge in node.edges if edge is not None} - seen
+        seen |= following
+        stack += following
+    return False
 
 
 def _returned(trace: Trace, leaf: Any) -> Any:

@@ -28,7 +28,7 @@ def record_inplace(trace: Trace, op: Op, values: Sequence[Any]) -> Tensor:
     hook = pause()
     try:
         if target._viewed is not None:  # as without a trace, instead of what a trace has to say of shared memory
-            dispatch.check_maker(target, any(map(dispatch.requires_grad, values)))
+            dispatch.check_history(target, any(map(dispatch.requires_grad, values)))
         operands, attributes, generator = trace.prepare(op, values)
         keep_original(trace, target)
         dispatch.run_inplace(op, values)

@@ -69,6 +69,7 @@ def divides_by_zero(op: Op, values: Sequence[Any]) -> bool:
 
 def times(array: Any, number: Any) -> Any:
     """`array * number` on numpy without leaving the array's dtype; integers do not take a fractional number."""
+    require_real_factor(array.dtype, number)
     if number == 1:
         return array
     if array.dtype.kind in "biu":
@@ -76,6 +77,21 @@ def times(array: Any, number: Any) -> Any:
             raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {number}; cast the tensor to float")
         number = np.asarray(number).astype(array.dtype)
     return array * number
+
+
+def weighted(array: Any, alpha: Any) -> Any:
+    """`times` as sums do it: a truth value weighs truth values alone, a fraction no whole numbers."""
+    if isinstance(alpha, (bool, np.bool_)) and array.dtype.kind != "b":
+        raise DTypeError(f"alpha = {alpha} is for tensors of bools alone; give a number")
+    if isinstance(alpha, (float, np.floating)) and array.dtype.kind in "biu":
+        raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {alpha}; cast the tensor to float")
+    return times(array, alpha)
+
+
+def require_real_factor(dtype: Any, number: Any) -> None:
+    """Refuse to multiply elements of a real dtype by a complex number in their own dtype."""
+    if isinstance(number, (complex, np.complexfloating)) and dtype.kind != "c":
+        raise DTypeError(f"a real tensor cannot be multiplied by {number} in place of its dtype; cast it to complex")
 
 
 # -- dtypes of results -------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..errors import ShapeError, UsageError
+from ..errors import DTypeError, ShapeError, UsageError
 from ..op import absent, array, composite, pointwise
 from ..samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
 from ..types import TensorType
@@ -322,6 +322,8 @@ def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:
 def _(m: Any, self: Any, mask: Any, value: Any) -> Any:
     if value.ndim:
         raise ShapeError(f"masked_fill: the value is a number or a 0-d tensor, and this has {value.ndim} dims")
+    if mask.dtype.kind != "b":
+        raise DTypeError(f"masked_fill: the mask should be a tensor of bools, got {mask.dtype.name}")
     return m.where(mask, value, self)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType
-from ..errors import ShapeError, UsageError
+from ..errors import DTypeError, ShapeError, UsageError
 from ..memory_formats import filled_like, laid_out_type
 from ..op import absent, array, composite
 from ..samples import make, sample
@@ -388,8 +388,15 @@ def _() -> Any:
 # -- windows -----------------------------------------------------------------------------------------------------
 
 
+def require_floating_window(dtype: DType | None) -> None:
+    """Refuse a window of whole or complex numbers."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise DTypeError(f"a window has floating point elements, not {dtype.name}; cast it afterwards")
+
+
 def raised_cosine(F: Any, length: int, periodic: bool, alpha: float, beta: float, dtype: Any, device: Any) -> Any:
     """alpha - beta * cos(2 pi n / period): Hann's window and Hamming's."""
+    require_floating_window(dtype)
     period = length if periodic else length - 1
     if length <= 1:
         return F.ones((length,), dtype=dtype, device=device)

@@ -16,7 +16,7 @@ from ..geometry import broadcast_shapes, wrap_dim
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
-from .common import require_order
+from .common import require_order, require_real_factor
 from .views import sum_to
 
 _INTEGERS = absent("its result is made of integers")
@@ -294,9 +294,16 @@ def _() -> Any:
 
 @composite("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
 def take_along_dim(F: Any, self: Any, indices: Any, dim: int | None) -> Any:
+    """What stands at the places `indices` along dim; the other dims broadcast."""
+    if indices.dtype is not dtypes.int64:
+        raise DTypeError(f"take_along_dim: the indices should be int64, got {indices.dtype.name}")
+    at = 0 if dim is None else wrap_dim(dim, self.ndim)
+    if dim is not None and self.ndim != indices.ndim:
+        raise ShapeError(
+            f"take_along_dim: the tensor has {self.ndim} dims and the indices {indices.ndim}; both need as many"
+        )
     if dim is None:
-        self, indices, dim = F.reshape(self, [-1]), F.reshape(indices, [-1]), 0
-    at = wrap_dim(dim, self.ndim)
+        self, indices = F.reshape(self, [-1]), F.reshape(indices, [-1])
     indices = F.where(F.lt(indices, 0), indices + self.shape[at], indices)  # unlike gather, it counts from the end
     own, asked = list(self.shape), list(indices.shape)
     common = list(broadcast_shapes(tuple(own[:at] + own[at + 1 :]), tuple(asked[:at] + asked[at + 1 :])))
@@ -364,7 +371,20 @@ def _() -> Any:
     yield sample(strided(make(3, 4)), 1, _places(3, 0), note="strided")
 
 
+def _same_dtype(name: str, self: Any, source: Any) -> None:
+    if source.dtype != self.dtype:
+        raise DTypeError(f"{name}: the source should be {self.dtype.name} as the tensor is, got {source.dtype.name}")
+
+
+def _source_check(name: str, self: Any, at: int, index: Any, source: Any) -> None:
+    """Whether the source has a row for each index; of a 0-d tensor, one element."""
+    wanted = (*self.shape[:at], index.size, *self.shape[at + 1 :])
+    if self.ndim and source.shape != wanted:
+        raise DimError(f"{name}: expects a source of sizes {list(wanted)}, got {list(source.shape)}")
+
+
 def _scaled_source(m: Any, self: Any, source: Any, alpha: Any) -> Any:
+    require_real_factor(self.dtype, alpha)
     return source if alpha == 1 else (source * m.asarray(alpha).astype(self.dtype)).astype(self.dtype)
 
 
@@ -374,6 +394,7 @@ def _scaled_source(m: Any, self: Any, source: Any, alpha: Any) -> Any:
                  F.reshape(F.index_select(g, dim, index) * alpha, source_meta.shape)))  # fmt: skip
 def index_add(m: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
     at = _row_check(m, "index_add", self, dim, index)
+    _same_dtype("index_add", self, source)
     out = m.array(self, order="C")
     rows = _scaled_source(m, self, source, alpha)
     if self.ndim == 0:
@@ -414,9 +435,15 @@ def _() -> Any:
                  F.reshape(F.index_select(g, dim, index), source_meta.shape)))  # fmt: skip
 def index_copy(m: Any, self: Any, dim: int, index: Any, source: Any) -> Any:
     at = _row_check(m, "index_copy", self, dim, index)
+    _same_dtype("index_copy", self, source)
+    if source.size != 1 or source.ndim:
+        _source_check("index_copy", self, at, index, source)
     out = m.array(self, order="C")
     if self.ndim == 0:
         return m.array(source).reshape(())
+    if source.ndim == 0:
+        out[(slice(None),) * at + (index.reshape(-1),)] = source
+        return out
     m.moveaxis(out, at, 0)[index.reshape(-1)] = m.moveaxis(source, at, 0)
     return out
 

@@ -579,9 +579,18 @@ def _() -> Any:
 @composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
 def cosine_similarity(F: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
+    """The cosine of the angle, with norms of at least eps; the gradient is as if they had not been raised to that."""
     x1, x2 = F.broadcast_tensors([x1, x2])
-    norms = [F.clamp(F.sqrt(F.sum(x * x, [dim])), min=eps) for x in (x1, x2)]
-    return F.sum(x1 * x2, [dim]) / (norms[0] * norms[1])
+    if x1.dtype.is_integral and x2.dtype.is_integral:
+        raise DTypeError("cosine_similarity: expects floating point tensors, got whole numbers")
+    first, second = (x / _raised(F, F.linalg_vector_norm(x, 2, [dim], True), eps) for x in (x1, x2))
+    return F.sum(first * second, [dim])
+
+
+def _raised(F: Any, norm: Any, least: float) -> Any:
+    """`norm`, but at least `least`, which the gradient does not know of."""
+    fixed = F.detach(norm)
+    return norm + (F.clamp(fixed, min=least) - fixed)
 
 
 @cosine_similarity.samples

@@ -25,6 +25,7 @@ from .common import (
     onnx_trunc,
     ordered_only,
     times,
+    weighted,
 )
 
 STEPS = absent("the derivative is 0 wherever there is one")
@@ -52,7 +53,7 @@ def _sums() -> Any:
 
 
 @pointwise("aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, samples=_sums,
-           numpy=lambda m, self, other, alpha: self + times(other, alpha),
+           numpy=lambda m, self, other, alpha: self + weighted(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: g if alpha == 1 else g * alpha))  # fmt: skip
 def add(m: Any, self: Any, other: Any, alpha: Any) -> Any:
     """self + alpha * other."""
@@ -71,7 +72,7 @@ no_bool_operand = Refusal(is_bool, "cast with x.int(), or use logical_not or log
 
 @no_bool_operand
 @pointwise("aten::sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, aliases=("subtract",),
-           samples=_weighted, numpy=lambda m, self, other, alpha: self - times(other, alpha),
+           samples=_weighted, numpy=lambda m, self, other, alpha: self - weighted(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: -g if alpha == 1 else g * -alpha))  # fmt: skip
 def sub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
     """self - alpha * other; bools are refused."""
@@ -85,7 +86,7 @@ def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
 
 @no_bool_operand
 @pointwise("aten::rsub(Tensor self, Tensor other, Scalar alpha=1) -> Tensor", namespaces=("jit",),
-           samples=_weighted, numpy=lambda m, self, other, alpha: other - times(self, alpha),
+           samples=_weighted, numpy=lambda m, self, other, alpha: other - weighted(self, alpha),
            grad=dict(self=lambda F, g, alpha: -g if alpha == 1 else g * -alpha, other=lambda F, g: g))  # fmt: skip
 def rsub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
     """other - alpha * self."""

@@ -106,8 +106,25 @@ def _() -> Any:
 def _integers(m: Any, state: Any, low: int, high: int, size: Any, dtype: Any) -> tuple[Any, int]:
     if low >= high:
         raise UsageError(f"randint: low {low} must be less than high {high}")
+    if dtype is not None:
+        _check_bounds(m, "randint", low, high, dtype.numpy)
     numbers = m.philox.randint(state, low, high, tuple(size))
     return numbers.astype((dtype or dtypes.int64).numpy), m.philox.blocks_used("randint", math.prod(size))
+
+
+def _check_bounds(m: Any, name: str, low: int, high: int, dtype: Any) -> None:
+    """Refuse numbers from low up to high that a dtype cannot hold: they would wrap around."""
+    kind = dtypes.from_numpy(dtype)
+    if kind is dtypes.bool_:
+        least, most = 0, 1
+    elif kind is dtypes.float16:
+        least, most = -65504, 65504
+    elif not kind.is_integral:
+        return
+    else:
+        least, most = int(m.iinfo(dtype).min), int(m.iinfo(dtype).max)
+    if low < least or high - 1 > most:
+        raise UsageError(f"{name}: numbers from {low} to {high - 1} do not fit {kind.name}, [{least}, {most}]")
 
 
 def _onnx_integers(g: Any, low: int, high: int, size: Any) -> Any:
@@ -526,6 +543,8 @@ def _() -> Any:
 def random_from(m: Any, state: Any, self: Any, from_: int, to: int | None) -> Any:
     """What `random_` writes: whole numbers from from_ up to, but not including, to."""
     end = _end_of(m, self.dtype) if to is None else to
+    if to is not None and from_ < to:
+        _check_bounds(m, "random_", from_, to, self.dtype)
     numbers, blocks = _integers(m, state, from_, end, self.shape, None)
     return numbers.astype(self.dtype), blocks
 
@@ -582,9 +601,17 @@ def _check_std(std: float) -> None:
         raise UsageError(f"normal: the standard deviation must not be negative, got {std}")
 
 
+def _check_stds(std: Any) -> None:
+    """As `_check_std` for the elements of a tensor, where they are known; a recording computes without looking."""
+    array = getattr(std, "_array", None)
+    if array is not None and (array < 0).any():
+        raise UsageError("normal: the standard deviations must not be negative, and an element is")
+
+
 @composite("aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
            namespaces=("jit",))  # fmt: skip
 def normal_tensors(F: Any, mean: Any, std: Any, generator: Any) -> Any:
+    _check_stds(std)
     with F.no_grad():
         return F.randn_like(mean + std, generator=generator) * std + mean
 
@@ -610,6 +637,7 @@ def _() -> Any:
 @composite("aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
            namespaces=("jit",))  # fmt: skip
 def normal_std(F: Any, mean: float, std: Any, generator: Any) -> Any:
+    _check_stds(std)
     with F.no_grad():
         return F.randn_like(std, generator=generator) * std + mean
 

@@ -325,6 +325,13 @@ def shared_among_ties(F: Any, g: Any, self: Any, out: Any, dim: Any, keepdim: bo
     return share * ties
 
 
+def _shared_among_all_ties(F: Any, g: Any, self: Any, out: Any) -> Any:
+    """The gradient of an extremum of all elements; the NaNs share it if it is NaN."""
+    ties = F.logical_or(F.eq(self, out), F.logical_and(F.isnan(self), F.isnan(out)))
+    ties = F._to_copy(ties, dtype=g.dtype)
+    return g / F.sum(ties) * ties
+
+
 def _ties() -> Any:
     yield sample(np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]], np.float32), 1, note="ties", grad=False)
 
@@ -389,7 +396,7 @@ def _all_samples() -> Any:
 
 @array("aten::max(Tensor self) -> Tensor", type=_extreme_type("max"), samples=_all_samples,
        onnx=lambda g, self: onnx_reduce(g, "ReduceMax", self, None, False),
-       grad=dict(self=lambda F, g, self, out: shared_among_ties(F, g, self, out, None, False)))  # fmt: skip
+       grad=dict(self=lambda F, g, self, out: _shared_among_all_ties(F, g, self, out)))  # fmt: skip
 def max(m: Any, self: Any) -> Any:
     """The maximum of all elements."""
     require_order("max", self.dtype)
@@ -399,7 +406,7 @@ def max(m: Any, self: Any) -> Any:
 
 @array("aten::min(Tensor self) -> Tensor", type=_extreme_type("min"), samples=_all_samples,
        onnx=lambda g, self: onnx_reduce(g, "ReduceMin", self, None, False),
-       grad=dict(self=lambda F, g, self, out: shared_among_ties(F, g, self, out, None, False)))  # fmt: skip
+       grad=dict(self=lambda F, g, self, out: _shared_among_all_ties(F, g, self, out)))  # fmt: skip
 def min(m: Any, self: Any) -> Any:
     """The minimum of all elements."""
     require_order("min", self.dtype)

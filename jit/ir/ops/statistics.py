@@ -205,6 +205,9 @@ def _quantile(F: Any, name: str, self: Any, q: Any, dim: Any, keepdim: bool, way
         raise UsageError(f"{name}: interpolation is one of {', '.join(_WAYS)}, got {way!r}")
     if q.ndim > 1 or q.dtype is not self.dtype:
         raise UsageError(f"{name}: q is a number or a vector of the input's dtype, got {list(q.shape)} of {q.dtype}")
+    known = getattr(q, "_array", None)
+    if known is not None and not ((known >= 0) & (known <= 1)).all():
+        raise UsageError(f"{name}: q lies between 0 and 1, got {known.tolist()}")
     at = 0 if dim is None else wrap_dim(dim, self.ndim)
     flat = F.reshape(self, [-1]) if dim is None or self.ndim == 0 else self
     require_elements(name, flat.shape, at)

@@ -8,11 +8,12 @@ from typing import Any
 from .. import dtypes
 from ..op import absent, composite
 from ..samples import sample
-from .creation import NEW
+from .creation import NEW, require_floating_window
 
 
 def _places(F: Any, length: int, periodic: bool, dtype: Any, device: Any) -> Any:
     """From 0 to 1 over the window, in float64; None where the window is a single 1 or nothing."""
+    require_floating_window(dtype)
     if length <= 1:
         return None
     steps = F.arange(0, length, 1, dtype=dtypes.float64, device=device)
