@@ -57,7 +57,7 @@ def _float_to_integer(m: LLVMMath, x: Value, dtype: DType) -> Value:
     As numpy's compiled loops: x86 makes INT_MIN of them, others the nearest bound; the low bits are kept.
     """
     integer = int64 if dtype is int64 else int32
-    if m.target.is_x86:
+    if m.target.family.overflow == "least":
         bound = 2.0 ** (integer.itemsize * 8 - 1)
         whole = m.where((x >= -bound) & (x < bound), m.converted("fptosi", x, integer), -int(bound))
     else:

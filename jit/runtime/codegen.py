@@ -43,7 +43,7 @@ from . import linking, recipes
 from .target import Target, binding
 
 if TYPE_CHECKING:  # a process that finds its plans in the cache needs none of these
-    from .llvm_lower import Function
+    from .llvm_function import Function
     from .nest import Buffer, Nest
     from .schedule import Loops
 
@@ -286,7 +286,7 @@ def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -
     """
 
     def written() -> Function:
-        from .llvm_lower import Function
+        from .llvm_function import Function
 
         declarations, definition = write()
         return Function(tuple(declarations), definition)

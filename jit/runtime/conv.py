@@ -236,7 +236,7 @@ class Convolution(NamedTuple):
 def supports(work: Convolution) -> bool:
     """Whether there is code for the convolution."""
     target, w, lanes = Target.host(), work.window, lanes_of(work.dtype) if work.dtype in ELEMENT else 0
-    if not lanes or not target.is_x86 or target.vector_bytes < 32 or not work.effort:
+    if not lanes or not target.has_convolutions or not work.effort:
         return False
     if w.stride[2] not in (1, 2, 4) or lanes * w.stride[2] > 64:
         return False

@@ -35,24 +35,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 from jit.ir.dtypes import DType, int64
 from jit.ir.errors import CompileError
 
 from .llvm_build import Builder, Register
+from .llvm_function import Function
 from .llvm_math import ELEMENT, LLVMMath, Value
 from .llvm_memory import Memory, is_streamed, memory_type
-from .llvm_reduce import MONOIDS, Monoid, across_lanes, neutral_of, running
+from .llvm_reduce import MONOIDS, Chain, neutral_of
+from .llvm_vectors import VectorMachine
 from .nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Scan, Step
 from .schedule import BLOCK, FIXED, UNIT, Loops, is_packed
 from .target import Target
 
-__all__ = ["Chain", "Function", "Lowering", "lower", "memory_type"]
+__all__ = ["Lowering", "Machine", "lower", "memory_type"]
 
 JAM = 6
 """Rows of a matrix product's result that are computed together."""
@@ -69,31 +71,6 @@ SCAN_LANES = 16
 """Points of a row that a turn of a scan takes; what they come to is found in 4 steps."""
 
 
-@dataclass(frozen=True)
-class Function:
-    """A generated function named `kernel`; equal functions are the same kernel."""
-
-    declarations: tuple[str, ...]
-    """What it calls: declarations of LLVM's and C's functions, definitions of helpers."""
-    definition: str
-    numbers: tuple[tuple[Hashable, ...], ...] = ()
-    """What its argument `geometry` holds, by name: ("extent", loop), ("offset", map) and ("stride", map, loop) in bytes
-    or, for maps that yield numbers, in units, ("size", point), ("index stride", index) in bytes, ("index size", index),
-    ("kept", local, bytes of an element) and ("tile", level, local, bytes of all) in bytes from the start of the scratch
-    memory."""
-    lanes: int = 1
-    """How many points of the row a turn takes, or how many rows."""
-
-    def text(self, name: str = "kernel", comments: Sequence[str] = ()) -> str:
-        """A module with this function alone, under a readable name."""
-        head = [f"; {line}" for comment in comments for line in comment.splitlines()]
-        return "\n".join([*head, *self.declarations, self.named(name)])
-
-    def named(self, name: str) -> str:
-        """The definition under another name."""
-        return self.definition.replace("@kernel(", f"@{name}(", 1)
-
-
 def lower(nest: Nest, loops: Loops, target: Target) -> Function:
     """The function that computes `nest`; CompileError if its body asks for what kernels do not have."""
     for buffer in nest.inputs + nest.outputs:
@@ -103,11 +80,11 @@ def lower(nest: Nest, loops: Loops, target: Target) -> Function:
 
     width = lanes(nest, loops, target)
     lowering = TiledLowering if width > 1 and is_tiled(nest, loops) else Lowering
-    function = lowering(nest, loops, min(width, lowering.most_lanes), target).function()
+    function = lowering.of_vectors(nest, loops, min(width, lowering.most_lanes), target).function()
     vector = target.vector_bytes // _widest(nest)
     if nest.cost <= LONG or nest.reduced or width <= vector or most_alive(function.definition) <= MOST_ALIVE:
         return function
-    return Lowering(nest, loops, vector, target).function()
+    return Lowering.of_vectors(nest, loops, vector, target).function()
 
 
 def most_alive(definition: str) -> int:
@@ -187,19 +164,49 @@ def _gathers(nest: Nest, loops: Loops) -> bool:
     return any(loops.motion(a, loops.lane) not in (FIXED, UNIT) for a in range(accesses))
 
 
-@dataclass
-class Chain:
-    """An accumulator: of one result or scan of a step, for one of the rows computed together."""
-
-    result: Reduce | Scan
-    copy: int
-    monoid: Monoid
-    neutral: list[Value]
+class Machine(Protocol):
+    """What differs between machines in the lowering of a nest: `VectorMachine`, or `GridMachine` for GPUs."""
 
     @property
-    def goes_on(self) -> bool:
-        """Whether inner loops go on with the accumulator of outer ones."""
-        return self.monoid.chained or isinstance(self.result, Scan)
+    def builder(self) -> Builder:
+        """What writes the instructions."""
+
+    @property
+    def math(self) -> LLVMMath:
+        """The namespace in which bodies run."""
+
+    @property
+    def memory(self) -> Memory:
+        """The maps of the nest."""
+
+    def function(self, lowering: Lowering) -> Function:
+        """The whole function: how it begins, the steps at their places, how it ends."""
+
+    def enter(self, lowering: Lowering, loop: int, index: Register, stop: Register) -> None:
+        """A turn of `loop` begins at `index`."""
+
+    def begin(self, lowering: Lowering, step: Step) -> None:
+        """A step begins."""
+
+    def level(
+        self, lowering: Lowering, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]
+    ) -> list[Register] | None:
+        """A loop over the row in a way of the machine's own, and what the accumulators become; None for the usual."""
+
+    def alone(self, lowering: Lowering, chain: Chain, accumulator: list[Value]) -> list[Value]:
+        """What a row is reduced to, of what lanes or threads have."""
+
+    def scanned(self, lowering: Lowering, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
+        """(what values have come to, what the next turn starts from)."""
+
+    def fold_and_store(
+        self,
+        lowering: Lowering,
+        folds: Sequence[tuple[Reduce, list[Value], list[Value]]],
+        stores: Sequence[tuple[int, Value]],
+        guard: Register | None,
+    ) -> list[list[Register]]:
+        """Let values join their accumulators and store others; what the accumulators become."""
 
 
 class Lowering:
@@ -208,35 +215,25 @@ class Lowering:
     most_lanes = 1 << 10
     """More of them are not taken at a time."""
 
-    def __init__(self, nest: Nest, loops: Loops, width: int, target: Target) -> None:
+    def __init__(self, nest: Nest, loops: Loops, width: int, machine: Machine) -> None:
         self.nest, self.loops, self.width = nest, loops, width
-        self.builder = Builder(width)
-        self.math = LLVMMath(self.builder, target)
-        self.math.calls = nest.cost > LONG and width > 1
-        self.memory = Memory(nest, loops, self.builder, self.math)
-        self.copies = JAM if loops.jam is not None and width > 1 else 1
+        self.machine = machine
+        self.builder, self.math, self.memory = machine.builder, machine.math, machine.memory
+        self.math.calls = nest.cost > LONG and self.builder.width > 1
+        self.copies = JAM if loops.jam is not None and self.builder.width > 1 else 1
         self.rows: dict[tuple[int, int], Value] = {}
         """What has been reduced: (local, which of the rows computed together) -> value."""
         self.written = 0
         """How many writes the steps before have."""
 
+    @classmethod
+    def of_vectors(cls, nest: Nest, loops: Loops, width: int, target: Target) -> Lowering:
+        """For a processor whose turns take `width` points at once."""
+        return cls(nest, loops, width, VectorMachine(nest, loops, width, target))
+
     def function(self) -> Function:
-        """Write the parallel loops with the steps inside of them."""
-        self._parallel(0, self._packed())
-        lines = [
-            "define i32 @kernel(ptr %data, ptr %geometry) {",
-            "entry:",
-            "%status = alloca i32",
-            "store i32 0, ptr %status",
-            *self.builder.sections[0].lines,
-            *(["fence seq_cst"] if self.memory.streams else []),
-            "%result = load i32, ptr %status",
-            "ret i32 %result",
-            "}\n",
-        ]
-        declarations = (*self.builder.declarations.values(), *self.builder.helpers.values())
-        numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
-        return Function(declarations, "\n".join(lines), numbers, self.width)
+        """The finished function."""
+        return self.machine.function(self)
 
     # -- loops ---------------------------------------------------------------------------------------------------
 
@@ -246,19 +243,14 @@ class Lowering:
         step = self.width if loop == self.loops.lane else self.copies if loop == self.loops.jam else 1
         stop = self.memory.number("extent", loop)
         with self.builder.loop(_ZERO, stop, step) as opened:
-            self._enter(loop, opened.index, stop)
+            self.machine.enter(self, loop, opened.index, stop)
             yield
 
-    def _enter(self, loop: int, index: Register, stop: Register) -> None:
-        self.memory.indices[loop] = index
-        if loop == self.loops.lane and self.width > 1:
-            self.memory.left = self.builder.binary("sub", stop, index)
-
-    def _parallel(self, loop: int, packed: dict[Operand, int]) -> None:
+    def parallel(self, loop: int, packed: dict[Operand, int]) -> None:
         """Open the parallel loops from `loop` on; the contraction's panels are packed before the loop `jam` opens."""
         if loop == self.loops.parallel:
             for step in self.nest.steps:
-                self._step(replace(step, reads=tuple(self._replaced(o, packed) for o in step.reads)))
+                self.step(replace(step, reads=tuple(self._replaced(o, packed) for o in step.reads)))
             return
         if loop == self.loops.jam:
             copies, self.copies = self.copies, 1
@@ -267,9 +259,9 @@ class Lowering:
                 self._run(Step((operand,), (Keep(local, dtype),), lambda m, x: x))
             self.copies = copies
         with self._loop(loop):
-            self._parallel(loop + 1, packed)
+            self.parallel(loop + 1, packed)
 
-    def _packed(self) -> dict[Operand, int]:
+    def packed(self) -> dict[Operand, int]:
         """What is packed, and the number of the local that stands for it."""
         if self.copies == 1:
             return {}
@@ -281,13 +273,15 @@ class Lowering:
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def _step(self, step: Step) -> None:
+    def step(self, step: Step) -> None:
+        """One step of the nest, in the current turn of the parallel loops."""
+        self.machine.begin(self, step)
         if step.inner:
             self._run(step)
         else:
             with self.builder.lanes_of(1 if self.loops.along_row else self.width):
                 left, self.memory.left = self.memory.left, None if self.loops.along_row else self.memory.left
-                self._points(step, [])
+                self.points(step, [])
                 self.memory.left = left
         self.written += len(step.writes)
 
@@ -299,17 +293,13 @@ class Lowering:
         if self.loops.reduced:
             reduced = self._level(self.loops.parallel, step, chains, initial)
         else:
-            reduced = self._points(step, self._values(chains, initial))
+            reduced = self.points(step, self.values(chains, initial))
         self.memory.left = left
-        values = self._values(chains, reduced)
+        values = self.values(chains, reduced)
         for chain, accumulator in zip(chains, values, strict=True):
             if isinstance(chain.result, Reduce):
-                for local, value in zip(chain.result.locals, self._alone(chain, accumulator), strict=True):
+                for local, value in zip(chain.result.locals, self.machine.alone(self, chain, accumulator), strict=True):
                     self.rows[local, chain.copy] = value
-
-    def _alone(self, chain: Chain, accumulator: list[Value]) -> list[Value]:
-        """What a row is reduced to: the accumulators of its lanes, joined."""
-        return across_lanes(self.math, chain.monoid, accumulator) if self.loops.along_row else accumulator
 
     def _chains(self, step: Step) -> list[Chain]:
         """For each of the rows computed together, those of the scans first."""
@@ -328,7 +318,7 @@ class Lowering:
                 return chain.monoid.neutral(self.math, chain.result.dtype)
         return chain.neutral
 
-    def _values(self, chains: Sequence[Chain], registers: Sequence[Register]) -> list[list[Value]]:
+    def values(self, chains: Sequence[Chain], registers: Sequence[Register]) -> list[list[Value]]:
         """Registers as the accumulators of the chains."""
         found, rest = [], list(registers)
         for chain in chains:
@@ -340,6 +330,9 @@ class Lowering:
 
     def _level(self, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]) -> list[Register]:
         """One loop over the row, in blocks if it is long; the accumulators that it ends with."""
+        special = self.machine.level(self, loop, step, chains, initial)
+        if special is not None:
+            return special
         stop = self.memory.number("extent", loop)
         turn = self.width if loop == self.loops.lane else 1
         last = loop == len(self.loops.extents) - 1
@@ -359,7 +352,7 @@ class Lowering:
 
     def _anew(self, chains: Sequence[Chain], carried: Sequence[Register]) -> list[Register]:
         """What the accumulators of a block start from; scans go on."""
-        pairs = zip(chains, self._values(chains, carried), strict=True)
+        pairs = zip(chains, self.values(chains, carried), strict=True)
         return [v.register for chain, values in pairs for v in (values if chain.goes_on else chain.neutral)]
 
     def _turns(
@@ -367,9 +360,9 @@ class Lowering:
     ) -> list[Register]:
         turn = self.width if loop == self.loops.lane else 1
         with self.builder.loop(start, stop, turn, initial) as opened:
-            self._enter(loop, opened.index, self.memory.number("extent", loop))
+            self.machine.enter(self, loop, opened.index, self.memory.number("extent", loop))
             if loop == len(self.loops.extents) - 1:
-                opened.following = self._points(step, self._values(chains, opened.carried))
+                opened.following = self.points(step, self.values(chains, opened.carried))
             else:
                 opened.following = self._inside(loop + 1, step, chains, opened.carried)
         return opened.results
@@ -382,12 +375,12 @@ class Lowering:
         return self._joined(chains, carried, within)
 
     def _joined(self, chains: Sequence[Chain], a: Sequence[Register], b: Sequence[Register]) -> list[Register]:
-        pairs = zip(chains, self._values(chains, a), self._values(chains, b), strict=True)
+        pairs = zip(chains, self.values(chains, a), self.values(chains, b), strict=True)
         return [v.register for c, x, y in pairs for v in (y if c.goes_on else c.monoid.join(self.math, x, y))]
 
     # -- points --------------------------------------------------------------------------------------------------
 
-    def _points(self, step: Step, accumulators: list[list[Value]]) -> list[Register]:
+    def points(self, step: Step, accumulators: list[list[Value]]) -> list[Register]:
         """The body, for each of the rows computed together; what the accumulators become."""
         following: list[Register] = []
         share = len(accumulators) // self.copies
@@ -428,7 +421,7 @@ class Lowering:
                 carries.append([])
             else:
                 stores.append((self.written + len(stores), taken[0]))
-        joined = self._fold_and_store(folds, stores, guard)
+        joined = self.machine.fold_and_store(self, folds, stores, guard)
         return [register for carry in carries for register in carry or joined.pop(0)]
 
     def _operands(self, step: Step, accumulators: list[list[Value]], carries: list[list[Register]]) -> list[Any]:
@@ -442,7 +435,7 @@ class Lowering:
         def running(value: Value) -> Value:
             if carry or value.dtype is not scan.dtype:
                 raise CompileError(f"{self.nest.name}: {scan} is called once, with a value of its dtype")
-            scanned, following = self._scanned(scan, accumulator[0], value)
+            scanned, following = self.machine.scanned(self, scan, accumulator[0], value)
             carry.append(following)
             return scanned
 
@@ -473,45 +466,8 @@ class Lowering:
             return [result.dtype, result.dtype if result.monoid == "dot" else int64]
         return [result.dtype]
 
-    def _scanned(self, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
-        """(what values have come to, what the next turn starts from)."""
-        monoid = MONOIDS[scan.monoid]
-        if not self.loops.along_row or self.builder.width == 1:
-            value = monoid.join(self.math, [carried], [value])[0]
-            return value, value.register
-        neutral = monoid.neutral(self.math, scan.dtype)[0]
-        within = running(self.math, monoid, neutral, value)
-        before = Value(self.math, scan.dtype, self.builder.broadcast(carried.register))
-        value = monoid.join(self.math, [before], [within])[0]
-        last = self.builder.width - 1
-        with self.builder.lanes_of(1):
-            return value, self.builder.lanes_from(value.register, last)
-
-    def _fold_and_store(
-        self,
-        folds: Sequence[tuple[Reduce, list[Value], list[Value]]],
-        stores: Sequence[tuple[int, Value]],
-        guard: Register | None,
-    ) -> list[list[Register]]:
-        """Let the values join their accumulators and store the others; lanes without a point do neither."""
-        jobs = self.memory.store_jobs(stores)
-
-        def write(mask: Register | None) -> list[Register]:
-            for job in jobs:
-                self.memory.store(*job, mask)
-            return [r for fold in folds for r in self._fold(*fold, mask)] if self.loops.along_row else []
-
-        registers = [] if self.loops.along_row else [r for fold in folds for r in self._fold(*fold, None)]
-        if jobs and guard is not None:
-            self.builder.when(guard, lambda: self._only(write), self.builder.depth)
-        elif jobs or (folds and self.loops.along_row):
-            registers += self.memory.both_ways(lambda: write(None), write)
-        return [[registers.pop(0) for _ in values] for _, values, _ in folds]
-
-    def _only(self, write: Callable[[Register | None], list[Register]]) -> None:
-        self.memory.both_ways(lambda: write(None), write)
-
-    def _fold(self, result: Reduce, carried: list[Value], values: list[Value], mask: Register | None) -> list[Register]:
+    def fold(self, result: Reduce, carried: list[Value], values: list[Value], mask: Register | None) -> list[Register]:
+        """An accumulator that values have joined, but for those that `mask` leaves out."""
         monoid = MONOIDS[result.monoid]
         if mask is not None:
             neutral = neutral_of(self.math, monoid, result.dtype, result.arity)

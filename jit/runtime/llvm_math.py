@@ -232,14 +232,14 @@ class LLVMMath:
 
     def scales(self, x: Value) -> bool:
         """Whether the machine multiplies vectors like x by powers of two that no number can hold."""
-        return self._is_in_registers(x) and {"avx512f", "avx512vl"} <= set(self.target.features)
+        return self._is_in_registers(x) and self.target.has_scalef
 
     def scaled(self, x: Value, n: Value) -> Value:
         """x * 2**n for whole numbers n, rounded once; see `scales`. LLVM's own intrinsic takes integers."""
-        return self._by_register("avx512.mask.scalef", x, n)
+        return self._by_register("scalef", x, n)
 
     def larger(self, a: Value, b: Value) -> Value:
-        """a where a > b, else b, which x86 has an instruction for; NaN in a is lost, see `maximum`."""
+        """a where a > b, else b, by one instruction where there is one; NaN in a is lost, see `maximum`."""
         return self._by_register("max", a, b) if self._is_in_registers(a) else self.where(a > b, a, b)
 
     def smaller(self, a: Value, b: Value) -> Value:
@@ -247,18 +247,19 @@ class LLVMMath:
         return self._by_register("min", a, b) if self._is_in_registers(a) else self.where(a < b, a, b)
 
     def _is_in_registers(self, x: Value) -> bool:
-        """Whether a value takes whole vector registers of x86."""
+        """Whether a value takes whole vector registers that have instructions of their own."""
         whole = self.builder.width * x.dtype.itemsize >= 16
-        return self.target.is_x86 and whole and x.dtype in elementary.FORMATS
+        return self.target.family.instruction is not None and whole and x.dtype in elementary.FORMATS
 
     def _by_register(self, instruction: str, a: Value, b: Value) -> Value:
-        """An instruction of x86 for each register that the operands take."""
-        builder, whole = self.builder, self.builder.width
+        """An instruction of the machine's for each register that the operands take."""
+        builder, whole, written = self.builder, self.builder.width, self.target.family.instruction
+        assert written is not None
         lanes = min(self.target.vector_bytes // a.dtype.itemsize, whole)
         with builder.lanes_of(lanes):
             starts = range(0, whole, lanes)
             pairs = [[builder.lanes_from(v.register, i) for v in (a, b)] for i in starts]
-            parts = [builder.call(x.type, *_of_x86(instruction, x, y)) for x, y in pairs]
+            parts = [builder.call(x.type, *written(instruction, x, y)) for x, y in pairs]
         return Value(self, a.dtype, builder.joined(parts))
 
     def negative(self, x: Value) -> Value:
@@ -616,19 +617,3 @@ class LLVMMath:
             self.builder.write(f"store i32 %{new}, ptr %status", some.depth)
 
         self.builder.when(some, report, some.depth)
-
-
-def _of_x86(instruction: str, a: Register, b: Register) -> list[Any]:
-    """The name of an instruction of x86 for one register, as LLVM knows it, and its operands."""
-    lanes, _, element = a.type[1:-1].partition(" x ")
-    single = element == "float"
-    bits = int(lanes) * (32 if single else 64)
-    kind = "ps" if single else "pd"
-    rounding = [Register("4", "i32")] if bits == 512 else []
-    if instruction.startswith("avx512.mask."):
-        every = Register("-1", f"i{max(int(lanes), 8)}")
-        return [f"llvm.x86.{instruction}.{kind}.{bits}", a, b, a, every, *rounding]
-    if bits == 128:
-        return [f"llvm.x86.sse{'' if single else 2}.{instruction}.{kind}", a, b]
-    family = "avx512" if bits == 512 else "avx"
-    return [f"llvm.x86.{family}.{instruction}.{kind}.{bits}", a, b, *rounding]

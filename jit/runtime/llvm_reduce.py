@@ -14,6 +14,8 @@ import numpy as np
 
 from jit.ir.dtypes import DType, bool_, int64
 
+from .nest import Reduce, Scan
+
 if TYPE_CHECKING:
     from .llvm_build import Builder
     from .llvm_math import LLVMMath, Value
@@ -151,3 +153,18 @@ def neutral_of(m: LLVMMath, monoid: Monoid, dtype: DType, arity: int) -> Sequenc
     """What the body may yield where there is no point: as many values as it yields."""
     values = monoid.neutral(m, dtype)
     return values if len(values) == arity else values * arity
+
+
+@dataclass
+class Chain:
+    """An accumulator: of one result or scan of a step, for one of the rows computed together."""
+
+    result: Reduce | Scan
+    copy: int
+    monoid: Monoid
+    neutral: list[Value]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether inner loops go on with the accumulator of outer ones."""
+        return self.monoid.chained or isinstance(self.result, Scan)

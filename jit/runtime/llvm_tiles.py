@@ -26,9 +26,10 @@ from contextlib import contextmanager
 from jit.ir.dtypes import DType
 
 from .llvm_build import Register
-from .llvm_lower import Chain, Lowering
+from .llvm_lower import Lowering
 from .llvm_math import Value
 from .llvm_memory import kept_bytes
+from .llvm_reduce import Chain
 from .nest import Keep, Local, Nest, Reduce, Step
 from .schedule import BLOCK, FIXED, Loops
 
@@ -88,10 +89,10 @@ class TiledLowering(Lowering):
     def _vectors(self) -> Iterator[None]:
         """The loop over the vectors of the tile."""
         with self.builder.loop(self._first, self._end, self.width) as opened:
-            self._enter(self.loops.lane, opened.index, self.memory.number("extent", self.loops.lane))
+            self.machine.enter(self, self.loops.lane, opened.index, self.memory.number("extent", self.loops.lane))
             yield
 
-    def _step(self, step: Step) -> None:
+    def step(self, step: Step) -> None:
         """A loop over the row and the tile, or over the tile alone."""
         if step.inner:
             self._reduce(step, self.loops.parallel, 0, self._chains(step))
@@ -126,11 +127,11 @@ class TiledLowering(Lowering):
         self, step: Step, loop: int, level: int, chains: list[Chain], start: Register, stop: Register
     ) -> None:
         with self.builder.loop(start, stop, 1) as opened:
-            self._enter(loop, opened.index, self.memory.number("extent", loop))
+            self.machine.enter(self, loop, opened.index, self.memory.number("extent", loop))
             if loop == len(self.loops.extents) - 1:
                 with self._vectors():
                     found = self._points_of(step, self._taken(level, chains))
-                    self._leave(level, chains, [v for values in self._values(chains, found) for v in values])
+                    self._leave(level, chains, [v for values in self.values(chains, found) for v in values])
             else:
                 self._reduce(step, loop + 1, level + 1, chains)
                 self._join(level, chains)
@@ -149,7 +150,7 @@ class TiledLowering(Lowering):
         for operand in step.reads:
             if isinstance(operand, Local):
                 self.rows[operand.number, 0] = self._get((0, operand.number), self._dtype_of(operand.number))
-        return self._points(step, accumulators)
+        return self.points(step, accumulators)
 
     def _dtype_of(self, local: int) -> DType:
         return self.rows[local, 0].dtype

@@ -13,6 +13,8 @@ from typing import Any
 from jit.ir.errors import CompileError
 
 from .cache import digest, shared
+from .targets import Family, family_of
+from .targets.family import by_feature
 
 
 @dataclass(frozen=True)
@@ -48,49 +50,62 @@ class Target:
             raise CompileError(f"{arch!r} is not an architecture of NVIDIA's: they are named sm_80, sm_90a, ...")
         return Target("nvptx64-nvidia-cuda", arch, ())
 
-    @property
-    def is_nvidia(self) -> bool:
-        """True for a GPU that takes PTX: scalar code in many threads, and no C library."""
-        return self.triple.startswith("nvptx64")
+    @staticmethod
+    @cache
+    def amdgpu(arch: str) -> Target:
+        """An AMD GPU by its architecture, such as "gfx942". No GPU needs to be present, and none is used: text alone.
+
+        >>> Target.amdgpu("gfx942").family.name
+        'amdgpu'
+        """
+        if not re.fullmatch(r"gfx[0-9a-f]+", arch):
+            raise CompileError(f"{arch!r} is not an architecture of AMD's: they are named gfx942, gfx1100, ...")
+        return Target("amdgcn-amd-amdhsa", arch, () if arch.startswith("gfx9") else ("wavefrontsize64",))
 
     @property
-    def is_x86(self) -> bool:
-        """True for x86-64."""
-        return self.triple.startswith(("x86_64", "amd64"))
-
-    @property
-    def is_arm(self) -> bool:
-        """True for 64-bit ARM."""
-        return self.triple.startswith(("aarch64", "arm64"))
+    def family(self) -> Family:
+        """The facts that hold for all processors of its kind."""
+        return family_of(self.triple)
 
     @property
     def vector_bytes(self) -> int:
         """The width of the vectors that kernels are written in; 4 means scalars."""
-        if self.is_nvidia:
-            return 4
-        if "avx512f" in self.features:
-            return 64
-        return 32 if "avx" in self.features else 16
+        return by_feature(self.family.vector_bytes, self.features)
 
     @property
     def vector_registers(self) -> int:
         """How many of them there are."""
-        return 32 if self.is_arm or "avx512f" in self.features else 16
+        return by_feature(self.family.vector_registers, self.features)
 
     @property
     def has_fma(self) -> bool:
         """True if a fused multiply-add is one instruction."""
-        return self.is_arm or self.is_nvidia or "fma" in self.features
+        return by_feature(self.family.fma, self.features)
 
     @property
     def has_half(self) -> bool:
         """True if float16 is converted by an instruction; elsewhere LLVM calls helpers that may not exist."""
-        return self.is_arm or self.is_nvidia or "f16c" in self.features
+        return by_feature(self.family.half, self.features)
 
     @property
     def has_rounding(self) -> bool:
         """True if floor, ceil, trunc and round-to-even are instructions; elsewhere LLVM calls the C library."""
-        return self.is_arm or self.is_nvidia or "sse4.1" in self.features
+        return by_feature(self.family.rounding, self.features)
+
+    @property
+    def has_scalef(self) -> bool:
+        """True if vectors are multiplied by powers of two that no number can hold."""
+        return by_feature(self.family.scalef, self.features)
+
+    @property
+    def has_convolutions(self) -> bool:
+        """True if the tiles of convolutions and pooling were written for its vectors."""
+        return self.family.convolutions and self.vector_bytes >= 32
+
+    @property
+    def is_gpu(self) -> bool:
+        """True for a GPU: scalar code in many threads, and no C library."""
+        return self.family.dialect is not None
 
     def circumstances(self) -> tuple[str, ...]:
         """All that LLVM is told of the machine, and which LLVM it is: what besides a module decides on its code."""
@@ -106,13 +121,13 @@ class Target:
         """
         llvm = binding()
         flags = [f"+{name}" for name in self.features] + [f"-{name}" for name in self.absent]
-        if self.is_nvidia:
+        if self.is_gpu:
             llvm.initialize_all_targets()
             llvm.initialize_all_asmprinters()
         try:
             target = llvm.Target.from_triple(self.triple)
             return target.create_target_machine(
-                cpu=self.cpu, features=",".join(flags), opt=2, reloc="pic", codemodel="small", jit=not self.is_nvidia
+                cpu=self.cpu, features=",".join(flags), opt=2, reloc="pic", codemodel="small", jit=not self.is_gpu
             )
         except RuntimeError as error:
             raise CompileError(

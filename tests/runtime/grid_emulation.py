@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from jit.runtime.codegen import check_status
+from jit.runtime.device import DeviceKernel, device_kernel
 from jit.runtime.nest import Nest
-from jit.runtime.ptx import DeviceKernel, device_kernel
 from jit.runtime.target import Target, binding
 
 Array = np.ndarray[Any, Any]
 
 GPU = Target.nvidia("sm_80")
+AMD = Target.amdgpu("gfx942")
 
 SHUFFLE = """
 define internal i32 @shuffle_WAY(i32 %tid, i32 %threads, i32 %value, i32 %lanes) {
@@ -40,6 +41,21 @@ define internal i32 @shuffle_WAY(i32 %tid, i32 %threads, i32 %value, i32 %lanes)
   %valid = and i1 %some, %exists
   %source = select i1 %valid, i32 %other, i32 %tid
   %from = getelementptr i32, ptr @exchange, i32 %source
+  %result = load i32, ptr %from
+  call void @meet()
+  ret i32 %result
+}
+"""
+PERMUTE = """
+define internal i32 @permuted(i32 %tid, i32 %threads, i32 %place, i32 %value) {
+  %slot = getelementptr i32, ptr @exchange, i32 %tid
+  store i32 %value, ptr %slot
+  call void @meet()
+  %quarter = lshr i32 %place, 2
+  %lane = and i32 %quarter, 63
+  %wave = and i32 %tid, -64
+  %other = add i32 %wave, %lane
+  %from = getelementptr i32, ptr @exchange, i32 %other
   %result = load i32, ptr %from
   call void @meet()
   ret i32 %result
@@ -67,9 +83,9 @@ MEET = ctypes.CFUNCTYPE(None)
 THREAD = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int32] * 3)
 
 
-def emulated(nest: Nest, inputs: list[Array], outputs: list[Array]) -> DeviceKernel:
+def emulated(nest: Nest, inputs: list[Array], outputs: list[Array], target: Target = GPU) -> DeviceKernel:
     """Fill `outputs` by the nest's GPU kernel; raises the error that it reports."""
-    kernel = device_kernel(nest, GPU)
+    kernel = device_kernel(nest, target)
     launch(kernel, inputs, outputs)
     return kernel
 
@@ -79,7 +95,8 @@ def launch(kernel: DeviceKernel, inputs: list[Array], outputs: list[Array]) -> N
     threads, alone = kernel.grid.threads, kernel.grid.kind == "points"
     barrier = threading.Barrier(threads, timeout=60)
     meet = MEET((lambda: None) if alone else lambda: (barrier.wait(), None)[1])
-    engine = _engine(cpu_text(kernel.function.text()), meet)
+    rewritten = amd_text if kernel.target.family.name == "amdgpu" else cpu_text
+    engine = _engine(rewritten(kernel.function.text()), meet)
     function = THREAD(engine.get_function_address("thread"))
     arrays = [*inputs, *outputs]
     data = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
@@ -110,6 +127,27 @@ def cpu_text(text: str) -> str:
     assert "nvvm" not in text
     shuffles = (SHUFFLE.replace("WAY", way).replace("SOURCE", source) for way, source in SOURCES.items())
     return text + DRIVER + "".join(shuffles)
+
+
+def amd_text(text: str) -> str:
+    """The same for AMD's GPUs."""
+    text = re.sub(
+        r"define amdgpu_kernel void @(\w+)\(.*\) {",
+        r"define void @\1(ptr %data, ptr %geometry, ptr %errors, i32 %tid, i32 %block, i32 %threads) {",
+        text,
+    )
+    text = re.sub(r"%(data|geometry) = addrspacecast .*\n", "", text)
+    text = text.replace("%status.own = alloca i32, addrspace(5)\n", "%status = alloca i32\n")
+    text = re.sub(r"%status = addrspacecast .*\n", "", text)
+    text = text.replace("call i32 @llvm.amdgcn.workitem.id.x()", "add i32 %tid, 0")
+    text = text.replace("call i32 @llvm.amdgcn.workgroup.id.x()", "add i32 %block, 0")
+    text = text.replace("call void @llvm.amdgcn.s.barrier()", "call void @meet()")
+    text = text.replace(" addrspace(3)", "").replace("poison, align 16", "zeroinitializer, align 16")
+    permute = r"call i32 @llvm\.amdgcn\.ds\.bpermute\(([^,]+), ([^)]+)\)"
+    text = re.sub(permute, r"call i32 @permuted(i32 %tid, i32 %threads, \1, \2)", text)
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("declare") or "amdgcn" not in line)
+    assert "amdgcn" not in text
+    return text + DRIVER + PERMUTE
 
 
 def _engine(text: str, meet: Any) -> Any:

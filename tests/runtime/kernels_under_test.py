@@ -30,7 +30,7 @@ def targets() -> dict[str, Target]:
     """This machine, and the same one with less than it has."""
     host = Target.host()
     found = {"host": host, "scalar": ScalarTarget(host.triple, host.cpu, host.features, host.absent)}
-    if host.is_x86:
+    if host.family.name == "x86":
         found["sse2"] = Target(host.triple, "x86-64", ("sse2",))
         if "avx2" in host.features:
             found["avx2"] = Target(host.triple, "x86-64-v3", ("avx", "avx2", "f16c", "fma", "sse4.1"))

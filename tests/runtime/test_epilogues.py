@@ -21,7 +21,7 @@ from tests.guarded import guarded
 pytestmark = [
     pytest.mark.llvm,
     pytest.mark.skipif(
-        not Target.host().is_x86 or Target.host().vector_bytes < 32, reason="no packed products for this machine"
+        not Target.host().has_convolutions, reason="no packed products for this machine"
     ),
 ]
 

@@ -14,11 +14,11 @@ import pytest
 
 from jit.ir.errors import CompileError
 from jit.passes.fuse import fuse
-from jit.runtime import ptx
+from jit.runtime import device
 from jit.runtime.codegen import compile_nest
+from jit.runtime.device import device_kernel
 from jit.runtime.fusion import group_nest, supports
 from jit.runtime.nest import Buffer, Nest
-from jit.runtime.ptx import device_kernel
 from jit.runtime.target import Target
 
 from ..passes.test_fuse_rows import ONE_KERNEL, recorded
@@ -153,9 +153,9 @@ def some(buffer: Buffer, rng: np.random.Generator) -> Array:
 
 @pytest.fixture
 def forgetful():
-    ptx.ptxas_path.cache_clear()
+    device.ptxas_path.cache_clear()
     yield
-    ptx.ptxas_path.cache_clear()
+    device.ptxas_path.cache_clear()
 
 
 @pytest.mark.parametrize("folder", ["cuda_nvcc", "cu13"])
@@ -166,16 +166,16 @@ def test_ptxas_is_found_in_the_packages_that_carry_it(folder, tmp_path, monkeypa
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
-    assert ptx.ptxas_path() == str(program)
+    assert device.ptxas_path() == str(program)
 
 
 def test_without_ptxas_nothing_is_assembled(monkeypatch):
-    monkeypatch.setattr(ptx, "ptxas_path", lambda: None)
+    monkeypatch.setattr(device, "ptxas_path", lambda: None)
     with pytest.raises(CompileError, match="nvidia-cuda-nvcc"):
-        ptx.assemble(".version 7.0", "sm_80")
+        device.assemble(".version 7.0", "sm_80")
 
 
 @needs_ptxas
 def test_what_ptxas_refuses_is_an_error():
     with pytest.raises(CompileError, match="ptxas refuses"):
-        ptx.assemble("this is no PTX", GPU.cpu)
+        device.assemble("this is no PTX", GPU.cpu)

@@ -1,7 +1,8 @@
-"""PTX of a nest for an NVIDIA GPU, and what ptxas makes of it; nothing here needs a GPU or a CUDA toolkit to import.
+"""A nest as a kernel of a GPU: its LLVM IR, and the assembly that LLVM prints; nothing here needs a GPU or its toolkit.
 
-The end of `nest -> schedule -> cuda_schedule -> cuda_lower -> ptx`. PTX is what the driver takes to launch a kernel:
-`ptxas`, which the driver contains too, is run only to see that it is accepted and what it costs.
+The end of `nest -> schedule -> grid_schedule -> grid_machine -> device`. For NVIDIA's the assembly is PTX, which the
+driver takes to launch a kernel: `ptxas`, which the driver contains too, is run only to see that it is accepted and what
+it costs. For AMD's it is text to look at.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import Any
 from jit.ir.errors import CompileError
 
 from .codegen import geometry_of
-from .cuda_lower import lower
-from .cuda_schedule import Grid, grid, without_kept
-from .llvm_lower import Function
+from .grid_machine import lower
+from .grid_schedule import Grid, grid, without_kept
+from .llvm_function import Function
 from .nest import Nest
 from .schedule import Loops, schedule
 from .target import Target, binding
@@ -51,10 +52,18 @@ class DeviceKernel:
         return self.function.text(self.name, self.nest.comments)
 
     @cached_property
-    def ptx(self) -> str:
-        """The PTX; its parameters are the addresses of the buffers, `geometry`, and the address of the i32 errors."""
-        lines = "".join(f"// {line}\n" for comment in self.nest.comments for line in comment.splitlines())
+    def assembly(self) -> str:
+        """What LLVM prints; its parameters are the addresses of the buffers, `geometry`, and that of the i32 errors."""
+        mark = self.target.family.dialect.comment  # type: ignore[union-attr]
+        lines = "".join(f"{mark} {line}\n" for comment in self.nest.comments for line in comment.splitlines())
         return lines + _compiled(self.llvm_ir, self.target)
+
+    @property
+    def ptx(self) -> str:
+        """The assembly of an NVIDIA GPU; CompileError for others."""
+        if not self.target.triple.startswith("nvptx"):
+            raise CompileError(f"{self.target.cpu} takes no PTX; see `assembly`")
+        return self.assembly
 
     @property
     def geometry(self) -> Any:
@@ -80,8 +89,8 @@ def device_kernel(nest: Nest, target: Target) -> DeviceKernel:
     >>> ".entry exps(" in kernel.ptx
     True
     """
-    if not target.is_nvidia:
-        raise CompileError(f"{target.triple} is no GPU of NVIDIA's: choose one with Target.nvidia('sm_80')")
+    if not target.is_gpu:
+        raise CompileError(f"{target.triple} is no GPU: choose one with Target.nvidia('sm_80') or Target.amdgpu(...)")
     if 0 in nest.extents:
         raise CompileError(f"{nest.name}: a nest without points has nothing to launch")
     nest = without_kept(nest)
@@ -91,7 +100,7 @@ def device_kernel(nest: Nest, target: Target) -> DeviceKernel:
 
 
 def _compiled(text: str, target: Target) -> str:
-    """LLVM's PTX of a module, after passes that fold, combine and move the status into a register."""
+    """LLVM's assembly of a module, after passes that fold, combine and move the status into a register."""
     llvm, machine = binding(), _machine(target)
     try:
         head = f'target datalayout = "{machine.target_data}"\ntarget triple = "{target.triple}"\n'

@@ -1,6 +1,7 @@
-"""Lowers a nest to LLVM IR for a GPU: the same steps, bodies and memory as `llvm_lower`, one thread at a time.
+"""The machine with threads: a nest for a GPU has the steps, bodies and memory of `llvm_lower`, one thread at a time.
 
-Comes after `cuda_schedule`, before `ptx`. The function is
+Comes after `grid_schedule`, before `device`; what GPUs say differently stands in the `Dialect` of their family. The
+function is
 
     kernel(data, geometry, ptr errors)
 
@@ -26,21 +27,17 @@ from collections.abc import Callable, Hashable, Sequence
 from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
 
-from .cuda_math import CudaMath
-from .cuda_schedule import TILE, Grid, shared
+from .grid_math import GridMath
+from .grid_schedule import TILE, Grid, shared
 from .llvm_build import Builder, Register
-from .llvm_lower import Chain, Function, Lowering
+from .llvm_function import Function
+from .llvm_lower import Lowering
 from .llvm_math import ELEMENT, Value
 from .llvm_memory import Memory, kept_bytes, kept_type
-from .llvm_reduce import MONOIDS
+from .llvm_reduce import MONOIDS, Chain
 from .nest import Nest, Operand, Reduce, Scan, Step
 from .schedule import Loops
 from .target import Target
-
-WARP = 32
-"""Threads that can exchange values without memory."""
-SHARED_BYTES = 48 << 10
-"""What every GPU gives to a block."""
 
 
 def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> Function:
@@ -48,7 +45,8 @@ def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> Function:
     for buffer in nest.inputs + nest.outputs:
         if buffer.dtype not in ELEMENT:
             raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
-    return _GridLowering(nest, loops, grid, target).function()
+    width = grid.threads if grid.kind == "rows" else 1
+    return Lowering(nest, loops, width, GridMachine(nest, loops, grid, target)).function()
 
 
 class DeviceMemory(Memory):
@@ -64,34 +62,31 @@ class DeviceMemory(Memory):
         return [self.staged[o]() if o in self.staged else next(values) for o in operands]
 
 
-class _GridLowering(Lowering):
-    """One function under construction."""
+class GridMachine:
+    """A GPU: threads compute what lanes compute on a processor."""
 
     def __init__(self, nest: Nest, loops: Loops, grid: Grid, target: Target) -> None:
-        super().__init__(nest, loops, grid.threads if grid.kind == "rows" else 1, target)
-        self.grid = grid
+        assert target.family.dialect is not None
+        self.nest, self.loops, self.grid, self.dialect = nest, loops, grid, target.family.dialect
         self.builder = Builder(1)
-        self.math = CudaMath(self.builder, target)
+        self.math = GridMath(self.builder, target)
         self.memory: DeviceMemory = DeviceMemory(nest, loops, self.builder, self.math)
         self.memory.staged = {}
-        self.thread = self._special("tid")
+        self.thread = self._special(self.dialect.thread)
         self.storing: Register | None = None
         """Whether this thread stores what is computed, None if all do."""
         self.shared_bytes = 0
 
-    def function(self) -> Function:
+    def function(self, lowering: Lowering) -> Function:
         """Find the thread's place, then run the steps there."""
         self._place()
         for step in self.nest.steps:
-            self._step(step)
+            lowering.step(step)
         numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
-        buffers = len(self.nest.inputs) + len(self.nest.outputs)
-        data, geometry = f"[{buffers} x ptr]", f"[{max(len(numbers), 1)} x i64]"
         lines = [
-            f"define ptx_kernel void @kernel(ptr byval({data}) align 8 %data, ptr byval({geometry}) align 8 %geometry, "
-            "ptr align 4 %errors) {",
+            f"define {self.dialect.convention} void @kernel({self._parameters(len(numbers))}) {{",
             "entry:",
-            "%status = alloca i32",
+            *self.dialect.prologue,
             "store i32 0, ptr %status",
             *self.builder.sections[0].lines,
             "%result = load i32, ptr %status",
@@ -107,6 +102,13 @@ class _GridLowering(Lowering):
         declarations = (*self._shared_memory(), *self.builder.declarations.values(), *self.builder.helpers.values())
         return Function(declarations, "\n".join(lines), numbers, self.grid.threads)
 
+    def _parameters(self, numbers: int) -> str:
+        """The parameters: two tables by value, and where errors are reported."""
+        buffers = len(self.nest.inputs) + len(self.nest.outputs)
+        data = self.dialect.parameter.format(type=f"[{buffers} x ptr]", name="data")
+        geometry = self.dialect.parameter.format(type=f"[{max(numbers, 1)} x i64]", name="geometry")
+        return f"{data}, {geometry}, ptr align 4 %errors"
+
     def _shared_memory(self) -> list[str]:
         size = self.shared_bytes
         return [f"@shared = internal addrspace(3) global [{size} x i8] poison, align 16"] if size else []
@@ -115,7 +117,7 @@ class _GridLowering(Lowering):
 
     def _place(self) -> None:
         """Give the parallel loops their indices: of this thread, or of its block."""
-        block = self._special("ctaid")
+        block = self._special(self.dialect.block)
         extents = [self.memory.number("extent", loop) for loop in range(self.loops.parallel)]
         if self.grid.kind == "points":
             block = self._sum(self._product(block, _number(self.grid.threads)), self.thread)
@@ -163,20 +165,22 @@ class _GridLowering(Lowering):
 
     # -- the threads of a row ------------------------------------------------------------------------------------
 
-    def _enter(self, loop: int, index: Register, stop: Register) -> None:
+    def enter(self, lowering: Lowering, loop: int, index: Register, stop: Register) -> None:
+        """A turn of a loop begins; along the row each thread has a point of its own."""
         if self.grid.kind == "rows" and loop == self.loops.lane:
             place = self._sum(index, self.thread)
             self.storing = self.builder.compare("icmp slt", place, stop)
             index = self._at_most(place, stop)
         self.memory.indices[loop] = index
 
-    def _step(self, step: Step) -> None:
+    def begin(self, lowering: Lowering, step: Step) -> None:
+        """A step begins; one thread of a row stores what the row comes to."""
         if self.grid.kind == "rows" and not step.inner:
             self.storing = self.builder.compare("icmp eq", self.thread, _number(0))
-        super()._step(step)
 
-    def _fold_and_store(
+    def fold_and_store(
         self,
+        lowering: Lowering,
         folds: Sequence[tuple[Reduce, list[Value], list[Value]]],
         stores: Sequence[tuple[int, Value]],
         guard: Register | None,
@@ -193,14 +197,14 @@ class _GridLowering(Lowering):
         else:
             write()
         counting = self.storing if self.grid.kind == "rows" else None
-        return [self._fold(*fold, counting) for fold in folds]
+        return [lowering.fold(*fold, counting) for fold in folds]
 
-    def _alone(self, chain: Chain, accumulator: list[Value]) -> list[Value]:
+    def alone(self, lowering: Lowering, chain: Chain, accumulator: list[Value]) -> list[Value]:
         """The upper half of the threads joins the lower until one is left: by shared memory, then by shuffles."""
         if self.grid.kind != "rows":
             return accumulator
         count, monoid = self.grid.threads, chain.monoid
-        while count > WARP:
+        while count > self.dialect.warp:
             count //= 2
             accumulator = monoid.join(self.math, *self._halves(accumulator, count))
         while count > 1:
@@ -220,11 +224,12 @@ class _GridLowering(Lowering):
         self._barrier()
         return found[0], found[1]
 
-    def _scanned(self, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
+    def scanned(self, lowering: Lowering, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
         """(the running value, what the next turn starts from): a thread takes in those 1, 2, 4, ... before it."""
-        if self.grid.kind != "rows":
-            return super()._scanned(scan, carried, value)
         monoid, threads, shift = MONOIDS[scan.monoid], self.grid.threads, 1
+        if self.grid.kind != "rows":
+            value = monoid.join(self.math, [carried], [value])[0]
+            return value, value.register
         neutral = monoid.neutral(self.math, scan.dtype)[0]
         while shift < threads:
             first = self.builder.compare("icmp slt", self.thread, _number(shift))
@@ -236,11 +241,8 @@ class _GridLowering(Lowering):
 
     def _shuffled(self, way: str, value: Value, lanes: int) -> Value:
         """What another thread of the warp has: `lanes` up, `lanes` down, or that of the lane `lanes` (idx)."""
-        mask = (1 << min(self.grid.threads, WARP)) - 1
-        first = Register(str(mask - (1 << 32) if mask >> 31 else mask), "i32")
-        tail = [Register(str(lanes), "i32"), Register("0" if way == "up" else "31", "i32")]
-        name = f"llvm.nvvm.shfl.sync.{way}.i32"
-        words = [self.builder.call("i32", name, first, word, *tail) for word in self._words(value)]
+        threads, thread = self.grid.threads, self.thread
+        words = [self.dialect.shuffle(self.builder, way, w, lanes, threads, thread) for w in self._words(value)]
         return self._from_words(words, value.dtype)
 
     def _words(self, value: Value) -> list[Register]:
@@ -264,10 +266,12 @@ class _GridLowering(Lowering):
 
     # -- matrix products -----------------------------------------------------------------------------------------
 
-    def _level(self, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]) -> list[Register]:
+    def level(
+        self, lowering: Lowering, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]
+    ) -> list[Register] | None:
         """The innermost loop of a tiled product: stage a tile of the factors, then take the terms from it."""
         if self.grid.kind != "tiles" or loop != len(self.loops.extents) - 1:
-            return super()._level(loop, step, chains, initial)
+            return None
         stop = self.memory.number("extent", loop)
         with self.builder.loop(_number(0), stop, TILE, initial) as tiles:
             self._stage(loop, step, tiles.index, stop)
@@ -277,7 +281,7 @@ class _GridLowering(Lowering):
             with self.builder.loop(_number(0), count, 1, tiles.carried) as turn:
                 self.turn = turn.index
                 self.memory.indices[loop] = self._sum(tiles.index, turn.index)
-                turn.following = self._points(step, self._values(chains, turn.carried))
+                turn.following = lowering.points(step, lowering.values(chains, turn.carried))
             self._barrier()
             tiles.following = turn.results
         self.memory.staged = {}
@@ -328,23 +332,23 @@ class _GridLowering(Lowering):
     def _slot(self, slot: int, index: Register, dtype: DType) -> Register:
         """The address of an element, `slot` times 8 bytes and `index` elements from the start."""
         self.shared_bytes = max(self.shared_bytes, (slot + self.grid.threads) * 8)
-        if self.shared_bytes > SHARED_BYTES:
-            raise CompileError(f"{self.nest.name}: its rows need more than {SHARED_BYTES} bytes of shared memory")
+        if self.shared_bytes > (most := self.dialect.shared_bytes):
+            raise CompileError(f"{self.nest.name}: its rows need more than {most} bytes of shared memory")
         place = self._sum(self._product(index, _number(kept_bytes(dtype))), _number(slot * 8))
         type = "ptr addrspace(3)"
         return self.builder.emit(type, f"getelementptr i8, {type} @shared, {place}", place)
 
     def _barrier(self) -> None:
         """All threads of the block meet here."""
-        name = "llvm.nvvm.barrier.cta.sync.aligned.all"
-        self.builder.declarations[name] = f"declare void @{name}(i32)"
-        self.builder.write(f"call void @{name}(i32 0)", self.builder.depth)
+        self.builder.declarations["barrier"] = self.dialect.barrier_declaration
+        for line in self.dialect.barrier:
+            self.builder.write(line, self.builder.depth)
 
     # -- numbers -------------------------------------------------------------------------------------------------
 
-    def _special(self, register: str) -> Register:
-        """`tid` or `ctaid`, as i64."""
-        return self.builder.convert("zext", self.builder.call("i32", f"llvm.nvvm.read.ptx.sreg.{register}.x"), "i64")
+    def _special(self, intrinsic: str) -> Register:
+        """The number that an intrinsic gives, as i64."""
+        return self.builder.convert("zext", self.builder.call("i32", intrinsic), "i64")
 
     def _sum(self, a: Register, b: Register) -> Register:
         return a if b.text == "0" else self.builder.binary("add", a, b)

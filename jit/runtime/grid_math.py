@@ -11,7 +11,7 @@ from .c_functions import FUNCTIONS
 from .llvm_math import LLVMMath, Value
 
 
-class CudaMath(LLVMMath):
+class GridMath(LLVMMath):
     """The namespace `m` for one kernel of a GPU."""
 
     def libm(self, name: str, *operands: Any) -> Value:

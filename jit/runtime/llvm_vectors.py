@@ -1,0 +1,109 @@
+"""The machine with vectors: how a processor's kernel begins and ends, and what its lanes do together.
+
+Comes beside `llvm_lower`, which asks it (see `Machine` there); `grid_machine` is the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from .llvm_build import Builder, Register
+from .llvm_function import Function
+from .llvm_math import LLVMMath, Value
+from .llvm_memory import Memory
+from .llvm_reduce import MONOIDS, Chain, across_lanes, running
+from .nest import Nest, Reduce, Scan, Step
+from .schedule import Loops
+from .target import Target
+
+if TYPE_CHECKING:
+    from .llvm_lower import Lowering
+
+
+class VectorMachine:
+    """A processor: a turn of the loop along the lanes takes `width` points at once."""
+
+    def __init__(self, nest: Nest, loops: Loops, width: int, target: Target) -> None:
+        self.builder = Builder(width)
+        self.math = LLVMMath(self.builder, target)
+        self.memory = Memory(nest, loops, self.builder, self.math)
+
+    def function(self, lowering: Lowering) -> Function:
+        """The parallel loops with the steps inside of them."""
+        lowering.parallel(0, lowering.packed())
+        lines = [
+            "define i32 @kernel(ptr %data, ptr %geometry) {",
+            "entry:",
+            "%status = alloca i32",
+            "store i32 0, ptr %status",
+            *self.builder.sections[0].lines,
+            *(["fence seq_cst"] if self.memory.streams else []),
+            "%result = load i32, ptr %status",
+            "ret i32 %result",
+            "}\n",
+        ]
+        declarations = (*self.builder.declarations.values(), *self.builder.helpers.values())
+        numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
+        return Function(declarations, "\n".join(lines), numbers, lowering.width)
+
+    def enter(self, lowering: Lowering, loop: int, index: Register, stop: Register) -> None:
+        """A turn of a loop begins; along the lanes the last one may have fewer points."""
+        self.memory.indices[loop] = index
+        if loop == lowering.loops.lane and lowering.width > 1:
+            self.memory.left = self.builder.binary("sub", stop, index)
+
+    def begin(self, lowering: Lowering, step: Step) -> None:
+        """A step begins."""
+
+    def level(
+        self, lowering: Lowering, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]
+    ) -> list[Register] | None:
+        """A loop over the row in a way of the machine's own: none."""
+        return None
+
+    def alone(self, lowering: Lowering, chain: Chain, accumulator: list[Value]) -> list[Value]:
+        """What a row is reduced to: the accumulators of its lanes, joined."""
+        return across_lanes(self.math, chain.monoid, accumulator) if lowering.loops.along_row else accumulator
+
+    def scanned(self, lowering: Lowering, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
+        """(what values have come to, what the next turn starts from)."""
+        monoid = MONOIDS[scan.monoid]
+        if not lowering.loops.along_row or self.builder.width == 1:
+            value = monoid.join(self.math, [carried], [value])[0]
+            return value, value.register
+        neutral = monoid.neutral(self.math, scan.dtype)[0]
+        within = running(self.math, monoid, neutral, value)
+        before = Value(self.math, scan.dtype, self.builder.broadcast(carried.register))
+        value = monoid.join(self.math, [before], [within])[0]
+        last = self.builder.width - 1
+        with self.builder.lanes_of(1):
+            return value, self.builder.lanes_from(value.register, last)
+
+    def fold_and_store(
+        self,
+        lowering: Lowering,
+        folds: Sequence[tuple[Reduce, list[Value], list[Value]]],
+        stores: Sequence[tuple[int, Value]],
+        guard: Register | None,
+    ) -> list[list[Register]]:
+        """Let the values join their accumulators and store the others; lanes without a point do neither."""
+        jobs, along_row = self.memory.store_jobs(stores), lowering.loops.along_row
+
+        def write(mask: Register | None) -> list[Register]:
+            for job in jobs:
+                self.memory.store(*job, mask)
+            return [r for fold in folds for r in lowering.fold(*fold, mask)] if along_row else []
+
+        def both() -> None:
+            self.memory.both_ways(lambda: write(None), write)
+
+        registers = [] if along_row else [r for fold in folds for r in lowering.fold(*fold, None)]
+        if jobs and guard is not None:
+            self.builder.when(guard, both, self.builder.depth)
+        elif jobs or (folds and along_row):
+            registers += self.memory.both_ways(lambda: write(None), write)
+        return [[registers.pop(0) for _ in values] for _, values, _ in folds]
+
+
+__all__ = ["VectorMachine"]

@@ -1,0 +1,55 @@
+"""AMD's GPUs, such as gfx942: kernels become GCN assembly, as text; nothing here launches them.
+
+Threads of a wavefront are 64. Pointers of kernels are flat but for parameters (address space 4), memory that a block
+shares (3) and a thread's own (5); see LLVM's "User Guide for AMDGPU Backend".
+"""
+
+from __future__ import annotations
+
+from ..llvm_build import Builder, Register
+from .family import YES, Dialect, Family
+
+WAVE = 64
+_BARRIER = "llvm.amdgcn.s.barrier"
+
+
+def _shuffle(builder: Builder, way: str, word: Register, lanes: int, threads: int, thread: Register) -> Register:
+    """By the number of the lane that is read, times 4."""
+    count = Register(str(lanes), "i32")
+    own = builder.convert("trunc", builder.binary("and", thread, Register(str(WAVE - 1), "i64")), "i32")
+    source = count if way == "idx" else builder.binary("add" if way == "down" else "sub", own, count)
+    place = builder.binary("mul", source, Register("4", "i32"))
+    return builder.call("i32", "llvm.amdgcn.ds.bpermute", place, word)
+
+
+FAMILY = Family(
+    "amdgpu",
+    ("amdgcn",),
+    vector_bytes=(("", 4),),
+    vector_registers=(("", 16),),
+    fma=YES,
+    half=YES,
+    rounding=YES,
+    dialect=Dialect(
+        convention="amdgpu_kernel",
+        parameter="ptr addrspace(4) byref({type}) align 8 %{name}.given",
+        prologue=(
+            "%data = addrspacecast ptr addrspace(4) %data.given to ptr",
+            "%geometry = addrspacecast ptr addrspace(4) %geometry.given to ptr",
+            "%status.own = alloca i32, addrspace(5)",
+            "%status = addrspacecast ptr addrspace(5) %status.own to ptr",
+        ),
+        thread="llvm.amdgcn.workitem.id.x",
+        block="llvm.amdgcn.workgroup.id.x",
+        comment=";",
+        warp=WAVE,
+        shared_bytes=64 << 10,
+        barrier=(
+            'fence syncscope("workgroup") release',
+            f"call void @{_BARRIER}()",
+            'fence syncscope("workgroup") acquire',
+        ),
+        barrier_declaration=f"declare void @{_BARRIER}()",
+        shuffle=_shuffle,
+    ),
+)

@@ -1,0 +1,15 @@
+"""64-bit ARM: NEON."""
+
+from __future__ import annotations
+
+from .family import YES, Family
+
+FAMILY = Family(
+    "arm",
+    ("aarch64", "arm64"),
+    vector_bytes=(("", 16),),
+    vector_registers=(("", 32),),
+    fma=YES,
+    half=YES,
+    rounding=YES,
+)

@@ -1,0 +1,104 @@
+"""A family of processors: the facts by which the lowering of kernels differs among machines.
+
+Lowering asks these facts, and no name of a processor stands outside this folder. Sizes and abilities may depend on
+features of the single processor, such as "avx512f"; a table lists (feature, answer), and the first feature that is
+present decides. The feature "" is present everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..llvm_build import Builder, Register
+
+T = TypeVar("T")
+Table = tuple[tuple[str, T], ...]
+"""Answers by feature."""
+YES: Table[bool] = (("", True),)
+NO: Table[bool] = (("", False),)
+
+
+def by_feature(table: Table[T], features: Collection[str]) -> T:
+    """The answer of the first feature that is present.
+
+    >>> by_feature((("avx", 32), ("", 16)), ["sse2"])
+    16
+    """
+    return next(answer for feature, answer in table if not feature or feature in features)
+
+
+def brought_by(feature: str) -> Table[bool]:
+    """Whether a feature is present."""
+    return ((feature, True), ("", False))
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a kernel of a GPU says what only GPUs have."""
+
+    convention: str
+    """Of the kernel's call, as LLVM names it."""
+    parameter: str
+    """A parameter that is passed by value: `{type}` and `{name}` are filled in."""
+    prologue: tuple[str, ...]
+    """What makes the pointers %data, %geometry and %status of the parameters and of the thread's own memory."""
+    thread: str
+    """The intrinsic that gives the thread's number in its block."""
+    block: str
+    """The intrinsic that gives the block's number."""
+    comment: str
+    """How a comment begins in its assembly."""
+    warp: int
+    """Threads that exchange values without memory."""
+    shared_bytes: int
+    """Memory that every GPU of the family gives to a block."""
+    barrier: tuple[str, ...]
+    """Instructions at which all threads of a block meet."""
+    barrier_declaration: str
+    shuffle: Callable[[Builder, str, Register, int, int, Register], Register]
+    """(builder, way, word, lanes, threads, thread): the i32 of another thread of the warp. The way is "up" or "down",
+    by `lanes`, or "idx", which takes that of the lane `lanes`. Threads beyond the end give anything."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What processors of one kind have in common."""
+
+    name: str
+    triples: tuple[str, ...]
+    """How LLVM's names of such targets begin."""
+    vector_bytes: Table[int]
+    """The width of the vectors that kernels are written in; 4 means scalars."""
+    vector_registers: Table[int]
+    """How many of them there are."""
+    fma: Table[bool]
+    """Whether a fused multiply-add is one instruction."""
+    half: Table[bool]
+    """Whether float16 is converted by an instruction; elsewhere LLVM calls helpers that may not exist."""
+    rounding: Table[bool]
+    """Whether floor, ceil, trunc and round-to-even are instructions; elsewhere LLVM calls the C library."""
+    overflow: str = "nearest"
+    """What an integer becomes of a float that does not fit: the "nearest" bound, or the "least" integer."""
+    instruction: Callable[[str, Register, Register], list[Any]] | None = None
+    """("max" | "min" | "scalef", a, b): LLVM's name of the instruction for one vector register, and its operands; None
+    if LLVM's generic code is as good."""
+    scalef: Table[bool] = NO
+    """Whether vectors are multiplied by powers of two that no number can hold."""
+    convolutions: bool = False
+    """Whether tiles of convolutions and pooling were written and measured for its vectors of 32 bytes and more."""
+    dialect: Dialect | None = None
+    """Of a GPU: scalar code in many threads, and no C library."""
+
+
+GENERIC = Family(
+    "generic",
+    (),
+    vector_bytes=(("", 16),),
+    vector_registers=(("", 16),),
+    fma=brought_by("fma"),
+    half=brought_by("f16c"),
+    rounding=NO,
+)
+"""A processor that nothing else is known of: LLVM cuts its vectors as it has to."""
