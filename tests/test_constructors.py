@@ -27,6 +27,16 @@ SIZES: list[tuple[tuple[Any, ...], tuple[int, ...]]] = [
 ]  # fmt: skip
 
 
+class Nobody:
+    """Something that is no data."""
+
+    def __repr__(self) -> str:
+        return "nobody"
+
+
+NOBODY = Nobody()
+
+
 @pytest.mark.parametrize(("given", "sizes"), SIZES, ids=str)
 def test_sizes(given: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
     made = jit.Tensor(*given)
@@ -74,7 +84,7 @@ def test_of_a_tensor() -> None:
 @pytest.mark.parametrize(
     "given",
     [(2.5,), (None,), ("a",), (True,), (-1,), (1, 2.5), (1, "a"), (jit.ones(2), jit.ones(2)), ([1j],), (["a"],),
-     ([[1, 2], [3]],), (object(),), (np.float32(2),), (np.array(["a"]),), (1, None), (1, True)],
+     ([[1, 2], [3]],), (NOBODY,), (np.float32(2),), (np.array(["a"]),), (1, None), (1, True)],
     ids=str,
 )  # fmt: skip
 def test_wrong(given: tuple[Any, ...]) -> None:
