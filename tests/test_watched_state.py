@@ -606,7 +606,7 @@ READS: dict[str, Read] = {
 }  # fmt: skip
 UNFIT = ("Popen", "Pool", "Server", "Timer", "Thread", "Process", "Barrier", "exit", "quit", "help", "copyright",
          "credits", "license", "FileIO", "SMTP", "LMTP", "input", "Pdb", "FTP", "Cmd", "Interactive",
-         "memmap", "File", "Mapped", "void")  # fmt: skip
+         "memmap", "File", "Mapped", "mvoid")  # fmt: skip
 
 
 def _classes() -> list[type]:

@@ -30,7 +30,7 @@ class RandomState(tuple[Any, ...]):
 def is_copied(value: Any) -> bool:
     """Whether a value is watched by a copy of what it holds."""
     kind: Any = type(value)
-    if issubclass(kind, (np.ndarray, *_DRAWING, *COPIED)):
+    if issubclass(kind, (np.ndarray, np.void, *_DRAWING, *COPIED)):
         return True
     return issubclass(kind, _C_TYPES) and _has_no_pointers(kind)
 
@@ -39,6 +39,8 @@ def copy_of(value: Any) -> Any:
     """What a value holds, hashable unless it is an array."""
     if isinstance(value, np.ndarray):
         return value.copy()
+    if isinstance(value, np.void):
+        return value.dtype.str, value.tobytes(), repr(value)
     if isinstance(value, _DRAWING):
         return _state_of(value)
     try:

@@ -11,7 +11,6 @@ import functools
 import inspect
 import os
 import threading
-import types
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -422,12 +421,8 @@ class TracedFunction(Watched, Inspected):
     def _watched_call(self, call: Call, draft: Draft, world: GrowingWorld) -> Any:
         """Run the function, and look at what its code can read before that runs."""
         arguments = self._arguments(call.names, draft.values)
-
-        def note_code(code: types.CodeType, space: dict[str, Any]) -> None:
-            note_exact_types(draft.trace, code)
-            world.note_code(code, space)
-
-        with watching(draft.trace, is_foreign, note_code) as sees:
+        world.tell = functools.partial(note_exact_types, draft.trace)
+        with watching(draft.trace, is_foreign, world.note_code) as sees:
             if not sees:
                 world.see_everything()
             with explained(draft.trace):

@@ -35,6 +35,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+import numpy as np
+
 from ..context import PACKAGE
 from .origins import is_harmless
 from .purity import draws_for_all, is_pure, words_for
@@ -93,6 +95,7 @@ _ASKING = {
     for function, what in (
         (threading.current_thread, "asks which thread it runs in"),
         (inspect.stack, "looks at its callers"),
+        *((ask, "asks how numpy treats errors") for ask in (np.geterr, np.geterrcall, np.getbufsize)),
     )
 }
 """Functions of Python's library that read what stands nowhere, by the identity of their code."""

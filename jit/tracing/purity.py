@@ -30,7 +30,7 @@ _ODD: dict[str, frozenset[str]] = {
     "builtins": frozenset({"__import__", "input", "open", "breakpoint"}),
     "_io": frozenset({"open", "open_code"}),
     "atexit": frozenset({"_ncallbacks"}),
-    "numpy": frozenset({"fromfile", "load", "get_printoptions"}),
+    "numpy": frozenset({"fromfile", "load", "get_printoptions", "_get_extobj_dict", "geterrobj"}),
     "_weakref": frozenset({"getweakrefcount"}),
 }
 _OF_SYS = frozenset({

@@ -44,6 +44,7 @@ from ..pytree import looking
 from ..tensors import Tensor, Variable
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
 from .footprints import Footprint, codes_in, scan
+from .judgements import generation_of, judgement_of
 from .origins import is_harmless, is_users
 from .places import (
     _EXACT,
@@ -358,8 +359,9 @@ class View:
         if isinstance(value, threading.local):
             return (name, "thread-local", self._note_fact(name, functools.partial(_names_in, value)))
         if isinstance(value, functools._lru_cache_wrapper):
-            self._note_fact(name, functools.partial(_cache_state, value))
-            return (name, Same(value))
+            return (name, Same(value), self._note_fact(name, functools.partial(generation_of, value)))
+        if (ask := judgement_of(value)) is not None:
+            self._note_fact(name, ask)
         if isinstance(value, type(os.environ)):
             return (name, self._note_fact(name, _environment))
         if isinstance(value, np.generic):
@@ -376,14 +378,14 @@ class View:
             return (name, Same(value), self._note_fact(name, _decimal_context))
         if isinstance(value, type):
             self._sizes.extend((name, space, len(space)) for space in class_spaces(value))
-            return (name, Same(value))
+            return (name, Same(value), ask and ask())
         if isinstance(value, types.ModuleType) or not has_state(value) or (space := space_of(value)) is None:
-            return (name, Same(value))
+            return (name, Same(value), ask and ask())
         tables = [space[t] for t in TABLES if isinstance(space.get(t), dict)]
         for table in tables:
             self._note_order(name, table)
         self._sizes.append((name, space, len(space)))
-        return (name, Same(type(value)), tuple(map(len, (space, *tables))))
+        return (name, Same(type(value)), tuple(map(len, (space, *tables))), ask and ask())
 
     def _carried(self, name: str, container: Any) -> tuple[Any, ...]:
         """How many attributes an object of a class derived from a container's has."""
@@ -590,6 +592,8 @@ class GrowingWorld(World):
         self.footprint = surroundings.footprint.copy()
         self._first = self.footprint.size()
         views = surroundings.growing(self.footprint), view_of_objects(objects, self.footprint, grows=True)
+        self.tell: Callable[[types.CodeType], None] | None = None
+        """Who else wants to know of code that starts to run."""
         super().__init__(*views, objects)
 
     @property
@@ -621,6 +625,8 @@ class GrowingWorld(World):
 
     def note_code(self, code: types.CodeType, space: dict[str, Any]) -> None:
         """Code has started to run, with these globals."""
+        if self.tell is not None:
+            self.tell(code)
         if self.footprint.add(code, space):
             for view in self._views:
                 view.grow(code, space)
@@ -663,12 +669,6 @@ def _type_at(fetch: Fetch) -> type:
 
 def _identities(container: Any) -> tuple[int, ...]:
     return tuple(map(id, container if type(container) in _EXACT else keys_of(container)))
-
-
-def _cache_state(cached: Any) -> Any:
-    """How often a cached function has run, and how many results are kept."""
-    info = cached.cache_info()
-    return info.misses, info.currsize
 
 
 def _environment() -> Any:
