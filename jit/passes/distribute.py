@@ -35,7 +35,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.ops.views import slice_range
 
 from .builder import Builder
@@ -47,15 +47,6 @@ MOST_PARTS = 16
 """Parts that each operator runs on, at most: every part of another size is a kernel of its own."""
 MOST_AGAIN = 8
 """Instructions for each element that may be spent on computing it again: about what a pass over memory takes."""
-CHEAP = frozenset(
-    f"aten::{name}" for name in (
-        "add", "sub", "rsub", "mul", "neg", "abs", "relu", "maximum", "minimum", "clamp", "where", "square", "_to_copy",
-        "logical_not", "logical_and", "logical_or", "threshold_backward", "sign", "addcmul", "lerp",
-    )
-)  # fmt: skip
-"""What takes one or two instructions."""
-DEAR = 20
-"""About how many the others take."""
 
 
 def distribute(graph: Graph, supported: Supported = lambda node: True) -> bool:
@@ -405,7 +396,7 @@ class _Cuts:
         sizes = sizes_of(node.output)
         elements = sum(math.prod(cut.of(sizes)) for cut in cuts)
         more = max(elements / math.prod(sizes) - 1, 0)
-        return self.again.get(node.output, 0) + more * (1 if node.kind in CHEAP else DEAR)
+        return self.again.get(node.output, 0) + more * kernel_of(node.kind).cost
 
     def _gathers(self, node: Node, cuts: set[Cut]) -> bool:
         """Whether elements that do not lie side by side would be read from more than two arrays."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 from jit.ir.types import contiguous_strides
@@ -30,7 +30,7 @@ from jit.passes.spaces import Axes, Declined, Space, arguments, has_rows, is_cas
 from . import recipes
 from .codegen import Kernel, compile_nest
 from .nest import Access, Buffer, Index, Keep, Local, Nest, Position, Reduce, Result, Step
-from .terms import DEAR, EXPANSIONS, Apply, Read, Reduced, Term, Terms, dtype_of, wide
+from .terms import EXPANSIONS, Apply, Read, Reduced, Term, Terms, dtype_of, wide
 
 Arrays = Sequence[Any]
 
@@ -204,10 +204,8 @@ class _Lowering:
         def function(m: Any, *numbers: Any) -> Any:
             return _compute(m, node, dict(zip(values, numbers, strict=True)))
 
-        name = node.kind.removeprefix("aten::").partition(".")[0].rstrip("_")
-        self.known[node.output] = self.terms.apply(
-            function, *operands, dtype=dtype_of(node.output), cost=DEAR.get(name, 1)
-        )
+        cost = kernel_of(node.kind).cost
+        self.known[node.output] = self.terms.apply(function, *operands, dtype=dtype_of(node.output), cost=cost)
 
     # -- the nest ------------------------------------------------------------------------------------------------
 

@@ -19,11 +19,6 @@ from jit.passes.spaces import MASKED, argument, arguments, row_length
 
 from .nest import Access, Position, Scan
 
-DEAR = {
-    "exp": 20, "log": 20, "tanh": 25, "sigmoid": 25, "erf": 30, "sin": 25, "cos": 25, "pow": 60, "gelu": 35, "sqrt": 6,
-    "rsqrt": 8, "div": 4, "reciprocal": 4, "silu": 25, "softplus": 40, "mish": 60, "expm1": 25, "log1p": 25,
-}  # fmt: skip
-"""About how many instructions an operator takes at a point, where that is more than one or two."""
 SCAN_COST = 8
 
 

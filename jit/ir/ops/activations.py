@@ -241,7 +241,7 @@ def _() -> Any:
 
 @floats_only
 @pointwise("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", inplace=True,
-           samples=_with(0.5, 1.5, 0.7), namespaces=FUNCTIONAL,
+           cost=25, samples=_with(0.5, 1.5, 0.7), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, alpha, scale, input_scale:
                           F.elu_backward(g, alpha, scale, input_scale, False, self)))  # fmt: skip
 def elu(m: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
@@ -288,7 +288,7 @@ def celu(F: Any, self: Any, alpha: Any) -> Any:
 
 
 @no_integers
-@pointwise("aten::silu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=FUNCTIONAL,
+@pointwise("aten::silu(Tensor self) -> Tensor", cost=25, inplace=True, samples=_plain, namespaces=FUNCTIONAL,
            onnx=lambda g, self: g.op("Mul", self, g.op("Sigmoid", self)))  # fmt: skip
 def silu(m: Any, self: Any) -> Any:
     """self * sigmoid(self)."""
@@ -302,7 +302,7 @@ def _(F: Any, g: Any, needs: Any, self: Any) -> Any:
 
 
 @floats_only
-@pointwise("aten::mish(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=FUNCTIONAL)
+@pointwise("aten::mish(Tensor self) -> Tensor", cost=60, inplace=True, samples=_plain, namespaces=FUNCTIONAL)
 def mish(m: Any, self: Any) -> Any:
     """self * tanh(softplus(self))."""
     return self * m.tanh(m.maximum(self, 0) + m.log1p(m.exp(-m.abs(self))))
@@ -323,7 +323,7 @@ def _(g: Any, self: Any) -> Any:
 
 @floats_only
 @pointwise("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", samples=_with(2.0, 3.0),
-           namespaces=FUNCTIONAL,
+           cost=40, namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, beta, threshold:
                           F.softplus_backward(g, self, beta, threshold)))  # fmt: skip
 def softplus(m: Any, self: Any, beta: Any, threshold: Any) -> Any:
@@ -369,7 +369,7 @@ def _() -> Any:
 
 
 @floats_only
-@pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', inplace=True, namespaces=FUNCTIONAL,
+@pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', cost=35, inplace=True, namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, approximate:
                           F.gelu_backward(g, self, approximate=approximate)))  # fmt: skip
 def gelu(m: Any, self: Any, approximate: str) -> Any:

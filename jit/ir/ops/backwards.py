@@ -139,7 +139,7 @@ def _(g: Any, grad_output: Any, self: Any, negative_slope: Any, self_is_result: 
 
 @floats_only
 @pointwise("aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
-           "Tensor self_or_result) -> Tensor", namespaces=(),
+           "Tensor self_or_result) -> Tensor", cost=25, namespaces=(),
            grad=dict(grad_output=lambda F, g, alpha, scale, input_scale, is_result, self_or_result:
                                  F.elu_backward(g, alpha, scale, input_scale, is_result, self_or_result),
                      self_or_result=lambda F, g, grad_output, alpha, scale, input_scale, is_result, self_or_result:
@@ -189,7 +189,7 @@ def _() -> Any:
 
 
 @floats_only
-@pointwise("aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+@pointwise("aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor", cost=30,
            namespaces=(), samples=_pairs(2.0, 3.0),
            grad=dict(grad_output=lambda F, g, self, beta, threshold: F.softplus_backward(g, self, beta, threshold),
                      self=lambda F, g, grad_output, self, beta, threshold:
@@ -225,6 +225,7 @@ def is_tanh(approximate: str) -> bool:
 
 @floats_only
 @pointwise('aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor', namespaces=(),
+           cost=60,
            grad=dict(grad_output=lambda F, g, self, approximate: F.gelu_backward(g, self, approximate=approximate),
                      self=lambda F, g, grad_output, self, approximate:
                           g * grad_output * gelu_bend(F, self, approximate)))  # fmt: skip

@@ -157,7 +157,7 @@ def _() -> Any:
 
 @Refusal(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True,
-           samples=_triples,
+           cost=5, samples=_triples,
            grad=dict(self=lambda F, g: g,
                      tensor1=lambda F, g, tensor2, value: g * value / tensor2,
                      tensor2=lambda F, g, tensor1, tensor2, value:
@@ -233,7 +233,7 @@ def _rounded_quotients() -> Any:
     yield sample(np.array([7, 250], np.uint8), np.array([2, 100], np.uint8), note="uint8", grad=False)
 
 
-@pointwise("aten::div(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True,
+@pointwise("aten::div(Tensor self, Tensor other) -> Tensor", cost=4, promote="float", inplace=True,
            aliases=("divide", "true_divide"), onnx="Div", samples=_quotients,
            grad=dict(self=lambda F, g, other: g / other,
                      other=lambda F, g, self, other: -g * (self / (other * other))))  # fmt: skip
@@ -268,7 +268,7 @@ def _() -> Any:
 @ordered_only
 @no_bool
 @pointwise("aten::floor_divide(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
-           grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
+           cost=100, grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def floor_divide(m: Any, self: Any, other: Any) -> Any:
     """self / other rounded down, as Python's `//`; DivisionError for an integer divided by 0."""
     return m.floor_divide(self, other)
@@ -286,7 +286,7 @@ def _(g: Any, self: Any, other: Any) -> Any:
 
 @ordered_only
 @no_bool
-@pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", namespaces=(), samples=_rounded_quotients,
+@pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", cost=5, namespaces=(), samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def _div_trunc(m: Any, self: Any, other: Any) -> Any:
     """self / other rounded toward zero, as C divides integers."""
@@ -310,7 +310,7 @@ def _(g: Any, self: Any, other: Any) -> Any:
 
 @ordered_only
 @no_bool
-@pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
+@pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", cost=100, inplace=True, samples=_rounded_quotients,
            grad=dict(self=lambda F, g: g,
                      other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
 def remainder(m: Any, self: Any, other: Any) -> Any:
@@ -334,7 +334,7 @@ remainder.onnx(lambda g, self, other: onnx_remainder(g, self, other))
 
 @ordered_only
 @no_bool
-@pointwise("aten::fmod(Tensor self, Tensor other) -> Tensor", inplace=True, samples=_rounded_quotients,
+@pointwise("aten::fmod(Tensor self, Tensor other) -> Tensor", cost=100, inplace=True, samples=_rounded_quotients,
            onnx=lambda g, self, other: g.op("Mod", self, other, fmod=1),
            grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.trunc(self / other)))  # fmt: skip
 def fmod(m: Any, self: Any, other: Any) -> Any:
@@ -342,7 +342,7 @@ def fmod(m: Any, self: Any, other: Any) -> Any:
     return m.fmod(self, other)
 
 
-@pointwise("aten::reciprocal(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Reciprocal",
+@pointwise("aten::reciprocal(Tensor self) -> Tensor", cost=4, promote="float", inplace=True, onnx="Reciprocal",
            samples=unary(0.5, 3),
            grad=dict(self=lambda F, g, out: -g * (out * out)))  # fmt: skip
 def reciprocal(m: Any, self: Any) -> Any:
@@ -385,7 +385,7 @@ class _NegativePowers(Refusal):
 
 @_NegativePowers(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @no_bool
-@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", inplace=True, onnx="Pow",
+@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", cost=60, inplace=True, onnx="Pow",
            grad=dict(self=lambda F, g, self, exponent: power_gradient(F, g, self, exponent),
                      exponent=lambda F, g, self, exponent, out:
                               exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
@@ -433,13 +433,13 @@ def _() -> Any:
 
 
 @pointwise("aten::sqrt(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sqrt", samples=unary(0.1, 4),
-           grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
+           cost=6, grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
 def sqrt(m: Any, self: Any) -> Any:
     """The square root."""
     return m.sqrt(self)
 
 
-@pointwise("aten::rsqrt(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(0.1, 4),
+@pointwise("aten::rsqrt(Tensor self) -> Tensor", cost=8, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Reciprocal", g.op("Sqrt", self)),
            grad=dict(self=lambda F, g, out: g * (out * out * out) * -0.5))  # fmt: skip
 def rsqrt(m: Any, self: Any) -> Any:
@@ -450,14 +450,14 @@ def rsqrt(m: Any, self: Any) -> Any:
 # -- exponentials and logarithms ---------------------------------------------------------------------------------
 
 
-@pointwise("aten::exp(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Exp", samples=unary(),
+@pointwise("aten::exp(Tensor self) -> Tensor", cost=20, promote="float", inplace=True, onnx="Exp", samples=unary(),
            grad=dict(self=lambda F, g, out: g * out))  # fmt: skip
 def exp(m: Any, self: Any) -> Any:
     """e ** self."""
     return m.exp(self)
 
 
-@pointwise("aten::exp2(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(),
+@pointwise("aten::exp2(Tensor self) -> Tensor", cost=40, promote="float", inplace=True, samples=unary(),
            namespaces=("jit", "Tensor", "special"), onnx=lambda g, self: g.op("Pow", g.constant(2, like=self), self),
            grad=dict(self=lambda F, g, out: g * (out * LN_2)))  # fmt: skip
 def exp2(m: Any, self: Any) -> Any:
@@ -465,7 +465,7 @@ def exp2(m: Any, self: Any) -> Any:
     return m.exp2(self)
 
 
-@pointwise("aten::expm1(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(),
+@pointwise("aten::expm1(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(),
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, out: g * (out + 1)))  # fmt: skip
 def expm1(m: Any, self: Any) -> Any:
@@ -477,13 +477,13 @@ expm1.onnx(lambda g, self: onnx_expm1(g, self))
 
 
 @pointwise("aten::log(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Log", samples=unary(0.1, 4),
-           grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
+           cost=20, grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
 def log(m: Any, self: Any) -> Any:
     """The natural logarithm."""
     return m.log(self)
 
 
-@pointwise("aten::log2(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(0.1, 4),
+@pointwise("aten::log2(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_2, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_2)))  # fmt: skip
 def log2(m: Any, self: Any) -> Any:
@@ -491,7 +491,7 @@ def log2(m: Any, self: Any) -> Any:
     return m.log2(self)
 
 
-@pointwise("aten::log10(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(0.1, 4),
+@pointwise("aten::log10(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_10, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_10)))  # fmt: skip
 def log10(m: Any, self: Any) -> Any:
@@ -499,7 +499,7 @@ def log10(m: Any, self: Any) -> Any:
     return m.log10(self)
 
 
-@pointwise("aten::log1p(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-0.9, 3),
+@pointwise("aten::log1p(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(-0.9, 3),
            namespaces=("jit", "Tensor", "special"), grad=dict(self=lambda F, g, self: g / (self + 1)))  # fmt: skip
 def log1p(m: Any, self: Any) -> Any:
     """log(1 + self), exact near 0."""
@@ -518,7 +518,7 @@ def _(g: Any, self: Any) -> Any:
     return g.op("Where", g.op("Equal", kept, self), plain, near_zero)
 
 
-@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True,
+@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", cost=30, promote="float", inplace=True,
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self, other:
                           g * F.log(F.where(F.logical_and(F.eq(self, 0), F.le(other, 0)), 1, other)),
@@ -543,7 +543,7 @@ def _() -> Any:
     )
 
 
-@pointwise("aten::logaddexp(Tensor self, Tensor other) -> Tensor", promote="float",
+@pointwise("aten::logaddexp(Tensor self, Tensor other) -> Tensor", cost=80, promote="float",
            grad=dict(self=lambda F, g, self, other: g * F.sigmoid(self - other),
                      other=lambda F, g, self, other: g * F.sigmoid(other - self)))  # fmt: skip
 def logaddexp(m: Any, self: Any, other: Any) -> Any:
@@ -587,7 +587,7 @@ def logit_gradient(F: Any, g: Any, self: Any, eps: Any) -> Any:
     return F.where(inside, g / (safe * (1 - safe)), outside)
 
 
-@pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", promote="float", inplace=True,
+@pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", cost=45, promote="float", inplace=True,
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self, eps: logit_gradient(F, g, self, eps)))  # fmt: skip
 def logit(m: Any, self: Any, eps: Any) -> Any:
@@ -615,21 +615,21 @@ def _() -> Any:
 # -- trigonometric and hyperbolic functions ----------------------------------------------------------------------
 
 
-@pointwise("aten::sin(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sin", samples=unary(-4, 4),
+@pointwise("aten::sin(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Sin", samples=unary(-4, 4),
            grad=dict(self=lambda F, g, self: g * F.cos(self)))  # fmt: skip
 def sin(m: Any, self: Any) -> Any:
     """The sine of radians."""
     return m.sin(self)
 
 
-@pointwise("aten::cos(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Cos", samples=unary(-4, 4),
+@pointwise("aten::cos(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Cos", samples=unary(-4, 4),
            grad=dict(self=lambda F, g, self: g * -F.sin(self)))  # fmt: skip
 def cos(m: Any, self: Any) -> Any:
     """The cosine of radians."""
     return m.cos(self)
 
 
-@pointwise("aten::tan(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tan",
+@pointwise("aten::tan(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Tan",
            samples=unary(-1, 1, double=False),
            grad=dict(self=lambda F, g, out: g * (1 + out * out)))  # fmt: skip
 def tan(m: Any, self: Any) -> Any:
@@ -638,7 +638,7 @@ def tan(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin",
-           samples=unary(-0.9, 0.9, double=False),
+           cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
 def asin(m: Any, self: Any) -> Any:
     """The angle whose sine is self."""
@@ -646,7 +646,7 @@ def asin(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos",
-           samples=unary(-0.9, 0.9, double=False),
+           cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
 def acos(m: Any, self: Any) -> Any:
     """The angle whose cosine is self."""
@@ -654,7 +654,7 @@ def acos(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::atan(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctan",), onnx="Atan",
-           samples=unary(-3, 3, double=False),
+           cost=100, samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
 def atan(m: Any, self: Any) -> Any:
     """The angle whose tangent is self."""
@@ -663,6 +663,7 @@ def atan(m: Any, self: Any) -> Any:
 
 @ordered_only
 @pointwise("aten::atan2(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("arctan2",),
+           cost=100,
            grad=dict(self=lambda F, g, self, other: g * (other / (self * self + other * other)),
                      other=lambda F, g, self, other: g * (-self / (self * self + other * other))))  # fmt: skip
 def atan2(m: Any, self: Any, other: Any) -> Any:
@@ -695,7 +696,7 @@ def _() -> Any:
     yield sample(ends[:, None], ends, note="corners", grad=False)
 
 
-@pointwise("aten::sinh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sinh",
+@pointwise("aten::sinh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Sinh",
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.cosh(self)))  # fmt: skip
 def sinh(m: Any, self: Any) -> Any:
@@ -703,7 +704,7 @@ def sinh(m: Any, self: Any) -> Any:
     return m.sinh(self)
 
 
-@pointwise("aten::cosh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Cosh",
+@pointwise("aten::cosh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Cosh",
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.sinh(self)))  # fmt: skip
 def cosh(m: Any, self: Any) -> Any:
@@ -712,14 +713,14 @@ def cosh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tanh", samples=unary(-3, 3),
-           grad=dict(self=lambda F, g, out: F.tanh_backward(g, out)))  # fmt: skip
+           cost=25, grad=dict(self=lambda F, g, out: F.tanh_backward(g, out)))  # fmt: skip
 def tanh(m: Any, self: Any) -> Any:
     """The hyperbolic tangent."""
     return m.tanh(self)
 
 
 @pointwise("aten::asinh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsinh",), onnx="Asinh",
-           samples=unary(-3, 3, double=False),
+           cost=100, samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
 def asinh(m: Any, self: Any) -> Any:
     """The inverse of sinh."""
@@ -727,7 +728,7 @@ def asinh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::acosh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccosh",), onnx="Acosh",
-           samples=unary(1.1, 4, double=False),
+           cost=100, samples=unary(1.1, 4, double=False),
            grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
 def acosh(m: Any, self: Any) -> Any:
     """The inverse of cosh."""
@@ -735,7 +736,7 @@ def acosh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::atanh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctanh",), onnx="Atanh",
-           samples=unary(-0.9, 0.9, double=False),
+           cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
 def atanh(m: Any, self: Any) -> Any:
     """The inverse of tanh."""
@@ -743,14 +744,14 @@ def atanh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::sigmoid(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sigmoid", samples=unary(-4, 4),
-           namespaces=("jit", "Tensor", "nn.functional"),
+           cost=25, namespaces=("jit", "Tensor", "nn.functional"),
            grad=dict(self=lambda F, g, out: F.sigmoid_backward(g, out)))  # fmt: skip
 def sigmoid(m: Any, self: Any) -> Any:
     """1 / (1 + exp(-self))."""
     return m.sigmoid(self)
 
 
-@pointwise("aten::erf(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Erf",
+@pointwise("aten::erf(Tensor self) -> Tensor", cost=30, promote="float", inplace=True, onnx="Erf",
            samples=unary(-3, 3, double=False), namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * TWO_OVER_SQRT_PI)))  # fmt: skip
 def erf(m: Any, self: Any) -> Any:
@@ -759,7 +760,7 @@ def erf(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::erfc(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-3, 3, double=False),
-           namespaces=("jit", "Tensor", "special"),
+           cost=100, namespaces=("jit", "Tensor", "special"),
            onnx=lambda g, self: g.op("Sub", g.constant(1, like=self), g.op("Erf", self)),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * -TWO_OVER_SQRT_PI)))  # fmt: skip
 def erfc(m: Any, self: Any) -> Any:
