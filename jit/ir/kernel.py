@@ -19,16 +19,18 @@ Note [Terms]
 
     t.dtype, t.count            the dtype of the first result; how many elements are reduced to one
     t.wide(x)                   x in the dtype that the result is computed in: float32 for 16-bit floats
-    t.alike(x, w, ...)          all of them in that, None for None; refused if they are of several dtypes
+    t.widened(x)                x in the dtype that x itself is computed with
+    t.alike(x, w, ...)          all of them so, None for None; refused if they are of several dtypes
     t.cast(x, dtype)            x in another dtype
     t.apply(f, x, y, cost=3)    f(m, x, y) at every point; what it costs, unless that is one or two instructions
     t.over(x, n)                x / n for a number n, which may be 0
     t.reduce("max", x)          x combined along the row: "sum", "prod", "max", "min"
     t.extreme("argmax", x)      (the extremum, its position in the row); or "argmin"
     t.running("sum", x)         what x has come to at each place of the row; or "prod", "max", "min", "logaddexp"
-    t.position(x)               the place in the row; 0 where the row has one element
+    t.row, t.position()         whether the row has more elements than one; if so, the place in it
 
-    What is returned, one term or several, is cast to the dtypes of the results by the caller.
+    What is returned, one term or several, None for what is not wanted, is cast to the dtypes of the results by the
+    caller.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ STEPS = (
     "copy", "fill", "join", "product", "inner product", "product and sum", "convolution", "convolution gradients",
     "maxima", "maxima gradients", "means",
 )  # fmt: skip
-"""The steps of a plan that are more than a nest of loops made from terms; `jit.runtime.steps` has their code."""
+"""The steps of a plan that are more than a nest of loops made from terms; the runtime has their code."""
 GROUP = "group"
 """In `along`: the part of dim 1 that tells groups of channels."""
 
@@ -86,9 +88,12 @@ class Kernel:
     product: str = ""
     """"matrices" if it adds up many products for each element that it reads, "vectors" if it adds up one."""
     flops: Callable[..., int] | None = None
-    """How much a call computes, where it is not one for each element."""
+    """How much a call computes, where it is not one for each element: a function of the first result's type, `out`,
+    and of arguments."""
     moves: bool = False
     """Whether elements are only moved, or made up, and nothing is computed."""
+    shows: Callable[..., Any] | None = None
+    """Where the first operand stands in a result that is zeros elsewhere: (dim, start, length, step, keeps the dim)."""
     tail: bool = False
     """Whether convolutions compute it of their results before they store them."""
 

@@ -129,9 +129,17 @@ class Op:
         caller; False where the formula itself follows the convention for complex numbers (`abs`, `angle`, `real`)."""
         self.kernel = POINTWISE if kind == "pointwise" else Kernel()
         """What loops, plans and profiles need to know of it."""
+        self.measures: bool | Callable[..., bool] = False
+        """Whether the sizes of its results depend on elements; or a function that says so of arguments."""
+        self.pieces: Callable[..., bool] | None = None
+        """Views: whether the size of the dim `dim` says how many results there are, by arguments."""
+        self.into: Callable[..., Any] | None = None
+        """`into(numpy, out, <arguments>)` writes the result into an array; it returns None where it cannot."""
         self.lays_out = False
         """Whether the body lays its result out as a memory format asks; all other results are made row-major, see
         Note [Results are row-major]."""
+        self.is_absolute = False
+        """Views: whether the offset counts from the start of the memory, not from the first element of the base."""
         self.namespaces: tuple[str, ...] = ("jit", "Tensor")
         """Where users find it: "jit", "Tensor", "nn.functional", "linalg", "special"."""
         self.aliases: tuple[str, ...] = ()
@@ -184,10 +192,12 @@ class Op:
 
     def set_kernel(self, kernel: Kernel) -> None:
         """Declare what it is to kernels; SchemaError if a function of it asks for what is no argument."""
-        for name in ("form", "reduces", "groups", "terms", "fills", "flops"):
+        for name in ("form", "reduces", "groups", "terms", "fills", "flops", "shows"):
             function = getattr(kernel, name)
             if callable(function):
-                _positions(self, function, int(name == "terms"))
+                _positions(self, function, int(name in ("terms", "flops")))
+        if not set(kernel.along) <= set(self.schema.argument_names):
+            raise SchemaError(f"{self.name}: its kernel speaks of {sorted(kernel.along)}, which are not all arguments")
         self.kernel = kernel if kernel.form or self.kind != "pointwise" else replace(kernel, form="point")
 
     def ask(self, function: Callable[..., Any], values: Sequence[Any], *first: Any) -> Any:

@@ -28,7 +28,7 @@ def bind_view(trace: Trace, op: Op, values: Sequence[Any], tensor: Tensor, value
     """Bind `tensor`, output `index` of a view op: one step further than the tensor that it is a view of."""
     source = trace.memory.binding(values[0])
     assert source is not None
-    if op.schema.name == "as_strided":
+    if op.is_absolute:
         _bind_strided(trace, tensor, source, value, values[1:])
         return
     step = ViewStep(op, plain_number(tuple(values[1:])), index)

@@ -10,6 +10,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError, UsageError
 from ..geometry import wrap_dim
+from ..kernel import Kernel
 from ..op import array, composite, pointwise
 from ..samples import make, sample, strided, unary
 from ..types import TensorType
@@ -53,6 +54,7 @@ def has_exact_attributes(x: Any) -> bool:
 
 @ordered_only
 @pointwise("aten::relu(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=EVERYWHERE,
+           into=lambda np, out, self: np.maximum(self, 0, out=out), kernel=Kernel(tail=True),
            grad=dict(self=lambda F, g, out: F.threshold_backward(g, out, 0)))  # fmt: skip
 def relu(m: Any, self: Any) -> Any:
     """max(self, 0)."""
@@ -442,6 +444,13 @@ def shifted(m: Any, self: Any, dim: int, dtype: Any) -> tuple[Any, int, Any]:
     return wide - top, axis, result.numpy
 
 
+def _shifted_terms(t: Any, self: Any) -> tuple[Any, Any]:
+    """(self less its maximum, exp of that)."""
+    x = t.wide(self)
+    low = t.apply(lambda m, a, top: a - top, x, t.reduce("max", x))
+    return low, t.apply(lambda m, a: m.exp(a), low, cost=20)
+
+
 def _softmax_samples() -> Any:
     yield sample(make(3, 4), 1)
     yield sample(make(2, 3, 4), 0)
@@ -474,7 +483,7 @@ def onnx_softmax(name: str) -> Any:
 
 
 @array("aten::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
-       type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("Softmax"),
+       kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("Softmax"),
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
@@ -484,8 +493,15 @@ def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     return (powers / m.sum(powers, axis=axis, keepdims=True)).astype(result, copy=False).reshape(self.shape)
 
 
+@softmax.terms
+def _(t: Any, self: Any) -> Any:
+    """A product with the inverse: a vector's division takes as long as ten products."""
+    _, powers = _shifted_terms(t, self)
+    return t.apply(lambda m, e, total: e * (1 / total), powers, t.reduce("sum", powers))
+
+
 @array("aten::log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
-       type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
+       kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._log_softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
@@ -493,6 +509,13 @@ def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     low, axis, result = shifted(m, self, dim, dtype)
     total = m.log(m.sum(m.exp(low), axis=axis, keepdims=True))
     return (low - total).astype(result, copy=False).reshape(self.shape)
+
+
+@log_softmax.terms
+def _(t: Any, self: Any) -> Any:
+    low, powers = _shifted_terms(t, self)
+    total = t.apply(lambda m, s: m.log(s), t.reduce("sum", powers))
+    return t.apply(lambda m, a, b: a - b, low, total)
 
 
 @composite(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ShapeError
+from ..kernel import Kernel
 from ..op import array
 from ..samples import make, sample
 from ..types import TensorType
@@ -15,6 +16,7 @@ def _like(self: TensorType, *_: Any) -> TensorType:
 
 
 @array("aten::copy(Tensor self, Tensor src) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
+       kernel=Kernel(step="copy", moves=True),
        grad=dict(self=lambda F, g: F.zeros_like(g),
                  src=lambda F, g, src_meta:
                  F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype)))  # fmt: skip

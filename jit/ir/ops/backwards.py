@@ -14,6 +14,7 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import UsageError
 from ..geometry import wrap_dim
+from ..kernel import Kernel
 from ..op import array, composite, pointwise
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -325,11 +326,18 @@ def _data_samples(logarithms: bool) -> Any:
 
 
 @array("aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-       namespaces=("jit",), type=_data_type, samples=_data_samples(False))  # fmt: skip
+       kernel=Kernel("norm"), namespaces=("jit",), type=_data_type, samples=_data_samples(False))  # fmt: skip
 def _softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
     """output * (grad_output - sum(grad_output * output)) along dim, in the dtype of softmax's input."""
     product = grad_output * output
     return (product - output * _sum_along(m, product, dim)).astype(input_dtype.numpy, copy=False)
+
+
+@_softmax_backward_data.terms
+def _(t: Any, grad_output: Any, output: Any) -> Any:
+    g, y = t.widened(grad_output), t.widened(output)
+    product = t.apply(lambda m, a, b: a * b, g, y)
+    return t.apply(lambda m, p, y, s: p - y * s, product, y, t.reduce("sum", product))
 
 
 @_softmax_backward_data.grad
@@ -350,10 +358,16 @@ def _(g: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> An
 
 
 @array("aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-       namespaces=("jit",), type=_data_type, samples=_data_samples(True))  # fmt: skip
+       kernel=Kernel("norm"), namespaces=("jit",), type=_data_type, samples=_data_samples(True))  # fmt: skip
 def _log_softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
     """grad_output - exp(output) * sum(grad_output) along dim, in the dtype of log_softmax's input."""
     return (grad_output - m.exp(output) * _sum_along(m, grad_output, dim)).astype(input_dtype.numpy, copy=False)
+
+
+@_log_softmax_backward_data.terms
+def _(t: Any, grad_output: Any, output: Any) -> Any:
+    g, y = t.widened(grad_output), t.widened(output)
+    return t.apply(lambda m, a, y, s: a - m.exp(y) * s, g, y, t.reduce("sum", g), cost=20)
 
 
 @_log_softmax_backward_data.grad

@@ -13,6 +13,7 @@ from typing import Any
 from .. import dtypes
 from ..errors import DimError, DTypeError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim
+from ..kernel import Kernel
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -500,6 +501,7 @@ def _picked(name: str, self: Any, indices: Any) -> Any:
 
 
 @array("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", namespaces=(),
+       measures=lambda indices: any(t is not None and t.dtype is dtypes.bool_ for t in indices),
        grad=dict(self=lambda F, g, self_meta, indices:
                  F.index_put(_zeros(F, g, self_meta), indices, g, True)))  # fmt: skip
 def index(m: Any, self: Any, indices: Any) -> Any:
@@ -687,7 +689,7 @@ def _() -> Any:
 # -- masks -------------------------------------------------------------------------------------------------------
 
 
-@array("aten::masked_select(Tensor self, Tensor mask) -> Tensor",
+@array("aten::masked_select(Tensor self, Tensor mask) -> Tensor", measures=True,
        grad=dict(self=lambda F, g, self_meta, mask: _unselected(F, g, self_meta, mask)))  # fmt: skip
 def masked_select(m: Any, self: Any, mask: Any) -> Any:
     if mask.dtype != bool:
@@ -770,7 +772,7 @@ def _() -> Any:
     yield sample(make(3), _mask([True, False, True], [False, True, True]), make(4, seed=1), note="broadcast self")
 
 
-@array("aten::nonzero(Tensor self) -> Tensor", grad=_INTEGERS, aliases=("argwhere",))
+@array("aten::nonzero(Tensor self) -> Tensor", measures=True, grad=_INTEGERS, aliases=("argwhere",))
 def nonzero(m: Any, self: Any) -> Any:
     if self.ndim == 0:
         return m.zeros((int(bool(self)), 0), m.int64)
@@ -799,7 +801,7 @@ def _() -> Any:
 
 
 @array("aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
-       "bool sparse=False) -> Tensor", namespaces=("jit",),
+       "bool sparse=False) -> Tensor", kernel=Kernel("gather"), namespaces=("jit",),
        grad=dict(weight=lambda F, g, weight_meta, indices, padding_idx, scale_grad_by_freq:
                  F.embedding_dense_backward(g, indices, weight_meta.shape[0], padding_idx,
                                             scale_grad_by_freq)))  # fmt: skip
@@ -884,7 +886,8 @@ def _() -> Any:
     yield sample(make(3, 3), _places(1, 1, 3), 5, -1, True, note="by frequency", onnx=False)
 
 
-@array("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", namespaces=("nn.functional",), grad=_INTEGERS)
+@array("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
+       measures=lambda num_classes: num_classes == -1, namespaces=("nn.functional",), grad=_INTEGERS)
 def one_hot(m: Any, self: Any, num_classes: int) -> Any:
     if num_classes == -1:
         if self.size == 0:

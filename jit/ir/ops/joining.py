@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import DimError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
+from ..kernel import Kernel
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -37,6 +38,7 @@ def _joined_shape(shapes: Any, dim: int) -> tuple[list[int], int]:
 
 
 @array("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", namespaces=("jit",), aliases=("concat", "concatenate"),
+       kernel=Kernel("join", step="join", moves=True),
        promote="common", grad=lambda F, g, tensors_meta, dim: (_cut(F, g, tensors_meta, dim),))  # fmt: skip
 def cat(m: Any, tensors: Any, dim: int) -> Any:
     sizes, at = _joined_shape([t.shape for t in tensors], dim)
@@ -89,7 +91,7 @@ def _() -> Any:
     yield sample([make(2, dtype="float16"), make(1, dtype="float16")], note="half", grad=False)
 
 
-@composite("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", namespaces=("jit",))
+@composite("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", kernel=Kernel(moves=True), namespaces=("jit",))
 def stack(F: Any, tensors: Any, dim: int) -> Any:
     if not tensors:
         raise ShapeError("stack: expects at least one tensor")

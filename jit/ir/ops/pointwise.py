@@ -51,6 +51,8 @@ def _sums() -> Any:
 
 
 @pointwise("aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, samples=_sums,
+           into=lambda np, out, self, other, alpha:
+               np.add(self, other, out=out) if alpha == 1 else None,
            numpy=lambda m, self, other, alpha: self + times(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: g if alpha == 1 else g * alpha))  # fmt: skip
 def add(m: Any, self: Any, other: Any, alpha: Any) -> Any:
@@ -70,6 +72,8 @@ no_bool_operand = Refusal(is_bool, "cast with x.int(), or use logical_not or log
 
 @no_bool_operand
 @pointwise("aten::sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, aliases=("subtract",),
+           into=lambda np, out, self, other, alpha:
+               np.subtract(self, other, out=out) if alpha == 1 else None,
            samples=_weighted, numpy=lambda m, self, other, alpha: self - times(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: -g if alpha == 1 else g * -alpha))  # fmt: skip
 def sub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
@@ -103,6 +107,7 @@ def _products() -> Any:
 
 
 @pointwise("aten::mul(Tensor self, Tensor other) -> Tensor", inplace=True, aliases=("multiply",), samples=_products,
+           into=lambda np, out, self, other: np.multiply(self, other, out=out),
            onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Mul", self, other),
            grad=dict(self=lambda F, g, other: g * other, other=lambda F, g, self: g * self))  # fmt: skip
 def mul(m: Any, self: Any, other: Any) -> Any:
@@ -112,6 +117,7 @@ def mul(m: Any, self: Any, other: Any) -> Any:
 
 @no_bool
 @pointwise("aten::neg(Tensor self) -> Tensor", inplace=True, aliases=("negative",), onnx="Neg", samples=unary(),
+           into=lambda np, out, self: np.negative(self, out=out),
            grad=dict(self=lambda F, g: -g))  # fmt: skip
 def neg(m: Any, self: Any) -> Any:
     """-self."""
@@ -234,6 +240,7 @@ def _rounded_quotients() -> Any:
 
 
 @pointwise("aten::div(Tensor self, Tensor other) -> Tensor", cost=4, promote="float", inplace=True,
+           into=lambda np, out, self, other: np.divide(self, other, out=out),
            aliases=("divide", "true_divide"), onnx="Div", samples=_quotients,
            grad=dict(self=lambda F, g, other: g / other,
                      other=lambda F, g, self, other: -g * (self / (other * other))))  # fmt: skip
@@ -433,6 +440,7 @@ def _() -> Any:
 
 
 @pointwise("aten::sqrt(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sqrt", samples=unary(0.1, 4),
+           into=lambda np, out, self: np.sqrt(self, out=out),
            cost=6, grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
 def sqrt(m: Any, self: Any) -> Any:
     """The square root."""
@@ -451,6 +459,7 @@ def rsqrt(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::exp(Tensor self) -> Tensor", cost=20, promote="float", inplace=True, onnx="Exp", samples=unary(),
+           into=lambda np, out, self: np.exp(self, out=out),
            grad=dict(self=lambda F, g, out: g * out))  # fmt: skip
 def exp(m: Any, self: Any) -> Any:
     """e ** self."""
@@ -477,6 +486,7 @@ expm1.onnx(lambda g, self: onnx_expm1(g, self))
 
 
 @pointwise("aten::log(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Log", samples=unary(0.1, 4),
+           into=lambda np, out, self: np.log(self, out=out),
            cost=20, grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
 def log(m: Any, self: Any) -> Any:
     """The natural logarithm."""
@@ -616,6 +626,7 @@ def _() -> Any:
 
 
 @pointwise("aten::sin(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Sin", samples=unary(-4, 4),
+           into=lambda np, out, self: np.sin(self, out=out),
            grad=dict(self=lambda F, g, self: g * F.cos(self)))  # fmt: skip
 def sin(m: Any, self: Any) -> Any:
     """The sine of radians."""
@@ -623,6 +634,7 @@ def sin(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::cos(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Cos", samples=unary(-4, 4),
+           into=lambda np, out, self: np.cos(self, out=out),
            grad=dict(self=lambda F, g, self: g * -F.sin(self)))  # fmt: skip
 def cos(m: Any, self: Any) -> Any:
     """The cosine of radians."""
@@ -713,6 +725,7 @@ def cosh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tanh", samples=unary(-3, 3),
+           into=lambda np, out, self: np.tanh(self, out=out),
            cost=25, grad=dict(self=lambda F, g, out: F.tanh_backward(g, out)))  # fmt: skip
 def tanh(m: Any, self: Any) -> Any:
     """The hyperbolic tangent."""
@@ -900,6 +913,7 @@ def _pairs() -> Any:
 
 @ordered_only
 @pointwise("aten::maximum(Tensor self, Tensor other) -> Tensor", samples=_pairs,
+           into=lambda np, out, self, other: np.maximum(self, other, out=out),
            onnx=lambda g, self, other: g.op("Or" if self.dtype is dtypes.bool_ else "Max", self, other),
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, self, other),
                      other=lambda F, g, self, other: larger_share(F, g, other, self)))  # fmt: skip
@@ -910,6 +924,7 @@ def maximum(m: Any, self: Any, other: Any) -> Any:
 
 @ordered_only
 @pointwise("aten::minimum(Tensor self, Tensor other) -> Tensor", samples=_pairs,
+           into=lambda np, out, self, other: np.minimum(self, other, out=out),
            onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Min", self, other),
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, -self, -other),
                      other=lambda F, g, self, other: larger_share(F, g, -other, -self)))  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..geometry import Geometry, wrap_dim
+from ..kernel import Kernel
 from ..op import absent, array
 from ..samples import make, sample, strided
 from ..types import TensorType, contiguous_strides
@@ -83,7 +84,20 @@ def _() -> Any:
     yield sample(whole, make(low=-9, high=9, dtype="int64"), 0, 1, note="integer", grad=False)
 
 
+def _entry(input_sizes: Any, dim: int, index: int) -> tuple[int, int, int, int, bool]:
+    """One entry of a dim, as `Kernel.shows` says it."""
+    at = wrap_dim(dim, len(input_sizes))
+    return at, index % input_sizes[at], 1, 1, False
+
+
+def _entries(input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> tuple[int, int, int, int, bool]:
+    """Several of them."""
+    at = wrap_dim(dim, len(input_sizes))
+    return at, *slice_range(start, end, step, input_sizes[at]), step, True
+
+
 @array("aten::select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor", namespaces=(),
+       kernel=Kernel(moves=True, shows=_entry),
        grad=dict(grad_output=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
 def select_backward(m: Any, grad_output: Any, input_sizes: Any, dim: int, index: int) -> Any:
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
@@ -163,6 +177,7 @@ def _() -> Any:
 
 
 @array("aten::slice_backward(Tensor grad_output, int[] input_sizes, int dim, int? start, int? end, int step) -> Tensor",
+       kernel=Kernel(moves=True, shows=_entries),
        namespaces=(),
        grad=dict(grad_output=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step)))  # fmt: skip
 def slice_backward(m: Any, grad_output: Any, input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> Any:

@@ -583,7 +583,7 @@ def _static(g: Any, self: Any, dim: int) -> int:
     return size
 
 
-@view("aten::split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]",
+@view("aten::split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]", pieces=lambda: True,
       grad=dict(self=lambda F, g, self_meta, split_size, dim:
                 _rejoined(F, g, self_meta, dim, _pieces(self_meta.shape[dim], split_size))))  # fmt: skip
 def split(geometry: Geometry, split_size: int, dim: int) -> list[Geometry]:
@@ -649,6 +649,7 @@ def _chunks(size: int, chunks: int) -> list[int]:
 
 
 @view("aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
+      pieces=lambda chunks: chunks not in (1, 2),
       grad=dict(self=lambda F, g, self_meta, chunks, dim:
                 _rejoined(F, g, self_meta, dim, _chunks(self_meta.shape[dim], chunks))))  # fmt: skip
 def chunk(geometry: Geometry, chunks: int, dim: int) -> list[Geometry]:
@@ -827,6 +828,7 @@ def _() -> Any:
 
 
 @view("aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)",
+      is_absolute=True,
       grad=dict(self=lambda F, g, self_meta, size, stride, storage_offset:
                 _as_strided_backward(F, g, self_meta, size, stride, storage_offset)),
       scatter=lambda F, base, source, size, stride, storage_offset:
