@@ -12,6 +12,7 @@ from ..errors import DTypeError, ShapeError, UsageError
 from ..geometry import wrap_dim
 from ..kernel import Kernel
 from ..op import array, composite, pointwise
+from ..rows import OnArrays
 from ..samples import make, sample, strided, unary
 from ..types import TensorType
 from .backwards import SQRT_HALF, TANH_CUBE, TANH_SCALE, is_tanh
@@ -435,20 +436,25 @@ def _softmax_type(self: TensorType, dim: int, dtype: Any) -> TensorType:
     return TensorType(softmax_dtype(self.dtype, dtype), self.sizes, None, self.device)
 
 
-def shifted(m: Any, self: Any, dim: int, dtype: Any) -> tuple[Any, int, Any]:
-    """(self less its maximum over `dim`, the dim, the result's dtype); a 0-d tensor counts as one of length 1."""
+def _prepared(m: Any, self: Any, dim: int, dtype: Any) -> tuple[OnArrays, Any, Any, Any]:
+    """(rows along `dim`, self in what is computed in, its maximum, the result's dtype); 0-d counts as length 1."""
     result = softmax_dtype(dtypes.from_numpy(self.dtype), dtype)
     axis = wrap_dim(dim, self.ndim)
-    wide = np.atleast_1d(self.astype(accumulation(result), copy=False))
-    top = m.max(wide, axis=axis, keepdims=True, initial=-m.inf)
-    return wide - top, axis, result.numpy
+    wide = self.astype(accumulation(result), copy=False).reshape(self.shape or 1)
+    top = wide.max(axis=axis, keepdims=True, initial=-m.inf)
+    return OnArrays(m, wide.shape, (axis,)), wide, top, result.numpy
 
 
-def _shifted_terms(t: Any, self: Any) -> tuple[Any, Any]:
-    """(self less its maximum, exp of that)."""
-    x = t.wide(self)
-    low = t.apply(lambda m, a, top: a - top, x, t.reduce("max", x))
-    return low, t.apply(lambda m, a: m.exp(a), low, cost=20)
+def _powers(t: Any, x: Any, top: Any) -> tuple[Any, Any, Any]:
+    """(x less its maximum, exp of that, the sum of that)."""
+    low = t.apply(lambda m, a, top: a - top, x, top)
+    powers = t.apply(lambda m, a: m.exp(a), low, cost=20)
+    return low, powers, t.reduce("sum", powers)
+
+
+def _log_softmax(t: Any, x: Any, top: Any) -> Any:
+    low, _, total = _powers(t, x, top)
+    return t.apply(lambda m, a, b: a - b, low, t.apply(lambda m, s: m.log(s), total))
 
 
 def _softmax_samples() -> Any:
@@ -488,16 +494,17 @@ def onnx_softmax(name: str) -> Any:
                       F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """exp(self), scaled to sum to 1 along dim."""
-    low, axis, result = shifted(m, self, dim, dtype)
-    powers = m.exp(low)
-    return (powers / m.sum(powers, axis=axis, keepdims=True)).astype(result, copy=False).reshape(self.shape)
+    t, x, top, result = _prepared(m, self, dim, dtype)
+    _, powers, total = _powers(t, x, top)
+    return (powers / total).astype(result, copy=False).reshape(self.shape)
 
 
 @softmax.terms
 def _(t: Any, self: Any) -> Any:
     """A product with the inverse: a vector's division takes as long as ten products."""
-    _, powers = _shifted_terms(t, self)
-    return t.apply(lambda m, e, total: e * (1 / total), powers, t.reduce("sum", powers))
+    x = t.wide(self)
+    _, powers, total = _powers(t, x, t.reduce("max", x))
+    return t.apply(lambda m, e, total: e * (1 / total), powers, total)
 
 
 @array("aten::log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
@@ -506,16 +513,14 @@ def _(t: Any, self: Any) -> Any:
                       F._log_softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """log(softmax(self)), without overflow."""
-    low, axis, result = shifted(m, self, dim, dtype)
-    total = m.log(m.sum(m.exp(low), axis=axis, keepdims=True))
-    return (low - total).astype(result, copy=False).reshape(self.shape)
+    *given, result = _prepared(m, self, dim, dtype)
+    return _log_softmax(*given).astype(result, copy=False).reshape(self.shape)
 
 
 @log_softmax.terms
 def _(t: Any, self: Any) -> Any:
-    low, powers = _shifted_terms(t, self)
-    total = t.apply(lambda m, s: m.log(s), t.reduce("sum", powers))
-    return t.apply(lambda m, a, b: a - b, low, total)
+    x = t.wide(self)
+    return _log_softmax(t, x, t.reduce("max", x))
 
 
 @composite(

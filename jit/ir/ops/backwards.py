@@ -16,6 +16,7 @@ from ..errors import UsageError
 from ..geometry import wrap_dim
 from ..kernel import Kernel
 from ..op import array, composite, pointwise
+from ..rows import OnArrays
 from ..samples import make, sample, strided
 from ..types import TensorType
 from .common import floats_only, no_integers
@@ -302,9 +303,18 @@ def _data_type(grad_output: TensorType, output: TensorType, dim: int, input_dtyp
     return TensorType(input_dtype, output.sizes, None, output.device)
 
 
-def _sum_along(m: Any, x: Any, dim: int) -> Any:
-    axis = wrap_dim(dim, x.ndim)
-    return m.sum(x, axis=axis, keepdims=True) if x.ndim else x
+def _rows(m: Any, x: Any, dim: int) -> OnArrays:
+    """Rows of x along `dim`; a number is one."""
+    return OnArrays(m, x.shape, (wrap_dim(dim, x.ndim),) if x.ndim else ())
+
+
+def _by_softmax(t: Any, g: Any, y: Any) -> Any:
+    product = t.apply(lambda m, a, b: a * b, g, y)
+    return t.apply(lambda m, p, y, s: p - y * s, product, y, t.reduce("sum", product))
+
+
+def _by_log_softmax(t: Any, g: Any, y: Any) -> Any:
+    return t.apply(lambda m, a, y, s: a - m.exp(y) * s, g, y, t.reduce("sum", g), cost=20)
 
 
 def _data_samples(logarithms: bool) -> Any:
@@ -329,15 +339,13 @@ def _data_samples(logarithms: bool) -> Any:
        kernel=Kernel("norm"), namespaces=("jit",), type=_data_type, samples=_data_samples(False))  # fmt: skip
 def _softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
     """output * (grad_output - sum(grad_output * output)) along dim, in the dtype of softmax's input."""
-    product = grad_output * output
-    return (product - output * _sum_along(m, product, dim)).astype(input_dtype.numpy, copy=False)
+    found = _by_softmax(_rows(m, output, dim), grad_output, output)
+    return found.astype(input_dtype.numpy, copy=False)
 
 
 @_softmax_backward_data.terms
 def _(t: Any, grad_output: Any, output: Any) -> Any:
-    g, y = t.widened(grad_output), t.widened(output)
-    product = t.apply(lambda m, a, b: a * b, g, y)
-    return t.apply(lambda m, p, y, s: p - y * s, product, y, t.reduce("sum", product))
+    return _by_softmax(t, t.widened(grad_output), t.widened(output))
 
 
 @_softmax_backward_data.grad
@@ -361,13 +369,13 @@ def _(g: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> An
        kernel=Kernel("norm"), namespaces=("jit",), type=_data_type, samples=_data_samples(True))  # fmt: skip
 def _log_softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
     """grad_output - exp(output) * sum(grad_output) along dim, in the dtype of log_softmax's input."""
-    return (grad_output - m.exp(output) * _sum_along(m, grad_output, dim)).astype(input_dtype.numpy, copy=False)
+    found = _by_log_softmax(_rows(m, output, dim), grad_output, output)
+    return found.astype(input_dtype.numpy, copy=False)
 
 
 @_log_softmax_backward_data.terms
 def _(t: Any, grad_output: Any, output: Any) -> Any:
-    g, y = t.widened(grad_output), t.widened(output)
-    return t.apply(lambda m, a, y, s: a - m.exp(y) * s, g, y, t.reduce("sum", g), cost=20)
+    return _by_log_softmax(t, t.widened(grad_output), t.widened(output))
 
 
 @_log_softmax_backward_data.grad

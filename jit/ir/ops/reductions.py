@@ -14,6 +14,7 @@ from ..errors import CompileError, DTypeError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
 from ..kernel import Kernel
 from ..op import absent, array, composite
+from ..rows import OnArrays
 from ..samples import make, sample, strided, whole
 from ..types import TensorType
 from .common import accumulation, require_order, wide_sum_dtype
@@ -616,24 +617,26 @@ def deviation(F: Any, self: Any, dim: Any) -> Any:
 
 def degrees(shape: Any, dim: Any, correction: Any) -> Any:
     """What the squares are divided by: the count less the correction, not below 0."""
-    left = count(shape, dim) - (1 if correction is None else correction)
+    return _less(count(shape, dim), correction)
+
+
+def _less(count: Any, correction: Any) -> Any:
+    left = count - (1 if correction is None else correction)
     return left if left > 0 else 0
 
 
 def variance(m: Any, self: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
-    """In two passes: first the mean, then the squared deviations from it."""
+    """The variance of an array."""
     dims = dims_of(self, dim)
-    centre = m.sum(self, axis=dims, keepdims=True) / np.asarray(count(self.shape, dim), self.dtype)
-    squares = m.square(m.abs(self - centre))
-    return m.sum(squares, axis=dims, keepdims=keepdim) / np.asarray(degrees(self.shape, dim, correction), squares.dtype)
+    found = _spread(OnArrays(m, self.shape, dims), self, correction)
+    return found if keepdim else m.squeeze(found, dims)
 
 
-def _variance_terms(t: Any, self: Any, correction: Any) -> Any:
-    x = t.wide(self)
+def _spread(t: Any, x: Any, correction: Any) -> Any:
+    """In two passes: first the mean, then the squared deviations from it."""
     centre = t.over(t.reduce("sum", x), t.count)
     squares = t.apply(lambda m, a, b: m.square(m.abs(a - b)), x, centre, cost=3)
-    left = t.count - (1 if correction is None else correction)
-    return t.over(t.reduce("sum", squares), left if left > 0 else 0)
+    return t.over(t.reduce("sum", squares), _less(t.count, correction))
 
 
 def onnx_variance(g: Any, self: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
@@ -716,7 +719,9 @@ def var(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
     return variance(m, self, dim, keepdim, correction)
 
 
-var.terms(_variance_terms)
+@var.terms
+def _(t: Any, self: Any, correction: Any) -> Any:
+    return _spread(t, t.wide(self), correction)
 
 
 @array("aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
@@ -731,7 +736,7 @@ def std(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
 
 @std.terms
 def _(t: Any, self: Any, correction: Any) -> Any:
-    return t.apply(lambda m, v: m.sqrt(v), _variance_terms(t, self, correction))
+    return t.apply(lambda m, v: m.sqrt(v), _spread(t, t.wide(self), correction))
 
 
 @std.grad
@@ -805,15 +810,18 @@ def logsumexp(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     dims = dims_of(self, dim)
     self = self.astype(dtypes.float_of(dtype_of(self)).numpy, copy=False)
     top = m.max(self.real, axis=dims, keepdims=True, initial=-m.inf)
-    top = m.where(m.isfinite(top), top, 0)
-    total = m.log(m.sum(m.exp(self - top), axis=dims, keepdims=True)) + top
+    total = _log_of_sum(OnArrays(m, self.shape, dims), self, top)
     return total if keepdim else m.squeeze(total, dims)
 
 
 @logsumexp.terms
 def _(t: Any, self: Any) -> Any:
     x = t.wide(self)
-    top = t.apply(lambda m, a: m.where(m.isfinite(a), a, 0), t.reduce("max", x))
+    return _log_of_sum(t, x, t.reduce("max", x))
+
+
+def _log_of_sum(t: Any, x: Any, greatest: Any) -> Any:
+    top = t.apply(lambda m, a: m.where(m.isfinite(a), a, 0), greatest)
     powers = t.apply(lambda m, a, b: m.exp(a - b), x, top, cost=20)
     return t.apply(lambda m, s, b: m.log(s) + b, t.reduce("sum", powers), top)
 
