@@ -528,7 +528,7 @@ def _(g: Any, self: Any) -> Any:
     return g.op("Where", g.op("Equal", kept, self), plain, near_zero)
 
 
-@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", cost=30, promote="float", inplace=True,
+@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", cost=12, promote="float", inplace=True,
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self, other:
                           g * F.log(F.where(F.logical_and(F.eq(self, 0), F.le(other, 0)), 1, other)),
