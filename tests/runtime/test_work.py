@@ -17,7 +17,8 @@ def flops(call: str, result: str = SQUARE) -> int:
 
 @pytest.mark.parametrize("call", [
     "aten::zeros[size=[4, 4]]()", "aten::full[size=[4, 4], fill_value=2]()", "aten::zeros_like(%x)",
-    "aten::ones_like(%x)", "aten::full_like[fill_value=2](%x)", "aten::clone(%x)", "aten::_to_copy(%x)", "aten::copy(%x, %y)", "aten::t(%x)",
+    "aten::ones_like(%x)", "aten::full_like[fill_value=2](%x)", "aten::clone(%x)",
+    "aten::_to_copy(%x)", "aten::copy(%x, %y)", "aten::t(%x)",
 ])  # fmt: skip
 def test_what_is_only_moved_or_made_up_is_no_work(call):
     assert flops(call) == 0
