@@ -51,20 +51,21 @@ def prose(tree: ast.AST) -> set[int]:
     return {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
 
 
-def strings(tree: ast.AST) -> Iterator[ast.Constant]:
+def strings(tree: ast.AST) -> Iterator[str]:
     read = prose(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in read:
-            yield node
+            yield node.value
 
 
 def operators_named(text: str) -> list[str]:
     """Qualified names in a source, and prefixes that one is put together from."""
     tree = ast.parse(text)
-    found = [name for node in strings(tree) for name in re.findall(r"aten::[\w.]+", node.value)]
+    found = [name for string in strings(tree) for name in re.findall(r"aten::[\w.]+", string)]
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            found += [v.value for v in node.values if isinstance(v, ast.Constant) and v.value.endswith("aten::")]
+            parts = [part.value for part in node.values if isinstance(part, ast.Constant)]
+            found += [part for part in map(str, parts) if part.endswith("aten::")]
     return found
 
 

@@ -321,7 +321,7 @@ class Space:
         """How operands are read if the first is read along `axes`: they broadcast to it, or run along dims of it."""
         along = dims_along(node)
         return {
-            value: tuple(group if d == GROUP else axes[d] for d in along[value])  # type: ignore[index,misc]
+            value: tuple(group if d == GROUP else axes[d] for d in along[value])  # type: ignore[index]
             if value in along else _broadcast(sizes_of(value), axes)
             for value in node.inputs
         }  # fmt: skip
@@ -353,7 +353,7 @@ class Space:
         if further is None:
             axes: Axes = tuple(None if d in dims else a for d, a in enumerate(asked))
         else:
-            axes = tuple(group if d == GROUP else asked[d] for d in further)  # type: ignore[index,misc]
+            axes = tuple(group if d == GROUP else asked[d] for d in further)  # type: ignore[index]
         self._also([value for value in node.outputs[1:] if value.type is not UNDEFINED], axes)
 
     def _of_reduction(self, node: Node, dims: Sequence[int], asked: Axes) -> Axes:

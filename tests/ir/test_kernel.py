@@ -46,7 +46,8 @@ DEAR = {
 
 def functions_named(function: Any) -> set[str]:
     """What a body asks for, and the functions beside it that it calls."""
-    seen, work = set(), [function]
+    seen: set[str] = set()
+    work = [function]
     while work:
         code, known = work[-1].__code__, work.pop().__globals__
         for name in set(code.co_names) - seen:
@@ -137,6 +138,7 @@ def by_terms(op: Op, values: list[Any], types: list[Any]) -> list[Any]:
         elif isinstance(value, np.ndarray) and value.shape == first.shape:
             value = value.reshape(shape)
         given.append(value)
+    assert op.kernel.terms is not None
     found = op.ask(op.kernel.terms, given, OnArrays(numpy_math, shape, dims, types[0].dtype))
     found = list(found) if isinstance(found, (tuple, list)) else [found]
     return [None if f is None else np.asarray(f).astype(t.dtype.numpy).reshape(t.sizes) for f, t in zip(found, types)]
@@ -144,7 +146,7 @@ def by_terms(op: Op, values: list[Any], types: list[Any]) -> list[Any]:
 
 def calls() -> Any:
     for op in ALONG_ROWS:
-        for number, sample in enumerate(op.sampler()):
+        for number, sample in enumerate(op.sampler() if op.sampler is not None else ()):
             values = list(op.bind(*sample.args, **sample.kwargs))
             arrays = [v for v in values if isinstance(v, np.ndarray)]
             if all(a.size and a.dtype.kind != "c" for a in arrays) and arrays[0].ndim:

@@ -604,7 +604,8 @@ def native_layer_norm(m: Any, input: Any, normalized_shape: Any, weight: Any, bi
 
 @native_layer_norm.terms
 def _(t: Any, input: Any, weight: Any, bias: Any, eps: float) -> Any:
-    return _normalised_terms(t, *t.alike(input, weight, bias), eps)
+    x, w, b = t.alike(input, weight, bias)
+    return _normalised_terms(t, x, w, b, eps)
 
 
 @native_layer_norm.type
@@ -672,7 +673,8 @@ def native_layer_norm_backward(
 def _(
     t: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, output_mask: Any
 ) -> Any:  # fmt: skip
-    return _gradient_terms(t, *t.alike(grad_out, input, mean, rstd, weight), output_mask)
+    g, x, centre, r, w = t.alike(grad_out, input, mean, rstd, weight)
+    return _gradient_terms(t, g, x, centre, r, w, output_mask)
 
 
 @native_layer_norm_backward.type
@@ -788,7 +790,8 @@ def native_group_norm(
 
 @native_group_norm.terms
 def _(t: Any, input: Any, weight: Any, bias: Any, eps: float) -> Any:
-    return _normalised_terms(t, *t.alike(input, weight, bias), eps)
+    x, w, b = t.alike(input, weight, bias)
+    return _normalised_terms(t, x, w, b, eps)
 
 
 @native_group_norm.type
@@ -880,7 +883,8 @@ def native_group_norm_backward(
 def _(
     t: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, output_mask: Any
 ) -> Any:  # fmt: skip
-    return _gradient_terms(t, *t.alike(grad_out, input, mean, rstd, weight), output_mask)
+    g, x, centre, r, w = t.alike(grad_out, input, mean, rstd, weight)
+    return _gradient_terms(t, g, x, centre, r, w, output_mask)
 
 
 @native_group_norm_backward.type
