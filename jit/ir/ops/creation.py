@@ -100,7 +100,7 @@ def ones(m: Any, size: Any, dtype: Any, device: Any) -> Any:
     return m.ones(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
 
-@array(f"aten::empty(int[] size, {NEW}",
+@array(f"aten::empty(int[] size, {NEW}", kernel=Kernel(moves=True),
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
 def empty(m: Any, size: Any, dtype: Any, device: Any) -> Any:
@@ -148,7 +148,7 @@ def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) ->
     return filled_like(m, self, memory_format, 1, dtype.numpy if dtype else self.dtype)
 
 
-@array(f"aten::empty_like(Tensor self, {LIKE}",
+@array(f"aten::empty_like(Tensor self, {LIKE}", kernel=Kernel(moves=True),
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
@@ -182,7 +182,7 @@ def _() -> Any:
     yield sample(make(3), True, dtype=dtypes.bool_, note="bool")
 
 
-@array(f"aten::scalar_tensor(Scalar s, {NEW}",
+@array(f"aten::scalar_tensor(Scalar s, {NEW}", kernel=Kernel(moves=True),
        namespaces=("jit",), grad=NOTHING, onnx=lambda g, s, dtype, device: onnx_number(g, s, g.out.dtype))  # fmt: skip
 def scalar_tensor(m: Any, s: Any, dtype: Any, device: Any) -> Any:
     """A 0-d tensor."""
@@ -346,7 +346,7 @@ def _() -> Any:
 
 
 @array(
-    f"aten::eye.m(int n, int m, {NEW}",
+    f"aten::eye.m(int n, int m, {NEW}", kernel=Kernel(moves=True),
     namespaces=("jit",),
     grad=NOTHING,
 )

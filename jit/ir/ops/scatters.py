@@ -46,7 +46,7 @@ def _onnx_zeros(g: Any, grad: Any, sizes: Any) -> Any:
 # -- select ------------------------------------------------------------------------------------------------------
 
 
-@array("aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
+@array("aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, src_meta, dim, index: F.select_scatter(g, _zeros(F, g, src_meta), dim, index),
                  src=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
 def select_scatter(m: Any, self: Any, src: Any, dim: int, index: int) -> Any:
@@ -134,6 +134,7 @@ def _slot(dim: int, ndim: int, start: int | None, end: int | None, step: int, si
 
 
 @array("aten::slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, src_meta, dim, start, end, step:
                  F.slice_scatter(g, _zeros(F, g, src_meta), dim, start, end, step),
                  src=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step)))  # fmt: skip
@@ -217,6 +218,7 @@ def _write_diagonal(m: Any, out: Any, source: Any, offset: int, dim1: int, dim2:
 
 
 @array("aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, src_meta, offset, dim1, dim2:
                  F.diagonal_scatter(g, _zeros(F, g, src_meta), offset, dim1, dim2),
                  src=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2)))  # fmt: skip
@@ -260,7 +262,7 @@ def _() -> Any:
 
 
 @array("aten::diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
-       namespaces=(),
+       kernel=Kernel(moves=True), namespaces=(),
        grad=dict(grad_output=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2)))  # fmt: skip
 def diagonal_backward(m: Any, grad_output: Any, input_sizes: Any, offset: int, dim1: int, dim2: int) -> Any:
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
@@ -365,7 +367,7 @@ def _elements_shown(m: Any, self_size: Any, self_stride: Any, size: Any, stride:
 
 
 @array("aten::as_strided_of(Tensor self, int[] self_size, int[] self_stride, int[] size, int[] stride, int offset)"
-       " -> Tensor",
+       " -> Tensor", kernel=Kernel(moves=True),
        namespaces=(),
        grad=dict(self=lambda F, g, self_size, self_stride, size, stride, offset:
                  F.as_strided_backward(g, self_size, self_stride, size, stride, offset)),
@@ -404,7 +406,7 @@ def _() -> Any:
 
 
 @array("aten::as_strided_put(Tensor self, Tensor src, int[] self_size, int[] self_stride, int[] size, int[] stride, "
-       "int offset) -> Tensor",
+       "int offset) -> Tensor", kernel=Kernel(moves=True),
        namespaces=(),
        grad=dict(self=lambda F, g, src_meta, self_size, self_stride, size, stride, offset:
                  F.as_strided_put(g, _zeros(F, g, src_meta), self_size, self_stride, size, stride, offset),
@@ -441,7 +443,7 @@ def _() -> Any:
 
 
 @array("aten::as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None)"
-       " -> Tensor",
+       " -> Tensor", kernel=Kernel(moves=True),
        onnx=absent("ONNX has no strided views"),
        grad=dict(self=lambda F, g, src_meta, size, stride, storage_offset:
                  F.as_strided_scatter(g, _zeros(F, g, src_meta), size, stride, storage_offset),
@@ -517,7 +519,7 @@ def _() -> Any:
 
 
 @array("aten::as_strided_gather(Tensor self, int[] self_size, int[] self_stride, int[] size, int[] stride, int offset)"
-       " -> Tensor",
+       " -> Tensor", kernel=Kernel(moves=True),
        namespaces=(), onnx=absent("ONNX has no strided views"),
        grad=dict(self=lambda F, g, self_size, self_stride, size, stride, offset:
                  F.as_strided_backward(g, self_size, self_stride, size, stride, offset)))  # fmt: skip
