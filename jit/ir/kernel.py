@@ -73,11 +73,11 @@ class Kernel:
     """The dims of the first operand that a row runs along; those that the argument `dim` says unless given."""
     along: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     """Along which dims of the first operand the dims of others run, by name, where they do not broadcast."""
-    further: tuple[int | str, ...] | None = None
+    further_along: tuple[int | str, ...] | None = None
     """The same of the second and later results of a norm; of its sizes, 1 where a row runs, unless given."""
     groups: Callable[..., int] | None = None
     """How many groups dim 1 consists of, if a row runs along the channels of one."""
-    is_two: bool = False
+    separable: bool = False
     """Whether the first result reduces other dims than the rest, so that they are two kernels, by `output_mask`."""
     terms: Callable[..., Any] | None = None
     """See Note [Terms]; attached as `@op.terms`."""
@@ -92,9 +92,9 @@ class Kernel:
     and of arguments."""
     moves: bool = False
     """Whether elements are only moved, or made up, and nothing is computed."""
-    shows: Callable[..., Any] | None = None
+    placed: Callable[..., Any] | None = None
     """Where the first operand stands in a result that is zeros elsewhere: (dim, start, length, step, keeps the dim)."""
-    tail: bool = False
+    is_epilogue: bool = False
     """Whether convolutions compute it of their results before they store them."""
 
     def __post_init__(self) -> None:

@@ -192,7 +192,7 @@ class Op:
 
     def set_kernel(self, kernel: Kernel) -> None:
         """Declare what it is to kernels; SchemaError if a function of it asks for what is no argument."""
-        for name in ("form", "reduces", "groups", "terms", "fills", "flops", "shows"):
+        for name in ("form", "reduces", "groups", "terms", "fills", "flops", "placed"):
             function = getattr(kernel, name)
             if callable(function):
                 _positions(self, function, int(name in ("terms", "flops")))

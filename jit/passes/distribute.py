@@ -155,7 +155,7 @@ class _Joins:
     def _joined(self, node: Node) -> _Joined | None:
         if is_join(node):
             return None if self.refusal(node) else _parts(node)
-        if kernel_of(node.kind).shows is not None:
+        if kernel_of(node.kind).placed is not None:
             return self._scattered(node)
         read = node.inputs[:1] if _is_fixed_norm(node) else node.inputs
         given = [value for value in dict.fromkeys(read) if value in self.joined]
@@ -298,14 +298,14 @@ def _parts(cat: Node) -> _Joined | None:
 
 def _slice_of(node: Node) -> Cut | None:
     """Which slice of its result a gradient of a slice is, if its sizes are known and there is more to the result."""
-    shows = kernel_of(node.kind).shows
+    placed = kernel_of(node.kind).placed
     op, values = arguments(node)
     attributes = [number for value in values[1:] for number in (value if isinstance(value, tuple) else [value])]
     if not all(type(number) in (int, type(None)) for number in attributes) or not all(map(is_known, _types(node))):
         return None
     gradient, whole = _types(node)
-    assert shows is not None and whole.sizes is not None
-    cut = Cut(*op.ask(shows, values))
+    assert placed is not None and whole.sizes is not None
+    cut = Cut(*op.ask(placed, values))
     length, size = cut.length, whole.sizes[cut.dim]
     same = gradient.dtype is whole.dtype and gradient.sizes == cut.of(whole.sizes) and is_row_major(whole)
     return cut if same and cut.step == 1 and length < size and 0 not in (*whole.sizes, length) else None

@@ -147,7 +147,7 @@ def _separate_gradients(graph: Graph) -> None:
         %6, %2, %3 = aten::native_layer_norm_backward[output_mask=[False, True, True]](...)
     """
     for node in list(graph.nodes):
-        if not kernel_of(node.kind).is_two or not argument(node, "output_mask")[0]:
+        if not kernel_of(node.kind).separable or not argument(node, "output_mask")[0]:
             continue
         rest = [False, *(bool(there) for there in argument(node, "output_mask")[1:])]
         if any(rest):

@@ -349,7 +349,7 @@ class Space:
 
     def _also_further(self, node: Node, dims: Sequence[int], asked: Axes, group: int | None) -> None:
         """The second and later results of a norm."""
-        further = kernel_of(node.kind).further
+        further = kernel_of(node.kind).further_along
         if further is None:
             axes: Axes = tuple(None if d in dims else a for d, a in enumerate(asked))
         else:

@@ -193,7 +193,7 @@ def lower_convolution(lowering: Lowering, node: Node) -> None:
 def _relu_after(lowering: Lowering, node: Node) -> Node | None:
     """The relu that is all that becomes of a result: the kernel computes it before it stores."""
     users = [use.node for use in node.output.uses]
-    if len(users) != 1 or not kernel_of(users[0].kind).tail or not lowering.is_free_to_move(node.output):
+    if len(users) != 1 or not kernel_of(users[0].kind).is_epilogue or not lowering.is_free_to_move(node.output):
         return None
     return users[0]
 

@@ -103,9 +103,9 @@ def test_terms_are_of_arguments(registry):
 def test_a_pointwise_operator_is_one_instruction_unless_it_says_otherwise(registry):
     plain = pointwise("test::p(Tensor self) -> Tensor")(lambda m, self: self)
     dear = pointwise("test::q(Tensor self) -> Tensor", cost=7)(lambda m, self: self)
-    tail = pointwise("test::r(Tensor self) -> Tensor", kernel=Kernel(tail=True))(lambda m, self: self)
+    tail = pointwise("test::r(Tensor self) -> Tensor", kernel=Kernel(is_epilogue=True))(lambda m, self: self)
     assert (plain.kernel, dear.kernel) == (Kernel("point"), Kernel("point", cost=7))
-    assert tail.kernel == Kernel("point", tail=True)
+    assert tail.kernel == Kernel("point", is_epilogue=True)
 
 
 def test_what_is_no_operator_is_nothing_to_kernels():
@@ -158,7 +158,7 @@ def apart(op: Op, values: list[Any]) -> list[list[Any]]:
     """A call whose first result reduces other dims than the rest as two calls, as `fuse` has it."""
     values = [tuple(value) if isinstance(value, list) else value for value in values]
     mask = values[-1]
-    if not op.kernel.is_two or not mask[0] or not any(mask[1:]):
+    if not op.kernel.separable or not mask[0] or not any(mask[1:]):
         return [values]
     return [[*values[:-1], (True, False, False)], [*values[:-1], (False, *mask[1:])]]
 

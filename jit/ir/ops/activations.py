@@ -55,7 +55,7 @@ def has_exact_attributes(x: Any) -> bool:
 
 @ordered_only
 @pointwise("aten::relu(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=EVERYWHERE,
-           into=lambda np, out, self: np.maximum(self, 0, out=out), kernel=Kernel(tail=True),
+           into=lambda np, out, self: np.maximum(self, 0, out=out), kernel=Kernel(is_epilogue=True),
            grad=dict(self=lambda F, g, out: F.threshold_backward(g, out, 0)))  # fmt: skip
 def relu(m: Any, self: Any) -> Any:
     """max(self, 0)."""

@@ -192,7 +192,7 @@ def _check_channels(name: str, shape: Any, **vectors: Any) -> None:
 
 @array("aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
        "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",),
-       kernel=Kernel(lambda training: "norm" if training else "point", further=(1,),
+       kernel=Kernel(lambda training: "norm" if training else "point", further_along=(1,),
                      along=_per_channel("weight", "bias", "running_mean", "running_var"),
                      reduces=lambda input: _others(input.ndim)),
        grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
@@ -294,7 +294,7 @@ def _() -> Any:
 @array("aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
        "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) "
        "-> (Tensor, Tensor, Tensor)", namespaces=(), differentiable=(0, 1, 2),
-       kernel=Kernel("norm", further=(1,), reduces=lambda input: _others(input.ndim),
+       kernel=Kernel("norm", further_along=(1,), reduces=lambda input: _others(input.ndim),
                      along=_per_channel("weight", "running_mean", "running_var", "save_mean", "save_invstd")),
        grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS, save_mean=_SAVED, save_invstd=_SAVED))  # fmt: skip
 def native_batch_norm_backward(
@@ -647,7 +647,7 @@ def _() -> Any:
 
 @array("aten::native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, "
        "Tensor rstd, Tensor? weight, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=(),
-       kernel=Kernel(_row_or_rest, is_two=True, reduces=lambda input, normalized_shape, output_mask:
+       kernel=Kernel(_row_or_rest, separable=True, reduces=lambda input, normalized_shape, output_mask:
                      _rows(input, normalized_shape, beside=not output_mask[0])),
        differentiable=(0, 1, 2), grad=dict(mean=_SAVED, rstd=_SAVED))  # fmt: skip
 def native_layer_norm_backward(
@@ -768,7 +768,7 @@ _GROUPED = "int N, int C, int HxW, int group"
 
 @array(f"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, {_GROUPED}, float eps) "
        "-> (Tensor, Tensor, Tensor)",
-       kernel=Kernel("norm", along=_per_channel("weight", "bias"), further=_STATISTIC, groups=lambda group: group,
+       kernel=Kernel("norm", along=_per_channel("weight", "bias"), further_along=_STATISTIC, groups=lambda group: group,
                      reduces=lambda input: range(2, input.ndim)),
        namespaces=("jit",), differentiable=(0, 1, 2))  # fmt: skip
 def native_group_norm(
@@ -853,7 +853,7 @@ def _() -> Any:
 
 @array("aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, "
        f"{_GROUPED}, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=(),
-       kernel=Kernel(_row_or_rest, is_two=True, groups=lambda group: group, further=_STATISTIC,
+       kernel=Kernel(_row_or_rest, separable=True, groups=lambda group: group, further_along=_STATISTIC,
                      along={**_per_channel("weight"), "mean": _STATISTIC, "rstd": _STATISTIC},
                      reduces=lambda input, output_mask:
                      range(2, input.ndim) if output_mask[0] else _others(input.ndim)),

@@ -85,7 +85,7 @@ def _() -> Any:
 
 
 def _entry(input_sizes: Any, dim: int, index: int) -> tuple[int, int, int, int, bool]:
-    """One entry of a dim, as `Kernel.shows` says it."""
+    """One entry of a dim, as `Kernel.placed` says it."""
     at = wrap_dim(dim, len(input_sizes))
     return at, index % input_sizes[at], 1, 1, False
 
@@ -97,7 +97,7 @@ def _entries(input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> tup
 
 
 @array("aten::select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor", namespaces=(),
-       kernel=Kernel(moves=True, shows=_entry),
+       kernel=Kernel(moves=True, placed=_entry),
        grad=dict(grad_output=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
 def select_backward(m: Any, grad_output: Any, input_sizes: Any, dim: int, index: int) -> Any:
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
@@ -178,7 +178,7 @@ def _() -> Any:
 
 
 @array("aten::slice_backward(Tensor grad_output, int[] input_sizes, int dim, int? start, int? end, int step) -> Tensor",
-       kernel=Kernel(moves=True, shows=_entries),
+       kernel=Kernel(moves=True, placed=_entries),
        namespaces=(),
        grad=dict(grad_output=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step)))  # fmt: skip
 def slice_backward(m: Any, grad_output: Any, input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> Any:
