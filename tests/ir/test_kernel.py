@@ -11,7 +11,7 @@ from jit.ir import TensorType, dtypes, kernel_of
 from jit.ir.errors import CompileError, SchemaError
 from jit.ir.geometry import wrap_dims
 from jit.ir.kernel import GROUP, ROWS, Kernel
-from jit.ir.op import REGISTRY, Op, array, pointwise
+from jit.ir.op import OVERLOADS, REGISTRY, Op, array, pointwise
 from jit.ir.rows import OnArrays
 from jit.runtime import numpy_math
 from jit.runtime.kernels import execute
@@ -76,7 +76,7 @@ def registry():
     known = set(REGISTRY)
     yield
     for name in set(REGISTRY) - known:
-        del REGISTRY[name]
+        del OVERLOADS[REGISTRY.pop(name).schema.name]
 
 
 def test_facts_are_of_arguments(registry):

@@ -305,7 +305,8 @@ def _data_type(grad_output: TensorType, output: TensorType, dim: int, input_dtyp
 
 def _rows(m: Any, x: Any, dim: int) -> OnArrays:
     """Rows of x along `dim`; a number is one."""
-    return OnArrays(m, x.shape, (wrap_dim(dim, x.ndim),) if x.ndim else ())
+    axis = wrap_dim(dim, x.ndim)
+    return OnArrays(m, x.shape, (axis,) if x.ndim else ())
 
 
 def _by_softmax(t: Any, g: Any, y: Any) -> Any:
