@@ -213,7 +213,8 @@ def _loss(result: Any, outputs: Sequence[Tensor], loss_fn: Any) -> Tensor:
 def seen(result: Any, inputs: Any) -> Any:
     """Copies of what a call returned and of what it has left in its arguments, to be compared later."""
     leaves, structure = flatten((result, inputs))
-    return unflatten(structure, [tensor_of(t._array.copy()) if isinstance(t, Tensor) and t.defined else t for t in leaves])
+    copies = [tensor_of(t._array.copy()) if isinstance(t, Tensor) and t.defined else t for t in leaves]
+    return unflatten(structure, copies)
 
 
 def compare_results(expected: Any, found: Any, what: str) -> None:
