@@ -19,6 +19,7 @@ from jit.ir import REGISTRY, RandomState, Source, dtypes
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.errors import Error, UsageError
+from jit.ir.ops.scatters import as_strided_of
 from jit.ir.scalars import bits
 
 from ..dispatch import return_type
@@ -216,7 +217,7 @@ def _read_record(content: Any, depth: int) -> Any:
 def _read_view(content: Any, depth: int) -> ViewStep:
     name, arguments, index = content[0], decode(content[1], depth), _size(content[2])
     op = REGISTRY[name]
-    if (op.kind != "view" and name != "aten::as_strided_of") or type(arguments) is not tuple:
+    if (op.kind != "view" and op is not as_strided_of) or type(arguments) is not tuple:
         raise PlainError(f"{name} is no view")
     return ViewStep(op, arguments, index)
 

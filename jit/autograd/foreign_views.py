@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jit.ir import Source, find
+from jit.ir import Source
 from jit.ir.errors import AutogradError
+from jit.ir.ops.views import alias
 
 from .. import context
 
@@ -89,10 +90,8 @@ def view_of_itself(tensor: Any) -> Any:
     """Another tensor object that is a view of all of `tensor`, without a history of its own."""
     from ..dispatch import view_of
 
-    op = find("aten::alias")
-    assert op is not None
     with context.no_grad():
-        return view_of(op, [tensor], tensor._array, 0)
+        return view_of(alias, [tensor], tensor._array, 0)
 
 
 def claim(view: Any, maker: Maker) -> None:

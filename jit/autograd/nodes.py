@@ -25,11 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jit.ir import Op, Source, find
+from jit.ir import Op, Source
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
+from jit.ir.ops.scatters import as_strided_of
 from jit.runtime.arrays import address_of, geometry_of
 
 from .. import context
@@ -556,7 +557,7 @@ def path_of(
 ) -> tuple[ViewStep, ...]:
     """The way from the array `root` to `view`, output `index` of `op` at the end of the path `before`."""
     maker = None if context.GRAD_ENABLED.get() else UNTRACKED
-    if op.schema.name != "as_strided" or root.dtype != view.dtype:
+    if not op.is_absolute or root.dtype != view.dtype:
         return (*before, ViewStep(op, tuple(arguments), index, maker))
     return (strided_step(address_of(root), geometry_of(root), view)._replace(maker=maker or maker_of(before)),)
 
@@ -566,10 +567,8 @@ def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
 
     What `as_strided` itself shows depends on the layout of its operand, and replays of a path meet other layouts.
     """
-    op = find("aten::as_strided_of")
-    assert op is not None
     offset = (address_of(view) - address) // view.itemsize
-    return ViewStep(op, (home.sizes, home.strides, *geometry_of(view)[:2], offset), 0)
+    return ViewStep(as_strided_of, (home.sizes, home.strides, *geometry_of(view)[:2], offset), 0)
 
 
 def view_history(view: Variable) -> None:

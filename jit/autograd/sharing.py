@@ -3,7 +3,7 @@
 Note [Sharing a backward]
     numpy and compiled kernels release the GIL, so two branches with large tensors can be computed at once. The thread
     that called backward stays in charge; helpers from a pool join when at least two nodes with enough work are ready.
-    Three rules keep a result the same whatever threads there are:
+    Four rules keep a result the same whatever threads there are:
 
     1. Gradients that meet in one place are added in the order in which one thread would have added them: those of later
        operations first. One that comes early waits in its Slot.
@@ -46,10 +46,8 @@ if TYPE_CHECKING:
 ENOUGH = 1 << 20
 """How many steps of arithmetic a node has to do to be worth a thread: below, Python takes longer than they do."""
 
-_LONG_SUMS = {"mm", "bmm", "addmm", "baddbmm", "convolution", "_convolution", "convolution_backward"}
-"""Operators whose derivatives add up many products for each element."""
 _PRODUCTS = 64
-"""How many, about."""
+"""How many products the derivative of a product of matrices adds up for each element, about."""
 
 _BY_THE_CLOCK = SERIALS.get()
 _PER_NODE = 1 << 32
@@ -80,7 +78,7 @@ def _work(node: OpNode, gradients: Sequence[Tensor | None]) -> int:
         return 0
     incoming = [g._array.size for g in gradients if g is not None and g.defined]
     largest = max([*incoming, *(math.prod(m.shape) for m in node.metas if m is not None)], default=0)
-    return largest * _PRODUCTS if node.op.schema.name in _LONG_SUMS else largest
+    return largest * _PRODUCTS if node.op.kernel.product == "matrices" else largest
 
 
 class Slot:

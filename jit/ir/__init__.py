@@ -3,7 +3,7 @@
 from . import dtypes, loading
 from .errors import Error
 from .graph import Graph, Node, Ref, Source, Stage, Use, Value
-from .op import OVERLOADS, REGISTRY, Op, find
+from .op import OVERLOADS, REGISTRY, Op, find, kernel_of
 from .parser import parse
 from .random_state import RandomState
 from .schema import Schema, parse_schema
@@ -13,5 +13,5 @@ from .verifier import verify
 __all__ = [
     "BOOL", "COMPLEX_SCALAR", "FLOAT", "GENERATOR", "HANDLE", "INT", "OVERLOADS", "REGISTRY", "TENSOR", "UNDEFINED",
     "Error", "Graph", "Node", "Op", "RandomState", "Ref", "Schema", "Source", "Stage", "TensorType", "Type", "Use",
-    "Value", "dtypes", "find", "loading", "parse", "parse_schema", "verify",
+    "Value", "dtypes", "find", "kernel_of", "loading", "parse", "parse_schema", "verify",
 ]  # fmt: skip

@@ -14,6 +14,9 @@ Facets that fit on a line are keywords; longer ones are attached beneath: `@tanh
   the op's arguments, and `<argument>_meta` for sizes, dtype and device alone - only what is named gets saved;
   or an attached function with `needs` among its parameters that returns one gradient per tensor argument.
 * `onnx` is the name of an ONNX operator that takes the same inputs, or a function of a node builder.
+* `kernel` is a `Kernel`: what loops, plans and profiles need to know; `cost=25` says of a pointwise operator about how
+  many instructions it takes. Operators that go along rows attach the terms that they consist of as `@softmax.terms`,
+  see Note [Terms] in `kernel`.
 * a facet that does not apply is `absent("why")`; the catalogue prints the reason. `grad=dict(mask=absent("why"))` says
   it of one argument.
 """
@@ -22,14 +25,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 
 from . import dtypes
 from .dtypes import DType
 from .errors import DTypeError, SchemaError
 from .geometry import Geometry, broadcast_shapes
+from .kernel import POINTWISE, Kernel
 from .schema import REQUIRED, Argument, Schema, parse_schema
 from .types import GENERATOR, TensorType, Type, contiguous_strides
 
@@ -125,9 +129,21 @@ class Op:
         self.holomorphic = True
         """Whether the derivative of a complex result is written as for real numbers, g * f'(x), and conjugated by the
         caller; False where the formula itself follows the convention for complex numbers (`abs`, `angle`, `real`)."""
+        self.kernel = POINTWISE if kind == "pointwise" else Kernel()
+        """What loops, plans and profiles need to know of it."""
+        self.measures: bool | Callable[..., bool] = False
+        """Whether the sizes of its results depend on elements; or a function that says so of arguments."""
+        self.pieces: Callable[..., bool] | None = None
+        """Views: whether the size of the dim `dim` says how many results there are, by arguments."""
+        self.into: Callable[..., Any] | None = None
+        """`into(numpy, out, <arguments>)` writes the result into an array; it returns None where it cannot."""
         self.lays_out = False
         """Whether the body lays its result out as a memory format asks; all other results are made row-major, see
         Note [Results are row-major]."""
+        self.is_absolute = False
+        """Views: whether the offset counts from the start of the memory, not from the first element of the base."""
+        self.shows_all = False
+        """Views: whether they start where their base does and show all of its elements."""
         self.namespaces: tuple[str, ...] = ("jit", "Tensor")
         """Where users find it: "jit", "Tensor", "nn.functional", "linalg", "special"."""
         self.aliases: tuple[str, ...] = ()
@@ -164,6 +180,12 @@ class Op:
         self.numpy_body = function
         return function
 
+    def terms(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Attach the terms of a kernel: `def _(t, <arguments>)` returns one for each result; see `jit.ir.kernel`."""
+        self._same_module(function)
+        self.set_kernel(replace(self.kernel, terms=function))
+        return function
+
     def samples(self, function: Callable[[], Iterable[Any]]) -> Callable[[], Iterable[Any]]:
         """Attach the generator of samples."""
         self._same_module(function)
@@ -173,6 +195,20 @@ class Op:
     def _same_module(self, function: Callable[..., Any]) -> None:
         if function.__module__ != self.module:
             raise SchemaError(f"facets of {self.name} belong beside it, in {self.module.replace('.', '/')}.py")
+
+    def set_kernel(self, kernel: Kernel) -> None:
+        """Declare what it is to kernels; SchemaError if a function of it asks for what is no argument."""
+        for name in ("form", "reduces", "groups", "terms", "fills", "flops", "placed"):
+            function = getattr(kernel, name)
+            if callable(function):
+                _positions(self, function, int(name in ("terms", "flops")))
+        if not set(kernel.along) <= set(self.schema.argument_names):
+            raise SchemaError(f"{self.name}: its kernel speaks of {sorted(kernel.along)}, which are not all arguments")
+        self.kernel = kernel if kernel.form or self.kind != "pointwise" else replace(kernel, form="point")
+
+    def ask(self, function: Callable[..., Any], values: Sequence[Any], *first: Any) -> Any:
+        """`function(*first, ...)` of those of the schema-ordered `values` that it names."""
+        return function(*first, *(values[i] for i in _positions(self, function, len(first))))
 
     def _derivative(self, function: Callable[..., Any]) -> Derivative:
         names = _parameters(function)
@@ -321,6 +357,16 @@ class Op:
         return f"<op {self.schema}>"
 
 
+@cache
+def _positions(op: Op, function: Callable[..., Any], skipped: int) -> tuple[int, ...]:
+    """Which arguments a function of a kernel names, behind as many that are no arguments."""
+    names, known = _parameters(function)[skipped:], op.schema.argument_names
+    for name in names:
+        if name not in known:
+            raise SchemaError(f"{op.name}: its kernel asks for {name!r}, which is none of {sorted(known)}")
+    return tuple(map(known.index, names))
+
+
 def _operand(value: Any) -> Operand:
     """What `dtypes.result_type` wants to know of a tensor type, an array or a number."""
     dtype = getattr(value, "dtype", None)
@@ -366,6 +412,15 @@ def find(kind: str) -> Op | None:
     return REGISTRY.get(kind)
 
 
+_NOTHING = Kernel()
+
+
+def kernel_of(kind: str) -> Kernel:
+    """What the op of a node kind is to kernels; nothing if it is no op."""
+    op = REGISTRY.get(kind)
+    return _NOTHING if op is None else op.kernel
+
+
 def _declare(kind: str, text: str, facets: Mapping[str, Any]) -> Callable[[Callable[..., Any]], Op]:
     schema = parse_schema(text)
 
@@ -400,6 +455,10 @@ def _set_facet(op: Op, name: str, facet: Any) -> None:
                 op.derivatives[argument] = op._derivative(function)
     elif name == "grad":
         op.backward = op._derivative(facet)
+    elif name == "kernel":
+        op.set_kernel(facet)
+    elif name == "cost":
+        op.set_kernel(replace(op.kernel, cost=facet))
     else:
         setattr(op, _ATTRIBUTES.get(name, name), facet)
 
@@ -430,7 +489,7 @@ def pointwise(schema: str, **facets: Any) -> Callable[[Callable[..., Any]], Op]:
     """Declare an op by its scalar body `f(m, *arguments)`; broadcasting and promotion are done by the caller.
 
     Facets: promote ("common", the default, or "float"), result, grad, onnx, samples, inplace, aliases, namespaces,
-    raises.
+    raises, and cost, if it takes more than one or two instructions.
     """
     return _declare("pointwise", schema, {"promote": "common", **_common(facets)})
 

@@ -12,6 +12,7 @@ from jit.ir import Graph, Node, Op, TensorType, Value, find
 from jit.ir.attempts import KIND, raises_always
 from jit.ir.errors import GraphError
 from jit.ir.inference import SIZES
+from jit.ir.ops.creation import arange
 from jit.ir.scalars import exactly, scalar_function, type_of_number
 from jit.ir.verifier import neighbourhood
 
@@ -24,7 +25,6 @@ MOST = 64
 """A folded array has at most this many elements, or as many as the arrays that it was computed from."""
 LONGEST = 2**16
 """A folded range of numbers has at most this many."""
-_RANGE = "aten::arange.start_step"
 
 
 def constant_fold(graph: Graph, evaluate: Evaluate | None = None) -> bool:
@@ -171,7 +171,7 @@ class _Folding:
         arrays = [self.known.get(value) for value in node.inputs]
         if len(node.outputs) != 1 or not all(isinstance(array, np.ndarray) for array in arrays):
             return None
-        if not arrays and node.kind != _RANGE:
+        if not arrays and op is not arange:
             return None
         try:
             (result,) = self.evaluate(op, op.join(*self._resolved(node, self.known.__getitem__)))

@@ -35,28 +35,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.attempts import may_raise
-from jit.ir.ops.views import slice_range
+from jit.ir.ops.joining import cat as joining
 
 from .builder import Builder
-from .fusable import LIBRARY, Supported, is_fusable, is_known, is_row_major, is_special
+from .fusable import Supported, is_fusable, is_known, is_row_major, is_special
 from .pieces import Cut, Cutter, copy_of_part, cuts_of, leaves_stage, marked, readers, take_over
-from .spaces import argument, arguments, is_cast, is_view, sizes_of
+from .spaces import argument, arguments, dims_along, form_of, is_cast, is_gather, is_join, is_view, sizes_of
 
+JOIN = joining.name
 MOST_PARTS = 16
 """Parts that each operator runs on, at most: every part of another size is a kernel of its own."""
 MOST_AGAIN = 8
 """Instructions for each element that may be spent on computing it again: about what a pass over memory takes."""
-CHEAP = frozenset(
-    f"aten::{name}" for name in (
-        "add", "sub", "rsub", "mul", "neg", "abs", "relu", "maximum", "minimum", "clamp", "where", "square", "_to_copy",
-        "logical_not", "logical_and", "logical_or", "threshold_backward", "sign", "addcmul", "lerp",
-    )
-)  # fmt: skip
-"""What takes one or two instructions."""
-DEAR = 20
-"""About how many the others take."""
 
 
 def distribute(graph: Graph, supported: Supported = lambda node: True) -> bool:
@@ -76,7 +68,7 @@ def obstacles(graph: Graph, supported: Supported) -> dict[tuple[Node, Node], str
     joins, cuts = _Joins(graph, supported), _Cuts(graph, supported)
     found: dict[tuple[Node, Node], str] = {}
     for node in graph.nodes:
-        if node.kind == "aten::cat":
+        if is_join(node):
             reason = joins.refusal(node)
             read = [use.node for use in node.output.uses if reason and joins.runs.on_joined(use.node)]
             found.update(((node, reader), reason) for reader in read if reason)
@@ -107,7 +99,7 @@ class _Runs:
 
 
 def _is_fixed_norm(node: Node) -> bool:
-    fixed = node.kind == "aten::native_batch_norm" and not argument(node, "training")
+    fixed = form_of(node) == "point" and kernel_of(node.kind).terms is not None
     return fixed and not any(value.uses for value in node.outputs[1:])
 
 
@@ -152,19 +144,19 @@ class _Joins:
             joined = self._joined(node)
             if joined is not None:
                 self.joined[node.outputs[0]] = joined
-            if joined is not None and node.kind != "aten::cat":
+            if joined is not None and not is_join(node):
                 self.moved.append(node)
         for node in reversed(self.moved):
             self._replace(node)
         for value in list(self.joined):
-            if value.node.kind == "aten::cat" and value.node.graph is not None and not value.uses:
+            if is_join(value.node) and value.node.graph is not None and not value.uses:
                 value.node.erase()
         return bool(self.moved)
 
     def _joined(self, node: Node) -> _Joined | None:
-        if node.kind == "aten::cat":
+        if is_join(node):
             return None if self.refusal(node) else _parts(node)
-        if node.kind in ("aten::slice_backward", "aten::select_backward"):
+        if kernel_of(node.kind).placed is not None:
             return self._scattered(node)
         read = node.inputs[:1] if _is_fixed_norm(node) else node.inputs
         given = [value for value in dict.fromkeys(read) if value in self.joined]
@@ -204,7 +196,8 @@ class _Joins:
         if not any(users):
             return "what is joined is reduced, or read by no pointwise operator whose result is stored"
         makers = [_shown(part).node for part, _ in joined.parts if part is not None]
-        if all(maker.kind in LIBRARY for maker in makers) and math.prod(sizes_of(cat.output)[: joined.dim]) == 1:
+        in_one_piece = math.prod(sizes_of(cat.output)[: joined.dim]) == 1
+        if in_one_piece and all(kernel_of(maker.kind).product for maker in makers):
             return "its parts are products, which are written where it wants them"
         if not all(users) and not all(self.runs(m) for m in makers):
             return "what is joined is needed in memory, too, and so are its parts"
@@ -265,8 +258,10 @@ class _Joins:
 
     def _cut(self, value: Value, cut: Cut, node: Node) -> Value:
         """The part of another operand that belongs to a part of the result."""
-        if _is_fixed_norm(node):  # one number for each channel
-            return self.cutter.part(value, cut._replace(dim=0), 1, node) if cut.dim == 1 else value
+        along = dims_along(node).get(value)
+        if along is not None:  # such as one number for each channel
+            at = [number for number, dim in enumerate(along) if dim == cut.dim]
+            return self.cutter.part(value, cut._replace(dim=at[0]), len(along), node) if at else value
         return self.cutter.part(value, cut, len(sizes_of(node.outputs[0])), node)
 
     def _replace(self, node: Node) -> None:
@@ -275,7 +270,7 @@ class _Joins:
             joined = self.joined[node.outputs[0]]
             parts = [self._zeros(node, joined.dim, n) if part is None else part for part, n in joined.parts]
             with self.graph.inserting_before(node):
-                cat = self.graph.add("aten::cat", (tuple(parts),), {"dim": joined.dim}, [node.outputs[0].type])
+                cat = self.graph.add(JOIN, (tuple(parts),), {"dim": joined.dim}, [node.outputs[0].type])
             cat.stage = node.stage
             node.outputs[0].replace_all_uses_with(marked(cat.output, node))
         node.erase()
@@ -304,18 +299,17 @@ def _parts(cat: Node) -> _Joined | None:
 
 def _slice_of(node: Node) -> Cut | None:
     """Which slice of its result a gradient of a slice is, if its sizes are known and there is more to the result."""
-    sizes, dim, step = argument(node, "input_sizes"), argument(node, "dim"), argument(node, "step", 1)
-    selects = node.kind == "aten::select_backward"
-    ends = [argument(node, name) for name in (("index",) if selects else ("start", "end"))]
-    numbers = [*sizes, dim, step, *(number for number in ends if number is not None)]
-    if not all(type(number) is int for number in numbers) or not all(map(is_known, _types(node))) or step != 1:
+    placed = kernel_of(node.kind).placed
+    op, values = arguments(node)
+    attributes = [number for value in values[1:] for number in (value if isinstance(value, tuple) else [value])]
+    if not all(type(number) in (int, type(None)) for number in attributes) or not all(map(is_known, _types(node))):
         return None
     gradient, whole = _types(node)
-    dim %= max(len(sizes), 1)
-    start, length = (ends[0] % sizes[dim], 1) if selects else slice_range(ends[0], ends[-1], 1, sizes[dim])
-    cut = Cut(dim, start, length, keeps=not selects)
-    same = gradient.dtype is whole.dtype and gradient.sizes == cut.of(sizes) and is_row_major(whole)
-    return cut if same and length < sizes[dim] and 0 not in (*sizes, length) else None
+    assert placed is not None and whole.sizes is not None
+    cut = Cut(*op.ask(placed, values))
+    length, size = cut.length, whole.sizes[cut.dim]
+    same = gradient.dtype is whole.dtype and gradient.sizes == cut.of(whole.sizes) and is_row_major(whole)
+    return cut if same and cut.step == 1 and length < size and 0 not in (*whole.sizes, length) else None
 
 
 def _types(node: Node) -> tuple[TensorType, TensorType]:
@@ -401,14 +395,14 @@ class _Cuts:
 
     def _is_loop(self, node: Node) -> bool:
         """Whether a kernel computes a node, whatever it reads."""
-        return is_fusable(node, self.supported) and node.kind != "aten::embedding"
+        return is_fusable(node, self.supported) and not is_gather(node)
 
     def _spent(self, node: Node, cuts: set[Cut]) -> float:
         """Instructions for each element that are spent more than once."""
         sizes = sizes_of(node.output)
         elements = sum(math.prod(cut.of(sizes)) for cut in cuts)
         more = max(elements / math.prod(sizes) - 1, 0)
-        return self.again.get(node.output, 0) + more * (1 if node.kind in CHEAP else DEAR)
+        return self.again.get(node.output, 0) + more * kernel_of(node.kind).cost
 
     def _gathers(self, node: Node, cuts: set[Cut]) -> bool:
         """Whether elements that do not lie side by side would be read from more than two arrays."""
@@ -466,7 +460,7 @@ class _Cuts:
         end = next((other for other in self.graph.nodes if other.stage > node.stage), None)
         with self.graph.inserting_before(end):
             values = tuple(made[cut] for cut in sorted(made))
-            cat = self.graph.add("aten::cat", (values,), {"dim": next(iter(made)).dim}, [node.output.type])
+            cat = self.graph.add(JOIN, (values,), {"dim": next(iter(made)).dim}, [node.output.type])
         cat.stage = node.stage
         marked(cat.output, node)
         for value, cut in self.parts_of(node):

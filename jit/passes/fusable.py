@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jit.ir import Node, TensorType, find
+from jit.ir import Node, TensorType, find, kernel_of
 from jit.ir.dtypes import COMPLEX
+from jit.ir.kernel import ROWS
 from jit.ir.types import is_contiguous
 
-from .spaces import NORMS, REDUCTIONS, SCANS, has_rows, is_cast, is_view, main_output
+from .spaces import form_of, has_rows, is_cast, is_join, is_view, main_output
 
 Supported = Callable[[Node], bool]
 """Whether code generation has a kernel for a node."""
-
-LIBRARY = frozenset(
-    f"aten::{name}" for name in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear", "convolution", "_convolution")
-)
-"""Products: what follows one is a kernel of its own, that runs while the result, or a tile of it, is in the cache."""
 
 
 def is_fusable(node: Node, supported: Supported) -> bool:
@@ -31,9 +27,9 @@ def obstacle(node: Node, supported: Supported) -> str | None:
         return f"{node.kind} computes nothing from tensors that a loop could compute"
     if not any(value.uses for value in node.outputs):
         return f"nobody reads what {node.kind} gives; it is there because it may raise"
-    if node.kind in LIBRARY:
+    if op.kernel.product:
         return f"{node.kind} is a step of its own; a pointwise kernel may follow it tile by tile"
-    special = is_special(node) or node.kind == "aten::cat"
+    special = is_special(node) or is_join(node)
     if not special and not is_cast(node) and (op.kind != "pointwise" or len(node.outputs) != 1):
         return f"there is no loop for {node.kind}: it is neither pointwise nor a reduction that kernels know"
     used = [v for v in node.outputs if v.uses] or [main_output(node)]
@@ -48,7 +44,8 @@ def obstacle(node: Node, supported: Supported) -> str | None:
 
 def is_special(node: Node) -> bool:
     """True for what is not pointwise and is worth a kernel even alone."""
-    return node.kind in REDUCTIONS | NORMS | SCANS or node.kind == "aten::embedding"
+    form = form_of(node)
+    return form in ROWS or form == "gather" or (form == "point" and kernel_of(node.kind).terms is not None)
 
 
 def is_known(type: object) -> bool:

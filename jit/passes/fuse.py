@@ -32,11 +32,11 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from jit.ir import UNDEFINED, Graph, Node, Value
+from jit.ir import UNDEFINED, Graph, Node, Value, kernel_of
 
 from .distribute import obstacles
 from .fusable import Supported, is_fusable, is_known_view, is_special, obstacle
-from .spaces import MASKED, Declined, Space, argument, is_view
+from .spaces import Declined, Space, argument, is_gather, is_join, is_view
 
 Reasons = dict[tuple[Node, Node], str]
 
@@ -103,7 +103,7 @@ def _explain(producer: Node, consumer: Node, homes: dict[Node, _Group], supporte
     key = producer, consumer if home is None else home.last
     if key in reasons or (home is not None and producer in home.members):
         return
-    if home is None and consumer.kind == "aten::cat":
+    if home is None and is_join(consumer):
         reasons[key] = "parts of other sizes are kernels of their own, which write into their slices of what is joined"
     elif is_view(producer) or is_view(consumer):
         reasons[key] = "a view needs no kernel: what reads it reads the memory that it shows"
@@ -135,7 +135,7 @@ def _groups(graph: Graph, order: dict[Node, int], supported: Supported, minimum:
 
 
 def _may_end(node: Node, supported: Supported) -> bool:
-    return is_fusable(node, supported) and node.kind != "aten::embedding"
+    return is_fusable(node, supported) and not is_gather(node)
 
 
 def _separate_gradients(graph: Graph) -> None:
@@ -147,7 +147,7 @@ def _separate_gradients(graph: Graph) -> None:
         %6, %2, %3 = aten::native_layer_norm_backward[output_mask=[False, True, True]](...)
     """
     for node in list(graph.nodes):
-        if node.kind not in MASKED or not argument(node, "output_mask")[0]:
+        if not kernel_of(node.kind).separable or not argument(node, "output_mask")[0]:
             continue
         rest = [False, *(bool(there) for there in argument(node, "output_mask")[1:])]
         if any(rest):
@@ -212,7 +212,7 @@ def _take_along(
     place = order[group.last]
     early = {use.node for v in node.outputs for use in v.uses if order.get(use.node, place) < place}
     for reader in sorted(early - set(group.members), key=order.__getitem__, reverse=True):
-        pointwise = reader.kind != "aten::cat" and not is_view(reader) and not is_special(reader)
+        pointwise = not is_join(reader) and not is_view(reader) and not is_special(reader)
         late = all(_is_late(value, group, order) for value in reader.outputs)
         if reader in barred or not pointwise or not late or _refusal(reader, group, order, set(), supported):
             return

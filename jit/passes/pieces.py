@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from jit.ir import Graph, Node, TensorType, Value
+from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import Error
 from jit.ir.geometry import Geometry
 from jit.ir.inference import inferred_types
@@ -119,11 +119,16 @@ def leaves_stage(value: Value) -> bool:
     while work:
         value = work.pop()
         for use in value.uses:
-            if use.node.kind == "prim::Return" or use.node.stage != value.node.stage or "as_strided" in use.node.kind:
+            if use.node.kind == "prim::Return" or use.node.stage != value.node.stage or _sees_memory(use.node):
                 return True
             if is_view(use.node):
                 work += use.node.outputs
     return False
+
+
+def _sees_memory(node: Node) -> bool:
+    op = find(node.kind)
+    return op is not None and op.is_absolute
 
 
 def take_over(value: Value, other: Value) -> None:

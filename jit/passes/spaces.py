@@ -31,38 +31,17 @@ Note [Axes that consist of others]
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from jit.ir import Node, Op, TensorType, Value, find
+from jit.ir import Node, Op, TensorType, Value, find, kernel_of
 from jit.ir.errors import Error
 from jit.ir.geometry import Geometry, wrap_dims
+from jit.ir.kernel import GROUP, ROWS
+from jit.ir.types import UNDEFINED
 
 Axes = tuple[int | None, ...]
 """Per dim of a value the axis that it runs along; None for dims of size 1 and for what is repeated along a dim."""
-
-REDUCTIONS = frozenset(
-    f"aten::{name}" for name in (
-        "sum", "mean", "prod", "prod.dim_int", "amax", "amin", "max", "min", "max.dim", "min.dim", "argmax", "argmin",
-        "var.correction", "std.correction", "logsumexp", "any", "all", "linalg_vector_norm",
-    )
-)  # fmt: skip
-"""Operators that reduce dims of their first operand."""
-NORMS = frozenset(
-    f"aten::{name}" for name in (
-        "softmax", "_safe_softmax", "log_softmax", "_softmax_backward_data", "_log_softmax_backward_data",
-        "native_layer_norm", "native_batch_norm", "native_batch_norm_backward", "native_layer_norm_backward",
-        "native_group_norm", "native_group_norm_backward",
-    )
-)  # fmt: skip
-"""Operators whose result has the shape of their first operand, and that reduce dims of it on the way."""
-SCANS = frozenset(f"aten::{name}" for name in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"))
-"""Operators whose results run along one dim of their operand, and have its shape."""
-BATCH_NORMS = ("aten::native_batch_norm", "aten::native_batch_norm_backward")
-LAYER_NORMS = ("aten::native_layer_norm", "aten::native_layer_norm_backward")
-GROUP_NORMS = ("aten::native_group_norm", "aten::native_group_norm_backward")
-MASKED = ("aten::native_layer_norm_backward", "aten::native_group_norm_backward")
-"""Backwards that reduce rows for the input, and what lies across them for the weight and bias."""
 
 FEW_ROWS, LONG_ROW = 4, 1 << 16
 
@@ -90,10 +69,31 @@ def sizes_of(value: Value) -> tuple[int, ...]:
     return value.type.sizes
 
 
+def told(node: Node, function: Callable[..., Any]) -> Any:
+    """What a function of an operator's kernel says of the arguments of a node; tensors are their types."""
+    op, values = arguments(node)
+    return op.ask(function, [value.type if isinstance(value, Value) else value for value in values])
+
+
+def form_of(node: Node) -> str:
+    """What loops make of a node: one of `jit.ir.kernel.FORMS`, or nothing."""
+    form = kernel_of(node.kind).form
+    return form if isinstance(form, str) else told(node, form)
+
+
 def is_cast(node: Node) -> bool:
     """True for a copy in another dtype that changes nothing else."""
-    plain = node.kind == "aten::_to_copy" and len(node.inputs) == 1
-    return plain and argument(node, "device") is None and argument(node, "memory_format") is None
+    return form_of(node) == "cast" and len(node.inputs) == 1
+
+
+def is_join(node: Node) -> bool:
+    """True for what puts its operands one after the other."""
+    return kernel_of(node.kind).form == "join"
+
+
+def is_gather(node: Node) -> bool:
+    """True for what picks rows by their numbers."""
+    return kernel_of(node.kind).form == "gather"
 
 
 def is_view(node: Node) -> bool:
@@ -113,34 +113,32 @@ def has_rows(node: Node) -> bool:
     return bool(sizes_of(node.inputs[0])) and not any(0 in sizes_of(v) for v in node.inputs)
 
 
-def sums_gradients(node: Node) -> bool:
-    """True for a layer or group norm's backward that gives gradients of the weight and bias alone."""
-    return node.kind in MASKED and not argument(node, "output_mask")[0]
-
-
 def reduced_dims(node: Node) -> tuple[int, ...]:
     """The dims of its first operand that a reduction or norm reduces, or that a scan runs along.
 
     Those of a group norm hold a part of dim 1 besides; see `row_length`.
     """
-    ndim = len(sizes_of(node.inputs[0]))
-    if node.kind in GROUP_NORMS and not sums_gradients(node):
-        return tuple(range(2, ndim))
-    if node.kind in BATCH_NORMS + GROUP_NORMS:
-        return tuple(d for d in range(ndim) if d != 1)
-    if node.kind in LAYER_NORMS:
-        lead = ndim - len(argument(node, "normalized_shape"))
-        return tuple(range(lead)) if sums_gradients(node) else tuple(range(lead, ndim))
-    dim = argument(node, "dim")
-    return tuple(sorted(wrap_dims(dim, ndim)))
+    reduces = kernel_of(node.kind).reduces
+    if reduces is not None:
+        return tuple(told(node, reduces))
+    return tuple(sorted(wrap_dims(argument(node, "dim"), len(sizes_of(node.inputs[0])))))
 
 
 def row_length(node: Node) -> int:
     """How many elements are reduced to one."""
-    sizes = sizes_of(node.inputs[0])
+    sizes, groups = sizes_of(node.inputs[0]), kernel_of(node.kind).groups
     count = math.prod(sizes[d] for d in reduced_dims(node))
-    grouped = node.kind in GROUP_NORMS and not sums_gradients(node)
-    return count * (sizes[1] // int(argument(node, "group"))) if grouped else count
+    return count if groups is None or form_of(node) == "reduction" else count * (sizes[1] // int(told(node, groups)))
+
+
+def dims_along(node: Node) -> dict[Value, tuple[int | str, ...]]:
+    """Along which dims of the first operand those of operands run that are not broadcast."""
+    along = kernel_of(node.kind).along
+    if not along:
+        return {}
+    op, values = arguments(node)
+    named = zip(op.schema.argument_names, values, strict=True)
+    return {value: along[name] for name, value in named if name in along and isinstance(value, Value)}
 
 
 class Space:
@@ -148,7 +146,7 @@ class Space:
 
     def __init__(self, last: Node) -> None:
         self.last = last
-        frame = sizes_of(last.inputs[0] if last.kind == "aten::cat" else main_output(last))
+        frame = sizes_of(last.inputs[0] if is_join(last) else main_output(last))
         self.frame = frame
         """The sizes that the last node spans."""
         self.extents = list(frame)
@@ -240,8 +238,7 @@ class Space:
             asked = self._asked(node)
             demands = self._demands(node, asked)
             self._check(demands)
-            joined = node.kind == "aten::cat"
-            if not joined and not all(value in self.axes and self.covers(value) for value in leaving):
+            if not is_join(node) and not all(value in self.axes and self.covers(value) for value in leaving):
                 raise Declined("its result is needed elsewhere, and the group does not run over all of it alike")
         except Declined:
             self.extents, self.reduced, self.in_memory, self.inside, self.scans = state
@@ -260,7 +257,7 @@ class Space:
             raise Declined("its result is read through indices")
         if node is self.last:
             asked: Axes = tuple(a if size != 1 else None for a, size in enumerate(self.frame))
-            if node.kind != "aten::cat":
+            if not is_join(node):
                 self.axes[main_output(node)] = asked
             return asked
         wanted = [
@@ -272,7 +269,7 @@ class Space:
         if any(len({tuple(tuple(self.leaves([a])) for a in axes) for axes in each}) > 1 for each in wanted):
             raise Declined("it is read along different axes")
         first = next(i for i, value in enumerate(node.outputs) if value is main_output(node))
-        if not wanted[first] and node.kind not in REDUCTIONS | SCANS:
+        if not wanted[first] and form_of(node) not in ("reduction", "scan"):
             raise Declined("its first result is not read here")
         asked = next(iter(next(axes for axes in wanted if axes)))
         for value, axes in zip(node.outputs, wanted, strict=True):
@@ -282,7 +279,7 @@ class Space:
 
     def _beside(self, node: Node) -> Axes:
         """The axes of a node that nobody in the group reads: those of the last one, whose result is as large."""
-        if len(node.outputs) != 1 or sizes_of(node.output) != self.frame or node.kind in REDUCTIONS | NORMS | SCANS:
+        if len(node.outputs) != 1 or sizes_of(node.output) != self.frame or form_of(node) in ROWS:
             raise Declined("its first result is not read here")
         asked: Axes = tuple(a if size != 1 else None for a, size in enumerate(self.frame))
         self.axes[node.output] = asked
@@ -296,21 +293,18 @@ class Space:
 
     def _demands(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         """Along which axes `node` reads its operands."""
-        if node.kind in GROUP_NORMS:
-            return self._of_group_norm(node, asked)
-        if node.kind in REDUCTIONS or sums_gradients(node):
-            return self._of_reduction(node, asked)
-        if node.kind in BATCH_NORMS:
-            return self._of_batch_norm(node, asked)
-        if node.kind in NORMS or node.kind in SCANS:
-            return self._of_norm(node, asked)
-        if node.kind == "aten::embedding":
-            return self._of_embedding(node, asked)
-        if node.kind == "aten::cat":
-            return self._of_cat(node, asked)
+        form = form_of(node)
+        if form in ROWS:
+            return self._of_rows(node, form, asked)
+        if form == "gather":
+            return self._of_gather(node, asked)
+        if form == "join":
+            return self._of_join(node, asked)
         if is_view(node):
             return {node.inputs[0]: self._of_view(node, asked)}
-        return {value: _broadcast(sizes_of(value), asked) for value in node.inputs}
+        if any(value.uses for value in node.outputs[1:]):
+            raise Declined("its further results are empty")
+        return self._reads(node, asked, None)
 
     # -- kinds of nodes ------------------------------------------------------------------------------------------
 
@@ -323,16 +317,54 @@ class Space:
             raise Declined("it is repeated")
         return tuple(self.fit(self.leaves(asked), before))
 
-    def _of_reduction(self, node: Node, asked: Axes) -> dict[Value, Axes]:
-        value, dims = node.inputs[0], reduced_dims(node)
-        sizes = sizes_of(value)
+    def _reads(self, node: Node, axes: Axes, group: int | None) -> dict[Value, Axes]:
+        """How operands are read if the first is read along `axes`: they broadcast to it, or run along dims of it."""
+        along = dims_along(node)
+        return {
+            value: tuple(group if d == GROUP else axes[d] for d in along[value])  # type: ignore[index]
+            if value in along else _broadcast(sizes_of(value), axes)
+            for value in node.inputs
+        }  # fmt: skip
+
+    def _of_rows(self, node: Node, form: str, asked: Axes) -> dict[Value, Axes]:
+        dims, groups = reduced_dims(node), kernel_of(node.kind).groups
+        if main_output(node) is not node.outputs[0] and form != "reduction":
+            raise Declined("its first result is not wanted")
+        group = within = None
+        if groups is not None:
+            channels = asked[0 if form == "reduction" else 1]
+            size, count = sizes_of(node.inputs[0])[1], int(told(node, groups))
+            group, within = self.fit(self.leaves([channels]), [count, size // count])
+        if form == "reduction":
+            return self._reads(node, self._of_reduction(node, dims, asked), group)
+        self._span(asked)
+        self._set_row(tuple(self.leaves([within, *(asked[d] for d in dims)])))
+        if form == "scan":
+            self.scans = True
+            self._check_scans()
+            self._also(node.outputs, asked)
+        else:
+            self._also_further(node, dims, asked, group)
+        return self._reads(node, asked, group)
+
+    def _also_further(self, node: Node, dims: Sequence[int], asked: Axes, group: int | None) -> None:
+        """The second and later results of a norm."""
+        further = kernel_of(node.kind).further_along
+        if further is None:
+            axes: Axes = tuple(None if d in dims else a for d, a in enumerate(asked))
+        else:
+            axes = tuple(group if d == GROUP else asked[d] for d in further)  # type: ignore[index]
+        self._also([value for value in node.outputs[1:] if value.type is not UNDEFINED], axes)
+
+    def _of_reduction(self, node: Node, dims: Sequence[int], asked: Axes) -> Axes:
+        sizes = sizes_of(node.inputs[0])
         kept = list(asked)
         if argument(node, "keepdim", False) and len(asked) == len(sizes):
             kept = [a for d, a in enumerate(asked) if d not in dims]
         row = self._row(sizes, dims, kept)
         axes = [row.pop(0) if d in dims else kept.pop(0) for d in range(len(sizes))]
         self._also([out for out in node.outputs if out is main_output(node) or out.uses], asked)
-        return {value: _broadcast(sizes_of(value), tuple(axes)) for value in node.inputs}
+        return tuple(axes)
 
     def _row(self, sizes: tuple[int, ...], dims: Sequence[int], kept: Sequence[int | None]) -> list[int | None]:
         """The axes that the reduced dims run along."""
@@ -371,18 +403,6 @@ class Space:
             raise Declined("it reduces other dims than the rest of the group")
         self.reduced = row
 
-    def _of_norm(self, node: Node, asked: Axes) -> dict[Value, Axes]:
-        dims = reduced_dims(node)
-        self._span(asked)
-        self._set_row(tuple(self.leaves(asked[d] for d in dims)))
-        if node.kind in SCANS:
-            self.scans = True
-            self._check_scans()
-            self._also(node.outputs, asked)
-        elif node.kind not in BATCH_NORMS:
-            self._also(node.outputs[1:], tuple(None if d in dims else a for d, a in enumerate(asked)))
-        return {value: _broadcast(sizes_of(value), asked) for value in node.inputs}
-
     def _span(self, asked: Axes) -> None:
         """Refuse a norm of what does not run along all axes."""
         leaves = self.leaves(asked)
@@ -391,53 +411,23 @@ class Space:
         if set(leaves) != self.wide:
             raise Declined("it would be computed again for every element that reads it")
 
-    def _of_group_norm(self, node: Node, asked: Axes) -> dict[Value, Axes]:
-        sizes, groups = sizes_of(node.inputs[0]), int(argument(node, "group"))
-        channels = asked[0 if sums_gradients(node) else 1]
-        group, within = self.fit(self.leaves([channels]), [groups, sizes[1] // groups])
-        if sums_gradients(node):
-            dims = reduced_dims(node)
-            row = self._row(sizes, dims, [channels])
-            self._also([out for out in node.outputs if out.uses], asked)
-            asked = row[0], channels, *row[1:]
-        else:
-            self._span(asked)
-            self._set_row(tuple(self.leaves([within, *asked[2:]])))
-            self._also([v for v in node.outputs[1:] if v.uses], (asked[0], group))
-        op, values = arguments(node)
-        along = {"mean": (asked[0], group), "rstd": (asked[0], group), "weight": (asked[1],), "bias": (asked[1],)}
-        named = zip(op.schema.argument_names, values, strict=True)
-        return {value: along.get(name, asked) for name, value in named if isinstance(value, Value)}
-
     def _also(self, outputs: Sequence[Value], axes: Axes) -> None:
         for value in outputs:
             if self.axes.setdefault(value, axes) != axes:
                 raise Declined("its results are read along different axes")
 
-    def _of_embedding(self, node: Node, asked: Axes) -> dict[Value, Axes]:
+    def _of_gather(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         weight, indices = node.inputs
         self.in_memory.update((weight, indices))
         return {indices: asked[:-1], weight: (None, asked[-1])}
 
-    def _of_batch_norm(self, node: Node, asked: Axes) -> dict[Value, Axes]:
-        if main_output(node) is not node.outputs[0]:
-            raise Declined("sums of a batch norm's gradients alone")
-        demands = {v: asked if sizes_of(v) == sizes_of(node.inputs[0]) else (asked[1],) for v in node.inputs}
-        if argument(node, "training") or node.kind.endswith("backward"):
-            self._of_norm(node, asked)
-            for value in node.outputs[1:]:
-                self.axes[value] = (asked[1],)
-        elif any(value.uses for value in node.outputs[1:]):
-            raise Declined("its statistics are empty")
-        return demands
-
-    def _of_cat(self, node: Node, asked: Axes) -> dict[Value, Axes]:
+    def _of_join(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         if node is not self.last:
             raise Declined("what is joined is read again")
         if len({(sizes_of(v), v.type.dtype) for v in (*node.inputs,)}) != 1:
             raise Declined("parts of different sizes or dtypes")
-        if any(v.node.kind == "aten::zeros" for v in node.inputs):
-            raise Declined("a part of it is zeros, which nothing computes")
+        if any(kernel_of(v.node.kind).fills is not None for v in node.inputs):
+            raise Declined("a part of it is filled with a number, which nothing computes")
         return dict.fromkeys(node.inputs, asked)
 
 

@@ -17,8 +17,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jit.ir import Graph, Node, TensorType, Value
+from jit.ir import Graph, Node, TensorType, Value, kernel_of
 from jit.ir.geometry import Geometry
+from jit.passes.builder import Builder
 
 from . import conv, fusion, recipes
 from .conv import Convolution, Triple, Window
@@ -192,7 +193,7 @@ def lower_convolution(lowering: Lowering, node: Node) -> None:
 def _relu_after(lowering: Lowering, node: Node) -> Node | None:
     """The relu that is all that becomes of a result: the kernel computes it before it stores."""
     users = [use.node for use in node.output.uses]
-    if len(users) != 1 or users[0].kind != "aten::relu" or not lowering.is_free_to_move(node.output):
+    if len(users) != 1 or not kernel_of(users[0].kind).is_epilogue or not lowering.is_free_to_move(node.output):
         return None
     return users[0]
 
@@ -296,10 +297,9 @@ def _copy(lowering: Lowering, node: Node, place: Place) -> Place:
 def _over_places(lowering: Lowering, node: Node, y: Place, result: Place) -> None:
     """The gradient of a bias: the sum of y over images and places."""
     body = Graph()
-    value = body.add_input(TensorType(y.dtype, y.geometry.sizes))
-    sums = TensorType(y.dtype, result.geometry.sizes)
-    total = body.add("aten::sum", (value,), {"dim": [0, *range(2, y.geometry.ndim)]}, [sums])
-    body.set_return([total.output])
+    F = Builder(body)
+    value = F.wrap(body.add_input(TensorType(y.dtype, y.geometry.sizes)))
+    body.set_return([F.sum(value, [0, *range(2, y.geometry.ndim)]).value])
     group = Graph().create("prim::FusionGroup", (), {"body": body})
     nest = fusion.FusedGroup(group)._nest([y.layout])
     lowering.step(Step(nest, [y, result], 1, node, share=0.0))  # next to nothing of what the convolution takes

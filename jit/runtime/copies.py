@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jit.ir import Node, find
+from jit.ir import Node, find, kernel_of
 from jit.ir.geometry import Geometry
+from jit.passes.spaces import told
 
 from . import homes, recipes
 from .places import Place
@@ -49,21 +50,19 @@ def lower_fill(lowering: Lowering, node: Node) -> None:
 
 
 def _filling(node: Node) -> Any:
-    name = node.kind.removeprefix("aten::")
-    if name.startswith(("zeros", "ones")):
-        number: Any = int(name.startswith("ones"))
-    else:
-        number = arguments_of(node)["fill_value"]
-    dtype = node.output.type.dtype  # type: ignore[attr-defined]
+    number, dtype = _number(node), node.output.type.dtype  # type: ignore[attr-defined]
     return np.asarray(number).astype(dtype.numpy).item() if not dtype.is_half else float(number)
+
+
+def _number(node: Node) -> Any:
+    fills = kernel_of(node.kind).fills
+    assert fills is not None
+    return told(node, fills)
 
 
 def is_fill(node: Node) -> bool:
     """Whether what to fill with is a plain number."""
-    if node.kind.startswith("aten::full"):
-        value = arguments_of(node)["fill_value"]
-        return type(value) in (int, float, bool)
-    return True
+    return type(_number(node)) in (int, float, bool)
 
 
 def lower_cat(lowering: Lowering, node: Node) -> None:

@@ -21,16 +21,29 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 from jit.ir.types import contiguous_strides
-from jit.passes.spaces import Axes, Declined, Space, arguments, has_rows, is_cast, is_view, main_output, sizes_of
+from jit.passes.spaces import (
+    Axes,
+    Declined,
+    Space,
+    arguments,
+    form_of,
+    has_rows,
+    is_cast,
+    is_gather,
+    is_join,
+    is_view,
+    main_output,
+    sizes_of,
+)
 
 from . import recipes
 from .codegen import Kernel, compile_nest
 from .nest import Access, Buffer, Index, Keep, Local, Nest, Position, Reduce, Result, Step
-from .terms import DEAR, EXPANSIONS, Apply, Read, Reduced, Term, Terms, dtype_of, wide
+from .terms import Apply, Read, Reduced, Term, Terms, dtype_of, expanded, wide
 
 Arrays = Sequence[Any]
 
@@ -158,17 +171,17 @@ class _Lowering:
 
     def _make_terms(self) -> None:
         for node in self.body.nodes:
-            if node.outputs[0] in self.places or node.kind == "aten::cat":
+            if node.outputs[0] in self.places or is_join(node):
                 continue
-            if node.kind == "aten::embedding":
+            if is_gather(node):
                 self.known[node.outputs[0]] = self._gathered(node)
             elif is_view(node):
                 self.known[node.outputs[0]] = self.known[node.inputs[0]]
             elif is_cast(node):
                 self.known[node.output] = self.terms.cast(self._operand(node, node.inputs[0]), dtype_of(node.output))
-            elif node.kind in EXPANSIONS:
-                operands = [self._operand(node, value) for value in node.inputs]
-                self.known.update(zip(node.outputs, EXPANSIONS[node.kind](self.terms, node, operands)))
+            elif kernel_of(node.kind).terms is not None:
+                operands = {value: self._operand(node, value) for value in node.inputs}
+                self.known.update(expanded(self.terms, node, operands))
             else:
                 self._pointwise(node)
 
@@ -204,10 +217,8 @@ class _Lowering:
         def function(m: Any, *numbers: Any) -> Any:
             return _compute(m, node, dict(zip(values, numbers, strict=True)))
 
-        name = node.kind.removeprefix("aten::").partition(".")[0].rstrip("_")
-        self.known[node.output] = self.terms.apply(
-            function, *operands, dtype=dtype_of(node.output), cost=DEAR.get(name, 1)
-        )
+        cost = kernel_of(node.kind).cost
+        self.known[node.output] = self.terms.apply(function, *operands, dtype=dtype_of(node.output), cost=cost)
 
     # -- the nest ------------------------------------------------------------------------------------------------
 
@@ -237,7 +248,7 @@ class _Lowering:
         stored = []
         for number, (value, buffer) in enumerate(zip(self.body.outputs, self.outputs, strict=True)):
             strides = buffer.strides
-            if value.node is not None and value.node.kind == "aten::cat":
+            if value.node is not None and is_join(value.node):
                 stored += self._parts(number, value.node, strides)
             else:
                 access = Access(number, self._spread(self.space.axes[value], strides))
@@ -399,12 +410,13 @@ _supported: dict[Any, bool] = {}
 
 def supports(node: Node) -> bool:
     """Whether code generation has a kernel for this node: asked of the generator itself, once per op and dtypes."""
-    if node.kind == "aten::cat":
+    form, terms = form_of(node), kernel_of(node.kind).terms
+    if form == "join":
         return True
     pointwise = (op := find(node.kind)) is not None and op.kind == "pointwise"
-    if not pointwise and node.kind not in EXPANSIONS and node.kind != "aten::embedding" and not is_cast(node):
+    if not pointwise and terms is None and form not in ("gather", "cast"):
         return False
-    if not pointwise and not is_cast(node) and not has_rows(node):
+    if not pointwise and form != "cast" and not has_rows(node):
         return False
     types = tuple(getattr(v.type, "dtype", None) if pointwise else str(v.type) for v in node.inputs)
     key = (node.kind, types, repr(node.args), repr(node.attributes))

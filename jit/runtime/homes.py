@@ -21,7 +21,7 @@ from typing import NamedTuple
 from jit.ir import Node, TensorType, Value
 from jit.ir.errors import Error
 from jit.ir.geometry import Geometry
-from jit.passes.spaces import arguments, is_view, sizes_of
+from jit.passes.spaces import arguments, is_join, is_view, sizes_of
 
 
 class Home(NamedTuple):
@@ -46,11 +46,11 @@ def homes(
         is_free: Whether a node is a view or a constant.
         is_flexible: Whether a node can write its results with any strides.
     """
-    makers = [node for node in nodes if not is_free(node) and node.kind != "aten::cat"]
+    makers = [node for node in nodes if not is_free(node) and not is_join(node)]
     made = {value: is_flexible(node) for node in makers for value in node.outputs if value not in leaving}
     found: dict[Value, Home] = {}
     for node in nodes:
-        if node.kind == "aten::cat" and 0 not in sizes_of(node.output):
+        if is_join(node) and 0 not in sizes_of(node.output):
             for part, geometry in _slices(node):
                 shown = _shown(node.output, part, geometry, is_free)
                 if shown is None or shown[0] in found:

@@ -62,7 +62,7 @@ def execute(op: Op, values: Sequence[Any], state: RandomState | None = None) -> 
 
 def _run_view(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     source = values[0]
-    if op.schema.name == "as_strided":
+    if op.is_absolute:
         geometries: Any = _absolute(op, values)
     else:
         geometries = op.body(arrays.geometry_of(source), *values[1:])

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,8 @@ def pointwise(op: Op, values: Sequence[Any], final: Any, wide: Any) -> Any:
     arrays = [args[i] for i in op.tensors if isinstance(args[i], np.ndarray)]
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     made = blocks.empty(shape, final)
-    single = _SINGLE.get(op.name) if final == wide and all(array.dtype == wide for array in arrays) else None
-    if single is None or single(made, *args) is None:
+    single = op.into if final == wide and all(array.dtype == wide for array in arrays) else None
+    if single is None or op.ask(single, args, np, made) is None:
         _in_parts(op, args, arrays, made, wide)
     return made
 
@@ -118,33 +118,6 @@ def parts(shape: tuple[int, ...], size: int = PART) -> Iterator[Part]:
     for outer in itertools.product(*map(range, shape[: whole - 1])):
         for start in range(0, shape[whole - 1], step):
             yield (*[slice(i, i + 1) for i in outer], slice(start, start + step), *rest)
-
-
-# -- operators that are one function of numpy's --------------------------------------------------------------------
-
-
-def _unweighted(function: Any) -> Callable[..., Any]:
-    """Of (self, other, alpha), for an alpha of 1."""
-    return lambda out, self, other, alpha: function(self, other, out=out) if alpha == 1 else None
-
-
-def _as_it_is(function: Any) -> Callable[..., Any]:
-    return lambda out, *args: function(*args, out=out)
-
-
-_SINGLE: dict[str, Callable[..., Any]] = {
-    "aten::add": _unweighted(np.add),
-    "aten::sub": _unweighted(np.subtract),
-    "aten::relu": lambda out, x: np.maximum(x, 0, out=out),
-    **{
-        f"aten::{name}": _as_it_is(function)
-        for name, function in {
-            "mul": np.multiply, "div": np.divide, "neg": np.negative, "maximum": np.maximum, "minimum": np.minimum,
-            "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "sin": np.sin, "cos": np.cos,
-        }.items()
-    },
-}  # fmt: skip
-"""By operators: what writes the result of the arguments into an array; it returns None where it cannot."""
 
 
 # -- layouts -------------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jit.ir import Node, Value
+from jit.ir import Node, Value, kernel_of
+from jit.passes.spaces import sizes_of
 
 from . import blas, packed, recipes, split
 from .copies import arguments_of, consecutive, copy_to, follows
@@ -22,9 +23,14 @@ def families(nodes: Sequence[Node]) -> dict[Value, deque[Node]]:
     """Products of matrices by their right operand."""
     found: dict[Value, deque[Node]] = {}
     for node in nodes:
-        if node.kind == "aten::mm":
+        if _is_of_matrices(node):
             found.setdefault(node.inputs[1], deque()).append(node)
     return found
+
+
+def _is_of_matrices(node: Node) -> bool:
+    """True for the product of two matrices; of batches, vectors and with an addend there are others."""
+    return kernel_of(node.kind).step == "product" and all(len(sizes_of(value)) == 2 for value in node.inputs)
 
 
 def is_product(node: Node) -> bool:
@@ -81,7 +87,7 @@ def _family(lowering: Lowering, node: Node, a: Place) -> dict[Node, Place]:
         Long ones are left alone: they read enough rows for each column that they pack, and take their memory later.
     """
     found = {node: a}
-    if node.kind != "aten::mm":
+    if not _is_of_matrices(node):
         return found
     waiting = lowering.families[node.inputs[1]]
     waiting.popleft()
@@ -159,7 +165,7 @@ def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result:
         lowering.step_of_product(step, lambda: _multiply_by_blas(lowering, node, a, b, result, 1.0, 0.0))
         return True
     key = b.block, b.geometry
-    waiting = lowering.families[node.inputs[1]] if node.kind == "aten::mm" else ()
+    waiting = lowering.families[node.inputs[1]] if _is_of_matrices(node) else ()
     if key not in lowering.packed and waiting and rows <= _SHORT:
         size = work.panels * packed.panel_columns(work.dtype) * inner
         lowering.packed[key] = lowering.temporary(work.dtype, (size,))

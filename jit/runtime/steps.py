@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jit.ir import Graph, Node, TensorType, Value, find
+from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.dtypes import COMPLEX, DType, from_numpy, uint8
 from jit.ir.errors import CompileError, Error
 from jit.ir.geometry import Geometry
+from jit.ir.kernel import STEPS
 from jit.ir.types import UNDEFINED
 
 from . import conv_steps, copies, epilogues, fusion, homes, pooling, products, split
@@ -30,7 +31,7 @@ def is_free(node: Node) -> bool:
     if node.kind == "prim::Constant":
         return isinstance(node.attributes.get("value"), np.ndarray) and _is_plain(node.output)
     op = find(node.kind)
-    if op is None or op.kind != "view" or op.result is not None or op.schema.name == "as_strided":
+    if op is None or op.kind != "view" or op.result is not None or op.is_absolute:
         return False
     return len(node.inputs) == 1 and all(map(_is_known, (*node.inputs, *node.outputs)))
 
@@ -47,14 +48,15 @@ def is_native(node: Node) -> bool:
     op = find(node.kind)
     if op is None:
         return False
-    if node.kind in _LOWER:
-        return _ABLE[node.kind](node) and all(map(_is_row_major, made))
+    if op.kernel.step:
+        return _LIBRARY[op.kernel.step].is_able(node) and all(map(_is_row_major, made))
     return len(node.outputs) == 1 and bool(node.inputs) and fusion.supports(node)
 
 
 def _is_flexible(node: Node) -> bool:
     """Whether a node's results may lie anyhow: what nests write."""
-    return node.kind not in _LOWER or _LOWER[node.kind] in (copies.lower_copy, copies.lower_fill)
+    step = kernel_of(node.kind).step
+    return not step or _LIBRARY[step].is_flexible
 
 
 def _is_row_major(value: Value) -> bool:
@@ -110,8 +112,8 @@ class Lowering:
                 self._constant(node)
             elif is_free(node):
                 self._view(node)
-            elif node.kind in _LOWER:
-                _LOWER[node.kind](self, node)
+            elif step := kernel_of(node.kind).step:
+                _LIBRARY[step].lower(self, node)
             else:
                 self._group(node)
         except Error as error:  # such as a view of an input that lies otherwise than its type says
@@ -219,7 +221,7 @@ class Lowering:
                 else:
                     readers.add(user)
         node = readers.pop() if len(readers) == 1 else None
-        return node if node in self._nodes and node.kind not in _LOWER else None
+        return node if node in self._nodes and not kernel_of(node.kind).step else None
 
     def scratch(self, number: int, nbytes: int) -> None:
         """Memory for step `number` alone, as its last operand."""
@@ -385,30 +387,32 @@ def _is_viewed(value: Value) -> bool:
     return False
 
 
-_Able = Callable[[Node], bool]
-_ABLE: dict[str, _Able] = {
-    "aten::clone": lambda node: True, "aten::_to_copy": lambda node: True, "aten::copy": lambda node: True,
-    "aten::cat": lambda node: True, "aten::convolution": conv_steps.is_convolution,
-    "aten::convolution_backward": conv_steps.is_backward, "aten::max_pool2d_with_indices": pooling.is_max_pool,
-    "aten::max_pool2d_with_indices_backward": pooling.is_max_unpool, "aten::avg_pool2d": pooling.is_mean_pool,
-    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm"),
-                    products.is_product),
-    **dict.fromkeys(
-        ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"),
-        copies.is_fill,
-    ),
-}  # fmt: skip
-"""Which other nodes a stretch may contain, by operator."""
+class _Library(NamedTuple):
+    """A step of plans that is more than a nest of terms."""
 
-_LOWER: dict[str, Callable[[Lowering, Node], None]] = {
-    **dict.fromkeys(("aten::clone", "aten::_to_copy", "aten::copy"), copies.lower_copy), "aten::cat": copies.lower_cat,
-    "aten::convolution": conv_steps.lower_convolution, "aten::convolution_backward": conv_steps.lower_backward,
-    "aten::max_pool2d_with_indices": pooling.lower_max_pool,
-    "aten::max_pool2d_with_indices_backward": pooling.lower_max_unpool, "aten::avg_pool2d": pooling.lower_mean_pool,
-    **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv"), products.lower_product), "aten::dot": products.lower_dot,
-    **dict.fromkeys(("aten::addmm", "aten::baddbmm"), products.lower_addmm),
-    **dict.fromkeys(
-        ("aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like"),
-        copies.lower_fill,
-    ),
-}  # fmt: skip
+    is_able: Callable[[Node], bool]
+    """Whether a stretch may contain a node of this kind."""
+    lower: Callable[[Lowering, Node], None]
+    is_flexible: bool = False
+    """Whether its results may lie anyhow."""
+
+
+def _always(node: Node) -> bool:
+    return True
+
+
+_LIBRARY: dict[str, _Library] = {
+    "copy": _Library(_always, copies.lower_copy, is_flexible=True),
+    "fill": _Library(copies.is_fill, copies.lower_fill, is_flexible=True),
+    "join": _Library(_always, copies.lower_cat),
+    "product": _Library(products.is_product, products.lower_product),
+    "inner product": _Library(products.is_product, products.lower_dot),
+    "product and sum": _Library(products.is_product, products.lower_addmm),
+    "convolution": _Library(conv_steps.is_convolution, conv_steps.lower_convolution),
+    "convolution gradients": _Library(conv_steps.is_backward, conv_steps.lower_backward),
+    "maxima": _Library(pooling.is_max_pool, pooling.lower_max_pool),
+    "maxima gradients": _Library(pooling.is_max_unpool, pooling.lower_max_unpool),
+    "means": _Library(pooling.is_mean_pool, pooling.lower_mean_pool),
+}
+"""By `Kernel.step` of an operator."""
+assert set(_LIBRARY) == set(STEPS)

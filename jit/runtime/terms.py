@@ -1,29 +1,23 @@
 """A fusion group as terms: what is read, what is computed at a point, and what is reduced along a row.
 
-Comes between the graph of a group and its nest. Operators that reduce are written here as the terms they consist of -
-a softmax is a maximum, a sum and two bodies - in the order of operations of their `compute` lines, so that results
-differ from the interpreter's by the order of sums alone. 16-bit floats are computed in float32 and rounded at the end.
+Comes between the graph of a group and its nest. Operators that go along rows say themselves which terms they consist
+of - a softmax is a maximum, a sum and two bodies - see Note [Terms] in `jit.ir.kernel`. 16-bit floats are computed in
+float32 and rounded at the end.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jit.ir import Node, TensorType, Value
-from jit.ir.dtypes import DType, bool_, float32, int64
+from jit.ir.dtypes import DType, float32, int64
 from jit.ir.errors import CompileError
-from jit.passes.spaces import MASKED, argument, arguments, row_length
+from jit.passes.spaces import arguments, main_output, row_length
 
 from .nest import Access, Position, Scan
 
-DEAR = {
-    "exp": 20, "log": 20, "tanh": 25, "sigmoid": 25, "erf": 30, "sin": 25, "cos": 25, "pow": 60, "gelu": 35, "sqrt": 6,
-    "rsqrt": 8, "div": 4, "reciprocal": 4, "silu": 25, "softplus": 40, "mish": 60, "expm1": 25, "log1p": 25,
-}  # fmt: skip
-"""About how many instructions an operator takes at a point, where that is more than one or two."""
 SCAN_COST = 8
 
 
@@ -138,260 +132,46 @@ def dtype_of(value: Value) -> DType:
     return value.type.dtype
 
 
-# -- operators that reduce ---------------------------------------------------------------------------------------
-
-Expansion = Callable[[Terms, Node, Sequence[Term]], Sequence[Term]]
-
-
-def _result(node: Node) -> DType:
-    return dtype_of(node.outputs[0])
-
-
-def _over(number: float) -> Callable[..., Any]:
-    """Divided by a number that may be 0, as numpy does it."""
-    return lambda m, x: x / m.constant(number, x.dtype)
-
-
-def _sum(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    return [t.cast(t.reduce("sum", t.cast(operands[0], wide(_result(node)))), _result(node))]
-
-
-def _prod(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    return [t.cast(t.reduce("prod", t.cast(operands[0], wide(_result(node)))), _result(node))]
-
-
-def _mean(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    total = t.reduce("sum", t.cast(operands[0], wide(_result(node))))
-    return [t.cast(t.apply(_over(row_length(node)), total), _result(node))]
-
-
-def _extremum(monoid: str) -> Expansion:
-    return lambda t, node, operands: [t.reduce(monoid, operands[0])]
-
-
-def _truth(monoid: str) -> Expansion:
-    """Whether any, or each, is not zero: the greatest, or least, truth value."""
-    return lambda t, node, operands: [t.cast(t.reduce(monoid, t.cast(operands[0], bool_)), _result(node))]
-
-
-def _vector_norm(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    order = argument(node, "ord")
-    size = t.apply(lambda m, a: m.abs(a), t.cast(operands[0], wide(_result(node))))
-    if order in (math.inf, -math.inf):
-        norm = t.reduce("max" if order > 0 else "min", size)
-    elif order == 0:
-        norm = t.reduce("sum", t.apply(lambda m, a: m.cast(a != 0, a.dtype), size))
-    elif order == 1:
-        norm = t.reduce("sum", size)
-    elif order == 2:
-        norm = t.apply(lambda m, s: m.sqrt(s), t.reduce("sum", t.apply(lambda m, a: a * a, size)))
-    else:
-        raise CompileError(f"the {order}-norm has no kernel")
-    return [t.cast(norm, _result(node))]
-
-
-def _picked(monoid: str) -> Expansion:
-    return lambda t, node, operands: t.extreme(monoid, operands[0])
-
-
-def _position(monoid: str) -> Expansion:
-    return lambda t, node, operands: [t.extreme(monoid, operands[0])[1]]
-
-
-def _scan(monoid: str) -> Expansion:
-    def expand(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-        return [t.cast(t.running(monoid, t.cast(operands[0], wide(_result(node)))), _result(node))]
-
-    return expand
-
-
-def _running_extremum(monoid: str) -> Expansion:
-    """(the extremum so far, where it was last attained)."""
-
-    def expand(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-        x = operands[0]
-        extremum = t.running(monoid, x)
-        if not t.row:
-            return extremum, t.apply(lambda m, a: m.constant(0, int64), x, dtype=int64)
-        attained = t.apply(_attained, x, extremum, t.position(), dtype=int64, cost=4)
-        return extremum, t.running("max", attained)
-
-    return expand
-
-
-def _attained(m: Any, x: Any, extremum: Any, position: Any) -> Any:
-    return m.where((x == extremum) | m.isnan(x), position, 0)
-
-
-def _spread(t: Terms, node: Node, x: Term) -> Term:
-    """The variance in two passes."""
-    x = t.cast(x, wide(x.dtype))
-    centre = t.apply(_over(row_length(node)), t.reduce("sum", x))
-    squares = t.apply(lambda m, a, b: m.square(m.abs(a - b)), x, centre, cost=3)
-    correction = argument(node, "correction")
-    left = row_length(node) - (1 if correction is None else correction)
-    return t.apply(_over(left if left > 0 else 0), t.reduce("sum", squares))
-
-
-def _var(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    return [t.cast(_spread(t, node, operands[0]), _result(node))]
-
-
-def _std(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    return [t.cast(t.apply(lambda m, v: m.sqrt(v), _spread(t, node, operands[0])), _result(node))]
-
-
-def _shifted(t: Terms, node: Node, x: Term) -> tuple[Term, Term]:
-    """(x less its maximum, exp of that)."""
-    x = t.cast(x, wide(_result(node)))
-    low = t.apply(lambda m, a, top: a - top, x, t.reduce("max", x))
-    return low, t.apply(lambda m, a: m.exp(a), low, cost=20)
-
-
-def _softmax(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    """A product with the inverse: a vector's division takes as long as ten products."""
-    _, powers = _shifted(t, node, operands[0])
-    return [t.cast(t.apply(lambda m, e, total: e * (1 / total), powers, t.reduce("sum", powers)), _result(node))]
-
-
-def _safe_softmax(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    """Of a row that is -inf throughout, the powers are 0, and so is their sum."""
-    x = t.cast(operands[0], wide(_result(node)))
-    top = t.apply(lambda m, a: m.where(a == -m.inf, 0, a), t.reduce("max", x))
-    powers = t.apply(lambda m, a, b: m.exp(a - b), x, top, cost=20)
-    total = t.apply(lambda m, s: m.where(s == 0, 1, s), t.reduce("sum", powers))
-    return [t.cast(t.apply(lambda m, e, s: e * (1 / s), powers, total), _result(node))]
-
-
-def _log_softmax(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    low, powers = _shifted(t, node, operands[0])
-    total = t.apply(lambda m, s: m.log(s), t.reduce("sum", powers))
-    return [t.cast(t.apply(lambda m, a, b: a - b, low, total), _result(node))]
-
-
-def _logsumexp(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    x = t.cast(operands[0], wide(_result(node)))
-    top = t.apply(lambda m, a: m.where(m.isfinite(a), a, 0), t.reduce("max", x))
-    powers = t.apply(lambda m, a, b: m.exp(a - b), x, top, cost=20)
-    total = t.apply(lambda m, s, b: m.log(s) + b, t.reduce("sum", powers), top)
-    return [t.cast(total, _result(node))]
-
-
-def _softmax_backward(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    g, out = (t.cast(o, wide(o.dtype)) for o in operands)
-    product = t.apply(lambda m, a, b: a * b, g, out)
-    total = t.reduce("sum", product)
-    return [t.cast(t.apply(lambda m, p, y, s: p - y * s, product, out, total), _result(node))]
-
-
-def _log_softmax_backward(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    g, out = (t.cast(o, wide(o.dtype)) for o in operands)
-    total = t.reduce("sum", g)
-    return [t.cast(t.apply(lambda m, a, y, s: a - m.exp(y) * s, g, out, total, cost=20), _result(node))]
-
-
-def _layer_norm(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    x, weight, bias = (None if o is None else t.cast(o, wide(o.dtype)) for o in _optional(node, operands))
-    assert x is not None
-    return _normalised(t, node, x, weight, bias)
-
-
-def _normalised(t: Terms, node: Node, x: Term, weight: Term | None, bias: Term | None) -> Sequence[Term]:
-    """(result, mean, 1 / standard deviation) over the row."""
-    n, eps = row_length(node), argument(node, "eps")
-    mean = t.apply(_over(n), t.reduce("sum", x))
-    centred = t.apply(lambda m, a, b: a - b, x, mean)
-    variance = t.apply(_over(n), t.reduce("sum", t.apply(lambda m, c: c * c, centred)))
-    r = t.apply(lambda m, v: 1 / m.sqrt(v + eps), variance)
-    y = t.apply(lambda m, c, s: c * s, centred, r)
-    return [t.cast(term, _result(node)) for term in (_affine(t, y, weight, bias), mean, r)]
-
-
-def _project(t: Terms, node: Node, h: Term, x_hat: Term, r: Term) -> Term:
-    """r * (h - mean(h) - x_hat * mean(h * x_hat))."""
-    n = row_length(node)
-    along = t.apply(_over(n), t.reduce("sum", t.apply(lambda m, a, b: a * b, h, x_hat)))
-    mean = t.apply(_over(n), t.reduce("sum", h))
-    return t.apply(lambda m, s, a, b, c, d: s * (a - b - c * d), r, h, mean, x_hat, along, cost=4)
-
-
-def _gradients(t: Terms, node: Node, g: Term, x: Term, mean: Term, r: Term, weight: Term | None) -> Sequence[Term]:
-    """Of the input, the weight and the bias of a norm, as far as `output_mask` wants them."""
-    mask = argument(node, "output_mask")
-    x_hat = t.apply(lambda m, a, b, s: (a - b) * s, x, mean, r, cost=2)
-    h = g if weight is None else t.apply(lambda m, a, w: a * w, g, weight)
-    projects = node.kind in MASKED or argument(node, "train")
-    found = [g, g, g]
-    if mask[0]:
-        found[0] = _project(t, node, h, x_hat, r) if projects else t.apply(lambda m, a, s: a * s, h, r)
-    if mask[1]:
-        found[1] = t.reduce("sum", t.apply(lambda m, a, b: a * b, g, x_hat))
-    if mask[2]:
-        found[2] = t.reduce("sum", g)
-    return [t.cast(term, dtype_of(node.inputs[0])) for term in found]
-
-
-def _layer_norm_backward(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    g, x, mean, r, weight = (None if o is None else t.cast(o, wide(o.dtype)) for o in _optional(node, operands))
-    assert g is not None and x is not None and mean is not None and r is not None
-    return _gradients(t, node, g, x, mean, r, weight)
-
-
-def _batch_norm_backward(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    given = [None if o is None else t.cast(o, wide(o.dtype)) for o in _optional(node, operands)]
-    g, x, weight, mean, variance, saved_mean, saved_r = given
-    eps = argument(node, "eps")
-    if not argument(node, "train"):
-        assert variance is not None
-        saved_mean, saved_r = mean, t.apply(lambda m, v: 1 / m.sqrt(v + eps), variance)
-    assert g is not None and x is not None and saved_mean is not None and saved_r is not None
-    return _gradients(t, node, g, x, saved_mean, saved_r, weight)
-
-
-def _batch_norm(t: Terms, node: Node, operands: Sequence[Term]) -> Sequence[Term]:
-    given = [None if o is None else t.cast(o, wide(o.dtype)) for o in _optional(node, operands)]
-    x, weight, bias, mean, variance = given
-    assert x is not None
-    eps = argument(node, "eps")
-    if argument(node, "training"):
-        return _normalised(t, node, x, weight, bias)
-    assert mean is not None and variance is not None
-    scale = t.apply(lambda m, v: 1 / m.sqrt(v + eps), variance)
-    y = t.apply(lambda m, a, b, s: (a - b) * s, x, mean, scale, cost=2)
-    return [t.cast(_affine(t, y, weight, bias), _result(node))]
-
-
-def _affine(t: Terms, y: Term, weight: Term | None, bias: Term | None) -> Term:
-    if weight is not None:
-        y = t.apply(lambda m, a, w: a * w, y, weight)
-    return y if bias is None else t.apply(lambda m, a, b: a + b, y, bias)
-
-
-def _optional(node: Node, operands: Sequence[Term]) -> list[Term | None]:
-    """Operands in the order of the schema, None where one was not given; all of one dtype."""
-    known = dict(zip(node.inputs, operands, strict=True))
+class Rows:
+    """The builder `t` of an operator's terms, see Note [Terms] in `jit.ir.kernel`: terms of one node of a group."""
+
+    def __init__(self, terms: Terms, node: Node) -> None:
+        self.row = terms.row
+        """The axes of the row; empty if it has one element."""
+        self.dtype = dtype_of(main_output(node))
+        self._terms, self._node = terms, node
+        self.cast, self.apply, self.reduce = terms.cast, terms.apply, terms.reduce
+        self.extreme, self.position, self.running = terms.extreme, terms.position, terms.running
+
+    @property
+    def count(self) -> int:
+        """How many elements are reduced to one."""
+        return row_length(self._node)
+
+    def wide(self, term: Term) -> Term:
+        """In the dtype that the result is computed in."""
+        return self.cast(term, wide(self.dtype))
+
+    def widened(self, term: Term) -> Term:
+        """In the dtype that the term itself is computed with."""
+        return self.cast(term, wide(term.dtype))
+
+    def alike(self, *terms: Term | None) -> list[Term | None]:
+        """All of them widened; CompileError if they are of several dtypes."""
+        if len({term.dtype for term in terms if term is not None}) > 1:
+            raise CompileError(f"{self._node.kind} of several dtypes runs with the interpreter")
+        return [None if term is None else self.widened(term) for term in terms]
+
+    def over(self, term: Term, number: float) -> Term:
+        """Divided by a number that may be 0, as numpy does it."""
+        return self.apply(lambda m, x: x / m.constant(number, x.dtype), term)
+
+
+def expanded(terms: Terms, node: Node, operands: Mapping[Value, Term]) -> dict[Value, Term]:
+    """The results of an operator that goes along rows, in terms of its operands."""
     op, values = arguments(node)
-    given = [None if values[i] is None else known[values[i]] for i in op.tensors]
-    if len({t.dtype for t in given if t is not None}) > 1:
-        raise CompileError(f"{node.kind} of several dtypes runs with the interpreter")
-    return given
-
-
-EXPANSIONS: dict[str, Expansion] = {
-    f"aten::{name}": expansion for name, expansion in {
-        "sum": _sum, "prod": _prod, "prod.dim_int": _prod, "mean": _mean,
-        "amax": _extremum("max"), "max": _extremum("max"), "amin": _extremum("min"), "min": _extremum("min"),
-        "max.dim": _picked("argmax"), "min.dim": _picked("argmin"),
-        "argmax": _position("argmax"), "argmin": _position("argmin"),
-        "any": _truth("max"), "all": _truth("min"), "linalg_vector_norm": _vector_norm,
-        "var.correction": _var, "std.correction": _std, "logsumexp": _logsumexp,
-        "cumsum": _scan("sum"), "cumprod": _scan("prod"), "logcumsumexp": _scan("logaddexp"),
-        "cummax": _running_extremum("max"), "cummin": _running_extremum("min"),
-        "softmax": _softmax, "_safe_softmax": _safe_softmax, "log_softmax": _log_softmax,
-        "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
-        "native_layer_norm": _layer_norm, "native_group_norm": _layer_norm, "native_batch_norm": _batch_norm,
-        "native_layer_norm_backward": _layer_norm_backward, "native_group_norm_backward": _layer_norm_backward,
-        "native_batch_norm_backward": _batch_norm_backward,
-    }.items()
-}  # fmt: skip
-"""By kind: the terms of the results, given those of the operands in the order of the node's inputs."""
+    assert op.kernel.terms is not None
+    given = [operands[value] if isinstance(value, Value) else value for value in values]
+    found = op.ask(op.kernel.terms, given, Rows(terms, node))
+    made = zip(node.outputs, (found,) if isinstance(found, Term) else found)  # of further results nobody may know
+    return {value: terms.cast(term, dtype_of(value)) for value, term in made if term is not None}

@@ -13,7 +13,6 @@ from typing import Any
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import Error
 from jit.ir.files import write_atomically
-from jit.passes.spaces import is_view
 
 from .codegen import Kernel
 from .conv import Convolution
@@ -146,32 +145,25 @@ def work_of_node(node: Node) -> tuple[int, int]:
 
 def flops_of(node: Node) -> int:
     """One for each element that an operator computes or reduces, two for each term of a product, none for copies."""
-    op = find(node.kind)
-    if op is None or not node.outputs or is_view(node) or op.kind == "view" or node.kind in _COPIES:
+    op, known = find(node.kind), all(map(_is_known, (*node.inputs, *node.outputs[:1])))
+    if op is None or not node.outputs or op.kind == "view" or op.kernel.moves:
         return 0
-    if node.kind in _PRODUCTS:
-        inner = node.inputs[-1].type.sizes[0 if len(node.inputs[-1].type.sizes) == 1 else -2]
-        return 2 * _numel(node.outputs[0]) * int(inner)
-    if node.kind in ("aten::convolution", "aten::convolution_backward"):
-        return _flops_of_convolution(node)
+    if op.kernel.flops is not None:
+        values = op.join(node.operands, {k: node.resolve(v) for k, v in node.attributes.items()})
+        types = [value.type if isinstance(value, Value) else value for value in values]
+        return int(op.ask(op.kernel.flops, types, _first_type(node))) if known else 0
     if op.kind == "pointwise":
         return _numel(node.outputs[0])
     return max(map(_numel, (*node.inputs, *node.outputs)))
 
 
-def _flops_of_convolution(node: Node) -> int:
-    """Each map of a convolution meets every tap at every place: of the result, or of what a transposed one takes."""
-    backward = node.kind == "aten::convolution_backward"
-    image, weight = node.inputs[1 if backward else 0], node.inputs[2 if backward else 1]
-    result = node.inputs[0] if backward else node.outputs[0]
-    places = _numel(image if node.attributes["transposed"] else result)
-    taps = _numel(weight) // max(int(weight.type.sizes[0]), 1)
-    maps = sum(node.attributes["output_mask"][:2]) if backward else 1
-    return int(2 * places * taps * maps)
+def _is_known(value: Value) -> bool:
+    return not isinstance(value.type, TensorType) or value.type.sizes is not None
 
 
-_PRODUCTS = ("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::addmm", "aten::baddbmm")
-_COPIES = ("aten::clone", "aten::copy", "aten::_to_copy", "aten::cat", "aten::zeros", "aten::ones", "aten::full")
+def _first_type(node: Node) -> TensorType:
+    """That of the first result that there is."""
+    return next(value.type for value in node.outputs if isinstance(value.type, TensorType))
 
 
 def _numel(value: Value) -> int:

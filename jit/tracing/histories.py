@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir import REGISTRY
+from jit.ir.ops.assignment import copy as COPY
 
 from .. import context, dispatch
 from ..autograd.nodes import AccumulateGrad, Node, edge_of
 from ..tensors import Tensor, Variable, alias, tensor_of
 from .effects import note_write
 from .surroundings import attributes_of
-
-_COPY = REGISTRY["aten::copy"]
 
 
 class PassThrough(Node):
@@ -106,6 +104,6 @@ def adopt(owner: Tensor, node: Node, index: int) -> None:
         return
     source = alias(owner, Variable)  # the base has to learn about it: as if this had been copied over the view
     source.set_history(node, index)  # type: ignore[attr-defined]
-    copying = dispatch.attach(_COPY, [owner, source], [tensor_of(owner._array, owner._storage)])
+    copying = dispatch.attach(COPY, [owner, source], [tensor_of(owner._array, owner._storage)])
     assert copying is not None
     dispatch.rebase(owner, copying)

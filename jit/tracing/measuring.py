@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jit.ir import Op, Value, dtypes
@@ -106,22 +106,10 @@ def guard_sizes(trace: Trace, tensors: Sequence[Tensor]) -> None:
         size._decide()
 
 
-def _always(*_: Any) -> bool:
-    return True
-
-
-_MEASURING: dict[str, Callable[..., bool]] = {
-    "index": lambda self, indices: any(t is not None and t.dtype is dtypes.bool_ for t in indices),
-    "one_hot": lambda self, num_classes: concrete(num_classes) == -1,
-    "nonzero": _always, "masked_select": _always, "bincount": _always, "_unique2": _always, "unique_dim": _always,
-    "unique_consecutive": _always, "_pack_padded_sequence": _always, "_pad_packed_sequence": _always,
-}  # fmt: skip
-"""Operators whose results have sizes that depend on elements, and for which arguments."""
-
-
 def has_measured_sizes(op: Op, values: Sequence[Any]) -> bool:
     """Whether the sizes of the results depend on the elements of something."""
-    if op.schema.name in _MEASURING and _MEASURING[op.schema.name](*values):
+    measures = op.measures
+    if measures and (measures is True or op.ask(measures, [*map(plain_number, values)])):
         return True
     return any([_is_measured(values[i]) for i in op.integers])
 

@@ -121,19 +121,15 @@ def note_offset(trace: Trace, tensor: Tensor) -> None:
     binding, owner = _source(trace, tensor)
     if owner is not None:
         _note_fact(trace, tensor, "storage_offset", FACTS["storage_offset"](owner))
-    if binding is not None and not all(step.op.schema.name in _REARRANGING for step in binding.path):
+    if binding is not None and not all(step.op.shows_all for step in binding.path):
         _settle_sizes(trace, tensor, binding)
 
 
 def note_layout(trace: Trace, tensor: Tensor) -> None:
     """Whether a tensor is contiguous has been read. The key knows of inputs; of what was cut out, sizes decide."""
     binding, _ = _source(trace, tensor)
-    if binding is not None and not all(step.op.schema.name in _REARRANGING for step in binding.path):
+    if binding is not None and not all(step.op.shows_all for step in binding.path):
         _settle_sizes(trace, tensor, binding)
-
-
-_REARRANGING = frozenset({"permute", "transpose", "t", "unsqueeze", "squeeze", "view", "expand", "alias", "detach"})
-"""Views that show all elements: they start where their base does, and sizes of 2 and more do not change their kind."""
 
 
 def _settle_sizes(trace: Trace, tensor: Tensor, binding: Binding) -> None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jit.ir import Graph, Node, TensorType, Value
+from jit.ir.ops.views import alias
 from jit.passes.analysis import calls_out, has_effects, with_subgraphs
 
 Path = tuple[int, ...]
@@ -112,7 +113,7 @@ class _Recomputer:
         """Give the copy of a node other operands than the node has, where it would have the same."""
         for value in node.inputs:
             if value not in volatile and value not in mapping and isinstance(value.type, TensorType):
-                start = self.graph.add("aten::alias", (value,), types=[value.type])
+                start = self.graph.add(alias.name, (value,), types=[value.type])
                 start.stage, start.source, start.scope = node.stage, node.source, node.scope
                 mapping[value] = start.output
                 self.copies[start] = made_for

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir import Graph, Node, TensorType, Value
+from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.graph import map_template
 
 OFTEN = 32
@@ -141,8 +141,8 @@ def _line(node: Node, numbers: Mapping[Value, int]) -> Any:
 
 def _pieces_depend_on(node: Node) -> Any:
     """The size that says how many outputs a node has: another one may mean another program."""
-    halves = node.kind == "aten::chunk" and node.attributes["chunks"] in (1, 2)  # of 2 and more: as many, always
-    if node.kind not in ("aten::chunk", "aten::split.Tensor") or halves:
+    op = find(node.kind)
+    if op is None or op.pieces is None or not op.ask(op.pieces, op.join(node.operands, node.attributes)):
         return None
     kind = node.inputs[0].type
     dim = node.attributes.get("dim", 0)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jit.ir import REGISTRY, Op, TensorType, Value
+from jit.ir import Op, TensorType, Value
 from jit.ir.errors import ShapeError, TraceError
 from jit.ir.geometry import Geometry
 from jit.ir.graph import leaves
+from jit.ir.ops.scatters import as_strided_of
+from jit.ir.ops.views import as_strided
 from jit.ir.types import Type
 from jit.passes.builder import Builder
 from jit.runtime.arrays import geometry_of, offset_of
@@ -29,7 +31,7 @@ def bind_view(trace: Trace, op: Op, values: Sequence[Any], tensor: Tensor, value
     """Bind `tensor`, output `index` of a view op: one step further than the tensor that it is a view of."""
     source = trace.memory.binding(values[0])
     assert source is not None
-    if op.schema.name == "as_strided":
+    if op.is_absolute:
         _bind_strided(trace, tensor, source, value, values[1:])
         return
     step = ViewStep(op, plain_number(tuple(values[1:])), index)
@@ -72,17 +74,13 @@ def shown(path: Sequence[ViewStep], base: Tensor) -> Tensor:
     """The view of a tensor to which a path leads: of its very memory, also where the path tells of strides."""
     for step in path:
         given = step.arguments
-        lies_so = geometry_of(base._array)[:2] == tuple(map(tuple, given[:2])) if step.op.name == _STRIDED else False
+        lies_so = geometry_of(base._array)[:2] == tuple(map(tuple, given[:2])) if step.op is as_strided_of else False
         if lies_so:
             *_, size, stride, offset = given
-            base = dispatch.call(_AS_STRIDED, (base, size, stride, offset_of(base._array) + offset))
+            base = dispatch.call(as_strided, (base, size, stride, offset_of(base._array) + offset))
         else:
             base = replay([step], base)
     return base
-
-
-_STRIDED = "aten::as_strided_of"
-_AS_STRIDED = REGISTRY["aten::as_strided"]
 
 
 def _note_numbers(trace: Trace, step: ViewStep, arguments: Any) -> None:

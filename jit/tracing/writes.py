@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from jit.ir import Op, TensorType, Value
 from jit.ir.errors import TraceError
 from jit.ir.geometry import Geometry
+from jit.ir.ops.casting import _to_copy
+from jit.ir.ops.views import expand
 from jit.passes.builder import Builder
 
 from .. import context, dispatch
@@ -69,9 +71,9 @@ def _functional(
         trace.generators[generator] = node.outputs[-1]
     value = node.outputs[0]
     if isinstance(value.type, TensorType) and value.type.dtype is not wanted.dtype:
-        value = trace.add("aten::_to_copy", (value,), {"dtype": wanted.dtype}, [wanted]).output
+        value = trace.add(_to_copy.name, (value,), {"dtype": wanted.dtype}, [wanted]).output
     if isinstance(value.type, TensorType) and value.type.shape != wanted.shape:
-        value = trace.add("aten::expand", (value,), {"size": wanted.shape}, [_expanded(value.type, wanted)]).output
+        value = trace.add(expand.name, (value,), {"size": wanted.shape}, [_expanded(value.type, wanted)]).output
     return value
 
 

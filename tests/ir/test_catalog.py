@@ -42,6 +42,18 @@ def test_onnx_by_name_or_source() -> None:
     ]
 
 
+def test_kernels_by_fact() -> None:
+    assert catalog.table("kernel", ops("tanh", "neg", "clone")).splitlines() == [
+        "aten::tanh   pointwise  m.tanh(self)",
+        "             cost       25",
+        "aten::neg    pointwise  -self",
+        "             cost       1",
+        "aten::clone  array      laid_out(m, self, memory_format, self.dtype)",
+        "             step       copy",
+        "             moves      yes",
+    ]
+
+
 def test_bodies_of_several_lines_stay_in_their_column() -> None:
     assert catalog.table("grad", ops("silu")).splitlines() == [
         "aten::silu  all  s = F.sigmoid(self)",

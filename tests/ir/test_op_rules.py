@@ -9,6 +9,7 @@ import pytest
 import jit.ir.ops  # noqa: F401  (fills the registry)
 from jit.ir import dtypes
 from jit.ir.errors import DimError, DivisionError, DTypeError, ShapeError, UsageError
+from jit.ir.geometry import Geometry
 from jit.ir.op import REGISTRY
 from jit.ir.types import TensorType
 from jit.runtime.kernels import execute
@@ -211,7 +212,7 @@ def test_integer_arithmetic_wraps_and_rounds_down(name: str, a: int, b: int, exp
     ("name", "args", "expected"),
     [
         ("round", (np.array([0.5, 1.5, 2.5, -0.5]),), [0, 2, 2, -0.0]),
-        ("sign", (np.array([math.nan, -0.0, -3.0]),), [math.nan, 0.0, -1.0]),
+        ("sign", (np.array([math.nan, -0.0, -3.0]),), [0.0, 0.0, -1.0]),
         ("pow", (np.array([0.0, -8.0, 4.0]), np.array([0.0, 1 / 3, 0.5])), [1.0, math.nan, 2.0]),
         ("mul", (np.array([0.0]), math.inf), [math.nan]),
         ("maximum", (np.array([math.nan, 1.0]), np.array([1.0, math.nan])), [math.nan, math.nan]),
@@ -249,3 +250,12 @@ def test_lerp_hits_both_ends() -> None:
     start, end = np.array([0.1, 1e8], np.float32), np.array([0.7, 1.0], np.float32)
     assert run("lerp", start, end, 0).tolist() == start.tolist()
     assert run("lerp", start, end, 1).tolist() == end.tolist()
+
+
+@pytest.mark.parametrize("op", [op for op in REGISTRY.values() if op.shows_all], ids=lambda op: op.name)
+def test_a_view_that_shows_all_leaves_nothing_out(op: Any) -> None:
+    for sample in op.sampler():
+        array, *rest = op.bind(*sample.args, **sample.kwargs)
+        shown = op.body(Geometry.contiguous(array.shape), *rest)
+        assert shown.offset == 0
+        assert 0 in shown.sizes or math.prod(n for n, s in zip(shown.sizes, shown.strides) if s) == array.size

@@ -325,6 +325,23 @@ def test_cheap_parts_that_overlap_are_computed_twice():
     assert after.count("aten::neg") == 2
 
 
+@pytest.mark.parametrize(("call", "gives"), [
+    ("aten::where.self(%c, %x, %x)", "Float"), ("aten::lt(%x, 0)", "Bool"), ("aten::floor(%x)", "Float"),
+    ("aten::masked_fill[value=1](%x, %c)", "Float"), ("aten::sqrt(%x)", "Float"), ("aten::ne(%x, %x)", "Bool"),
+])  # fmt: skip
+def test_what_is_cheap_is_said_by_the_operator_itself(call, gives):
+    """Whatever its full name is: `aten::where.self` is no `aten::where`."""
+    text = f"""graph(%x : Float(4, 6), %c : Bool(4, 6)) {{
+  %0 : {gives}(4, 6) = {call}
+  %1 : {gives}(4, 5, strides=[6, 1]) = aten::narrow[dim=1, start=0, length=5](%0)
+  %2 : {gives}(4, 5, strides=[6, 1]) = aten::narrow[dim=1, start=1, length=5](%0)
+  %3 : Bool(4, 5) = aten::eq(%1, %2)
+  return (%3)
+}}"""
+    after = transformed("distribute", text)
+    assert after.count(call.partition("(")[0].partition("[")[0]) == 2
+
+
 @pytest.mark.parametrize("part", ["%x", "%0"])
 def test_a_later_stage_reads_what_was_joined_and_not_its_parts(part):
     """The parts may change in between, and those that are computed would have to be stored besides."""

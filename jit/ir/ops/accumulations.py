@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import DTypeError, ShapeError, UsageError
 from ..geometry import wrap_dim
+from ..kernel import Kernel
 from ..op import absent, array, composite
 from ..samples import make, sample, strided, whole
 from ..types import TensorType
@@ -20,7 +21,8 @@ NO_SCAN = absent("ONNX runs along a dim with sums alone")
 # -- products ----------------------------------------------------------------------------------------------------
 
 
-@array("aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", inplace=True, onnx=NO_SCAN)
+@array("aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+       kernel=Kernel("scan"), inplace=True, onnx=NO_SCAN)
 def cumprod(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """The running product along dim; integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
@@ -28,6 +30,11 @@ def cumprod(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     if not self.ndim:
         return m.array(self, result.numpy)
     return m.cumprod(self, axis=at, dtype=accumulation(result)).astype(result.numpy, copy=False)
+
+
+@cumprod.terms
+def _(t: Any, self: Any) -> Any:
+    return t.running("prod", t.wide(self))
 
 
 @cumprod.type
@@ -119,6 +126,7 @@ def _to_attained(F: Any, g: Any, out: Any, dim: int) -> Any:
 
 @ordered_only
 @array("aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", type=_running_type, onnx=NO_SCAN,
+       kernel=Kernel("scan"),
        promote=("self",), grad=dict(self=lambda F, g, out, dim: _to_attained(F, g, out, dim)))  # fmt: skip
 def cummax(m: Any, self: Any, dim: int) -> Any:
     """(the running maximum along dim, where each was last attained)."""
@@ -127,10 +135,34 @@ def cummax(m: Any, self: Any, dim: int) -> Any:
 
 @ordered_only
 @array("aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", type=_running_type, onnx=NO_SCAN,
+       kernel=Kernel("scan"),
        promote=("self",), grad=dict(self=lambda F, g, out, dim: _to_attained(F, g, out, dim)))  # fmt: skip
 def cummin(m: Any, self: Any, dim: int) -> Any:
     """(the running minimum along dim, where each was last attained)."""
     return _running(m, m.minimum, self, dim)
+
+
+def _running_extremum(t: Any, self: Any, monoid: str) -> Any:
+    """(the extremum so far, where it was last attained)."""
+    extremum = t.running(monoid, self)
+    if not t.row:
+        return extremum, t.apply(lambda m, a: m.constant(0, dtypes.int64), self, dtype=dtypes.int64)
+    attained = t.apply(_attained, self, extremum, t.position(), dtype=dtypes.int64, cost=4)
+    return extremum, t.running("max", attained)
+
+
+def _attained(m: Any, x: Any, extremum: Any, position: Any) -> Any:
+    return m.where((x == extremum) | m.isnan(x), position, 0)
+
+
+@cummax.terms
+def _(t: Any, self: Any) -> Any:
+    return _running_extremum(t, self, "max")
+
+
+@cummin.terms
+def _(t: Any, self: Any) -> Any:
+    return _running_extremum(t, self, "min")
 
 
 @cummax.samples

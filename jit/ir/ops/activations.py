@@ -10,7 +10,9 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError, UsageError
 from ..geometry import wrap_dim
+from ..kernel import Kernel
 from ..op import array, composite, pointwise
+from ..rows import OnArrays
 from ..samples import make, sample, strided, unary
 from ..types import TensorType
 from .backwards import SQRT_HALF, TANH_CUBE, TANH_SCALE, is_tanh
@@ -53,6 +55,7 @@ def has_exact_attributes(x: Any) -> bool:
 
 @ordered_only
 @pointwise("aten::relu(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=EVERYWHERE,
+           into=lambda np, out, self: np.maximum(self, 0, out=out), kernel=Kernel(is_epilogue=True),
            grad=dict(self=lambda F, g, out: F.threshold_backward(g, out, 0)))  # fmt: skip
 def relu(m: Any, self: Any) -> Any:
     """max(self, 0)."""
@@ -241,7 +244,7 @@ def _() -> Any:
 
 @floats_only
 @pointwise("aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", inplace=True,
-           samples=_with(0.5, 1.5, 0.7), namespaces=FUNCTIONAL,
+           cost=25, samples=_with(0.5, 1.5, 0.7), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, alpha, scale, input_scale:
                           F.elu_backward(g, alpha, scale, input_scale, False, self)))  # fmt: skip
 def elu(m: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
@@ -288,7 +291,7 @@ def celu(F: Any, self: Any, alpha: Any) -> Any:
 
 
 @no_integers
-@pointwise("aten::silu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=FUNCTIONAL,
+@pointwise("aten::silu(Tensor self) -> Tensor", cost=25, inplace=True, samples=_plain, namespaces=FUNCTIONAL,
            onnx=lambda g, self: g.op("Mul", self, g.op("Sigmoid", self)))  # fmt: skip
 def silu(m: Any, self: Any) -> Any:
     """self * sigmoid(self)."""
@@ -302,7 +305,7 @@ def _(F: Any, g: Any, needs: Any, self: Any) -> Any:
 
 
 @floats_only
-@pointwise("aten::mish(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=FUNCTIONAL)
+@pointwise("aten::mish(Tensor self) -> Tensor", cost=60, inplace=True, samples=_plain, namespaces=FUNCTIONAL)
 def mish(m: Any, self: Any) -> Any:
     """self * tanh(softplus(self))."""
     return self * m.tanh(m.maximum(self, 0) + m.log1p(m.exp(-m.abs(self))))
@@ -323,7 +326,7 @@ def _(g: Any, self: Any) -> Any:
 
 @floats_only
 @pointwise("aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", samples=_with(2.0, 3.0),
-           namespaces=FUNCTIONAL,
+           cost=40, namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, beta, threshold:
                           F.softplus_backward(g, self, beta, threshold)))  # fmt: skip
 def softplus(m: Any, self: Any, beta: Any, threshold: Any) -> Any:
@@ -369,7 +372,7 @@ def _() -> Any:
 
 
 @floats_only
-@pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', inplace=True, namespaces=FUNCTIONAL,
+@pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', cost=35, inplace=True, namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, approximate:
                           F.gelu_backward(g, self, approximate=approximate)))  # fmt: skip
 def gelu(m: Any, self: Any, approximate: str) -> Any:
@@ -433,13 +436,25 @@ def _softmax_type(self: TensorType, dim: int, dtype: Any) -> TensorType:
     return TensorType(softmax_dtype(self.dtype, dtype), self.sizes, None, self.device)
 
 
-def shifted(m: Any, self: Any, dim: int, dtype: Any) -> tuple[Any, int, Any]:
-    """(self less its maximum over `dim`, the dim, the result's dtype); a 0-d tensor counts as one of length 1."""
+def _prepared(m: Any, self: Any, dim: int, dtype: Any) -> tuple[OnArrays, Any, Any, Any]:
+    """(rows along `dim`, self in what is computed in, its maximum, the result's dtype); 0-d counts as length 1."""
     result = softmax_dtype(dtypes.from_numpy(self.dtype), dtype)
     axis = wrap_dim(dim, self.ndim)
-    wide = np.atleast_1d(self.astype(accumulation(result), copy=False))
-    top = m.max(wide, axis=axis, keepdims=True, initial=-m.inf)
-    return wide - top, axis, result.numpy
+    wide = self.astype(accumulation(result), copy=False).reshape(self.shape or 1)
+    top = wide.max(axis=axis, keepdims=True, initial=-m.inf)
+    return OnArrays(m, wide.shape, (axis,)), wide, top, result.numpy
+
+
+def _powers(t: Any, x: Any, top: Any) -> tuple[Any, Any, Any]:
+    """(x less its maximum, exp of that, the sum of that)."""
+    low = t.apply(lambda m, a, top: a - top, x, top)
+    powers = t.apply(lambda m, a: m.exp(a), low, cost=20)
+    return low, powers, t.reduce("sum", powers)
+
+
+def _log_softmax(t: Any, x: Any, top: Any) -> Any:
+    low, _, total = _powers(t, x, top)
+    return t.apply(lambda m, a, b: a - b, low, t.apply(lambda m, s: m.log(s), total))
 
 
 def _softmax_samples() -> Any:
@@ -474,30 +489,47 @@ def onnx_softmax(name: str) -> Any:
 
 
 @array("aten::softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
-       type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("Softmax"),
+       kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("Softmax"),
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """exp(self), scaled to sum to 1 along dim."""
-    low, axis, result = shifted(m, self, dim, dtype)
-    powers = m.exp(low)
-    return (powers / m.sum(powers, axis=axis, keepdims=True)).astype(result, copy=False).reshape(self.shape)
+    t, x, top, result = _prepared(m, self, dim, dtype)
+    _, powers, total = _powers(t, x, top)
+    return (powers / total).astype(result, copy=False).reshape(self.shape)
+
+
+@softmax.terms
+def _(t: Any, self: Any) -> Any:
+    """A product with the inverse: a vector's division takes as long as ten products."""
+    x = t.wide(self)
+    _, powers, total = _powers(t, x, t.reduce("max", x))
+    return t.apply(lambda m, e, total: e * (1 / total), powers, total)
+
+
+def _safe_powers(t: Any, x: Any, top: Any) -> tuple[Any, Any]:
+    """(exp of x less its maximum, the sum of that): of a row that is -inf throughout, zeros and 1."""
+    top = t.apply(lambda m, a: m.where(a == -m.inf, 0, a), top)
+    powers = t.apply(lambda m, a, b: m.exp(a - b), x, top, cost=20)
+    return powers, t.apply(lambda m, s: m.where(s == 0, 1, s), t.reduce("sum", powers))
 
 
 @array("aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=("jit",),
-       type=_softmax_type, samples=_softmax_samples,
+       kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples,
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def _safe_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """softmax, and zeros where all along dim is -inf: nothing is looked at."""
-    result = softmax_dtype(dtypes.from_numpy(self.dtype), dtype)
-    axis = wrap_dim(dim, self.ndim)
-    wide = np.atleast_1d(self.astype(accumulation(result), copy=False))
-    top = m.max(wide, axis=axis, keepdims=True, initial=-m.inf)
-    powers = m.exp(wide - m.where(top == -m.inf, m.zeros_like(top), top))
-    total = m.sum(powers, axis=axis, keepdims=True)
-    shares = powers / m.where(total == 0, m.ones_like(total), total)
-    return shares.astype(result.numpy, copy=False).reshape(self.shape)
+    t, x, top, result = _prepared(m, self, dim, dtype)
+    powers, total = _safe_powers(t, x, top)
+    return (powers / total).astype(result, copy=False).reshape(self.shape)
+
+
+@_safe_softmax.terms
+def _(t: Any, self: Any) -> Any:
+    x = t.wide(self)
+    powers, total = _safe_powers(t, x, t.reduce("max", x))
+    return t.apply(lambda m, e, total: e * (1 / total), powers, total)
 
 
 @_safe_softmax.onnx
@@ -510,14 +542,19 @@ def _(g: Any, self: Any, dim: int, dtype: Any) -> Any:
 
 
 @array("aten::log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", namespaces=SOFTMAX_NAMESPACES,
-       type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
+       kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._log_softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
 def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """log(softmax(self)), without overflow."""
-    low, axis, result = shifted(m, self, dim, dtype)
-    total = m.log(m.sum(m.exp(low), axis=axis, keepdims=True))
-    return (low - total).astype(result, copy=False).reshape(self.shape)
+    *given, result = _prepared(m, self, dim, dtype)
+    return _log_softmax(*given).astype(result, copy=False).reshape(self.shape)
+
+
+@log_softmax.terms
+def _(t: Any, self: Any) -> Any:
+    x = t.wide(self)
+    return _log_softmax(t, x, t.reduce("max", x))
 
 
 @composite(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ShapeError
+from ..kernel import Kernel
 from ..op import array
 from ..samples import make, sample
 from ..types import TensorType
@@ -15,6 +16,7 @@ def _like(self: TensorType, *_: Any) -> TensorType:
 
 
 @array("aten::copy(Tensor self, Tensor src) -> Tensor", inplace=True, namespaces=("Tensor",), type=_like,
+       kernel=Kernel(step="copy", moves=True),
        grad=dict(self=lambda F, g: F.zeros_like(g),
                  src=lambda F, g, src_meta:
                  F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype)))  # fmt: skip
@@ -44,7 +46,7 @@ def _() -> Any:
 
 
 # Before the declaration for numbers, which a 0-d tensor fits too, but without its history.
-@array("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", inplace=True, type=_like,
+@array("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", kernel=Kernel(moves=True), inplace=True, type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum(g)))  # fmt: skip
 def fill_tensor(m: Any, self: Any, value: Any) -> Any:
     if value.ndim:
@@ -62,7 +64,7 @@ def _() -> Any:
     yield sample(make(2, 3), make(seed=1))
 
 
-@array("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", inplace=True, type=_like,
+@array("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", kernel=Kernel(moves=True), inplace=True, type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
 def fill(m: Any, self: Any, value: Any) -> Any:
     return m.full(self.shape, value, self.dtype)
@@ -80,7 +82,7 @@ def _() -> Any:
     yield sample(make(), 2, note="0-d")
 
 
-@array("aten::zero(Tensor self) -> Tensor", inplace=True, type=_like,
+@array("aten::zero(Tensor self) -> Tensor", kernel=Kernel(moves=True), inplace=True, type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
 def zero(m: Any, self: Any) -> Any:
     return m.zeros(self.shape, self.dtype)

@@ -14,7 +14,9 @@ from .. import dtypes
 from ..dtypes import DType
 from ..errors import UsageError
 from ..geometry import wrap_dim
+from ..kernel import Kernel
 from ..op import array, composite, pointwise
+from ..rows import OnArrays
 from ..samples import make, sample, strided
 from ..types import TensorType
 from .common import floats_only, no_integers
@@ -139,7 +141,7 @@ def _(g: Any, grad_output: Any, self: Any, negative_slope: Any, self_is_result: 
 
 @floats_only
 @pointwise("aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
-           "Tensor self_or_result) -> Tensor", namespaces=(),
+           "Tensor self_or_result) -> Tensor", cost=25, namespaces=(),
            grad=dict(grad_output=lambda F, g, alpha, scale, input_scale, is_result, self_or_result:
                                  F.elu_backward(g, alpha, scale, input_scale, is_result, self_or_result),
                      self_or_result=lambda F, g, grad_output, alpha, scale, input_scale, is_result, self_or_result:
@@ -189,7 +191,7 @@ def _() -> Any:
 
 
 @floats_only
-@pointwise("aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+@pointwise("aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor", cost=30,
            namespaces=(), samples=_pairs(2.0, 3.0),
            grad=dict(grad_output=lambda F, g, self, beta, threshold: F.softplus_backward(g, self, beta, threshold),
                      self=lambda F, g, grad_output, self, beta, threshold:
@@ -225,6 +227,7 @@ def is_tanh(approximate: str) -> bool:
 
 @floats_only
 @pointwise('aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor', namespaces=(),
+           cost=60,
            grad=dict(grad_output=lambda F, g, self, approximate: F.gelu_backward(g, self, approximate=approximate),
                      self=lambda F, g, grad_output, self, approximate:
                           g * grad_output * gelu_bend(F, self, approximate)))  # fmt: skip
@@ -300,9 +303,19 @@ def _data_type(grad_output: TensorType, output: TensorType, dim: int, input_dtyp
     return TensorType(input_dtype, output.sizes, None, output.device)
 
 
-def _sum_along(m: Any, x: Any, dim: int) -> Any:
+def _rows(m: Any, x: Any, dim: int) -> OnArrays:
+    """Rows of x along `dim`; a number is one."""
     axis = wrap_dim(dim, x.ndim)
-    return m.sum(x, axis=axis, keepdims=True) if x.ndim else x
+    return OnArrays(m, x.shape, (axis,) if x.ndim else ())
+
+
+def _by_softmax(t: Any, g: Any, y: Any) -> Any:
+    product = t.apply(lambda m, a, b: a * b, g, y)
+    return t.apply(lambda m, p, y, s: p - y * s, product, y, t.reduce("sum", product))
+
+
+def _by_log_softmax(t: Any, g: Any, y: Any) -> Any:
+    return t.apply(lambda m, a, y, s: a - m.exp(y) * s, g, y, t.reduce("sum", g), cost=20)
 
 
 def _data_samples(logarithms: bool) -> Any:
@@ -324,11 +337,16 @@ def _data_samples(logarithms: bool) -> Any:
 
 
 @array("aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-       namespaces=("jit",), type=_data_type, samples=_data_samples(False))  # fmt: skip
+       kernel=Kernel("norm"), namespaces=("jit",), type=_data_type, samples=_data_samples(False))  # fmt: skip
 def _softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
     """output * (grad_output - sum(grad_output * output)) along dim, in the dtype of softmax's input."""
-    product = grad_output * output
-    return (product - output * _sum_along(m, product, dim)).astype(input_dtype.numpy, copy=False)
+    found = _by_softmax(_rows(m, output, dim), grad_output, output)
+    return found.astype(input_dtype.numpy, copy=False)
+
+
+@_softmax_backward_data.terms
+def _(t: Any, grad_output: Any, output: Any) -> Any:
+    return _by_softmax(t, t.widened(grad_output), t.widened(output))
 
 
 @_softmax_backward_data.grad
@@ -349,10 +367,16 @@ def _(g: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> An
 
 
 @array("aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
-       namespaces=("jit",), type=_data_type, samples=_data_samples(True))  # fmt: skip
+       kernel=Kernel("norm"), namespaces=("jit",), type=_data_type, samples=_data_samples(True))  # fmt: skip
 def _log_softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
     """grad_output - exp(output) * sum(grad_output) along dim, in the dtype of log_softmax's input."""
-    return (grad_output - m.exp(output) * _sum_along(m, grad_output, dim)).astype(input_dtype.numpy, copy=False)
+    found = _by_log_softmax(_rows(m, output, dim), grad_output, output)
+    return found.astype(input_dtype.numpy, copy=False)
+
+
+@_log_softmax_backward_data.terms
+def _(t: Any, grad_output: Any, output: Any) -> Any:
+    return _by_log_softmax(t, t.widened(grad_output), t.widened(output))
 
 
 @_log_softmax_backward_data.grad

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..kernel import Kernel
 from ..memory_formats import laid_out, laid_out_type
 from ..op import array, composite
 from ..samples import make, sample, strided
@@ -12,6 +13,8 @@ from ..types import TensorType
 
 @array("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) "
        "-> Tensor", namespaces=(), lays_out=True,
+       kernel=Kernel(lambda device, memory_format: "cast" if device is None and memory_format is None else "",
+                     step="copy", moves=True),
        grad=dict(self=lambda F, g, self_meta:
                       F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
 def _to_copy(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
@@ -49,7 +52,7 @@ def _() -> Any:
 
 
 @array("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", grad=dict(self=lambda F, g: g),
-       lays_out=True)  # fmt: skip
+       kernel=Kernel(step="copy", moves=True), lays_out=True)  # fmt: skip
 def clone(m: Any, self: Any, memory_format: Any) -> Any:
     """A dense copy, row-major unless a memory format asks for another order."""
     return laid_out(m, self, memory_format, self.dtype)

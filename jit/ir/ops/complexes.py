@@ -148,7 +148,7 @@ def _(m: Any, real: Any, imag: Any) -> Any:
 
 
 @floats_with_complex
-@pointwise("aten::polar(Tensor abs, Tensor angle) -> Tensor", result=dtypes.complex_of, holomorphic=False,
+@pointwise("aten::polar(Tensor abs, Tensor angle) -> Tensor", cost=50, result=dtypes.complex_of, holomorphic=False,
            namespaces=("jit",),
            onnx=lambda g, abs, angle: _onnx_joined(
                g, g.op("Mul", abs, g.op("Cos", angle)), g.op("Mul", abs, g.op("Sin", angle))),

@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..errors import DTypeError, ShapeError, UsageError
+from ..kernel import Kernel
 from ..op import array, composite
 from ..samples import make, sample, strided
 from ..settings import Settings, settings_for_call
@@ -92,8 +93,23 @@ def _per_channel(m: Any, values: Any, ndim: int) -> Any:
 # -- the two operators -------------------------------------------------------------------------------------------
 
 
+def _flops(out: Any, input: Any, weight: Any, transposed: bool) -> int:
+    """Every tap meets every place: of the result, or of what a transposed convolution takes."""
+    return _meetings(input if transposed else out, weight)
+
+
+def _flops_of_gradients(out: Any, grad_output: Any, input: Any, weight: Any, transposed: bool, output_mask: Any) -> int:
+    """That of the input and that of the weight each take as long as the convolution."""
+    return sum(output_mask[:2]) * _meetings(input if transposed else grad_output, weight)
+
+
+def _meetings(places: Any, weight: Any) -> int:
+    return int(2 * places.numel * (weight.numel // max(weight.sizes[0], 1)))
+
+
 @array("aten::convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
-       "bool transposed, int[] output_padding, int groups) -> Tensor", namespaces=("jit",))  # fmt: skip
+       "bool transposed, int[] output_padding, int groups) -> Tensor",
+       kernel=Kernel(step="convolution", product="matrices", flops=_flops), namespaces=("jit",))  # fmt: skip
 def convolution(
     m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int,
@@ -175,7 +191,9 @@ def _() -> Any:
 
 @array("aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, "
        "int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[3] output_mask) "
-       "-> (Tensor, Tensor, Tensor)", namespaces=(), differentiable=(0, 1, 2))  # fmt: skip
+       "-> (Tensor, Tensor, Tensor)",
+       kernel=Kernel(step="convolution gradients", product="matrices", flops=_flops_of_gradients),
+       namespaces=(), differentiable=(0, 1, 2))  # fmt: skip
 def convolution_backward(
     m: Any, grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int, output_mask: Any,
@@ -310,7 +328,8 @@ def _() -> Any:
 
 @array("aten::_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
        "bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, "
-       "bool allow_tf32=True) -> Tensor", namespaces=("jit",))  # fmt: skip
+       "bool allow_tf32=True) -> Tensor",
+       kernel=Kernel(product="matrices", flops=_flops), namespaces=("jit",))  # fmt: skip
 def _convolution(
     m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,

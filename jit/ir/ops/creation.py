@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError, UsageError
+from ..kernel import Kernel
 from ..memory_formats import filled_like, laid_out_type
 from ..op import absent, array, composite
 from ..samples import make, sample
@@ -83,7 +84,7 @@ def _like_samples() -> Any:
 # -- one value ---------------------------------------------------------------------------------------------------
 
 
-@array(f"aten::zeros(int[] size, {NEW}",
+@array(f"aten::zeros(int[] size, {NEW}", kernel=Kernel(step="fill", fills=lambda: 0, moves=True),
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
 def zeros(m: Any, size: Any, dtype: Any, device: Any) -> Any:
@@ -91,7 +92,7 @@ def zeros(m: Any, size: Any, dtype: Any, device: Any) -> Any:
     return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
 
-@array(f"aten::ones(int[] size, {NEW}",
+@array(f"aten::ones(int[] size, {NEW}", kernel=Kernel(step="fill", fills=lambda: 1, moves=True),
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 1))  # fmt: skip
 def ones(m: Any, size: Any, dtype: Any, device: Any) -> Any:
@@ -99,7 +100,7 @@ def ones(m: Any, size: Any, dtype: Any, device: Any) -> Any:
     return m.ones(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
 
-@array(f"aten::empty(int[] size, {NEW}",
+@array(f"aten::empty(int[] size, {NEW}", kernel=Kernel(moves=True),
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
 def empty(m: Any, size: Any, dtype: Any, device: Any) -> Any:
@@ -108,7 +109,7 @@ def empty(m: Any, size: Any, dtype: Any, device: Any) -> Any:
 
 
 @array(f"aten::full(int[] size, Scalar fill_value, {NEW}",
-       namespaces=("jit",), grad=NOTHING,
+       kernel=Kernel(step="fill", fills=lambda fill_value: fill_value, moves=True), namespaces=("jit",), grad=NOTHING,
        onnx=lambda g, size, fill_value, dtype, device: onnx_filled(g, size, fill_value))  # fmt: skip
 def full(m: Any, size: Any, fill_value: Any, dtype: Any, device: Any) -> Any:
     """A tensor of one value, whose dtype follows the value."""
@@ -131,7 +132,7 @@ def _() -> Any:
     yield sample([2], float("inf"), dtype=dtypes.float16, note="half")
 
 
-@array(f"aten::zeros_like(Tensor self, {LIKE}",
+@array(f"aten::zeros_like(Tensor self, {LIKE}", kernel=Kernel(step="fill", fills=lambda: 0, moves=True),
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def zeros_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
@@ -139,7 +140,7 @@ def zeros_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -
     return filled_like(m, self, memory_format, 0, dtype.numpy if dtype else self.dtype)
 
 
-@array(f"aten::ones_like(Tensor self, {LIKE}",
+@array(f"aten::ones_like(Tensor self, {LIKE}", kernel=Kernel(step="fill", fills=lambda: 1, moves=True),
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 1))  # fmt: skip
 def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
@@ -147,7 +148,7 @@ def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) ->
     return filled_like(m, self, memory_format, 1, dtype.numpy if dtype else self.dtype)
 
 
-@array(f"aten::empty_like(Tensor self, {LIKE}",
+@array(f"aten::empty_like(Tensor self, {LIKE}", kernel=Kernel(moves=True),
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
 def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
@@ -156,6 +157,7 @@ def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -
 
 
 @array(f"aten::full_like(Tensor self, Scalar fill_value, {LIKE}",
+       kernel=Kernel(step="fill", fills=lambda fill_value: fill_value, moves=True),
        namespaces=("jit",), grad=FLAT, lays_out=True,
        onnx=lambda g, self, fill_value, dtype, device, memory_format:
             onnx_filled_like(g, self, fill_value))  # fmt: skip
@@ -180,7 +182,7 @@ def _() -> Any:
     yield sample(make(3), True, dtype=dtypes.bool_, note="bool")
 
 
-@array(f"aten::scalar_tensor(Scalar s, {NEW}",
+@array(f"aten::scalar_tensor(Scalar s, {NEW}", kernel=Kernel(moves=True),
        namespaces=("jit",), grad=NOTHING, onnx=lambda g, s, dtype, device: onnx_number(g, s, g.out.dtype))  # fmt: skip
 def scalar_tensor(m: Any, s: Any, dtype: Any, device: Any) -> Any:
     """A 0-d tensor."""
@@ -344,7 +346,7 @@ def _() -> Any:
 
 
 @array(
-    f"aten::eye.m(int n, int m, {NEW}",
+    f"aten::eye.m(int n, int m, {NEW}", kernel=Kernel(moves=True),
     namespaces=("jit",),
     grad=NOTHING,
 )

@@ -13,6 +13,7 @@ from typing import Any
 from .. import dtypes
 from ..errors import DimError, DTypeError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim
+from ..kernel import Kernel
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -83,6 +84,7 @@ def _padded_gather(F: Any, g: Any, dim: int, index: Any, meta: Any) -> Any:
 
 
 @array("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", raises=True,
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, self_meta, dim, index:
                  F.scatter_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
 def gather(m: Any, self: Any, dim: int, index: Any, sparse_grad: bool) -> Any:
@@ -156,6 +158,7 @@ def _onnx_scatter(g: Any, self: Any, dim: int, index: Any, src: Any, reduction: 
 
 
 @array("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", raises=True, inplace=True,
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0),
                  src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
 def scatter(m: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
@@ -182,6 +185,7 @@ def _() -> Any:
 
 
 @array("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", raises=True, inplace=True,
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0)))  # fmt: skip
 def scatter_value(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
     return _scattered(m, "scatter", self, dim, index, value)
@@ -340,7 +344,7 @@ def _add_rows(m: Any, out: Any, index: Any, rows: Any) -> None:
     out[places[starts]] += m.add.reduceat(rows[order], starts, axis=0, dtype=out.dtype)
 
 
-@array("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", raises=True,
+@array("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", raises=True, kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, self_meta, dim, index:
                  F.index_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
 def index_select(m: Any, self: Any, dim: int, index: Any) -> Any:
@@ -430,6 +434,7 @@ def _() -> Any:
 
 
 @array("aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", raises=True, inplace=True,
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0),
                  source=lambda F, g, source_meta, dim, index:
                  F.reshape(F.index_select(g, dim, index), source_meta.shape)))  # fmt: skip
@@ -479,7 +484,7 @@ def _() -> Any:
 
 
 @array("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", raises=True,
-       inplace=True,
+       inplace=True, kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0)))  # fmt: skip
 def index_fill(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
     at = _row_check(m, "index_fill", self, dim, index)
@@ -530,7 +535,9 @@ def _picked(name: str, self: Any, indices: Any) -> Any:
         raise DimError(f"{name}: {error}; the tensor has the sizes {list(self.shape)}") from None
 
 
-@array("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", raises=True, namespaces=(),
+@array("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", raises=True, kernel=Kernel(moves=True),
+       namespaces=(),
+       measures=lambda indices: any(t is not None and t.dtype is dtypes.bool_ for t in indices),
        grad=dict(self=lambda F, g, self_meta, indices:
                  F.index_put(_zeros(F, g, self_meta), indices, g, True)))  # fmt: skip
 def index(m: Any, self: Any, indices: Any) -> Any:
@@ -719,7 +726,7 @@ def _() -> Any:
 # -- masks -------------------------------------------------------------------------------------------------------
 
 
-@array("aten::masked_select(Tensor self, Tensor mask) -> Tensor",
+@array("aten::masked_select(Tensor self, Tensor mask) -> Tensor", kernel=Kernel(moves=True), measures=True,
        grad=dict(self=lambda F, g, self_meta, mask: _unselected(F, g, self_meta, mask)))  # fmt: skip
 def masked_select(m: Any, self: Any, mask: Any) -> Any:
     if mask.dtype != bool:
@@ -759,6 +766,7 @@ def _() -> Any:
 
 
 @array("aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", raises=True, inplace=True,
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, self_meta, mask: sum_to(F, F.masked_fill(g, mask, 0), self_meta.shape),
                  source=lambda F, g, mask, source_meta: _used_first(F, g, mask, source_meta)))  # fmt: skip
 def masked_scatter(m: Any, self: Any, mask: Any, source: Any) -> Any:
@@ -802,7 +810,7 @@ def _() -> Any:
     yield sample(make(3), _mask([True, False, True], [False, True, True]), make(4, seed=1), note="broadcast self")
 
 
-@array("aten::nonzero(Tensor self) -> Tensor", grad=_INTEGERS, aliases=("argwhere",))
+@array("aten::nonzero(Tensor self) -> Tensor", measures=True, grad=_INTEGERS, aliases=("argwhere",))
 def nonzero(m: Any, self: Any) -> Any:
     if self.ndim == 0:
         return m.zeros((int(bool(self)), 0), m.int64)
@@ -831,7 +839,7 @@ def _() -> Any:
 
 
 @array("aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
-       "bool sparse=False) -> Tensor", raises=True, namespaces=("jit",),
+       "bool sparse=False) -> Tensor", raises=True, kernel=Kernel("gather", moves=True), namespaces=("jit",),
        grad=dict(weight=lambda F, g, weight_meta, indices, padding_idx, scale_grad_by_freq:
                  F.embedding_dense_backward(g, indices, weight_meta.shape[0], padding_idx,
                                             scale_grad_by_freq)))  # fmt: skip
@@ -917,7 +925,7 @@ def _() -> Any:
 
 
 @array("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", raises=True,
-       namespaces=("nn.functional",), grad=_INTEGERS)
+       measures=lambda num_classes: num_classes == -1, namespaces=("nn.functional",), grad=_INTEGERS)
 def one_hot(m: Any, self: Any, num_classes: int) -> Any:
     if num_classes == -1:
         if self.size == 0:
@@ -1081,7 +1089,7 @@ def _check_matrix(name: str, ndim: int) -> None:
         raise ShapeError(f"{name}: expects at least 2 dims, got {ndim}")
 
 
-@array("aten::tril(Tensor self, int diagonal=0) -> Tensor", inplace=True,
+@array("aten::tril(Tensor self, int diagonal=0) -> Tensor", kernel=Kernel(moves=True), inplace=True,
        grad=dict(self=lambda F, g, diagonal: F.tril(g, diagonal)))  # fmt: skip
 def tril(m: Any, self: Any, diagonal: int) -> Any:
     _check_matrix("tril", self.ndim)
@@ -1108,7 +1116,7 @@ def _() -> Any:
     yield sample(strided(make(3, 4)), note="strided")
 
 
-@array("aten::triu(Tensor self, int diagonal=0) -> Tensor", inplace=True,
+@array("aten::triu(Tensor self, int diagonal=0) -> Tensor", kernel=Kernel(moves=True), inplace=True,
        grad=dict(self=lambda F, g, diagonal: F.triu(g, diagonal)))  # fmt: skip
 def triu(m: Any, self: Any, diagonal: int) -> Any:
     _check_matrix("triu", self.ndim)

@@ -9,6 +9,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import DimError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
+from ..kernel import Kernel
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -37,6 +38,7 @@ def _joined_shape(shapes: Any, dim: int) -> tuple[list[int], int]:
 
 
 @array("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", namespaces=("jit",), aliases=("concat", "concatenate"),
+       kernel=Kernel("join", step="join", moves=True),
        promote="common", grad=lambda F, g, tensors_meta, dim: (_cut(F, g, tensors_meta, dim),))  # fmt: skip
 def cat(m: Any, tensors: Any, dim: int) -> Any:
     sizes, at = _joined_shape([t.shape for t in tensors], dim)
@@ -89,7 +91,7 @@ def _() -> Any:
     yield sample([make(2, dtype="float16"), make(1, dtype="float16")], note="half", grad=False)
 
 
-@composite("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", namespaces=("jit",))
+@composite("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", kernel=Kernel(moves=True), namespaces=("jit",))
 def stack(F: Any, tensors: Any, dim: int) -> Any:
     if not tensors:
         raise ShapeError("stack: expects at least one tensor")
@@ -154,6 +156,7 @@ def _padded_shape(shape: Any, pad: Any) -> tuple[int, ...]:
 
 
 @array("aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", namespaces=("jit",),
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, pad: F.constant_pad_nd(g, [-p for p in pad])))  # fmt: skip
 def constant_pad_nd(m: Any, self: Any, pad: Any, value: Any) -> Any:
     out = m.full(_padded_shape(self.shape, pad), value, self.dtype)
@@ -207,7 +210,7 @@ def _check_pad(mode: str, shape: Any, pad: Any) -> list[tuple[int, int]]:
     return pairs
 
 
-@array("aten::edge_pad_nd(Tensor self, int[] pad, str mode) -> Tensor", namespaces=(),
+@array("aten::edge_pad_nd(Tensor self, int[] pad, str mode) -> Tensor", kernel=Kernel(moves=True), namespaces=(),
        grad=dict(self=lambda F, g, self_meta, pad, mode:
                  F.edge_pad_nd_backward(g, self_meta.shape, pad, mode)))  # fmt: skip
 def edge_pad_nd(m: Any, self: Any, pad: Any, mode: str) -> Any:
@@ -289,7 +292,8 @@ def _() -> Any:
 # -- the same elements elsewhere ---------------------------------------------------------------------------------
 
 
-@array("aten::flip(Tensor self, int[] dims) -> Tensor", grad=dict(self=lambda F, g, dims: F.flip(g, dims)))
+@array("aten::flip(Tensor self, int[] dims) -> Tensor",
+       kernel=Kernel(moves=True), grad=dict(self=lambda F, g, dims: F.flip(g, dims)))
 def flip(m: Any, self: Any, dims: Any) -> Any:
     axes = wrap_dims(tuple(dims), self.ndim) if dims else ()
     return m.array(m.flip(self, axes) if self.ndim else self, order="C")
@@ -323,7 +327,7 @@ def _opposite(shifts: Any) -> list[int]:
     return [-s for s in shifts]
 
 
-@array("aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor",
+@array("aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, shifts, dims: F.roll(g, _opposite(shifts), dims)))  # fmt: skip
 def roll(m: Any, self: Any, shifts: Any, dims: Any) -> Any:
     if not shifts:
@@ -378,7 +382,7 @@ def _repeated_shape(shape: Any, repeats: Any) -> tuple[int, ...]:
     return tuple(r * s for r, s in zip(repeats, (*(1,) * lead, *shape)))
 
 
-@array("aten::repeat(Tensor self, int[] repeats) -> Tensor", namespaces=("Tensor",),
+@array("aten::repeat(Tensor self, int[] repeats) -> Tensor", kernel=Kernel(moves=True), namespaces=("Tensor",),
        grad=dict(self=lambda F, g, self_meta, repeats: _unrepeat(F, g, self_meta, repeats)))  # fmt: skip
 def repeat(m: Any, self: Any, repeats: Any) -> Any:
     _repeated_shape(self.shape, repeats)

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import DTypeError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim
+from ..kernel import Kernel
 from ..op import array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -62,6 +63,7 @@ def _grad_of_right(F: Any, g: Any, self: Any, mat2_meta: Any) -> Any:
 
 
 @array("aten::mm(Tensor self, Tensor mat2) -> Tensor", onnx="MatMul",
+       kernel=Kernel(step="product", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[-2]),
        grad=dict(self=lambda F, g, mat2: F.mm(g, F.t(mat2)), mat2=_grad_of_right))  # fmt: skip
 def mm(m: Any, self: Any, mat2: Any) -> Any:
     _check("mm", (self.shape, mat2.shape), (self.dtype, mat2.dtype), *_MM)
@@ -86,6 +88,7 @@ def _() -> Any:
 
 
 @array("aten::bmm(Tensor self, Tensor mat2) -> Tensor", onnx="MatMul",
+       kernel=Kernel(step="product", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[-2]),
        grad=dict(self=lambda F, g, mat2: F.bmm(g, F.transpose(mat2, 1, 2)),
                  mat2=lambda F, g, self: F.bmm(F.transpose(self, 1, 2), g)))  # fmt: skip
 def bmm(m: Any, self: Any, mat2: Any) -> Any:
@@ -107,6 +110,7 @@ def _() -> Any:
 
 
 @array("aten::mv(Tensor self, Tensor vec) -> Tensor", onnx="MatMul",
+       kernel=Kernel(step="product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, vec: F.outer(g, vec), vec=lambda F, g, self: F.mv(F.t(self), g)))  # fmt: skip
 def mv(m: Any, self: Any, vec: Any) -> Any:
     _check("mv", (self.shape, vec.shape), (self.dtype, vec.dtype), *_MV)
@@ -127,6 +131,7 @@ def _() -> Any:
 
 
 @array("aten::dot(Tensor self, Tensor tensor) -> Tensor", onnx="MatMul",
+       kernel=Kernel(step="inner product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, tensor: g * tensor, tensor=lambda F, g, self: g * self))  # fmt: skip
 def dot(m: Any, self: Any, tensor: Any) -> Any:
     _check("dot", (self.shape, tensor.shape), (self.dtype, tensor.dtype), *_DOT)
@@ -175,6 +180,7 @@ def _plus(m: Any, name: str, self: Any, product: Any, beta: Any, alpha: Any) -> 
 
 
 @array("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", inplace=True,
+       kernel=Kernel(step="product and sum", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[0]),
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
                  mat1=lambda F, g, mat2, alpha: _scaled(F.mm(g, F.t(mat2)), alpha),
                  mat2=lambda F, g, mat1, alpha: _scaled(F.mm(F.t(mat1), g), alpha)))  # fmt: skip
@@ -212,6 +218,8 @@ def _() -> Any:
 
 
 @array("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       kernel=Kernel(step="product and sum", product="matrices",
+                     flops=lambda out, batch2: 2 * out.numel * batch2.sizes[1]),
        inplace=True,
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
                  batch1=lambda F, g, batch2, alpha: _scaled(F.bmm(g, F.transpose(batch2, 1, 2)), alpha),
@@ -325,7 +333,9 @@ def _() -> Any:
     yield sample(make(2, 0, 3), make(3, 4), note="empty", onnx=False)
 
 
-@composite("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", namespaces=("nn.functional",))
+@composite("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+           kernel=Kernel(product="matrices", flops=lambda out, input: 2 * out.numel * input.sizes[-1]),
+           namespaces=("nn.functional",))
 def linear(F: Any, input: Any, weight: Any, bias: Any) -> Any:
     if weight.ndim == 1:
         out = F.matmul(input, weight)

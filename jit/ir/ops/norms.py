@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from .. import dtypes
 from ..errors import DTypeError, ShapeError
 from ..geometry import wrap_dim
+from ..kernel import GROUP, Kernel
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
 from ..types import UNDEFINED, TensorType
@@ -68,6 +69,47 @@ def _project(m: Any, h: Any, x_hat: Any, r: Any, dims: Any) -> Any:
         return m.zeros_like(h)
     along = m.mean(h * x_hat, axis=dims, keepdims=True)
     return m.multiply(r, h - m.mean(h, axis=dims, keepdims=True) - x_hat * along, order="C")
+
+
+def _normalised_terms(t: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """(result, mean, 1 / standard deviation) over the row."""
+    mean = t.over(t.reduce("sum", x), t.count)
+    centred = t.apply(lambda m, a, b: a - b, x, mean)
+    variance = t.over(t.reduce("sum", t.apply(lambda m, c: c * c, centred)), t.count)
+    r = _inverse_deviation(t, variance, eps)
+    return _affine_terms(t, t.apply(lambda m, c, s: c * s, centred, r), weight, bias), mean, r
+
+
+def _inverse_deviation(t: Any, variance: Any, eps: float) -> Any:
+    return t.apply(lambda m, v: 1 / m.sqrt(v + eps), variance)
+
+
+def _affine_terms(t: Any, y: Any, weight: Any, bias: Any) -> Any:
+    if weight is not None:
+        y = t.apply(lambda m, a, w: a * w, y, weight)
+    return y if bias is None else t.apply(lambda m, a, b: a + b, y, bias)
+
+
+def _project_terms(t: Any, h: Any, x_hat: Any, r: Any) -> Any:
+    along = t.over(t.reduce("sum", t.apply(lambda m, a, b: a * b, h, x_hat)), t.count)
+    mean = t.over(t.reduce("sum", h), t.count)
+    return t.apply(lambda m, s, a, b, c, d: s * (a - b - c * d), r, h, mean, x_hat, along, cost=4)
+
+
+def _gradient_terms(
+    t: Any, g: Any, x: Any, mean: Any, r: Any, weight: Any, output_mask: Any, projects: bool = True
+) -> Any:
+    """Of the input, the weight and the bias, as far as they are wanted; see Note [Normalising, three times]."""
+    x_hat = t.apply(lambda m, a, b, s: (a - b) * s, x, mean, r, cost=2)
+    h = g if weight is None else t.apply(lambda m, a, w: a * w, g, weight)
+    by_x = by_w = by_b = None
+    if output_mask[0]:
+        by_x = _project_terms(t, h, x_hat, r) if projects else t.apply(lambda m, a, s: a * s, h, r)
+    if output_mask[1]:
+        by_w = t.reduce("sum", t.apply(lambda m, a, b: a * b, g, x_hat))
+    if output_mask[2]:
+        by_b = t.reduce("sum", g)
+    return by_x, by_w, by_b
 
 
 def _project_again(F: Any, h: Any, x_hat: Any, r: Any, dims: Any) -> tuple[Any, Any]:
@@ -122,6 +164,20 @@ def _others(ndim: int) -> tuple[int, ...]:
     return (0, *range(2, ndim))
 
 
+def _per_channel(*names: str) -> dict[str, tuple[int | str, ...]]:
+    """Arguments that have one number for each entry of dim 1, as `Kernel.along` says it."""
+    return dict.fromkeys(names, (1,))
+
+
+_STATISTIC: tuple[int | str, ...] = (0, GROUP)
+"""Of what there is once per sample and group."""
+
+
+def _row_or_rest(output_mask: Any) -> str:
+    """A backward reduces rows for the input; for the weight and bias alone, what lies across them."""
+    return "norm" if output_mask[0] else "reduction"
+
+
 def _column(m: Any, values: Any, ndim: int) -> Any:
     """One number per channel, shaped to broadcast."""
     return None if values is None else m.reshape(values, (1, -1, *(1,) * (ndim - 2)))
@@ -141,6 +197,9 @@ def _check_channels(name: str, shape: Any, **vectors: Any) -> None:
 
 @array("aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
        "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",),
+       kernel=Kernel(lambda training: "norm" if training else "point", further_along=(1,),
+                     along=_per_channel("weight", "bias", "running_mean", "running_var"),
+                     reduces=lambda input: _others(input.ndim)),
        grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
 def native_batch_norm(
     m: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
@@ -161,6 +220,18 @@ def native_batch_norm(
     y, mean, r = _moments(m, input, _others(input.ndim), eps)
     y *= r
     return _affine(y, w, b), mean.reshape(-1), r.reshape(-1)
+
+
+@native_batch_norm.terms
+def _(
+    t: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, eps: float
+) -> Any:
+    x, w, b, mean, variance = t.alike(input, weight, bias, running_mean, running_var)
+    if training:
+        return _normalised_terms(t, x, w, b, eps)
+    scale = _inverse_deviation(t, variance, eps)
+    y = t.apply(lambda m, a, b, s: (a - b) * s, x, mean, scale, cost=2)
+    return (_affine_terms(t, y, w, b),)
 
 
 @native_batch_norm.type
@@ -228,6 +299,8 @@ def _() -> Any:
 @array("aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
        "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) "
        "-> (Tensor, Tensor, Tensor)", namespaces=(), differentiable=(0, 1, 2),
+       kernel=Kernel("norm", further_along=(1,), reduces=lambda input: _others(input.ndim),
+                     along=_per_channel("weight", "running_mean", "running_var", "save_mean", "save_invstd")),
        grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS, save_mean=_SAVED, save_invstd=_SAVED))  # fmt: skip
 def native_batch_norm_backward(
     m: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
@@ -247,6 +320,18 @@ def native_batch_norm_backward(
     if output_mask[2]:
         by_b = m.sum(grad_out, axis=dims)
     return by_x, by_w, by_b
+
+
+@native_batch_norm_backward.terms
+def _(
+    t: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
+    save_invstd: Any, train: bool, eps: float, output_mask: Any,
+) -> Any:  # fmt: skip
+    given = grad_out, input, weight, running_mean, running_var, save_mean, save_invstd
+    g, x, w, mean, variance, saved_mean, saved_r = t.alike(*given)
+    if not train:
+        saved_mean, saved_r = mean, _inverse_deviation(t, variance, eps)
+    return _gradient_terms(t, g, x, saved_mean, saved_r, w, output_mask, projects=train)
 
 
 @native_batch_norm_backward.type
@@ -505,13 +590,27 @@ def _last(name: str, shape: Any, normalized_shape: Any, *affine: Any) -> tuple[i
     return tuple(range(len(shape) - n, len(shape)))
 
 
+def _rows(input: Any, normalized_shape: Any, beside: bool = False) -> tuple[int, ...]:
+    """The dims that are normalised, or those beside them."""
+    lead = input.ndim - len(normalized_shape)
+    return tuple(range(lead) if beside else range(lead, input.ndim))
+
+
 @array("aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
-       "-> (Tensor, Tensor, Tensor)", namespaces=("jit",))  # fmt: skip
+       "-> (Tensor, Tensor, Tensor)",
+       kernel=Kernel("norm", reduces=lambda input, normalized_shape: _rows(input, normalized_shape)),
+       namespaces=("jit",))  # fmt: skip
 def native_layer_norm(m: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
     dims = _last("layer_norm", input.shape, normalized_shape, weight, bias)
     y, mean, r = _moments(m, input, dims, eps)
     y *= r
     return _affine(y, weight, bias), mean, r
+
+
+@native_layer_norm.terms
+def _(t: Any, input: Any, weight: Any, bias: Any, eps: float) -> Any:
+    x, w, b = t.alike(input, weight, bias)
+    return _normalised_terms(t, x, w, b, eps)
 
 
 @native_layer_norm.type
@@ -553,6 +652,8 @@ def _() -> Any:
 
 @array("aten::native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, "
        "Tensor rstd, Tensor? weight, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=(),
+       kernel=Kernel(_row_or_rest, separable=True, reduces=lambda input, normalized_shape, output_mask:
+                     _rows(input, normalized_shape, beside=not output_mask[0])),
        differentiable=(0, 1, 2), grad=dict(mean=_SAVED, rstd=_SAVED))  # fmt: skip
 def native_layer_norm_backward(
     m: Any, grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, eps: float,
@@ -571,6 +672,14 @@ def native_layer_norm_backward(
     if output_mask[2]:
         by_b = m.array(m.sum(grad_out, axis=lead))
     return by_x, by_w, by_b
+
+
+@native_layer_norm_backward.terms
+def _(
+    t: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, output_mask: Any
+) -> Any:  # fmt: skip
+    g, x, centre, r, w = t.alike(grad_out, input, mean, rstd, weight)
+    return _gradient_terms(t, g, x, centre, r, w, output_mask)
 
 
 @native_layer_norm_backward.type
@@ -663,7 +772,10 @@ _GROUPED = "int N, int C, int HxW, int group"
 
 
 @array(f"aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, {_GROUPED}, float eps) "
-       "-> (Tensor, Tensor, Tensor)", namespaces=("jit",), differentiable=(0, 1, 2))  # fmt: skip
+       "-> (Tensor, Tensor, Tensor)",
+       kernel=Kernel("norm", along=_per_channel("weight", "bias"), further_along=_STATISTIC, groups=lambda group: group,
+                     reduces=lambda input: range(2, input.ndim)),
+       namespaces=("jit",), differentiable=(0, 1, 2))  # fmt: skip
 def native_group_norm(
     m: Any, input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
 ) -> Any:
@@ -679,6 +791,12 @@ def native_group_norm(
     y *= r
     w, b = (None if v is None else v.reshape(groups.per_channel) for v in (weight, bias))
     return _affine(y, w, b).reshape(input.shape), mean.reshape(N, group), r.reshape(N, group)
+
+
+@native_group_norm.terms
+def _(t: Any, input: Any, weight: Any, bias: Any, eps: float) -> Any:
+    x, w, b = t.alike(input, weight, bias)
+    return _normalised_terms(t, x, w, b, eps)
 
 
 @native_group_norm.type
@@ -740,6 +858,10 @@ def _() -> Any:
 
 @array("aten::native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, "
        f"{_GROUPED}, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=(),
+       kernel=Kernel(_row_or_rest, separable=True, groups=lambda group: group, further_along=_STATISTIC,
+                     along={**_per_channel("weight"), "mean": _STATISTIC, "rstd": _STATISTIC},
+                     reduces=lambda input, output_mask:
+                     range(2, input.ndim) if output_mask[0] else _others(input.ndim)),
        differentiable=(0, 1, 2))  # fmt: skip
 def native_group_norm_backward(
     m: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int, group: int,
@@ -760,6 +882,14 @@ def native_group_norm_backward(
     if output_mask[2]:
         by_b = m.sum(g, axis=_IN_CHANNEL).reshape(C)
     return by_x, by_w, by_b
+
+
+@native_group_norm_backward.terms
+def _(
+    t: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, output_mask: Any
+) -> Any:  # fmt: skip
+    g, x, centre, r, w = t.alike(grad_out, input, mean, rstd, weight)
+    return _gradient_terms(t, g, x, centre, r, w, output_mask)
 
 
 @native_group_norm_backward.type

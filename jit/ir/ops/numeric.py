@@ -81,7 +81,7 @@ def positive(F: Any, self: Any) -> Any:
 
 
 @real_only
-@pointwise("aten::nextafter(Tensor self, Tensor other) -> Tensor", inplace=True,
+@pointwise("aten::nextafter(Tensor self, Tensor other) -> Tensor", cost=4, inplace=True,
            grad=absent("the result is a step"), onnx=absent("ONNX does not look at bits of floats"))  # fmt: skip
 def nextafter(m: Any, self: Any, other: Any) -> Any:
     """The next number after self on the way to other."""
@@ -184,7 +184,7 @@ def isreal(F: Any, self: Any) -> Any:
 
 
 @floats_only
-@pointwise("aten::hypot(Tensor self, Tensor other) -> Tensor", inplace=True,
+@pointwise("aten::hypot(Tensor self, Tensor other) -> Tensor", cost=20, inplace=True,
            grad=dict(self=lambda F, g, self, out: g * (self / out),
                      other=lambda F, g, other, out: g * (other / out)))  # fmt: skip
 def hypot(m: Any, self: Any, other: Any) -> Any:
@@ -217,7 +217,7 @@ def _() -> Any:
 
 
 @real_only
-@pointwise("aten::logaddexp2(Tensor self, Tensor other) -> Tensor", promote="float",
+@pointwise("aten::logaddexp2(Tensor self, Tensor other) -> Tensor", cost=80, promote="float",
            grad=dict(self=lambda F, g, self, other: g * F.sigmoid((self - other) * math.log(2)),
                      other=lambda F, g, self, other: g * F.sigmoid((other - self) * math.log(2))))  # fmt: skip
 def logaddexp2(m: Any, self: Any, other: Any) -> Any:
@@ -299,7 +299,7 @@ NO_LOOP = absent("ONNX has no such function of integers")
 
 @whole_only
 @integers_only
-@pointwise("aten::gcd(Tensor self, Tensor other) -> Tensor", inplace=True, grad=BITS, onnx=NO_LOOP)
+@pointwise("aten::gcd(Tensor self, Tensor other) -> Tensor", cost=100, inplace=True, grad=BITS, onnx=NO_LOOP)
 def gcd(m: Any, self: Any, other: Any) -> Any:
     """The greatest common divisor; of two zeros, 0."""
     return m.abs(m.gcd(self, other))  # numpy loses the sign where the least integer takes part
@@ -307,7 +307,7 @@ def gcd(m: Any, self: Any, other: Any) -> Any:
 
 @whole_only
 @integers_only
-@pointwise("aten::lcm(Tensor self, Tensor other) -> Tensor", inplace=True, grad=BITS, onnx=NO_LOOP)
+@pointwise("aten::lcm(Tensor self, Tensor other) -> Tensor", cost=100, inplace=True, grad=BITS, onnx=NO_LOOP)
 def lcm(m: Any, self: Any, other: Any) -> Any:
     """The least common multiple; 0 where one is 0."""
     return m.abs(m.lcm(self, other))  # what does not fit may come out negative

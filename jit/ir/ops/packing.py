@@ -49,7 +49,8 @@ def _swapped_sizes(sizes: Any, batch_first: bool) -> tuple[Any, ...]:
 # -- packing -----------------------------------------------------------------------------------------------------
 
 
-@array("aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)", raises=True,
+@array("aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)",
+       raises=True, measures=True,
        namespaces=("jit",),
        grad=dict(input=lambda F, g, out, input_meta, batch_first:
                        F._pack_padded_sequence_backward(g, input_meta.shape, out[1], batch_first),
@@ -138,7 +139,7 @@ def _() -> Any:
 
 
 @array("aten::_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, "
-       "int total_length) -> (Tensor, Tensor)", raises=True, namespaces=("jit",),
+       "int total_length) -> (Tensor, Tensor)", raises=True, measures=True, namespaces=("jit",),
        grad=dict(data=lambda F, g, out, batch_first: F._pack_padded_sequence(g, out[1], batch_first)[0],
                  batch_sizes=_LENGTHS))  # fmt: skip
 def _pad_packed_sequence(

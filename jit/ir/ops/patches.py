@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import ShapeError, UsageError
+from ..kernel import Kernel
 from ..op import Op, array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -45,7 +46,7 @@ def _image_dims(name: str, shape: Any) -> tuple[Any, int]:
 
 
 @array("aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
-       namespaces=(),
+       kernel=Kernel(moves=True), namespaces=(),
        grad=dict(self=lambda F, g, self_meta, kernel_size, dilation, padding, stride:
                       F.col2im(g, self_meta.shape[-2:], kernel_size, dilation, padding, stride)))  # fmt: skip
 def im2col(m: Any, self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:

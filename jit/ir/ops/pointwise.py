@@ -53,6 +53,8 @@ def _sums() -> Any:
 
 
 @pointwise("aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, samples=_sums,
+           into=lambda np, out, self, other, alpha:
+               np.add(self, other, out=out) if alpha == 1 else None,
            numpy=lambda m, self, other, alpha: self + weighted(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: g if alpha == 1 else g * alpha))  # fmt: skip
 def add(m: Any, self: Any, other: Any, alpha: Any) -> Any:
@@ -72,6 +74,8 @@ no_bool_operand = Refusal(is_bool, "cast with x.int(), or use logical_not or log
 
 @no_bool_operand
 @pointwise("aten::sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, aliases=("subtract",),
+           into=lambda np, out, self, other, alpha:
+               np.subtract(self, other, out=out) if alpha == 1 else None,
            samples=_weighted, numpy=lambda m, self, other, alpha: self - weighted(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: -g if alpha == 1 else g * -alpha))  # fmt: skip
 def sub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
@@ -105,6 +109,7 @@ def _products() -> Any:
 
 
 @pointwise("aten::mul(Tensor self, Tensor other) -> Tensor", inplace=True, aliases=("multiply",), samples=_products,
+           into=lambda np, out, self, other: np.multiply(self, other, out=out),
            onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Mul", self, other),
            grad=dict(self=lambda F, g, other: g * other, other=lambda F, g, self: g * self))  # fmt: skip
 def mul(m: Any, self: Any, other: Any) -> Any:
@@ -114,6 +119,7 @@ def mul(m: Any, self: Any, other: Any) -> Any:
 
 @no_bool
 @pointwise("aten::neg(Tensor self) -> Tensor", inplace=True, aliases=("negative",), onnx="Neg", samples=unary(),
+           into=lambda np, out, self: np.negative(self, out=out),
            grad=dict(self=lambda F, g: -g))  # fmt: skip
 def neg(m: Any, self: Any) -> Any:
     """-self."""
@@ -159,7 +165,7 @@ def _() -> Any:
 
 @Refusal(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True,
-           samples=_triples,
+           cost=5, samples=_triples,
            grad=dict(self=lambda F, g: g,
                      tensor1=lambda F, g, tensor2, value: g * value / tensor2,
                      tensor2=lambda F, g, tensor1, tensor2, value:
@@ -235,7 +241,8 @@ def _rounded_quotients() -> Any:
     yield sample(np.array([7, 250], np.uint8), np.array([2, 100], np.uint8), note="uint8", grad=False)
 
 
-@pointwise("aten::div(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True,
+@pointwise("aten::div(Tensor self, Tensor other) -> Tensor", cost=4, promote="float", inplace=True,
+           into=lambda np, out, self, other: np.divide(self, other, out=out),
            aliases=("divide", "true_divide"), onnx="Div", samples=_quotients,
            grad=dict(self=lambda F, g, other: g / other,
                      other=lambda F, g, self, other: -g * (self / (other * other))))  # fmt: skip
@@ -270,7 +277,7 @@ def _() -> Any:
 @ordered_only
 @no_bool
 @pointwise("aten::floor_divide(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, inplace=True,
-           samples=_rounded_quotients,
+           cost=100, samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def floor_divide(m: Any, self: Any, other: Any) -> Any:
     """self / other rounded down, as Python's `//`; DivisionError for an integer divided by 0."""
@@ -289,7 +296,7 @@ def _(g: Any, self: Any, other: Any) -> Any:
 
 @ordered_only
 @no_bool
-@pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, namespaces=(),
+@pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, cost=5, namespaces=(),
            samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
 def _div_trunc(m: Any, self: Any, other: Any) -> Any:
@@ -314,7 +321,7 @@ def _(g: Any, self: Any, other: Any) -> Any:
 
 @ordered_only
 @no_bool
-@pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, inplace=True,
+@pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, cost=100, inplace=True,
            samples=_rounded_quotients,
            grad=dict(self=lambda F, g: g,
                      other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
@@ -339,7 +346,7 @@ remainder.onnx(lambda g, self, other: onnx_remainder(g, self, other))
 
 @ordered_only
 @no_bool
-@pointwise("aten::fmod(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, inplace=True,
+@pointwise("aten::fmod(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, cost=100, inplace=True,
            samples=_rounded_quotients,
            onnx=lambda g, self, other: g.op("Mod", self, other, fmod=1),
            grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.trunc(self / other)))  # fmt: skip
@@ -348,7 +355,7 @@ def fmod(m: Any, self: Any, other: Any) -> Any:
     return m.fmod(self, other)
 
 
-@pointwise("aten::reciprocal(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Reciprocal",
+@pointwise("aten::reciprocal(Tensor self) -> Tensor", cost=4, promote="float", inplace=True, onnx="Reciprocal",
            samples=unary(0.5, 3),
            grad=dict(self=lambda F, g, out: -g * (out * out)))  # fmt: skip
 def reciprocal(m: Any, self: Any) -> Any:
@@ -391,7 +398,7 @@ class _NegativePowers(Refusal):
 
 @_NegativePowers(is_integral, "cast to a floating dtype first, e.g. x.float()")
 @no_bool
-@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", inplace=True,
+@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", cost=60, inplace=True,
            grad=dict(self=lambda F, g, self, exponent: power_gradient(F, g, self, exponent),
                      exponent=lambda F, g, self, exponent, out:
                               exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
@@ -473,13 +480,14 @@ def _() -> Any:
 
 
 @pointwise("aten::sqrt(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sqrt", samples=unary(0.1, 4),
-           grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
+           into=lambda np, out, self: np.sqrt(self, out=out),
+           cost=6, grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
 def sqrt(m: Any, self: Any) -> Any:
     """The square root."""
     return m.sqrt(self)
 
 
-@pointwise("aten::rsqrt(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(0.1, 4),
+@pointwise("aten::rsqrt(Tensor self) -> Tensor", cost=8, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Reciprocal", g.op("Sqrt", self)),
            grad=dict(self=lambda F, g, out: g * (out * out * out) * -0.5))  # fmt: skip
 def rsqrt(m: Any, self: Any) -> Any:
@@ -490,14 +498,15 @@ def rsqrt(m: Any, self: Any) -> Any:
 # -- exponentials and logarithms ---------------------------------------------------------------------------------
 
 
-@pointwise("aten::exp(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Exp", samples=unary(),
+@pointwise("aten::exp(Tensor self) -> Tensor", cost=20, promote="float", inplace=True, onnx="Exp", samples=unary(),
+           into=lambda np, out, self: np.exp(self, out=out),
            grad=dict(self=lambda F, g, out: g * out))  # fmt: skip
 def exp(m: Any, self: Any) -> Any:
     """e ** self."""
     return m.exp(self)
 
 
-@pointwise("aten::exp2(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(),
+@pointwise("aten::exp2(Tensor self) -> Tensor", cost=40, promote="float", inplace=True, samples=unary(),
            namespaces=("jit", "Tensor", "special"), onnx=lambda g, self: g.op("Pow", g.constant(2, like=self), self),
            grad=dict(self=lambda F, g, out: g * (out * LN_2)))  # fmt: skip
 def exp2(m: Any, self: Any) -> Any:
@@ -505,7 +514,7 @@ def exp2(m: Any, self: Any) -> Any:
     return m.exp2(self)
 
 
-@pointwise("aten::expm1(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(),
+@pointwise("aten::expm1(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(),
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, out: g * (out + 1)))  # fmt: skip
 def expm1(m: Any, self: Any) -> Any:
@@ -517,13 +526,14 @@ expm1.onnx(lambda g, self: onnx_expm1(g, self))
 
 
 @pointwise("aten::log(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Log", samples=unary(0.1, 4),
-           grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
+           into=lambda np, out, self: np.log(self, out=out),
+           cost=20, grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
 def log(m: Any, self: Any) -> Any:
     """The natural logarithm."""
     return m.log(self)
 
 
-@pointwise("aten::log2(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(0.1, 4),
+@pointwise("aten::log2(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_2, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_2)))  # fmt: skip
 def log2(m: Any, self: Any) -> Any:
@@ -531,7 +541,7 @@ def log2(m: Any, self: Any) -> Any:
     return m.log2(self)
 
 
-@pointwise("aten::log10(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(0.1, 4),
+@pointwise("aten::log10(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_10, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_10)))  # fmt: skip
 def log10(m: Any, self: Any) -> Any:
@@ -539,7 +549,7 @@ def log10(m: Any, self: Any) -> Any:
     return m.log10(self)
 
 
-@pointwise("aten::log1p(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-0.9, 3),
+@pointwise("aten::log1p(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(-0.9, 3),
            namespaces=("jit", "Tensor", "special"), grad=dict(self=lambda F, g, self: g / (self + 1)))  # fmt: skip
 def log1p(m: Any, self: Any) -> Any:
     """log(1 + self), exact near 0."""
@@ -558,7 +568,7 @@ def _(g: Any, self: Any) -> Any:
     return g.op("Where", g.op("Equal", kept, self), plain, near_zero)
 
 
-@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True,
+@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", cost=12, promote="float", inplace=True,
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self, other:
                           g * F.log(F.where(F.logical_and(F.eq(self, 0), F.le(other, 0)), 1, other)),
@@ -583,7 +593,7 @@ def _() -> Any:
     )
 
 
-@pointwise("aten::logaddexp(Tensor self, Tensor other) -> Tensor", promote="float",
+@pointwise("aten::logaddexp(Tensor self, Tensor other) -> Tensor", cost=80, promote="float",
            grad=dict(self=lambda F, g, self, other: g * F.sigmoid(self - other),
                      other=lambda F, g, self, other: g * F.sigmoid(other - self)))  # fmt: skip
 def logaddexp(m: Any, self: Any, other: Any) -> Any:
@@ -627,7 +637,7 @@ def logit_gradient(F: Any, g: Any, self: Any, eps: Any) -> Any:
     return F.where(inside, g / (safe * (1 - safe)), outside)
 
 
-@pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", promote="float", inplace=True,
+@pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", cost=45, promote="float", inplace=True,
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self, eps: logit_gradient(F, g, self, eps)))  # fmt: skip
 def logit(m: Any, self: Any, eps: Any) -> Any:
@@ -655,21 +665,23 @@ def _() -> Any:
 # -- trigonometric and hyperbolic functions ----------------------------------------------------------------------
 
 
-@pointwise("aten::sin(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sin", samples=unary(-4, 4),
+@pointwise("aten::sin(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Sin", samples=unary(-4, 4),
+           into=lambda np, out, self: np.sin(self, out=out),
            grad=dict(self=lambda F, g, self: g * F.cos(self)))  # fmt: skip
 def sin(m: Any, self: Any) -> Any:
     """The sine of radians."""
     return m.sin(self)
 
 
-@pointwise("aten::cos(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Cos", samples=unary(-4, 4),
+@pointwise("aten::cos(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Cos", samples=unary(-4, 4),
+           into=lambda np, out, self: np.cos(self, out=out),
            grad=dict(self=lambda F, g, self: g * -F.sin(self)))  # fmt: skip
 def cos(m: Any, self: Any) -> Any:
     """The cosine of radians."""
     return m.cos(self)
 
 
-@pointwise("aten::tan(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tan",
+@pointwise("aten::tan(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Tan",
            samples=unary(-1, 1, double=False),
            grad=dict(self=lambda F, g, out: g * (1 + out * out)))  # fmt: skip
 def tan(m: Any, self: Any) -> Any:
@@ -678,7 +690,7 @@ def tan(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin",
-           samples=unary(-0.9, 0.9, double=False),
+           cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
 def asin(m: Any, self: Any) -> Any:
     """The angle whose sine is self."""
@@ -686,7 +698,7 @@ def asin(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos",
-           samples=unary(-0.9, 0.9, double=False),
+           cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
 def acos(m: Any, self: Any) -> Any:
     """The angle whose cosine is self."""
@@ -694,7 +706,7 @@ def acos(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::atan(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctan",), onnx="Atan",
-           samples=unary(-3, 3, double=False),
+           cost=100, samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
 def atan(m: Any, self: Any) -> Any:
     """The angle whose tangent is self."""
@@ -703,6 +715,7 @@ def atan(m: Any, self: Any) -> Any:
 
 @ordered_only
 @pointwise("aten::atan2(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("arctan2",),
+           cost=100,
            grad=dict(self=lambda F, g, self, other: g * (other / (self * self + other * other)),
                      other=lambda F, g, self, other: g * (-self / (self * self + other * other))))  # fmt: skip
 def atan2(m: Any, self: Any, other: Any) -> Any:
@@ -735,7 +748,7 @@ def _() -> Any:
     yield sample(ends[:, None], ends, note="corners", grad=False)
 
 
-@pointwise("aten::sinh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sinh",
+@pointwise("aten::sinh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Sinh",
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.cosh(self)))  # fmt: skip
 def sinh(m: Any, self: Any) -> Any:
@@ -743,7 +756,7 @@ def sinh(m: Any, self: Any) -> Any:
     return m.sinh(self)
 
 
-@pointwise("aten::cosh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Cosh",
+@pointwise("aten::cosh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Cosh",
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.sinh(self)))  # fmt: skip
 def cosh(m: Any, self: Any) -> Any:
@@ -752,14 +765,15 @@ def cosh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tanh", samples=unary(-3, 3),
-           grad=dict(self=lambda F, g, out: F.tanh_backward(g, out)))  # fmt: skip
+           into=lambda np, out, self: np.tanh(self, out=out),
+           cost=25, grad=dict(self=lambda F, g, out: F.tanh_backward(g, out)))  # fmt: skip
 def tanh(m: Any, self: Any) -> Any:
     """The hyperbolic tangent."""
     return m.tanh(self)
 
 
 @pointwise("aten::asinh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsinh",), onnx="Asinh",
-           samples=unary(-3, 3, double=False),
+           cost=100, samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
 def asinh(m: Any, self: Any) -> Any:
     """The inverse of sinh."""
@@ -767,7 +781,7 @@ def asinh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::acosh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccosh",), onnx="Acosh",
-           samples=unary(1.1, 4, double=False),
+           cost=100, samples=unary(1.1, 4, double=False),
            grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
 def acosh(m: Any, self: Any) -> Any:
     """The inverse of cosh."""
@@ -775,7 +789,7 @@ def acosh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::atanh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctanh",), onnx="Atanh",
-           samples=unary(-0.9, 0.9, double=False),
+           cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
 def atanh(m: Any, self: Any) -> Any:
     """The inverse of tanh."""
@@ -783,14 +797,14 @@ def atanh(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::sigmoid(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sigmoid", samples=unary(-4, 4),
-           namespaces=("jit", "Tensor", "nn.functional"),
+           cost=25, namespaces=("jit", "Tensor", "nn.functional"),
            grad=dict(self=lambda F, g, out: F.sigmoid_backward(g, out)))  # fmt: skip
 def sigmoid(m: Any, self: Any) -> Any:
     """1 / (1 + exp(-self))."""
     return m.sigmoid(self)
 
 
-@pointwise("aten::erf(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Erf",
+@pointwise("aten::erf(Tensor self) -> Tensor", cost=30, promote="float", inplace=True, onnx="Erf",
            samples=unary(-3, 3, double=False), namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * TWO_OVER_SQRT_PI)))  # fmt: skip
 def erf(m: Any, self: Any) -> Any:
@@ -799,7 +813,7 @@ def erf(m: Any, self: Any) -> Any:
 
 
 @pointwise("aten::erfc(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-3, 3, double=False),
-           namespaces=("jit", "Tensor", "special"),
+           cost=100, namespaces=("jit", "Tensor", "special"),
            onnx=lambda g, self: g.op("Sub", g.constant(1, like=self), g.op("Erf", self)),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * -TWO_OVER_SQRT_PI)))  # fmt: skip
 def erfc(m: Any, self: Any) -> Any:
@@ -947,6 +961,7 @@ def _pairs() -> Any:
 
 @ordered_only
 @pointwise("aten::maximum(Tensor self, Tensor other) -> Tensor", samples=_pairs,
+           into=lambda np, out, self, other: np.maximum(self, other, out=out),
            onnx=lambda g, self, other: g.op("Or" if self.dtype is dtypes.bool_ else "Max", self, other),
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, self, other),
                      other=lambda F, g, self, other: larger_share(F, g, other, self)))  # fmt: skip
@@ -957,6 +972,7 @@ def maximum(m: Any, self: Any, other: Any) -> Any:
 
 @ordered_only
 @pointwise("aten::minimum(Tensor self, Tensor other) -> Tensor", samples=_pairs,
+           into=lambda np, out, self, other: np.minimum(self, other, out=out),
            onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Min", self, other),
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, -self, -other),
                      other=lambda F, g, self, other: larger_share(F, g, -other, -self)))  # fmt: skip

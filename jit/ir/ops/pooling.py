@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from .. import dtypes
 from ..errors import DTypeError, ShapeError, UsageError
+from ..kernel import Kernel
 from ..op import array, composite
 from ..samples import make, sample, strided
 from ..types import TensorType
@@ -171,7 +172,8 @@ def _onnx_max_pool(g: Any, self: Any, pool: Pool) -> Any:
 
 
 @array("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, "
-       "int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", namespaces=("nn.functional",))  # fmt: skip
+       "int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+       kernel=Kernel(step="maxima"), namespaces=("nn.functional",))  # fmt: skip
 def max_pool2d_with_indices(
     m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
 ) -> Any:
@@ -217,6 +219,7 @@ def _() -> Any:
 
 @array("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
        "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", raises=True, namespaces=(),
+       kernel=Kernel(step="maxima gradients"),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
 def max_pool2d_with_indices_backward(
     m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
@@ -476,7 +479,8 @@ def _onnx_avg_pool_backward(g: Any, grad: Any, self: Any, pool: Pool, include_pa
 
 
 @array("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
-       "bool count_include_pad=True, int? divisor_override=None) -> Tensor", namespaces=("nn.functional",))  # fmt: skip
+       "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+       kernel=Kernel(step="means"), namespaces=("nn.functional",))  # fmt: skip
 def avg_pool2d(
     m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
     divisor_override: Any,

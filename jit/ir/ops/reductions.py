@@ -10,9 +10,11 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType
-from ..errors import DTypeError, ShapeError, UsageError
+from ..errors import CompileError, DTypeError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
+from ..kernel import Kernel
 from ..op import absent, array, composite
+from ..rows import OnArrays
 from ..samples import make, sample, strided, whole
 from ..types import TensorType
 from .common import accumulation, require_order, wide_sum_dtype
@@ -129,13 +131,18 @@ def _sum_samples() -> Any:
 
 
 @array("aten::sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       samples=_sum_samples,
+       kernel=Kernel("reduction"), samples=_sum_samples,
        grad=dict(self=lambda F, g, self_meta, dim, keepdim: unreduce(F, g, self_meta, dim, keepdim)))  # fmt: skip
 def sum(m: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """The sum over dim (None: all); integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     total = m.sum(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result))
     return total.astype(result.numpy)
+
+
+@sum.terms
+def _(t: Any, self: Any) -> Any:
+    return t.reduce("sum", t.wide(self))
 
 
 @sum.type
@@ -195,6 +202,7 @@ def _() -> Any:
 
 
 @array("aten::mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+       kernel=Kernel("reduction"),
        grad=dict(self=lambda F, g, self_meta, dim, keepdim:
                  unreduce(F, g / count(self_meta.shape, dim), self_meta, dim, keepdim)))  # fmt: skip
 def mean(m: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
@@ -202,6 +210,11 @@ def mean(m: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     result = require_fraction("mean", dtype or dtype_of(self))
     total = m.sum(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result))
     return (total / count(self.shape, dim)).astype(result.numpy)
+
+
+@mean.terms
+def _(t: Any, self: Any) -> Any:
+    return t.over(t.reduce("sum", t.wide(self)), t.count)
 
 
 @mean.type
@@ -258,7 +271,7 @@ def _prod_type(self: TensorType, dtype: Any) -> TensorType:
     return reduced(self, None, False, dtype or wide_sum_dtype(self.dtype))
 
 
-@array("aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", type=_prod_type,
+@array("aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", kernel=Kernel("reduction"), type=_prod_type,
        grad=dict(self=lambda F, g, self:
                       g * F.reshape(products_of_others(F, F.reshape(self, (-1,)), 0), self.shape)))  # fmt: skip
 def prod(m: Any, self: Any, dtype: Any) -> Any:
@@ -285,12 +298,19 @@ def _() -> Any:
 
 
 @array("aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+       kernel=Kernel("reduction"),
        grad=dict(self=lambda F, g, self, dim, keepdim:
                       with_reduced_dims(F, g, self, dim, keepdim) * products_of_others(F, self, dim)))  # fmt: skip
 def prod_dim(m: Any, self: Any, dim: int, keepdim: bool, dtype: Any) -> Any:
     """The product over dim."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     return m.prod(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result)).astype(result.numpy)
+
+
+@prod.terms
+@prod_dim.terms
+def _prod_terms(t: Any, self: Any) -> Any:
+    return t.reduce("prod", t.wide(self))
 
 
 @prod_dim.type
@@ -355,6 +375,7 @@ def _amax_type(name: str) -> Any:
 
 
 @array("aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", type=_amax_type("amax"),
+       kernel=Kernel("reduction"),
        samples=_extreme_samples, onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMax", self, dim, keepdim),
        grad=dict(self=lambda F, g, self, out, dim, keepdim:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
@@ -366,6 +387,7 @@ def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @array("aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", type=_amax_type("amin"),
+       kernel=Kernel("reduction"),
        samples=_extreme_samples, onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMin", self, dim, keepdim),
        grad=dict(self=lambda F, g, self, out, dim, keepdim:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
@@ -394,7 +416,7 @@ def _all_samples() -> Any:
     yield sample(make(9, dtype="float16"), note="half", grad=False)
 
 
-@array("aten::max(Tensor self) -> Tensor", type=_extreme_type("max"), samples=_all_samples,
+@array("aten::max(Tensor self) -> Tensor", kernel=Kernel("reduction"), type=_extreme_type("max"), samples=_all_samples,
        onnx=lambda g, self: onnx_reduce(g, "ReduceMax", self, None, False),
        grad=dict(self=lambda F, g, self, out: _shared_among_all_ties(F, g, self, out)))  # fmt: skip
 def max(m: Any, self: Any) -> Any:
@@ -404,7 +426,7 @@ def max(m: Any, self: Any) -> Any:
     return m.max(self)
 
 
-@array("aten::min(Tensor self) -> Tensor", type=_extreme_type("min"), samples=_all_samples,
+@array("aten::min(Tensor self) -> Tensor", kernel=Kernel("reduction"), type=_extreme_type("min"), samples=_all_samples,
        onnx=lambda g, self: onnx_reduce(g, "ReduceMin", self, None, False),
        grad=dict(self=lambda F, g, self, out: _shared_among_all_ties(F, g, self, out)))  # fmt: skip
 def min(m: Any, self: Any) -> Any:
@@ -412,6 +434,18 @@ def min(m: Any, self: Any) -> Any:
     require_order("min", self.dtype)
     require_elements("min", self.shape, None)
     return m.min(self)
+
+
+@amax.terms
+@max.terms
+def _max_terms(t: Any, self: Any) -> Any:
+    return t.reduce("max", self)
+
+
+@amin.terms
+@min.terms
+def _min_terms(t: Any, self: Any) -> Any:
+    return t.reduce("min", self)
 
 
 def selected_gradient(F: Any, g: Any, meta: Any, dim: int, keepdim: bool, indices: Any) -> Any:
@@ -487,7 +521,7 @@ def min_other(F: Any, self: Any, other: Any) -> Any:
 
 
 @array("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-       type=_picked_type("max"), samples=_picked_samples,
+       kernel=Kernel("reduction"), type=_picked_type("max"), samples=_picked_samples,
        onnx=lambda g, self, dim, keepdim: onnx_picked(g, "Max", self, dim, keepdim),
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
@@ -500,7 +534,7 @@ def max_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
 
 
 @array("aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-       type=_picked_type("min"), samples=_picked_samples,
+       kernel=Kernel("reduction"), type=_picked_type("min"), samples=_picked_samples,
        onnx=lambda g, self, dim, keepdim: onnx_picked(g, "Min", self, dim, keepdim),
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
@@ -510,6 +544,16 @@ def min_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
     require_elements("min", self.shape, dim)
     dim = wrap_dim(dim, self.ndim)
     return picked(m, self, m.argmin(self, axis=dim, keepdims=True) if self.ndim else None, dim, keepdim)
+
+
+@max_dim.terms
+def _(t: Any, self: Any) -> Any:
+    return t.extreme("argmax", self)
+
+
+@min_dim.terms
+def _(t: Any, self: Any) -> Any:
+    return t.extreme("argmin", self)
 
 
 @composite("aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)")
@@ -539,6 +583,7 @@ def _arg_samples() -> Any:
 
 
 @array("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
+       kernel=Kernel("reduction"),
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMax", self, dim, keepdim))  # fmt: skip
 def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """The index of the maximum along dim, or in the flattened tensor."""
@@ -549,6 +594,7 @@ def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @array("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
+       kernel=Kernel("reduction"),
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMin", self, dim, keepdim))  # fmt: skip
 def argmin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """The index of the minimum along dim, or in the flattened tensor."""
@@ -556,6 +602,16 @@ def argmin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     require_elements("argmin", self.shape, dim)
     axis = None if dim is None else wrap_dim(dim, self.ndim)
     return m.argmin(self, axis=axis if self.ndim else None, keepdims=keepdim)
+
+
+@argmax.terms
+def _(t: Any, self: Any) -> Any:
+    return t.extreme("argmax", self)[1]
+
+
+@argmin.terms
+def _(t: Any, self: Any) -> Any:
+    return t.extreme("argmin", self)[1]
 
 
 # -- spread ------------------------------------------------------------------------------------------------------
@@ -568,16 +624,26 @@ def deviation(F: Any, self: Any, dim: Any) -> Any:
 
 def degrees(shape: Any, dim: Any, correction: Any) -> Any:
     """What the squares are divided by: the count less the correction, not below 0."""
-    left = count(shape, dim) - (1 if correction is None else correction)
+    return _less(count(shape, dim), correction)
+
+
+def _less(count: Any, correction: Any) -> Any:
+    left = count - (1 if correction is None else correction)
     return left if left > 0 else 0
 
 
 def variance(m: Any, self: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
-    """In two passes: first the mean, then the squared deviations from it."""
+    """The variance of an array."""
     dims = dims_of(self, dim)
-    centre = m.sum(self, axis=dims, keepdims=True) / np.asarray(count(self.shape, dim), self.dtype)
-    squares = m.square(m.abs(self - centre))
-    return m.sum(squares, axis=dims, keepdims=keepdim) / np.asarray(degrees(self.shape, dim, correction), squares.dtype)
+    found = _spread(OnArrays(m, self.shape, dims), self, correction)
+    return found if keepdim else m.squeeze(found, dims)
+
+
+def _spread(t: Any, x: Any, correction: Any) -> Any:
+    """In two passes: first the mean, then the squared deviations from it."""
+    centre = t.over(t.reduce("sum", x), t.count)
+    squares = t.apply(lambda m, a, b: m.square(m.abs(a - b)), x, centre, cost=3)
+    return t.over(t.reduce("sum", squares), _less(t.count, correction))
 
 
 def onnx_variance(g: Any, self: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
@@ -649,7 +715,7 @@ def _unbiased_dim_samples() -> Any:
 
 
 @array("aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
-       type=_spread_type, samples=_spread_samples,
+       kernel=Kernel("reduction"), type=_spread_type, samples=_spread_samples,
        onnx=lambda g, self, dim, correction, keepdim: onnx_variance(g, self, dim, keepdim, correction),
        grad=dict(self=lambda F, g, self, dim, correction, keepdim:
                  with_reduced_dims(F, g * 2 / degrees(self.shape, dim, correction), self, dim, keepdim)
@@ -660,14 +726,24 @@ def var(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
     return variance(m, self, dim, keepdim, correction)
 
 
+@var.terms
+def _(t: Any, self: Any, correction: Any) -> Any:
+    return _spread(t, t.wide(self), correction)
+
+
 @array("aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
-       type=_spread_type, samples=_spread_samples,
+       kernel=Kernel("reduction"), type=_spread_type, samples=_spread_samples,
        onnx=lambda g, self, dim, correction, keepdim:
             g.op("Sqrt", onnx_variance(g, self, dim, keepdim, correction)))  # fmt: skip
 def std(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
     """The square root of var."""
     require_fraction("std", dtype_of(self))
     return m.sqrt(variance(m, self, dim, keepdim, correction))
+
+
+@std.terms
+def _(t: Any, self: Any, correction: Any) -> Any:
+    return t.apply(lambda m, v: m.sqrt(v), _spread(t, t.wide(self), correction))
 
 
 @std.grad
@@ -732,7 +808,7 @@ def _lse_type(self: TensorType, dim: Any, keepdim: bool) -> TensorType:
     return reduced(self, dim, keepdim, dtypes.float_of(self.dtype))
 
 
-@array("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+@array("aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", kernel=Kernel("reduction"),
        namespaces=("jit", "Tensor", "special"), type=_lse_type,
        onnx=lambda g, self, dim, keepdim:
             onnx_reduce(g, "ReduceLogSumExp", g.cast(self, g.out.dtype), dim, keepdim))  # fmt: skip
@@ -741,9 +817,20 @@ def logsumexp(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     dims = dims_of(self, dim)
     self = self.astype(dtypes.float_of(dtype_of(self)).numpy, copy=False)
     top = m.max(self.real, axis=dims, keepdims=True, initial=-m.inf)
-    top = m.where(m.isfinite(top), top, 0)
-    total = m.log(m.sum(m.exp(self - top), axis=dims, keepdims=True)) + top
+    total = _log_of_sum(OnArrays(m, self.shape, dims), self, top)
     return total if keepdim else m.squeeze(total, dims)
+
+
+@logsumexp.terms
+def _(t: Any, self: Any) -> Any:
+    x = t.wide(self)
+    return _log_of_sum(t, x, t.reduce("max", x))
+
+
+def _log_of_sum(t: Any, x: Any, greatest: Any) -> Any:
+    top = t.apply(lambda m, a: m.where(m.isfinite(a), a, 0), greatest)
+    powers = t.apply(lambda m, a, b: m.exp(a - b), x, top, cost=20)
+    return t.apply(lambda m, s, b: m.log(s) + b, t.reduce("sum", powers), top)
 
 
 @logsumexp.grad
@@ -775,7 +862,7 @@ def _norm_type(self: TensorType, ord: Any, dim: Any, keepdim: bool, dtype: Any) 
 
 
 @array("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
-       "ScalarType? dtype=None) -> Tensor",
+       "ScalarType? dtype=None) -> Tensor", kernel=Kernel("reduction"),
        namespaces=("linalg",), aliases=("vector_norm",), type=_norm_type)  # fmt: skip
 def linalg_vector_norm(m: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """The `ord`-norm over dim: (sum |self| ** ord) ** (1 / ord); inf and -inf are the extrema, 0 counts."""
@@ -798,6 +885,20 @@ def _norm(m: Any, size: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
     if ord == 2:
         return m.sqrt(m.sum(size * size, axis=dims, keepdims=keepdim))
     return m.sum(size**ord, axis=dims, keepdims=keepdim) ** (1 / ord)
+
+
+@linalg_vector_norm.terms
+def _(t: Any, self: Any, ord: Any) -> Any:
+    size = t.apply(lambda m, a: m.abs(a), t.wide(self))
+    if ord in (math.inf, -math.inf):
+        return t.reduce("max" if ord > 0 else "min", size)
+    if ord == 0:
+        return t.reduce("sum", t.apply(lambda m, a: m.cast(a != 0, a.dtype), size))
+    if ord == 1:
+        return t.reduce("sum", size)
+    if ord == 2:
+        return t.apply(lambda m, s: m.sqrt(s), t.reduce("sum", t.apply(lambda m, a: a * a, size)))
+    raise CompileError(f"the {ord}-norm has no kernel")
 
 
 @linalg_vector_norm.grad
@@ -915,7 +1016,7 @@ def _truth_samples() -> Any:
 
 
 @array(
-    "aten::any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    "aten::any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", kernel=Kernel("reduction"),
     type=_truth_type,
     samples=_truth_samples,
     grad=BOOLEAN,
@@ -926,7 +1027,7 @@ def any(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @array(
-    "aten::all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    "aten::all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", kernel=Kernel("reduction"),
     type=_truth_type,
     samples=_truth_samples,
     grad=BOOLEAN,
@@ -934,6 +1035,18 @@ def any(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 def all(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     """Whether all elements along dim are nonzero."""
     return m.all(self, axis=dims_of(self, dim), keepdims=keepdim).astype(truth_dtype(dtype_of(self)).numpy)
+
+
+@any.terms
+def _(t: Any, self: Any) -> Any:
+    """The greatest truth value."""
+    return t.reduce("max", t.cast(self, dtypes.bool_))
+
+
+@all.terms
+def _(t: Any, self: Any) -> Any:
+    """The least truth value."""
+    return t.reduce("min", t.cast(self, dtypes.bool_))
 
 
 @any.onnx
@@ -958,7 +1071,7 @@ def from_the_end(F: Any, x: Any, dim: int) -> Any:
     return F.flip(F.cumsum(F.flip(x, (dim,)), dim), (dim,))
 
 
-@array("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", inplace=True,
+@array("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", kernel=Kernel("scan"), inplace=True,
        grad=dict(self=lambda F, g, dim: from_the_end(F, g, dim) if g.ndim else g))  # fmt: skip
 def cumsum(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """The running sum along dim."""
@@ -967,6 +1080,11 @@ def cumsum(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     if not self.ndim:
         return m.array(self, result.numpy)
     return m.cumsum(self, axis=dim, dtype=accumulation(result)).astype(result.numpy, copy=False)
+
+
+@cumsum.terms
+def _(t: Any, self: Any) -> Any:
+    return t.running("sum", t.wide(self))
 
 
 @cumsum.type
@@ -1001,7 +1119,7 @@ def _() -> Any:
     yield sample(make(5), 0, dtype=dtypes.float64, note="another dtype")
 
 
-@array("aten::logcumsumexp(Tensor self, int dim) -> Tensor")
+@array("aten::logcumsumexp(Tensor self, int dim) -> Tensor", kernel=Kernel("scan"))
 def logcumsumexp(m: Any, self: Any, dim: int) -> Any:
     """The running logsumexp along dim."""
     require_fraction("logcumsumexp", dtype_of(self))
@@ -1009,6 +1127,11 @@ def logcumsumexp(m: Any, self: Any, dim: int) -> Any:
     if self.ndim and self.dtype.kind == "c":
         return _running_complex_lse(m, self, dim)
     return m.logaddexp.accumulate(self, axis=dim) if self.ndim else self.copy()
+
+
+@logcumsumexp.terms
+def _(t: Any, self: Any) -> Any:
+    return t.running("logaddexp", t.wide(self))
 
 
 def _running_complex_lse(m: Any, self: Any, dim: int) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..geometry import Geometry, wrap_dim
+from ..kernel import Kernel
 from ..op import absent, array
 from ..samples import make, sample, strided
 from ..types import TensorType, contiguous_strides
@@ -45,7 +46,7 @@ def _onnx_zeros(g: Any, grad: Any, sizes: Any) -> Any:
 # -- select ------------------------------------------------------------------------------------------------------
 
 
-@array("aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
+@array("aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, src_meta, dim, index: F.select_scatter(g, _zeros(F, g, src_meta), dim, index),
                  src=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
 def select_scatter(m: Any, self: Any, src: Any, dim: int, index: int) -> Any:
@@ -83,7 +84,20 @@ def _() -> Any:
     yield sample(whole, make(low=-9, high=9, dtype="int64"), 0, 1, note="integer", grad=False)
 
 
+def _entry(input_sizes: Any, dim: int, index: int) -> tuple[int, int, int, int, bool]:
+    """One entry of a dim, as `Kernel.placed` says it."""
+    at = wrap_dim(dim, len(input_sizes))
+    return at, index % input_sizes[at], 1, 1, False
+
+
+def _entries(input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> tuple[int, int, int, int, bool]:
+    """Several of them."""
+    at = wrap_dim(dim, len(input_sizes))
+    return at, *slice_range(start, end, step, input_sizes[at]), step, True
+
+
 @array("aten::select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor", namespaces=(),
+       kernel=Kernel(moves=True, placed=_entry),
        grad=dict(grad_output=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
 def select_backward(m: Any, grad_output: Any, input_sizes: Any, dim: int, index: int) -> Any:
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
@@ -120,6 +134,7 @@ def _slot(dim: int, ndim: int, start: int | None, end: int | None, step: int, si
 
 
 @array("aten::slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, src_meta, dim, start, end, step:
                  F.slice_scatter(g, _zeros(F, g, src_meta), dim, start, end, step),
                  src=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step)))  # fmt: skip
@@ -163,6 +178,7 @@ def _() -> Any:
 
 
 @array("aten::slice_backward(Tensor grad_output, int[] input_sizes, int dim, int? start, int? end, int step) -> Tensor",
+       kernel=Kernel(moves=True, placed=_entries),
        namespaces=(),
        grad=dict(grad_output=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step)))  # fmt: skip
 def slice_backward(m: Any, grad_output: Any, input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> Any:
@@ -202,6 +218,7 @@ def _write_diagonal(m: Any, out: Any, source: Any, offset: int, dim1: int, dim2:
 
 
 @array("aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+       kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, src_meta, offset, dim1, dim2:
                  F.diagonal_scatter(g, _zeros(F, g, src_meta), offset, dim1, dim2),
                  src=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2)))  # fmt: skip
@@ -245,7 +262,7 @@ def _() -> Any:
 
 
 @array("aten::diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
-       namespaces=(),
+       kernel=Kernel(moves=True), namespaces=(),
        grad=dict(grad_output=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2)))  # fmt: skip
 def diagonal_backward(m: Any, grad_output: Any, input_sizes: Any, offset: int, dim1: int, dim2: int) -> Any:
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
@@ -350,7 +367,7 @@ def _elements_shown(m: Any, self_size: Any, self_stride: Any, size: Any, stride:
 
 
 @array("aten::as_strided_of(Tensor self, int[] self_size, int[] self_stride, int[] size, int[] stride, int offset)"
-       " -> Tensor",
+       " -> Tensor", kernel=Kernel(moves=True),
        namespaces=(),
        grad=dict(self=lambda F, g, self_size, self_stride, size, stride, offset:
                  F.as_strided_backward(g, self_size, self_stride, size, stride, offset)),
@@ -389,7 +406,7 @@ def _() -> Any:
 
 
 @array("aten::as_strided_put(Tensor self, Tensor src, int[] self_size, int[] self_stride, int[] size, int[] stride, "
-       "int offset) -> Tensor",
+       "int offset) -> Tensor", kernel=Kernel(moves=True),
        namespaces=(),
        grad=dict(self=lambda F, g, src_meta, self_size, self_stride, size, stride, offset:
                  F.as_strided_put(g, _zeros(F, g, src_meta), self_size, self_stride, size, stride, offset),
@@ -426,7 +443,7 @@ def _() -> Any:
 
 
 @array("aten::as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None)"
-       " -> Tensor",
+       " -> Tensor", kernel=Kernel(moves=True),
        onnx=absent("ONNX has no strided views"),
        grad=dict(self=lambda F, g, src_meta, size, stride, storage_offset:
                  F.as_strided_scatter(g, _zeros(F, g, src_meta), size, stride, storage_offset),
@@ -502,7 +519,7 @@ def _() -> Any:
 
 
 @array("aten::as_strided_gather(Tensor self, int[] self_size, int[] self_stride, int[] size, int[] stride, int offset)"
-       " -> Tensor",
+       " -> Tensor", kernel=Kernel(moves=True),
        namespaces=(), onnx=absent("ONNX has no strided views"),
        grad=dict(self=lambda F, g, self_size, self_stride, size, stride, offset:
                  F.as_strided_backward(g, self_size, self_stride, size, stride, offset)))  # fmt: skip

@@ -30,7 +30,7 @@ def _between(low: float, high: float, integers: bool = True) -> Any:
 
 
 @real_only
-@pointwise("aten::lgamma(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("gammaln",),
+@pointwise("aten::lgamma(Tensor self) -> Tensor", cost=200, promote="float", inplace=True, aliases=("gammaln",),
            namespaces=EVERYWHERE, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self: g * F.digamma(self)))  # fmt: skip
 def lgamma(m: Any, self: Any) -> Any:
@@ -39,7 +39,7 @@ def lgamma(m: Any, self: Any) -> Any:
 
 
 @real_only
-@pointwise("aten::digamma(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("psi",),
+@pointwise("aten::digamma(Tensor self) -> Tensor", cost=200, promote="float", inplace=True, aliases=("psi",),
            namespaces=EVERYWHERE, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self: g * F.polygamma(1, self)))  # fmt: skip
 def digamma(m: Any, self: Any) -> Any:
@@ -48,7 +48,7 @@ def digamma(m: Any, self: Any) -> Any:
 
 
 @real_only
-@pointwise("aten::polygamma(int n, Tensor self) -> Tensor", promote="float", namespaces=("jit", "special"),
+@pointwise("aten::polygamma(int n, Tensor self) -> Tensor", cost=200, promote="float", namespaces=("jit", "special"),
            onnx=NO_ONNX, grad=dict(self=lambda F, g, n, self: g * F.polygamma(n + 1, self)))  # fmt: skip
 def polygamma(m: Any, n: int, self: Any) -> Any:
     """The n-th derivative of digamma."""
@@ -118,7 +118,7 @@ def _gamma_density(F: Any, a: Any, x: Any) -> Any:
 
 
 @real_only
-@pointwise("aten::igamma(Tensor self, Tensor other) -> Tensor", promote="float", namespaces=EVERYWHERE,
+@pointwise("aten::igamma(Tensor self, Tensor other) -> Tensor", cost=200, promote="float", namespaces=EVERYWHERE,
            aliases=("gammainc",), inplace=True, onnx=NO_ONNX,
            grad=dict(self=NO_FORMULA, other=lambda F, g, self, other: g * _gamma_density(F, self, other)))  # fmt: skip
 def igamma(m: Any, self: Any, other: Any) -> Any:
@@ -127,7 +127,7 @@ def igamma(m: Any, self: Any, other: Any) -> Any:
 
 
 @real_only
-@pointwise("aten::igammac(Tensor self, Tensor other) -> Tensor", promote="float", namespaces=EVERYWHERE,
+@pointwise("aten::igammac(Tensor self, Tensor other) -> Tensor", cost=200, promote="float", namespaces=EVERYWHERE,
            aliases=("gammaincc",), inplace=True, onnx=NO_ONNX,
            grad=dict(self=NO_FORMULA, other=lambda F, g, self, other: -g * _gamma_density(F, self, other)))  # fmt: skip
 def igammac(m: Any, self: Any, other: Any) -> Any:
@@ -148,7 +148,7 @@ igammac.samples(_positive_pairs)
 
 @real_only
 @pointwise("aten::special_zeta(Tensor self, Tensor other) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
-           onnx=NO_ONNX,
+           cost=200, onnx=NO_ONNX,
            grad=dict(self=NO_FORMULA,
                      other=lambda F, g, self, other: g * -self * F.special_zeta(self + 1, other)))  # fmt: skip
 def special_zeta(m: Any, self: Any, other: Any) -> Any:
@@ -168,6 +168,7 @@ def _() -> Any:
 
 @real_only
 @pointwise("aten::erfinv(Tensor self) -> Tensor", promote="float", inplace=True, namespaces=EVERYWHERE, onnx=NO_ONNX,
+           cost=200,
            samples=unary(-0.9, 0.9), grad=dict(self=lambda F, g, out: g * HALF_SQRT_PI * F.exp(out * out)))  # fmt: skip
 def erfinv(m: Any, self: Any) -> Any:
     """The inverse of erf."""
@@ -176,7 +177,7 @@ def erfinv(m: Any, self: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_erfcx(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
-           samples=unary(),
+           cost=200, samples=unary(),
            grad=dict(self=lambda F, g, self, out: g * (2 * self * out - 1 / HALF_SQRT_PI)))  # fmt: skip
 def special_erfcx(m: Any, self: Any) -> Any:
     """exp(self ** 2) * erfc(self)."""
@@ -193,7 +194,7 @@ def special_ndtr(F: Any, self: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_log_ndtr(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
-           samples=unary(-6, 3),
+           cost=200, samples=unary(-6, 3),
            grad=dict(self=lambda F, g, self, out:
                           g * F.exp(-self * self / 2 - LOG_SQRT_2_PI - out)))  # fmt: skip
 def special_log_ndtr(m: Any, self: Any) -> Any:
@@ -203,7 +204,7 @@ def special_log_ndtr(m: Any, self: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_ndtri(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
-           samples=unary(0.05, 0.95, integers=False),
+           cost=200, samples=unary(0.05, 0.95, integers=False),
            grad=dict(self=lambda F, g, out: g * math.sqrt(2 * math.pi) * F.exp(out * out / 2)))  # fmt: skip
 def special_ndtri(m: Any, self: Any) -> Any:
     """The inverse of ndtr."""
@@ -214,7 +215,7 @@ def special_ndtri(m: Any, self: Any) -> Any:
 
 
 @real_only
-@pointwise("aten::special_entr(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
+@pointwise("aten::special_entr(Tensor self) -> Tensor", cost=25, promote="float", namespaces=SPECIAL_ONLY,
            samples=unary(0.1, 3), grad=dict(self=lambda F, g, self: -g * (F.log(self) + 1)))  # fmt: skip
 def special_entr(m: Any, self: Any) -> Any:
     """-self * log(self); 0 at 0, -inf below."""
@@ -233,6 +234,7 @@ def _(g: Any, self: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_xlog1py(Tensor self, Tensor other) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
+           cost=35,
            grad=dict(self=lambda F, g, self, other: g * F.where(_nothing(F, self, other), 0, F.log1p(other)),
                      other=lambda F, g, self, other: g * self / (other + 1)))  # fmt: skip
 def special_xlog1py(m: Any, self: Any, other: Any) -> Any:
@@ -284,14 +286,14 @@ def _at_zero(F: Any, x: Any, quotient: Any, limit: float) -> Any:
 
 @real_only
 @pointwise("aten::i0(Tensor self) -> Tensor", promote="float", inplace=True, namespaces=EVERYWHERE, onnx=NO_ONNX,
-           samples=unary(), grad=dict(self=lambda F, g, self: g * F.special_i1(self)))  # fmt: skip
+           cost=200, samples=unary(), grad=dict(self=lambda F, g, self: g * F.special_i1(self)))  # fmt: skip
 def i0(m: Any, self: Any) -> Any:
     """The modified Bessel function of the first kind, order 0."""
     return m.special.i0(self)
 
 
 @real_only
-@pointwise("aten::special_i1(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
+@pointwise("aten::special_i1(Tensor self) -> Tensor", cost=200, promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            samples=unary(),
            grad=dict(self=lambda F, g, self:
                           g * (F.i0(self) - _at_zero(F, self, lambda x: F.special_i1(x) / x, 0.5))))  # fmt: skip
@@ -301,7 +303,7 @@ def special_i1(m: Any, self: Any) -> Any:
 
 
 @real_only
-@pointwise("aten::special_i0e(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
+@pointwise("aten::special_i0e(Tensor self) -> Tensor", cost=200, promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            samples=_between(0.2, 4),
            grad=dict(self=lambda F, g, self, out: g * (F.special_i1e(self) - F.sgn(self) * out)))  # fmt: skip
 def special_i0e(m: Any, self: Any) -> Any:
@@ -314,7 +316,7 @@ def _i1e_slope(F: Any, self: Any, out: Any) -> Any:
 
 
 @real_only
-@pointwise("aten::special_i1e(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
+@pointwise("aten::special_i1e(Tensor self) -> Tensor", cost=200, promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            samples=_between(0.2, 4),
            grad=dict(self=lambda F, g, self, out: g * _i1e_slope(F, self, out)))  # fmt: skip
 def special_i1e(m: Any, self: Any) -> Any:
@@ -324,7 +326,7 @@ def special_i1e(m: Any, self: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_bessel_j0(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
-           samples=unary(-6, 6, special=False),
+           cost=200, samples=unary(-6, 6, special=False),
            grad=dict(self=lambda F, g, self: -g * F.special_bessel_j1(self)))  # fmt: skip
 def special_bessel_j0(m: Any, self: Any) -> Any:
     """The Bessel function of the first kind, order 0."""
@@ -337,6 +339,7 @@ def _j1_slope(F: Any, x: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_bessel_j1(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
+           cost=200,
            samples=unary(-6, 6, special=False), grad=dict(self=lambda F, g, self: g * _j1_slope(F, self)))  # fmt: skip
 def special_bessel_j1(m: Any, self: Any) -> Any:
     """The Bessel function of the first kind, order 1."""
@@ -345,6 +348,7 @@ def special_bessel_j1(m: Any, self: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_bessel_y0(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
+           cost=200,
            samples=_between(0.5, 6), grad=dict(self=lambda F, g, self: -g * F.special_bessel_y1(self)))  # fmt: skip
 def special_bessel_y0(m: Any, self: Any) -> Any:
     """The Bessel function of the second kind, order 0."""
@@ -353,7 +357,7 @@ def special_bessel_y0(m: Any, self: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_bessel_y1(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
-           samples=_between(0.5, 6),
+           cost=200, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self, out: g * (F.special_bessel_y0(self) - out / self)))  # fmt: skip
 def special_bessel_y1(m: Any, self: Any) -> Any:
     """The Bessel function of the second kind, order 1."""
@@ -382,7 +386,7 @@ special_modified_bessel_i1.samples(special_modified_bessel_i0.sampler)  # type: 
 
 @real_only
 @pointwise("aten::special_modified_bessel_k0(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
-           onnx=NO_ONNX, samples=_between(0.5, 6),
+           cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self: -g * F.special_modified_bessel_k1(self)))  # fmt: skip
 def special_modified_bessel_k0(m: Any, self: Any) -> Any:
     """The modified Bessel function of the second kind, order 0."""
@@ -391,7 +395,7 @@ def special_modified_bessel_k0(m: Any, self: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_modified_bessel_k1(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
-           onnx=NO_ONNX, samples=_between(0.5, 6),
+           cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self, out:
                           -g * (F.special_modified_bessel_k0(self) + out / self)))  # fmt: skip
 def special_modified_bessel_k1(m: Any, self: Any) -> Any:
@@ -401,7 +405,7 @@ def special_modified_bessel_k1(m: Any, self: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_scaled_modified_bessel_k0(Tensor x) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
-           onnx=NO_ONNX, samples=_between(0.5, 6),
+           cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(x=lambda F, g, x, out: g * (out - F.special_scaled_modified_bessel_k1(x))))  # fmt: skip
 def special_scaled_modified_bessel_k0(m: Any, x: Any) -> Any:
     """modified_bessel_k0 scaled by exp(x)."""
@@ -410,7 +414,7 @@ def special_scaled_modified_bessel_k0(m: Any, x: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_scaled_modified_bessel_k1(Tensor x) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
-           onnx=NO_ONNX, samples=_between(0.5, 6),
+           cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(x=lambda F, g, x, out:
                        g * (out - F.special_scaled_modified_bessel_k0(x) - out / x)))  # fmt: skip
 def special_scaled_modified_bessel_k1(m: Any, x: Any) -> Any:
@@ -428,7 +432,7 @@ def special_spherical_bessel_j0(F: Any, x: Any) -> Any:
 
 @real_only
 @pointwise("aten::special_airy_ai(Tensor x) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
-           grad=NO_FORMULA, samples=unary(-6, 3, special=False))  # fmt: skip
+           cost=200, grad=NO_FORMULA, samples=unary(-6, 3, special=False))  # fmt: skip
 def special_airy_ai(m: Any, x: Any) -> Any:
     """Airy's function Ai."""
     return m.where(x > 1e3, 0.0, m.special.airy(x)[0])  # SciPy does not know how small it is there
@@ -448,7 +452,7 @@ STEPS = 100_000
 def _polynomial(name: str, what: str, evaluate: Any) -> Op:
     """Declare `special_<name>(x, n)`: of whole degree n, 0 where n is negative, as `evaluate(m, n, x)` says."""
     declared = pointwise(
-        f"aten::special_{name}(Tensor x, Tensor n) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
+        f"aten::special_{name}(Tensor x, Tensor n) -> Tensor", cost=200, promote="float", namespaces=SPECIAL_ONLY,
         onnx=NO_ONNX, grad=absent("the degree is a value, so there is no one formula"), samples=_degrees,
     )  # fmt: skip
 

@@ -338,7 +338,8 @@ def _() -> Any:
     yield sample(make(3, dtype="bool"), note="bool")
 
 
-@array("aten::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", raises=True, grad=COUNTS)
+@array("aten::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", raises=True, measures=True,
+       grad=COUNTS)
 def bincount(m: Any, self: Any, weights: Any, minlength: int) -> Any:
     """How often each number stands in a vector of whole numbers, or the sum of its weights."""
     if self.ndim != 1 or self.dtype.kind not in "iu" or (self.size and self.min() < 0):
@@ -577,7 +578,7 @@ def _unique_types(self: TensorType, sizes: Any, inverse: Any, counts: bool) -> A
 
 
 @array(f"aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) {_UNIQUE}",
-       namespaces=("jit",), grad=COUNTS)  # fmt: skip
+       measures=True, namespaces=("jit",), grad=COUNTS)  # fmt: skip
 def unique_elements(m: Any, self: Any, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
     """(the distinct elements in order; which of them each element is; how often each stands)."""
     values, inverse, counts = m.unique(self, return_inverse=True, return_counts=True, equal_nan=False)
@@ -600,7 +601,7 @@ def _(g: Any, self: Any, sorted: bool, return_inverse: bool, return_counts: bool
 
 
 @array("aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, "
-       f"bool return_counts=False) {_UNIQUE}", namespaces=("jit",), grad=COUNTS)  # fmt: skip
+       f"bool return_counts=False) {_UNIQUE}", measures=True, namespaces=("jit",), grad=COUNTS)  # fmt: skip
 def unique_dim(m: Any, self: Any, dim: int, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
     """The same of the slices along dim."""
     at = wrap_dim(dim, self.ndim)
@@ -623,7 +624,7 @@ def _(g: Any, self: Any, dim: int, sorted: bool, return_inverse: bool, return_co
 
 
 @array("aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) "
-       f"{_UNIQUE}", grad=COUNTS, namespaces=("jit",))  # fmt: skip
+       f"{_UNIQUE}", measures=True, grad=COUNTS, namespaces=("jit",))  # fmt: skip
 def unique_consecutive(m: Any, self: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
     """(the elements, or slices along dim, that differ from the one before; which of them each is; how many follow)."""
     line = self.reshape(-1) if dim is None else m.moveaxis(self, wrap_dim(dim, self.ndim), 0)

@@ -16,7 +16,7 @@ INT64_MAX = 2**63 - 1
 # -- another shape -----------------------------------------------------------------------------------------------
 
 
-@view("aten::view(Tensor(a) self, int[] size) -> Tensor(a)", namespaces=("Tensor",),
+@view("aten::view(Tensor(a) self, int[] size) -> Tensor(a)", shows_all=True, namespaces=("Tensor",),
       grad=dict(self=lambda F, g, self_meta: F.reshape(g, self_meta.shape)),
       scatter=lambda F, base, source, size: F.reshape(source, base.shape))  # fmt: skip
 def view_(geometry: Geometry, size: Any) -> Geometry:
@@ -162,6 +162,7 @@ def _() -> Any:
 
 
 @view("aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", aliases=("swapaxes", "swapdims"),
+      shows_all=True,
       grad=dict(self=lambda F, g, dim0, dim1: F.transpose(g, dim0, dim1)),
       scatter=lambda F, base, source, dim0, dim1: F.transpose(source, dim0, dim1))  # fmt: skip
 def transpose(geometry: Geometry, dim0: int, dim1: int) -> Geometry:
@@ -190,7 +191,7 @@ def _() -> Any:
     yield sample(strided(make(2, 3)), 0, 1, note="strided")
 
 
-@view("aten::t(Tensor(a) self) -> Tensor(a)",
+@view("aten::t(Tensor(a) self) -> Tensor(a)", shows_all=True,
       grad=dict(self=lambda F, g: F.t(g)), scatter=lambda F, base, source: F.t(source))  # fmt: skip
 def t(geometry: Geometry) -> Geometry:
     if geometry.ndim > 2:
@@ -217,7 +218,7 @@ def inverse_order(dims: Any) -> list[int]:
     return [order.index(i) for i in range(len(order))]
 
 
-@view("aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
+@view("aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", shows_all=True,
       grad=dict(self=lambda F, g, dims: F.permute(g, inverse_order(dims))),
       scatter=lambda F, base, source, dims: F.permute(source, inverse_order(dims)))  # fmt: skip
 def permute(geometry: Geometry, dims: Any) -> Geometry:
@@ -291,6 +292,7 @@ def sum_to(F: Any, g: Any, shape: Any) -> Any:
 
 
 @view("aten::expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)", namespaces=("Tensor",),
+      shows_all=True,
       grad=dict(self=lambda F, g, self_meta: sum_to(F, g, self_meta.shape)))  # fmt: skip
 def expand(geometry: Geometry, size: Any, implicit: bool) -> Geometry:
     return geometry.expand(tuple(size))
@@ -336,7 +338,7 @@ def _ones(geometry: Geometry, dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(d for d in dims if d < geometry.ndim and geometry.sizes[d] == 1)
 
 
-@view("aten::squeeze(Tensor(a) self) -> Tensor(a)",
+@view("aten::squeeze(Tensor(a) self) -> Tensor(a)", shows_all=True,
       grad=dict(self=lambda F, g, self_meta: F.reshape(g, self_meta.shape)),
       scatter=lambda F, base, source: F.reshape(source, base.shape))  # fmt: skip
 def squeeze(geometry: Geometry) -> Geometry:
@@ -363,7 +365,7 @@ def _() -> Any:
     yield sample(strided(make(1, 3, 1)), note="strided")
 
 
-@view("aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+@view("aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", shows_all=True,
       grad=dict(self=lambda F, g, self_meta, dim: F.unsqueeze(g, dim) if g.ndim < self_meta.ndim else g),
       scatter=lambda F, base, source, dim: F.unsqueeze(source, dim) if source.ndim < base.ndim else source)  # fmt: skip
 def squeeze_dim(geometry: Geometry, dim: int) -> Geometry:
@@ -384,7 +386,7 @@ def _() -> Any:
     yield sample(make(1, 0), 0, note="empty")
 
 
-@view("aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
+@view("aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", shows_all=True,
       grad=dict(self=lambda F, g, self_meta: F.reshape(g, self_meta.shape)),
       scatter=lambda F, base, source, dim: F.reshape(source, base.shape))  # fmt: skip
 def squeeze_dims(geometry: Geometry, dim: Any) -> Geometry:
@@ -403,7 +405,7 @@ def _() -> Any:
     yield sample(make(1, 3), [], note="no dims")
 
 
-@view("aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+@view("aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", shows_all=True,
       grad=dict(self=lambda F, g, dim: F.squeeze(g, dim)),
       scatter=lambda F, base, source, dim: F.squeeze(source, dim))  # fmt: skip
 def unsqueeze(geometry: Geometry, dim: int) -> Geometry:
@@ -583,7 +585,7 @@ def _static(g: Any, self: Any, dim: int) -> int:
     return size
 
 
-@view("aten::split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]",
+@view("aten::split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]", pieces=lambda: True,
       grad=dict(self=lambda F, g, self_meta, split_size, dim:
                 _rejoined(F, g, self_meta, dim, _pieces(self_meta.shape[dim], split_size))))  # fmt: skip
 def split(geometry: Geometry, split_size: int, dim: int) -> list[Geometry]:
@@ -649,6 +651,7 @@ def _chunks(size: int, chunks: int) -> list[int]:
 
 
 @view("aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
+      pieces=lambda chunks: chunks not in (1, 2),
       grad=dict(self=lambda F, g, self_meta, chunks, dim:
                 _rejoined(F, g, self_meta, dim, _chunks(self_meta.shape[dim], chunks))))  # fmt: skip
 def chunk(geometry: Geometry, chunks: int, dim: int) -> list[Geometry]:
@@ -827,6 +830,7 @@ def _() -> Any:
 
 
 @view("aten::as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)",
+      is_absolute=True,
       grad=dict(self=lambda F, g, self_meta, size, stride, storage_offset:
                 _as_strided_backward(F, g, self_meta, size, stride, storage_offset)),
       scatter=lambda F, base, source, size, stride, storage_offset:
@@ -866,7 +870,7 @@ def _() -> Any:
 # -- the same tensor ---------------------------------------------------------------------------------------------
 
 
-@view("aten::alias(Tensor(a) self) -> Tensor(a)", namespaces=(), onnx="Identity",
+@view("aten::alias(Tensor(a) self) -> Tensor(a)", shows_all=True, namespaces=(), onnx="Identity",
       grad=dict(self=lambda F, g: g), scatter=lambda F, base, source: source)  # fmt: skip
 def alias(geometry: Geometry) -> Geometry:
     return geometry
@@ -879,7 +883,7 @@ def _() -> Any:
 
 
 @view("aten::detach(Tensor(a) self) -> Tensor(a)", onnx="Identity", scatter=lambda F, base, source: source,
-      grad=absent("cuts the gradient on purpose"))  # fmt: skip
+      shows_all=True, grad=absent("cuts the gradient on purpose"))  # fmt: skip
 def detach(geometry: Geometry) -> Geometry:
     return geometry
 
