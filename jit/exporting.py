@@ -149,7 +149,7 @@ def _separate(arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 def _like(tensor: Tensor, array: Any) -> Tensor:
     """A tensor of its own with other elements."""
-    made = Tensor(array)
+    made = tensor_of(array)
     vars(made).update(attributes_of(tensor))
     return made.requires_grad_() if tensor.requires_grad else made
 

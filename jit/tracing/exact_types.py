@@ -16,6 +16,7 @@ import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from .origins import is_foreign
 from .refusals import note_impure
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ _WRAPPERS = (types.MethodType, staticmethod, classmethod)
 
 @functools.cache
 def _asks(code: types.CodeType) -> bool:
+    """Whether code does that is the user's, or of a library that is not Python's own."""
+    if is_foreign(code.co_filename):
+        return False
     if not _TAKERS.isdisjoint(code.co_names) or ("type" in code.co_names and _asks_type(code)):
         return True
     return any(_asks(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))

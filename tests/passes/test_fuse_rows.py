@@ -8,7 +8,7 @@ import pytest
 import jit
 import jit.nn.functional as F
 from jit.ir import UNDEFINED, Graph, TensorType, parse
-from jit.ir.errors import ShapeError
+from jit.ir.errors import DimError
 from jit.passes import run as run_passes
 from jit.passes.fuse import declined, fuse, groups
 from jit.runtime.fusion import group_nest, supports
@@ -203,7 +203,7 @@ def test_an_index_out_of_range_is_an_error():
     graph = recorded(function, *arrays)
     fuse(graph, supports)
     tokens[1, 1] = 10
-    with pytest.raises(ShapeError, match="out of range"):
+    with pytest.raises(DimError, match="out of range"):
         run(graph, normal(10, 8), tokens)
 
 
