@@ -22,7 +22,7 @@ from jit.runtime.interpreter import Interpreter
 from . import context
 from .creation import asarray
 from .pytree import flatten, unflatten
-from .tensors import Tensor
+from .tensors import Tensor, tensor_of
 from .tracing.function import TracedFunction
 from .tracing.hosting import PythonHost
 from .tracing.recording import Recording
