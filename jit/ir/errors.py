@@ -35,7 +35,7 @@ class Error(RuntimeError):
 
     def __str__(self) -> str:
         _note_reader(self)
-        return super().__str__()
+        return BaseException.__str__(self)  # a KeyError would show its text in quotes
 
     def __repr__(self) -> str:
         _note_reader(self)
@@ -126,8 +126,6 @@ class KindError(UsageError, TypeError):
 
 class NamingError(UsageError, KeyError):
     """A name that nothing can have, or that something else has, or that nothing has."""
-
-    __str__ = Error.__str__  # a KeyError shows its text in quotes
 
 
 class ExpectationError(UsageError, AssertionError):
