@@ -586,6 +586,5 @@ def test_what_a_damaged_recording_stumbles_over_is_an_artifact_error(monkeypatch
                 loaded(x)
             with pytest.raises(ArtifactError, match="damaged"):
                 result.sum().backward(retain_graph=True)
-            with pytest.raises(type(error)):  # of a function that was not loaded, it is our own mistake
-                f(x)
+            assert (f(x) == jit.tanh(x) * 2).all()  # a function that was not loaded runs again
     assert (loaded(x) == f(x)).all()

@@ -201,14 +201,19 @@ class LoadedFunction(TracedFunction):
         except (Error, MemoryError):
             raise
         except Exception as error:
-            if any(recording.calls_python for recording in entry.recordings):  # what Python raises is the user's
-                raise
-            raise ArtifactError(f"{self.__name__} as loaded is damaged: {type(error).__name__} ({error})") from error
+            raise self._damage(entry, error) from error
 
     def _record(self, entry: Entry, call: Call, seen: int) -> Any:
         if call.raised is not None:  # the function raised that, too, unless it has caught it
-            raise call.raised
+            raise self._damage(entry, call.raised) from call.raised.__cause__
         self._refuse()
+
+    def _damage(self, entry: Entry, error: Exception) -> Exception:
+        """What an error in a run is: of an operator or of Python code, itself; any other tells of a damaged file."""
+        mine = isinstance(error, (Error, MemoryError, ArithmeticError))
+        if mine or any(recording.calls_python for recording in entry.recordings):
+            return error
+        return ArtifactError(f"{self.__name__} as loaded is damaged: {type(error).__name__} ({error})")
 
     def _refuse(self) -> None:
         why = self._explanation.removeprefix("it was recorded anew because ").removeprefix(

@@ -111,8 +111,6 @@ def as_dtype(value: Any) -> DType:
     if isinstance(value, str):
         return by_name(value)
     python = {bool: bool_, int: int64, float: float64, complex: complex128}
-    if value in python:
-        return python[value]
     try:
         return python[value] if value in python else from_numpy(value)
     except (TypeError, ValueError) as error:

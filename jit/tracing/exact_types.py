@@ -3,9 +3,10 @@
 Note [Exact types]
     `isinstance(n, int)`, `n.__class__`, `range(n)` and the like take a traced number for the int that it stands for;
     `type(n) is int` does not, and nobody can make it; nor do functions in C that look at the type itself, as those of
-    `json` and `struct`. So where a function in reach of a traced one loads `type`, other than for `type(self)`, or
-    names one of these libraries, sizes and elements are handed out as plain numbers, each of them guarded. Such a
-    function is right for every size, and recorded for every size anew.
+    `json` and `struct`. So where code that runs loads `type`, other than for `type(self)`, or names one of these
+    libraries, sizes and elements are handed out as plain numbers, each of them guarded: right for every size, and
+    recorded for every size anew. If a number was handed out before such code began, the call is not kept, and the next
+    one hands out plain numbers from its start.
 """
 
 from __future__ import annotations

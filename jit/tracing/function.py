@@ -394,6 +394,7 @@ class TracedFunction(Watched, Inspected):
         finally:
             forget_errors(draft.trace)
         recording.examples = examples
+        self._exact = trace.plain_numbers
         with self._counting:
             self.misses += 1
         recording.calls_python = any(node.kind.startswith("^") for node in draft.trace.graph.nodes)
@@ -413,9 +414,9 @@ class TracedFunction(Watched, Inspected):
         return draft.finish(recording, live)
 
     def _asks_exact_types(self) -> bool:
-        """Whether code in reach asks numbers for their exact type; asked once, for code that runs is looked at, too."""
+        """Whether the function asks numbers for their exact type, or code that it has called so far does."""
         if self._exact is None:
-            self._exact = asks_exact_types([self._function, *self._surroundings.reach().objects()])
+            self._exact = asks_exact_types([self._function, getattr(type(self._owner), "forward", None)])
         return self._exact
 
     def _watched_call(self, call: Call, draft: Draft, world: GrowingWorld) -> Any:
