@@ -586,5 +586,9 @@ def test_what_a_damaged_recording_stumbles_over_is_an_artifact_error(monkeypatch
                 loaded(x)
             with pytest.raises(ArtifactError, match="damaged"):
                 result.sum().backward(retain_graph=True)
-            assert (f(x) == jit.tanh(x) * 2).all()  # a function that was not loaded runs again
+            if isinstance(error, (LookupError, TypeError)):  # a function that was not loaded runs again:
+                assert (f(x) == jit.tanh(x) * 2).all()  # an operator may have raised that
+            else:
+                with pytest.raises(type(error)):
+                    f(x)
     assert (loaded(x) == f(x)).all()
