@@ -28,6 +28,7 @@ import numpy as np
 
 from .. import context
 from ..generators import Generator, default_generator
+from ..hooks import Event
 from ..tensors import Storage, Tensor
 from .effects import NOTES, Effects, Region, fresh_version
 from .footprints import names_in_code
@@ -252,6 +253,8 @@ def _undoing_contents(thing: Any) -> Iterator[Undo]:
 
 def _undoing_attributes(thing: Any) -> Iterator[Undo]:
     """The attributes of an object of the user's, of network modules and optimizers, with their tables."""
+    if isinstance(thing, Event):
+        yield _dict(vars(thing))
     if not has_state(thing):
         return
     space = asked(thing, "__dict__")
