@@ -167,7 +167,7 @@ def _scipy() -> str:
 
 _ROOT = str(Path(__file__).parents[1])
 _OPERATORS = os.path.join(_ROOT, "ir", "ops")
-_FOLDERS = ("ir", "ir/ops", "passes", "runtime", "tracing")
+_FOLDERS = ("ir", "ir/ops", "passes", "runtime", "runtime/targets", "tracing")
 """Where the code is that makes plans of recordings and LLVM text of groups."""
 _MARGIN = 10**9
 """Nanoseconds: clocks of file systems lag behind, and some files were read before `BEGAN`."""

@@ -328,7 +328,8 @@ def _list(items: list[Any]) -> Undo:
     before = list.copy(items)
 
     def undo() -> None:
-        if len(items) != len(before) or any(a is not b for a, b in zip(list.__iter__(items), before, strict=True)):
+        now = [*list.__iter__(items)]
+        if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
             list.__setitem__(items, slice(None), before)
 
     return undo
