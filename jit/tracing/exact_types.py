@@ -6,15 +6,17 @@ Note [Exact types]
     `json` and `struct`. So where code that runs loads `type`, other than for `type(self)`, or names one of these
     libraries, sizes and elements are handed out as plain numbers, each of them guarded: right for every size, and
     recorded for every size anew. If a number was handed out before such code began, the call is not kept, and the next
-    one hands out plain numbers from its start.
+    one hands out plain numbers from its start. Functions that a function names are looked at
+    beforehand, so that is rare.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .origins import is_foreign
@@ -24,10 +26,38 @@ if TYPE_CHECKING:
     from .tracer import Trace
 
 
-
 def asks_exact_types(objects: Iterable[Any]) -> bool:
-    """Whether one of the functions among `objects` does."""
-    return any(_asks(found.__code__) for found in map(_function_of, objects) if found is not None)
+    """Whether one of the functions among `objects`, or one that such a function names, does."""
+    stack, seen = list(objects), set()
+    while stack:
+        value = stack.pop()
+        if isinstance(value, type):
+            stack += [each for each in vars(value).values() if _function_of(each) is not None]
+        function = _function_of(value)
+        if function is None or function.__code__ in seen or is_foreign(function.__code__.co_filename):
+            continue
+        seen.add(function.__code__)
+        if _asks(function.__code__):
+            return True
+        stack += _named_by(function)
+    return False
+
+
+def _named_by(function: types.FunctionType) -> Iterator[Any]:
+    """The functions and classes in the globals and closure cells that code names."""
+    for code in _codes(function.__code__):
+        yield from (function.__globals__.get(name) for name in code.co_names)
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # an empty one
+            yield cell.cell_contents
+    yield vars(function).get("__wrapped__")
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _codes(inner)
 
 
 def note_exact_types(trace: Trace, code: types.CodeType) -> None:
