@@ -108,10 +108,7 @@ def length_of(items: Any) -> int:
 
 _SEQUENCES: Any = (list, tuple, collections.deque)
 _EXACT: Any = frozenset(
-    {
-        list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict,
-        HookTable,
-    }  # fmt: skip
+    {list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict, HookTable}
 )
 """Containers that have no code of anybody else's."""
 
@@ -594,8 +591,9 @@ def class_spaces(kind: type) -> Iterator[Any]:
 
 _WAYS: dict[type, Callable[[str, Any], Iterator[Child]]] = {
     list: _of_items, tuple: _of_items, collections.deque: _of_items, np.ndarray: _of_array, dict: _of_dict,
-    collections.OrderedDict: _of_dict, collections.defaultdict: _of_dict, HookTable: _of_dict, set: _of_set, frozenset: _of_set,
-    Tensor: _of_tensor, threading.local: _of_local, weakref.ref: _of_reference, contextvars.ContextVar: _of_variable,
+    collections.OrderedDict: _of_dict, collections.defaultdict: _of_dict, HookTable: _of_dict,
+    set: _of_set, frozenset: _of_set, Tensor: _of_tensor, threading.local: _of_local, weakref.ref: _of_reference,
+    contextvars.ContextVar: _of_variable,
     functools._lru_cache_wrapper: _of_cached, Watched: _of_watched, types.FunctionType: _of_function,
     types.MethodType: _of_method, types.BuiltinMethodType: _of_builtin, types.MethodWrapperType: _of_builtin,
     functools.partial: _of_partial, types.MappingProxyType: _of_mapping_proxy, property: _of_property,

@@ -672,7 +672,7 @@ class GrowingWorld(World):
 
     def effect(self) -> str | None:
         """As of any world; and a function that ran may hold what nobody has found."""
-        return super().effect() or self._hidden_function() or ("came after a change" if self._is_stale else None)
+        return super().effect() or self._hidden_function() or (_STALE if self._is_stale else None)
 
     def _hidden_function(self) -> str | None:
         """What is wrong if code has run whose closure is out of reach; code inside of code that ran is made inside."""
@@ -725,7 +725,8 @@ def grow(views: Sequence[View], footprint: Footprint, steps: Iterable[Step]) -> 
 
 
 def _take_names(views: Sequence[View], footprint: Footprint) -> None:
-    while any(view.named for view in views) and (names := frozenset().union(*(view.named for view in views)) - footprint.names):
+    while any(not view.named <= footprint.names for view in views):
+        names = frozenset().union(*(view.named for view in views)) - footprint.names
         footprint.take(names)
         for view in views:
             view.grow(names, names)
@@ -749,6 +750,7 @@ def view_of_objects(
 
 _SIMPLE = frozenset({bool, int, str, bytes, type(None)})
 """Types of values that are what they say, and have nothing behind them."""
+_STALE = "met a tensor that another thread has changed meanwhile"
 _COLLECTIONS = frozenset({list, dict, set, Footprint})
 """Types of the attributes of a view that grow: a fork has its own."""
 _VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
