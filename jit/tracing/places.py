@@ -374,7 +374,8 @@ def _label(key: Any, number: int) -> str:
 
 def keys_of(container: Any) -> list[Any]:
     """The keys or elements of a dict or a set in their order, without running code of the user's."""
-    return list(container if type(container) in _EXACT else _iterating(type(container))(container))
+    kind: Any = type(container)
+    return list(container if kind in _EXACT else _iterating(kind)(container))
 
 
 @functools.lru_cache(4096)
