@@ -3,8 +3,8 @@
 A recording that was found the long way gets a shortcut if a call of it needs no Python: one native stretch, fresh
 outputs, nothing to write back. The shortcut holds all that the long way has compared - the arguments, the surroundings,
 grad mode - in the form of tables for `jit.runtime.entry`, and inference mode, on which its results depend. It returns
-None whenever anything is not as it was; the long way then decides. Where a gradient may be asked for, the native function returns arrays, and `shortcut_history` makes
-tensors of them.
+None whenever anything is not as it was; the long way then decides. Where a gradient may be asked for, the native
+function returns arrays, and `shortcut_history` makes tensors of them.
 
 Note [What a shortcut looks at]
     * Arguments: by position, lists, tuples and dicts item by item; tensors by class, dtype, sizes, strides and
