@@ -102,9 +102,9 @@ def wrap_array(array: Any) -> Tensor:
 
 
 def _number_or_tensor(value: Any) -> Any:
-    if isinstance(value, (Tensor, TracedScalar)) or type(value) in (int, float, bool, complex):
-        if isinstance(value, Tensor) and value._array is None:
-            value._defined()
+    if isinstance(value, Tensor):
+        return value if value._array is not None else value._defined()
+    if isinstance(value, TracedScalar) or type(value) in (int, float, bool, complex):
         return value
     return value.item() if isinstance(value, np.generic) else _tensor(value)
 
@@ -487,8 +487,9 @@ def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> 
 
 def check_writable(target: Tensor, tracked: bool) -> None:
     """Refuse to write to leaves that require grad, expanded tensors and read-only memory."""
-    array = target._defined()
-    check_history(target, tracked)
+    array = target._array if target._array is not None else target._defined()
+    if target._viewed is not None or target._storage.inference:
+        check_history(target, tracked)
     if context.GRAD_ENABLED.get() and _is_leaf_requiring_grad(target):
         raise AutogradError(
             "a leaf that requires grad, or a view of one, is written to in place; do it under jit.no_grad(), "
@@ -516,7 +517,7 @@ def check_history(target: Tensor, tracked: bool) -> None:
 
 
 def _is_leaf_requiring_grad(target: Tensor) -> bool:
-    root = root_of(target)
+    root = target if target._viewed is None else root_of(target)
     return isinstance(root, Variable) and root._requires_grad and root._grad_fn is None
 
 

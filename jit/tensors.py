@@ -35,18 +35,29 @@ class Storage:
 
     __slots__ = ("__weakref__", "inference", "version", "writer")
 
-    def __init__(self) -> None:
-        self.inference: bool = context.INFERENCE.get()
-        """Whether it was made where derivatives are of no interest: they may not need it later."""
-        self.version = 0
-        """How many in-place operations have been applied."""
-        self.writer: Source | None = None
-        """The user's line of the last one."""
+    inference: bool
+    """Whether it was made where derivatives are of no interest: they may not need it later."""
+    version: int
+    """How many in-place operations have been applied."""
+    writer: Source | None
+    """The user's line of the last one."""
 
     def written(self) -> None:
         """Note an in-place operation."""
         self.version += 1
         self.writer = context.user_source()
+
+
+_in_inference_mode = context.INFERENCE.get
+
+
+def _fresh_storage() -> Storage:
+    """The identity of memory that is new; an `__init__` would take twice as long."""
+    made = Storage()
+    made.inference = _in_inference_mode()
+    made.version = 0
+    made.writer = None
+    return made
 
 
 class ViewStep(NamedTuple):
@@ -109,7 +120,7 @@ class Tensor(Methods):
         """Begin as a tensor of this memory, without a history."""
         self._array = array
         """The numpy array; None for an undefined tensor."""
-        self._storage = Storage() if storage is None else storage
+        self._storage = _fresh_storage() if storage is None else storage
         self._bindings: Any = None
         """What traces know this tensor as; see jit.tracing.memory."""
         self._viewed: Tensor | None = None
@@ -546,9 +557,24 @@ _new = object.__new__
 
 
 def tensor_of(array: Any, storage: Storage | None = None) -> Tensor:
-    """The tensor of a numpy array, sharing its memory; `Tensor(...)` is for users, and copies."""
-    made = _new(Tensor)
-    made._hold(array, storage)
+    """The tensor of a numpy array, sharing its memory; `Tensor(...)` is for users, and copies.
+
+    Every result comes this way, so what `_hold` does is written out: Python is faster where it meets one class alone.
+    """
+    made: Tensor = _new(Tensor)
+    made._array = array
+    made._storage = _fresh_storage() if storage is None else storage
+    made._bindings = None
+    made._viewed = None
+    made._path = ()
+    made._requires_grad = False
+    made._grad = None
+    made._grad_fn = None
+    made._grad_version = 0
+    made._output_nr = 0
+    made._accumulator = None
+    made._retains_grad = False
+    made._name = None
     return made
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jit
+from jit.nn import everywhere
 from jit.runtime import entry
 
 pytestmark = [pytest.mark.llvm, pytest.mark.skipif(not entry.available(), reason="native calls are not available")]
@@ -378,6 +379,50 @@ def test_modes():
         assert not f(x).requires_grad
         net.train()
         assert len({tuple(f(x).reshape(-1).tolist()) for _ in range(8)}) > 1
+
+
+def test_inference_tensors_are_made_where_eager_mode_makes_them():
+    f, x = jit.trace(lambda x: x * 2 + 1), jit.ones(3)
+
+    def made(mode):
+        with mode():
+            return [f(x).is_inference() for _ in range(4)]
+
+    modes = (jit.no_grad, jit.inference_mode, jit.no_grad, jit.inference_mode)
+    assert [made(mode) for mode in modes] == [[False] * 4, [True] * 4] * 2
+    assert f.misses == 1 and len(f._shortcuts) == 2
+    g = jit.trace(lambda x: x - 1)
+    with jit.inference_mode():
+        warmed(g, x)
+    with jit.no_grad():
+        assert not g(x).is_inference()
+        g(x).add_(1)
+
+
+def test_a_question_that_many_modules_ask_is_asked_once(monkeypatch):
+    made: list[Any] = []
+    make = entry.make_entry
+
+    def note(tables):
+        made.append(tables)
+        return make(tables)
+
+    monkeypatch.setattr(entry, "make_entry", note)
+    net = jit.nn.Sequential(*[jit.nn.Linear(2, 2) for _ in range(5)])
+    with jit.no_grad():
+        f = warmed(jit.trace(net), jit.ones(1, 2))
+        rest = made[-1].residue.args
+        assert len(rest[0]) == 1 and len(made[-1].sizes) == len({id(place) for place, _ in made[-1].sizes})
+        handle = net[3].register_forward_hook(lambda module, args, result: result + 1)
+        assert f._shortcuts[0][0](jit.ones(1, 2)) is None
+        equal(f(jit.ones(1, 2)), net(jit.ones(1, 2)))
+        handle.remove()
+        handle = everywhere.register_module_forward_hook(lambda module, args, result: result * 2)
+        try:
+            equal(f(jit.ones(1, 2)), net(jit.ones(1, 2)))
+        finally:
+            handle.remove()
+        equal(f(jit.ones(1, 2)), net(jit.ones(1, 2)))
 
 
 def test_inside_another_trace():

@@ -24,6 +24,7 @@ Note [A program]
 from __future__ import annotations
 
 import ctypes
+import importlib
 import math
 import os
 import platform
@@ -66,7 +67,7 @@ _HEADER = (
     "api", "none", "true", "array_type", "arguments", "statics", "static_table", "contexts", "context_table",
     "inputs", "input_table", "apart", "slots", "slot_table", "cells", "cell_table", "sizes", "size_table", "orders",
     "order_table", "classes", "class_table", "items", "item_table", "functions", "function_table",
-    "residue", "outputs", "returned", "output_table", "empty", "bases",
+    "residue", "outputs", "returned", "output_table", "empty", "allocate", "bases",
     "base_table", "program", "operands", "cell", "arena", "spare", "release", "wrap", "tensor_type", "tensor_slots",
     "tensor_table", "array_slot", "storage_slot", "storage_type", "storage_slots", "storage_table", "failed",
     "hits",
@@ -405,8 +406,15 @@ def _make_outputs(r: _Writer, bases: Word, outputs: Word) -> Word:
     r.put(problem, 0, 0)
     with r.loop(r.field("outputs")) as i:
         r.put(outputs, i, 0)
-    with r.table("outputs", "output_table", 3) as row, r.when(r.same(r.word(problem), 0)):
-        array = r.api("PyObject_Call", r.field("empty"), r.word(row), 0)
+    allocate, made = r.field("allocate"), r.variable()
+    with r.table("outputs", "output_table", 6) as row, r.when(r.same(r.word(problem), 0)):
+        with r.when(r.same(allocate, 0)):
+            r.put(made, 0, r.api("PyObject_Call", r.field("empty"), r.word(row), 0))
+        with r.unless(r.same(allocate, 0)):
+            dtype = r.word(row, 5)
+            r.api("Py_IncRef", dtype, returns="void")  # a reference of which is taken
+            r.put(made, 0, r.call(allocate, r.word(row, 3), r.word(row, 4), dtype, 0))
+        array = r.word(made)
         r.put(outputs, r.word(row, 2), array)
         with r.when(r.same(array, 0)):
             r.put(problem, 0, 1)
@@ -663,6 +671,8 @@ def _header(tables: Tables, words: _Words) -> dict[str, int]:
     order = list(range(made) if tables.order is None else tables.order)
     places = {number: place for place, number in enumerate([*order, *(i for i in range(made) if i not in order)])}
     first = 1 + (count if tables.reads is None else tables.reads)
+    maker = _maker(tables.outputs)
+    outputs = [(words.address(o), first + i, places[i], *_shape_row(*o, words)) for i, o in enumerate(tables.outputs)]
     return {
         "api": api.__array_interface__["data"][0], "none": id(None), "true": id(True), "array_type": id(np.ndarray),
         "arguments": count if tables.arguments is None else tables.arguments,
@@ -685,8 +695,8 @@ def _header(tables: Tables, words: _Words) -> dict[str, int]:
         "function_table": words.table([_function_row(row, words) for row in tables.functions]),
         "residue": 0 if tables.residue is None else words.address(tables.residue),
         "outputs": made, "returned": len(order),
-        "output_table": words.table([(words.address(o), first + i, places[i]) for i, o in enumerate(tables.outputs)]),
-        "empty": words.address(_maker(tables.outputs)), "bases": first + made + len(tables.constants),
+        "output_table": words.table(outputs), "empty": words.address(maker),
+        "allocate": _allocator() if maker is np.empty else 0, "bases": first + made + len(tables.constants),
         "base_table": words.table([(0,) * (first + made), tables.constants]),
         "program": tables.program.__array_interface__["data"][0], "operands": max(tables.operands, 1), "cell": _cell(),
         "arena": tables.arena, "release": int(tables.release), "failed": words.address(tables.failed),
@@ -701,6 +711,30 @@ def _function_row(row: Sequence[Any], words: _Words) -> list[int]:
 def _maker(outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Callable[..., Any]:
     """What makes the outputs: as fast as can be, or, if one of them is large, with care."""
     return blocks.empty if any(math.prod(n) * dtype.itemsize >= blocks.LARGE for n, dtype in outputs) else np.empty
+
+
+def _shape_row(shape: Sequence[int], dtype: Any, words: _Words) -> tuple[int, int, int]:
+    """Shape and dtype as numpy's C functions take them."""
+    return len(shape), words.table([shape]), words.address(dtype)
+
+
+@cache
+def _allocator() -> int:
+    """The address of numpy's `PyArray_Empty(ndim, sizes, dtype, is_fortran)`, which compiled modules find in the same
+    way: `np.empty` takes as long to read its arguments as to do it. 0 if there is none to be found."""
+    try:
+        numpy_c: Any = importlib.import_module("numpy._core._multiarray_umath")
+    except ImportError:
+        return 0
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    functions = (ctypes.c_void_p * (_PYARRAY_EMPTY + 1)).from_address(pointer(numpy_c._ARRAY_API, None))
+    return functions[_PYARRAY_EMPTY] or 0
+
+
+_PYARRAY_EMPTY = 184
+"""Its place in numpy's table of functions, which compiled modules rely on."""
 
 
 def _objects(things: Sequence[Any], words: _Words) -> int:

@@ -112,17 +112,29 @@ class TracedFunction(Watched, Inspected):
         """Whether recordings keep copies of the arrays that they were made with."""
         self.open_sizes = False
         """Whether recordings are for looking at, and may leave open what sizes depend on elements."""
-        self.enabled = True
-        """False makes the function transparent: calls run eagerly."""
+        self._enabled = True
         self._hits = 0
         self._shortcuts: tuple[tuple[Shortcut, Recording], ...] = ()
         """The latest ones first."""
+        self._open: tuple[tuple[Shortcut, Recording], ...] = ()
+        """Those that calls may take: a class with `__getattr__` looks up attributes slowly."""
         self.misses = 0
         """Calls that recorded."""
 
     def watched(self) -> list[tuple[str, Any]]:
         """For functions that call this one: what it reads itself."""
         return [("", self._function)] if self._owner is None else [("", self._owner)]
+
+    @property
+    def enabled(self) -> bool:
+        """Whether calls run recordings; False makes the function transparent, so that they run eagerly."""
+        return self._enabled
+
+    @enabled.setter
+    def enabled(self, value: bool) -> None:
+        with self._counting:
+            self._enabled = value
+            self._open = self._shortcuts if value else ()
 
     @property
     def hits(self) -> int:
@@ -132,8 +144,8 @@ class TracedFunction(Watched, Inspected):
     # -- calling -------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and self.enabled:
-            for short, recording in self._shortcuts:
+        if not kwargs:
+            for short, recording in self._open:
                 try:
                     result = short(*args)
                 except Exception:  # which the function may catch: the long way finds out
@@ -321,7 +333,7 @@ class TracedFunction(Watched, Inspected):
 
     def _shorten(self, call: Call, recording: Recording) -> None:
         """Let further calls like this one take a shortcut, if there is one."""
-        state = (call.world.surroundings, recording.chains[0].plan)
+        state = (call.world.surroundings, recording.chains[0].plan, context.INFERENCE.get())
         if recording.tried is not None and all(a is b for a, b in zip(recording.tried, state)):
             return
         recording.tried = state
@@ -330,6 +342,7 @@ class TracedFunction(Watched, Inspected):
             with self._counting:
                 self._hits += sum(hits(old) for old, _ in self._shortcuts[SHORTCUTS - 1 :])
                 self._shortcuts = ((short, recording), *self._shortcuts[: SHORTCUTS - 1])
+                self._open = self._shortcuts if self._enabled else ()
 
     def _eagerly(self, call: Call) -> Any:
         if not self._warned:
@@ -558,7 +571,7 @@ class TracedFunction(Watched, Inspected):
             self._families.clear()
             self._last = None
             self._hits = self.misses = 0
-            self._shortcuts = ()
+            self._shortcuts = self._open = ()
 
     def explain(self) -> str:
         """Why the last recording was made, in a sentence."""

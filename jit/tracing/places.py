@@ -155,7 +155,8 @@ def _target(proxy: Any) -> Any:
 
 def _names_in(value: Any) -> tuple[str, ...]:
     """The names of the attributes that an object has here and now; hooks on gradients are none."""
-    return tuple(name for name in vars(value) if name not in OURS)
+    names = vars(value)
+    return tuple(name for name in names if name not in OURS) if names else ()
 
 
 def _shared_hooks() -> Any:
@@ -306,6 +307,8 @@ def _module_entries(prefix: str, module: Any, code: types.CodeType, seen: set[in
 
 def cells_of(function: types.FunctionType) -> Iterator[Child]:
     """What a function's code reads besides globals: closure cells and defaults."""
+    if "declarations" in vars(function) and is_ours(function.__code__.co_filename):
+        return  # an operator
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if name not in ("dispatch_cache", "cache_token") or function.__module__ != "functools":
             yield name, functools.partial(_contents, cell), None
@@ -375,10 +378,15 @@ def _label(key: Any, number: int) -> str:
 
 def keys_of(container: Any) -> list[Any]:
     """The keys or elements of a dict or a set in their order, without running code of the user's."""
-    if type(container) in _EXACT:
-        return list(container)
+    kind: Any = type(container)
+    return list(container if kind in _EXACT else _iterating(kind)(container))
+
+
+@functools.lru_cache(4096)
+def _iterating(kind: Any) -> Callable[[Any], Any]:
+    """What gives the keys of such containers."""
     kinds = (collections.OrderedDict, dict, set, frozenset)
-    return list(next((kind.__iter__ for kind in kinds if isinstance(container, kind)), iter)(container))
+    return next((base.__iter__ for base in kinds if issubclass(kind, base)), iter)
 
 
 def _get(value: Any, key: Any) -> Fetch:

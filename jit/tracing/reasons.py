@@ -143,9 +143,8 @@ def _of_entry(old: Any, new: Any) -> str:
     if new[0] == "promoted" or old[0] == "promoted":
         return "has become an input" if new[0] == "promoted" else "is baked in again"
     if old[0] == new[0] == "tensor" and old[1] == new[1] and len(old[2]) == len(new[2]) > 1:
-        (_, *before), (_, *after) = old[2], new[2]
         places = [0, 1, 2, 3, 5, 6]  # as in `kind_of`, which asks about leaves, too
-        facts = zip(places, before, after, strict=True)
+        facts = zip(places, old[2], new[2], strict=True)
         return next(_facts(index, a, b) for index, a, b in facts if a != b)
     if "tensor" in (old[0], new[0]):
         return "is another tensor"

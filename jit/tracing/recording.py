@@ -113,7 +113,7 @@ class Recording:
     examples: list[Any] = field(default_factory=list)
     """The arrays that it was recorded with, where somebody asked to keep them."""
     tried: Any = None
-    """The surroundings, and the plan of the first chain, for which somebody has looked for a shortcut."""
+    """The surroundings, the plan of the first chain and the mode for which somebody has looked for a shortcut."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property

@@ -2,9 +2,9 @@
 
 A recording that was found the long way gets a shortcut if a call of it needs no Python: one native stretch, fresh
 outputs, nothing to write back. The shortcut holds all that the long way has compared - the arguments, the surroundings,
-grad mode - in the form of tables for `jit.runtime.entry`, and returns None whenever anything is not as it was; the long
-way then decides. Where a gradient may be asked for, the native function returns arrays, and `shortcut_history` makes
-tensors of them.
+grad mode - in the form of tables for `jit.runtime.entry`, and inference mode, on which its results depend. It returns
+None whenever anything is not as it was; the long way then decides. Where a gradient may be asked for, the native
+function returns arrays, and `shortcut_history` makes tensors of them.
 
 Note [What a shortcut looks at]
     * Arguments: by position, lists, tuples and dicts item by item; tensors by class, dtype, sizes, strides and
@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import gc
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
     keeps = bool(recording.differentiable) and any(t.requires_grad for t in owners)
     inputs = _inputs(items, owners, recording, native, keeps)
-    wrapping = _wrapping(recording.structure == TENSOR)
+    wrapping = _wrapping(recording.structure == TENSOR, context.INFERENCE.get())
     if inputs is None or wrapping is None:
         return None
     tables = native.code.tables()
@@ -73,6 +73,8 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     tables.arguments = len(items)
     tables.statics = [(i, a) for i, a in enumerate(items) if not isinstance(a, Tensor)]
     tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
+    if not keeps:
+        tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
     if keeps:
         tables.contexts.append((context.SAVING, None))
     _add_surroundings(tables, call.world.surroundings, {id(given.object) for given in inputs})
@@ -233,12 +235,26 @@ def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> N
             rest.append((fetch, value))
     tables.slots, tables.cells, tables.classes = list(slots.values()), cells, classes
     tables.items, tables.functions = items, list(functions.values())
-    tables.sizes = [(container, size) for _, container, size in view._sizes]
-    facts = [(ask, answer) for _, ask, answer in view._facts if not _add_fact(tables, ask, answer, captured)]
+    tables.sizes = list({(id(held), size): (held, size) for _, held, size in view._sizes}.values())
+    facts = _distinct((ask, answer) for _, ask, answer in view._facts)
+    facts = [(ask, answer) for ask, answer in facts if not _add_fact(tables, ask, answer, captured)]
+    rest = _distinct(rest)
     types = [(tensor, kind) for tensor, kind in view._types if id(tensor) not in captured]
     contents = [(value, copy) for _, value, copy in view._contents]
     if rest or types or contents or facts:
         tables.residue = functools.partial(_unchanged, rest, types, contents, facts)
+
+
+def _distinct(questions: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Pairs of a question and its answer, each once: all modules of a network ask about what they share."""
+    found: dict[Any, tuple[Any, Any]] = {}
+    for ask, answer in questions:
+        is_partial = isinstance(ask, functools.partial) and not ask.keywords
+        key: Any = (id(ask.func), *map(id, ask.args)) if is_partial else id(ask)
+        if key in found and found[key][1] is not answer and found[key][1] != answer:
+            key = object()
+        found[key] = (ask, answer)
+    return list(found.values())
 
 
 def _add_fact(tables: entry.Tables, ask: Any, answer: Any, captured: set[int]) -> bool:
@@ -372,8 +388,8 @@ def _slots() -> dict[str, int]:
 
 
 @cache
-def _wrapping(single: bool) -> entry.Wrapping | None:
-    """How arrays become tensors: with what `Tensor(array)` sets; None if that is more than constants."""
+def _wrapping(single: bool, inference: bool) -> entry.Wrapping | None:
+    """How arrays become tensors: with what `tensor_of` sets there; None if that is more than constants."""
     tensor = tensor_of(np.zeros(()))
     held = {name: getattr(tensor, name) for name in _slots() if name not in ("_array", "_storage")}
     kept = {name: getattr(tensor._storage, name) for name in Storage.__slots__ if not name.startswith("__")}

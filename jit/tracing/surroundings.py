@@ -42,6 +42,7 @@ from jit.ir.dtypes import DType
 from jit.ir.scalars import exactly
 
 from ..generators import Generator
+from ..hooks import HookTable
 from ..pytree import looking
 from ..tensors import Tensor, Variable
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
@@ -95,6 +96,16 @@ class Same:
 
     def __repr__(self) -> str:
         return asked(self.value, "__name__") or object.__repr__(self.value)
+
+
+class Fingerprint(tuple[Any, ...]):
+    """Lines that are hashed once: there may be thousands, and every call looks for its key."""
+
+    def __hash__(self) -> int:
+        known: int | None = self.__dict__.get("hash")
+        if known is None:
+            known = self.__dict__["hash"] = super().__hash__()
+        return known
 
 
 class View:
@@ -153,7 +164,7 @@ class View:
             for code, space in list(self.footprint.codes.values()):
                 self._follow(self._read_by(code, space))
             self._follow(self._imported())
-        self.fingerprint = tuple(self._lines)
+        self.fingerprint = Fingerprint(self._lines)
         """A hashable summary of every plain value in reach."""
 
     @classmethod
@@ -762,7 +773,13 @@ def _type_at(fetch: Fetch) -> type:
 
 
 def _identities(container: Any) -> tuple[int, ...]:
-    return tuple(map(id, container if type(container) in _EXACT else keys_of(container)))
+    if type(container) in _ITERATED:
+        return tuple(map(id, container)) if container else ()
+    return tuple(map(id, keys_of(container)))
+
+
+_ITERATED = _EXACT | {HookTable}
+"""Containers that can be iterated without running code of the user's; most of them are empty."""
 
 
 def _environment() -> Any:
@@ -791,7 +808,7 @@ def _type_of(tensor: Tensor) -> tuple[Any, ...]:
     if array is None:
         return ("undefined",)
     flags = (tensor.requires_grad, array.flags.writeable)
-    return (array.dtype.str, array.dtype.name, array.shape, array.strides, *flags, class_of(tensor))
+    return (array.dtype, array.shape, array.strides, *flags, class_of(tensor))
 
 
 def class_of(tensor: Any) -> Any:

@@ -81,6 +81,8 @@ def times(array: Any, number: Any) -> Any:
 
 def weighted(array: Any, alpha: Any) -> Any:
     """`times` as sums do it: a truth value weighs truth values alone, a fraction no whole numbers."""
+    if alpha == 1 and type(alpha) is int:
+        return array
     if isinstance(alpha, (bool, np.bool_)) and array.dtype.kind != "b":
         raise DTypeError(f"alpha = {alpha} is for tensors of bools alone; give a number")
     if isinstance(alpha, (float, np.floating)) and array.dtype.kind in "biu":
