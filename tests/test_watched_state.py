@@ -116,6 +116,15 @@ def _sub(base: type, *args: Any) -> Any:
     return made
 
 
+_BUFFERS: list[memoryview] = []
+
+
+def _for_good(buffer: memoryview) -> memoryview:
+    """Kept alive: Python 3.12.1 crashes when it collects the buffer of a BytesIO in a reference cycle."""
+    _BUFFERS.append(buffer)
+    return buffer
+
+
 def _with_meta() -> Any:
     meta = type("Meta", (type,), {"k": 2.0, "scale": property(lambda cls: cls.k)})
     return meta("Made", (), {})
@@ -395,7 +404,7 @@ RECIPES: dict[str, Recipe] = {
     "WeakValueDictionary": Recipe(_weak_values, lambda v: v.made["a"].k, lambda v: _set("k")(v.thing)),
     "StringIO": Recipe(_text, lambda v: float(v.getvalue()), _retext),
     "BytesIO": Recipe(lambda: io.BytesIO(b"2.0"), lambda v: float(v.getvalue()), lambda v: v.write(b"3")),
-    "buffer of BytesIO": Recipe(lambda: io.BytesIO(b"\x02").getbuffer(), lambda v: v[0], _put(0, 3)),
+    "buffer of BytesIO": Recipe(lambda: _for_good(io.BytesIO(b"\x02").getbuffer()), lambda v: v[0], _put(0, 3)),
     "Event": Recipe(threading.Event, lambda v: 3.0 if v.is_set() else 2.0, lambda v: v.set()),
     "Semaphore": Recipe(lambda: threading.Semaphore(2), lambda v: v._value, lambda v: v.acquire()),
     "Queue": Recipe(_pile, lambda v: v.qsize(), lambda v: v.put(1)),

@@ -238,6 +238,13 @@ def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from codes_in(constant)
 
 
+def holds_nothing(code: types.CodeType) -> bool:
+    """Whether it is all the same if a function of this package with this code has run."""
+    if code.co_freevars or code.co_filename.startswith(_ON_OBJECTS):
+        return False
+    return all(holds_nothing(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
+
+
 def _path_of(code: types.CodeType, space: dict[str, Any]) -> str:
     """The file that code is from: of code that was written by a program, that of its module."""
     path = code.co_filename
@@ -254,4 +261,4 @@ def _is_curious(path: str, function: str) -> bool:
     return is_foreign(path) and functions is not None and (not functions or function in functions.split())
 
 
-__all__ = ["Footprint", "codes_in", "names_in_code", "scan"]
+__all__ = ["Footprint", "codes_in", "holds_nothing", "names_in_code", "scan"]

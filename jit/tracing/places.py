@@ -465,6 +465,12 @@ def _of_static(prefix: str, value: Any) -> Iterator[Child]:
     yield f"{prefix}function", _to(value.__func__), None
 
 
+def _of_dispatching(prefix: str, value: Any) -> Iterator[Child]:
+    """A `singledispatchmethod` holds a cache besides, from Python 3.13 on."""
+    for part in ("dispatcher", "func"):
+        yield f"{prefix}{part}", functools.partial(_attribute_of, _to(value), part), None
+
+
 def _of_slice(prefix: str, value: Any) -> Iterator[Child]:
     for part in (value.start, value.stop, value.step):
         if not isinstance(part, PLAIN):
@@ -596,7 +602,8 @@ _WAYS: dict[type, Callable[[str, Any], Iterator[Child]]] = {
     type(collections.OrderedDict().keys()): _of_mapping_proxy, slice: _of_slice,
     type(collections.OrderedDict().values()): _of_mapping_proxy,
     type(collections.OrderedDict().items()): _of_mapping_proxy,
-    staticmethod: _of_static, classmethod: _of_static, operator.attrgetter: _of_getter,
+    staticmethod: _of_static, classmethod: _of_static, functools.singledispatchmethod: _of_dispatching,
+    operator.attrgetter: _of_getter,
     operator.methodcaller: _of_getter, weakref.ProxyType: _of_proxy, weakref.CallableProxyType: _of_proxy,
     BaseException: lambda prefix, value: iter([(f"{prefix}args", _to(value.args), None)]),
     types.SimpleNamespace: lambda prefix, value: _attributes(prefix, value),
