@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import jit
 from jit.context import PACKAGE
 from jit.tracing import impurity
 
+MONITORING: Any = getattr(sys, "monitoring", None)
 MONITORED = pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with Python 3.12")
 
 
@@ -52,7 +53,7 @@ class Items(list[int]):
         super().append(item)
 
 
-def counting() -> Iterator[int]:
+def counting() -> Generator[int, None, None]:
     yield 1
     yield 2
 
@@ -61,7 +62,8 @@ async def waiting() -> int:
     return 1
 
 
-ITEMS, PAIR, NONE, BIG = [3, 1, 2], ([1], 2), (), {"byteorder": "big"}
+ITEMS, PAIR, NONE, TEXT = [3, 1, 2], ([1], 2), (), "a b"
+WITH: dict[str, Any] = {"byteorder": "big"}
 CALLS: dict[str, tuple[Callable[[], Any], list[tuple[str, Any]]]] = {
     "function": (lambda: math.floor(1.5), [("floor", "math")]),
     "clock": (lambda: time.time(), [("time", "time")]),
@@ -74,9 +76,9 @@ CALLS: dict[str, tuple[Callable[[], Any], list[tuple[str, Any]]]] = {
     "method with stars": (lambda: ITEMS.index(*(1,)), [("index", ITEMS)]),
     "unbound method with stars": (lambda: list.append(*PAIR), [("append", PAIR[0])]),
     "keywords": (lambda: sorted(ITEMS, reverse=True), [("sorted", "builtins")]),
-    "method with keywords": (lambda: "a b".split(sep=" "), [("split", "a b")]),
-    "unbound method with keywords": (lambda: str.split("a b", sep=" "), [("split", "a b")]),
-    "stars and keywords": (lambda: int.from_bytes(*(b"1",), **BIG), [("from_bytes", int)]),
+    "method with keywords": (lambda: TEXT.split(sep=" "), [("split", TEXT)]),
+    "unbound method with keywords": (lambda: str.split(TEXT, sep=" "), [("split", TEXT)]),
+    "stars and keywords": (lambda: int.from_bytes(*(b"1",), **WITH), [("from_bytes", int)]),
     "class method": (lambda: dict.fromkeys("a"), [("fromkeys", dict)]),
     "class method of the clock": (lambda: datetime.datetime.now(tz=None), [("now", datetime.datetime)]),
     "static method": (lambda: str.maketrans("a", "b"), [("maketrans", None)]),
@@ -88,7 +90,8 @@ CALLS: dict[str, tuple[Callable[[], Any], list[tuple[str, Any]]]] = {
     "a generator": (lambda: counting().send(None), [("send", "generator")]),
     "next": (lambda: next(counting()), [("next", "builtins")]),
     "in a generator": (lambda: [math.floor(n) for n in counting()], [("floor", "math")] * 2),
-    "in what C calls": (lambda: max(ITEMS, key=lambda n: math.floor(n)), [("max", "builtins")] + [("floor", "math")] * 3),
+    "in what C calls": (lambda: max(ITEMS, key=lambda n: math.floor(n)),
+                        [("max", "builtins"), *[("floor", "math")] * 3]),
     "a decorator": (lambda: _quiet(_decorated), [("index", "_operator")]),
     "the end of a block": (lambda: _entered(), [("__exit__", "lock")]),
     # what no version sees: objects that are called, and what C calls
@@ -117,7 +120,9 @@ def _entered() -> None:
 
 
 def _decorated() -> Any:
-    @operator.index
+    decorator: Any = operator.index
+
+    @decorator
     def zero() -> int:
         return 0
 
@@ -210,12 +215,15 @@ def _quiet_stop(coroutine: Any) -> None:
 def test_the_same_functions_are_seen_to_start(name):
     make, expected = STARTS[name]
     for _ in range(2):
-        call, started = make(), set[str]()
-        with impurity.watching(
-            Ear(), lambda file: False, lambda code, space: started.add(code.co_name) if code.co_filename == __file__ else 0
-        ):
-            call()
-        assert started - {"<lambda>"} == expected
+        assert _started(make()) - {"<lambda>"} == expected
+
+
+def _started(call: Callable[[], Any]) -> set[str]:
+    """The names of functions in this file that start while `call` runs."""
+    found: list[Any] = []
+    with impurity.watching(Ear(), lambda file: False, lambda code, space: found.append(code)):
+        call()
+    return {code.co_name for code in found if code.co_filename == __file__}
 
 
 class Shown:
@@ -232,11 +240,12 @@ class Shown:
         return "shown"
 
 
+NO_GAPS: dict[str, Any] = {"sep": ""}
 PRINTS: dict[str, Callable[[Any], Any]] = {
     "plain": lambda shown: print(shown),
     "keywords": lambda shown: print(shown, file=io.StringIO()),
     "stars": lambda shown: print(*[shown]),
-    "stars and keywords": lambda shown: print(*[shown], **{"sep": ""}),
+    "stars and keywords": lambda shown: print(*[shown], **NO_GAPS),
     "bound beforehand": functools.partial(lambda show, shown: show(shown), print),
     "operators inside": lambda shown: (print(shown), jit.ones(2).relu(), print(shown)),
 }
@@ -302,7 +311,7 @@ class Odd(list[int]):
 
 
 def test_what_cannot_be_looked_at_counts_and_raises_nothing():
-    odd = Odd()
+    odd: Any = Odd()
     assert heard(lambda: (odd.append(1), os.urandom(1))) == [
         "calls what cannot be looked at (RuntimeError)", "draws random bytes"
     ]  # fmt: skip
@@ -359,7 +368,7 @@ def test_many_threads_record_at_once():
 
 @MONITORED
 def test_numbers_of_tools_are_given_back():
-    monitoring: Any = getattr(sys, "monitoring")
+    monitoring = MONITORING
     before = [monitoring.get_tool(number) for number in range(6)]
     during: list[Any] = []
     heard(lambda: during.extend(monitoring.get_tool(number) for number in range(6)))
@@ -369,7 +378,7 @@ def test_numbers_of_tools_are_given_back():
 
 @MONITORED
 def test_a_tool_that_had_our_number_leaves_nothing_switched_off():
-    monitoring: Any = getattr(sys, "monitoring")
+    monitoring = MONITORING
     call = monitoring.events.CALL
     free = [number for number in range(6) if monitoring.get_tool(number) is None]
 
@@ -390,7 +399,7 @@ def test_a_tool_that_had_our_number_leaves_nothing_switched_off():
 
 @MONITORED
 def test_other_tools_go_on_and_without_a_number_nothing_is_seen():
-    monitoring: Any = getattr(sys, "monitoring")
+    monitoring = MONITORING
     call, seen = monitoring.events.CALL, list[Any]()
     free = [number for number in range(6) if monitoring.get_tool(number) is None]
     for number in free:

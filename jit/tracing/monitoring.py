@@ -139,7 +139,9 @@ def _called(code: types.CodeType, offset: int, function: Any, first: Any) -> Any
             _tell(here, code, function, function.__self__)
         elif kind in _METHODS and first is not _monitoring.MISSING:
             _tell(here, code, function, first)
-    return _monitoring.DISABLE if code.co_filename.startswith(PACKAGE) and _says_nothing(code, function, first) else None
+    if code.co_filename.startswith(PACKAGE) and _says_nothing(code, function, first):
+        return _monitoring.DISABLE
+    return None
 
 
 def _tell(eyes: list[Any], code: types.CodeType, function: Any, owner: Any) -> None:
@@ -179,8 +181,8 @@ _holding: dict[int, types.CodeType] = {}
 """By identity: code of this package that holds something, and so is seen each time."""
 _OURS = (PACKAGE, "<jit")
 _TELLING = frozenset(
-    {"print", "open", "read", "read1", "readline", "readlines", "readinto", "readall", "peek", "get", "get_nowait", "put",
-     "put_nowait", "recv", "recv_into", "recvfrom", "send", "sendall", "write", "writelines",
+    {"print", "open", "read", "read1", "readline", "readlines", "readinto", "readall", "peek", "get", "get_nowait",
+     "put", "put_nowait", "recv", "recv_into", "recvfrom", "send", "sendall", "write", "writelines",
      *(name for kind in (random.Random, np.random.RandomState, np.random.Generator) for name in vars(kind))}
 )  # fmt: skip
 """Names to which objects answer that say something, whatever else answers to them."""
