@@ -33,7 +33,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -41,6 +41,7 @@ import pytest
 import jit
 
 Read = Callable[[Any], float]
+T = TypeVar("T")
 
 
 class Recipe(NamedTuple):
@@ -157,6 +158,13 @@ def _module() -> types.ModuleType:
 
 def _as_module(**entries: Any) -> Any:
     return types.SimpleNamespace(**entries)
+
+
+def _generic() -> Any:
+    class Box(Generic[T]):
+        k = 2.0
+
+    return Box
 
 
 def _dispatching() -> Any:
@@ -394,6 +402,11 @@ RECIPES: dict[str, Recipe] = {
                                     lambda v: v.keywords.update(scale=3.0)),
     "partial method": Recipe(_partial_method, lambda v: v().go(), lambda v: vars(v)["go"].keywords.update(k=3.0)),
     "singledispatch": Recipe(_dispatching, lambda v: v(1), lambda v: v.register(int, lambda value: 3.0)),
+    "alias of a class": Recipe(lambda: _generic()[int], lambda v: v().k, lambda v: _set("k")(v.__origin__)),
+    "builtin alias": Recipe(lambda: _class_with(k=2.0, __class_getitem__=classmethod(types.GenericAlias))[int],
+                            lambda v: v().k, lambda v: _set("k")(v.__origin__)),
+    "union": Recipe(lambda: _class_with(k=2.0) | int, lambda v: v.__args__[0]().k, lambda v: _set("k")(v.__args__[0])),
+    "class of no module": Recipe(lambda: _class_with(k=2.0, __module__="nowhere"), lambda v: v.k, _set("k")),
     "singledispatchmethod": Recipe(_dispatching_method, lambda v: v().go(1),
                                    lambda v: v.go.register(int, lambda self, value: 3.0)),
     "lru_cache": Recipe(_cached, lambda v: v(), _recall),
