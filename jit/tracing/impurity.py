@@ -3,7 +3,8 @@
 Note [Seeing calls]
     Python values that a function reads are watched where they stand (Note [Watching]), but a clock stands nowhere. So
     while a function is recorded, calls of functions that are written in C are looked at as they happen, by the hook
-    that profilers use: `sys.setprofile` up to Python 3.11, `sys.monitoring` from 3.12 on. Operators switch the hook off
+    that profilers use: `sys.setprofile` up to Python 3.11, `sys.monitoring` from 3.12 on (jit.tracing.monitoring). They
+    see the same: what code in Python calls, and not what functions in C call in turn. Operators switch the hook off
     while they run. If a profiler has taken the hook already, clocks and files go unseen.
 
     The same hook sees functions of Python start: what these can read is watched (Note [Footprints]).
