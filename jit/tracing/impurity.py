@@ -139,10 +139,7 @@ class _Eye:
 
     def judge(self, file: str, function: Any, owner: Any) -> None:
         """A call of `function`, bound to `owner`, from code in `file`."""
-        try:
-            what = self._what(file, function, owner)
-        except Exception as error:  # of code of the user's, that an object runs when it is looked at
-            what = f"calls what cannot be looked at ({type(error).__name__})"
+        what = self._what(file, function, owner)
         if what is None or (what == "reads the clock" and self.is_foreign(file)):
             return
         if not what.startswith(_LOOKS) or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
@@ -200,18 +197,19 @@ LOOKING: list[_Eye] = []
 
 
 def _of_object(owner: Any, name: str) -> str | None:
-    if isinstance(owner, type):
-        return "reads the clock" if any(issubclass(owner, kind) and name == n for kind, n in _DATES) else None
-    for kind, (names, what) in _OF_OBJECTS.items():
-        if name in names and isinstance(owner, kind):
+    kind = type(owner)  # not `isinstance`, which may run code of the user's
+    if issubclass(kind, type):
+        return "reads the clock" if any(issubclass(owner, date) and name == n for date, n in _DATES) else None
+    for known, (names, what) in _OF_OBJECTS.items():
+        if name in names and issubclass(kind, known):
             return what
     return None
 
 
 def _unknown(file: str, function: Any, owner: Any) -> str | None:
     """What speaks against a function in C of which nothing is known yet; None if it is pure."""
-    if isinstance(owner, _WRITERS) and getattr(function, "__name__", "") in ("write", "writelines"):
-        shared = owner in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    if issubclass(type(owner), _WRITERS) and getattr(function, "__name__", "") in ("write", "writelines"):
+        shared = any(owner is each for each in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__))
         return None if shared or is_harmless(file) else "writes to a file"
     if draws_for_all(function, owner):
         return "draws from the random numbers of Python or numpy"
