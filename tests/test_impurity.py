@@ -127,7 +127,8 @@ def test_nothing_is_left_behind():
         with impurity.watching(inner, lambda file: False):
             os.urandom(1)
         os.urandom(1)
-    assert len(outer.heard) + len(inner.heard) == 2
+    assert len(outer.heard) == 2
+    assert len(inner.heard) == (sys.version_info >= (3, 12)), "before, there is one hook"
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="later versions have a hook of our own")

@@ -33,7 +33,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -41,6 +41,7 @@ import pytest
 import jit
 
 Read = Callable[[Any], float]
+T = TypeVar("T")
 
 
 class Recipe(NamedTuple):
@@ -116,6 +117,15 @@ def _sub(base: type, *args: Any) -> Any:
     return made
 
 
+_BUFFERS: list[memoryview] = []
+
+
+def _for_good(buffer: memoryview) -> memoryview:
+    """Kept alive: Python 3.12.1 crashes when it collects the buffer of a BytesIO in a reference cycle."""
+    _BUFFERS.append(buffer)
+    return buffer
+
+
 def _with_meta() -> Any:
     meta = type("Meta", (type,), {"k": 2.0, "scale": property(lambda cls: cls.k)})
     return meta("Made", (), {})
@@ -148,6 +158,13 @@ def _module() -> types.ModuleType:
 
 def _as_module(**entries: Any) -> Any:
     return types.SimpleNamespace(**entries)
+
+
+def _generic() -> Any:
+    class Box(Generic[T]):
+        k = 2.0
+
+    return Box
 
 
 def _dispatching() -> Any:
@@ -385,6 +402,11 @@ RECIPES: dict[str, Recipe] = {
                                     lambda v: v.keywords.update(scale=3.0)),
     "partial method": Recipe(_partial_method, lambda v: v().go(), lambda v: vars(v)["go"].keywords.update(k=3.0)),
     "singledispatch": Recipe(_dispatching, lambda v: v(1), lambda v: v.register(int, lambda value: 3.0)),
+    "alias of a class": Recipe(lambda: _generic()[int], lambda v: v().k, lambda v: _set("k")(v.__origin__)),
+    "builtin alias": Recipe(lambda: _class_with(k=2.0, __class_getitem__=classmethod(types.GenericAlias))[int],
+                            lambda v: v().k, lambda v: _set("k")(v.__origin__)),
+    "union": Recipe(lambda: _class_with(k=2.0) | int, lambda v: v.__args__[0]().k, lambda v: _set("k")(v.__args__[0])),
+    "class of no module": Recipe(lambda: _class_with(k=2.0, __module__="nowhere"), lambda v: v.k, _set("k")),
     "singledispatchmethod": Recipe(_dispatching_method, lambda v: v().go(1),
                                    lambda v: v.go.register(int, lambda self, value: 3.0)),
     "lru_cache": Recipe(_cached, lambda v: v(), _recall),
@@ -395,7 +417,7 @@ RECIPES: dict[str, Recipe] = {
     "WeakValueDictionary": Recipe(_weak_values, lambda v: v.made["a"].k, lambda v: _set("k")(v.thing)),
     "StringIO": Recipe(_text, lambda v: float(v.getvalue()), _retext),
     "BytesIO": Recipe(lambda: io.BytesIO(b"2.0"), lambda v: float(v.getvalue()), lambda v: v.write(b"3")),
-    "buffer of BytesIO": Recipe(lambda: io.BytesIO(b"\x02").getbuffer(), lambda v: v[0], _put(0, 3)),
+    "buffer of BytesIO": Recipe(lambda: _for_good(io.BytesIO(b"\x02").getbuffer()), lambda v: v[0], _put(0, 3)),
     "Event": Recipe(threading.Event, lambda v: 3.0 if v.is_set() else 2.0, lambda v: v.set()),
     "Semaphore": Recipe(lambda: threading.Semaphore(2), lambda v: v._value, lambda v: v.acquire()),
     "Queue": Recipe(_pile, lambda v: v.qsize(), lambda v: v.put(1)),

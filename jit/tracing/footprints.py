@@ -17,7 +17,6 @@ import dis
 import functools
 import os
 import re
-import sys
 import types
 from collections.abc import Collection, Iterator, Set
 from typing import Any, NamedTuple
@@ -31,7 +30,8 @@ _ANY_NAME = frozenset(
      "__reduce__", "__getstate__", "getmembers", "__slots__", "pickle", "dumps"}
 )  # fmt: skip
 _COPIERS = {
-    "copy": "", "copyreg": "", "pickle": "", "dataclasses": "asdict _asdict_inner astuple _astuple_inner replace",
+    "copy": "", "copyreg": "", "pickle": "",
+    "dataclasses": "asdict _asdict_inner astuple _astuple_inner replace _replace",
 }  # fmt: skip
 """Modules of Python's that look at whatever attributes an object has: by some of their functions, or by all."""
 _ON_OBJECTS = tuple(f"{PACKAGE}{folder}{os.sep}" for folder in ("nn", "optim"))
@@ -116,14 +116,20 @@ def _takes_constant(instructions: list[dis.Instruction], at: int) -> bool:
             if i.opname != "CALL" or second is None or instructions[second].opname != "LOAD_CONST":
                 return False
             return (starts[2] if depth > 2 else _before_call(instructions, index)) == second + 1
-        if i.opname in ("PRECALL", "PUSH_NULL") and depth == 0:
+        if i.opname == "PUSH_NULL" and depth == 0:
             continue
-        if i.opname != "PRECALL":
-            before, depth = depth, depth + dis.stack_effect(i.opcode, i.arg, jump=False)
-            starts.update({d: index for d in range(before, depth)})
-            if depth < 0:
-                return False
+        before, depth = depth, depth + _effect(i)
+        starts.update({d: index for d in range(before, depth)})
+        if depth < 0:
+            return False
     return False
+
+
+def _effect(instruction: dis.Instruction) -> int:
+    """How much deeper the stack is after an instruction; a call on Python 3.11 is two."""
+    if instruction.opname in ("CALL", "PRECALL"):
+        return -1 - (instruction.arg or 0) if instruction.opname == "CALL" else 0
+    return dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
 
 
 def _before_call(instructions: list[dis.Instruction], index: int) -> int:
@@ -144,9 +150,13 @@ def names_in_code(code: types.CodeType, opcodes: Collection[int]) -> Iterator[st
         code: Whose instructions; not those of code inside of it.
         opcodes: Of instructions that load, store or import names.
     """
-    if sys.version_info >= (3, 15):
+    if not _is_as_expected():
         yield from (i.argval for i in dis.get_instructions(code) if i.opcode in opcodes)
         return
+    yield from _names(code, opcodes)
+
+
+def _names(code: types.CodeType, opcodes: Collection[int]) -> Iterator[str]:
     extended, load_global = 0, dis.opmap["LOAD_GLOBAL"]
     units = code.co_code
     for opcode, low in zip(units[::2], units[1::2]):
@@ -154,6 +164,26 @@ def names_in_code(code: types.CodeType, opcodes: Collection[int]) -> Iterator[st
         extended = argument << 8 if opcode == dis.EXTENDED_ARG else 0
         if opcode in opcodes:
             yield code.co_names[argument >> 1 if opcode == load_global else argument]
+
+
+@functools.cache
+def _is_as_expected() -> bool:
+    """Whether instructions hold names in the way known here; another version of Python may have another one."""
+    sample = compile(_SAMPLE, "sample", "exec")
+    opcodes = _GLOBAL | _IMPORT | {dis.opmap[name] for name in ("STORE_ATTR", "DELETE_ATTR")}
+    try:
+        return all(list(_names(code, opcodes)) == [i.argval for i in dis.get_instructions(code) if i.opcode in opcodes]
+                   for code in (sample, *codes_in(sample)))  # fmt: skip
+    except IndexError:
+        return False
+
+
+_SAMPLE = """
+def f():
+    global a, b, c
+    import d, e.f
+    a = b(d.a, len); d.b = a.x().y[b]; del d.b, a; c = c.m(c)
+"""
 
 
 Step = tuple[types.CodeType, dict[str, Any]] | str | frozenset[str] | None
@@ -262,6 +292,13 @@ def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from codes_in(constant)
 
 
+def holds_nothing(code: types.CodeType) -> bool:
+    """Whether it is all the same if a function of this package with this code has run."""
+    if code.co_freevars or code.co_filename.startswith(_ON_OBJECTS):
+        return False
+    return all(holds_nothing(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
+
+
 def _path_of(code: types.CodeType, space: dict[str, Any]) -> str:
     """The file that code is from: of code that was written by a program, that of its module."""
     path = code.co_filename
@@ -278,4 +315,4 @@ def _is_curious(path: str, function: str) -> bool:
     return is_foreign(path) and functions is not None and (not functions or function in functions.split())
 
 
-__all__ = ["Footprint", "Step", "codes_in", "is_mute", "names_in_code", "scan"]
+__all__ = ["Footprint", "Step", "codes_in", "holds_nothing", "is_mute", "names_in_code", "scan"]

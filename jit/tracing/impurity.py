@@ -3,7 +3,8 @@
 Note [Seeing calls]
     Python values that a function reads are watched where they stand (Note [Watching]), but a clock stands nowhere. So
     while a function is recorded, calls of functions that are written in C are looked at as they happen, by the hook
-    that profilers use: `sys.setprofile` up to Python 3.11, `sys.monitoring` from 3.12 on. Operators switch the hook off
+    that profilers use: `sys.setprofile` up to Python 3.11, `sys.monitoring` from 3.12 on (jit.tracing.monitoring). They
+    see the same: what code in Python calls, and not what functions in C call in turn. Operators switch the hook off
     while they run. If a profiler has taken the hook already, clocks and files go unseen.
 
     The same hook sees functions of Python start: what these can read is watched (Note [Footprints]).
@@ -37,7 +38,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..context import PACKAGE
+from . import monitoring
 from .origins import is_harmless
 from .purity import draws_for_all, is_pure, words_for
 
@@ -99,8 +100,8 @@ _ASKING = {
     )
 }
 """Functions of Python's library that read what stands nowhere, by the identity of their code."""
+_IMPORT_MODULE = importlib.import_module.__code__
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.FileIO)
-_BY_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
 
 
 @contextlib.contextmanager
@@ -115,14 +116,11 @@ def watching(listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | N
     Yields:
         Whether there is a hook: if a profiler has it, nothing is seen.
     """
-    start, stop = (_profile, _end_profile) if sys.version_info < (3, 12) else (_monitor, _end_monitor)
+    start, stop = (_monitor, _end_monitor) if _MONITORED else (_profile, _end_profile)
     eye = _Eye(listener, is_foreign, ran)
-    if not start(eye):
-        yield False
-        return
     try:
         try:
-            yield True
+            yield start(eye)
         finally:
             stop(eye)
     finally:  # once more: an interrupt may have come in the place of the first time
@@ -138,29 +136,41 @@ class _Eye:
         self.ran = ran
         self.known: dict[int, types.CodeType] = {}
         """Code that has run, by its identity."""
-        self.closed = False
-        """Whether an operator runs."""
 
     def judge(self, file: str, function: Any, owner: Any) -> None:
         """A call of `function`, bound to `owner`, from code in `file`."""
+        what = self._what(file, function, owner)
+        if what is None or (what == "reads the clock" and self.is_foreign(file)):
+            return
+        if not what.startswith(_LOOKS) or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
+            self.listener.note_impure(what)
+
+    def _what(self, file: str, function: Any, owner: Any) -> str | None:
+        """What speaks against a call; None if nothing does."""
+        if function in _DULL:
+            return None
         try:
             what = _ANYWHERE.get(function) or _CLOCKS.get(function)
         except TypeError:  # unhashable
             what = None
         if what is None and owner is not None:
             what = _of_object(owner, getattr(function, "__name__", ""))
-        if what is None:
-            what = _unknown(file, function, owner)
-        if what is None or (what == "reads the clock" and self.is_foreign(file)):
-            return
-        if not what.startswith(_LOOKS) or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
-            self.listener.note_impure(what)
+        return _unknown(file, function, owner) if what is None else what
+
+    def prints(self, step: int) -> None:
+        """A call of `print` begins (1) or ends (-1)."""
+        self.listener.printing += step
+
+    def sees(self, code: types.CodeType, frame: Any) -> None:
+        """Code starts or goes on, in `frame`."""
+        if id(code) not in self.known or id(code) in _ASKING or code is _IMPORT_MODULE:
+            self.begin(code, frame)
 
     def begin(self, code: types.CodeType, frame: Any) -> None:
         """Code starts to run, in `frame`."""
         if id(code) in _ASKING and not is_harmless(frame.f_back.f_code.co_filename):
             self.listener.note_impure(_ASKING[id(code)][1])
-        if code is importlib.import_module.__code__:
+        if code is _IMPORT_MODULE:
             self._import(frame)
         if self.ran is None or id(code) in self.known:
             return
@@ -187,18 +197,19 @@ LOOKING: list[_Eye] = []
 
 
 def _of_object(owner: Any, name: str) -> str | None:
-    if isinstance(owner, type):
-        return "reads the clock" if any(issubclass(owner, kind) and name == n for kind, n in _DATES) else None
-    for kind, (names, what) in _OF_OBJECTS.items():
-        if name in names and isinstance(owner, kind):
+    kind = type(owner)  # not `isinstance`, which may run code of the user's
+    if issubclass(kind, type):
+        return "reads the clock" if any(issubclass(owner, date) and name == n for date, n in _DATES) else None
+    for known, (names, what) in _OF_OBJECTS.items():
+        if name in names and issubclass(kind, known):
             return what
     return None
 
 
 def _unknown(file: str, function: Any, owner: Any) -> str | None:
     """What speaks against a function in C of which nothing is known yet; None if it is pure."""
-    if isinstance(owner, _WRITERS) and getattr(function, "__name__", "") in ("write", "writelines"):
-        shared = owner in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    if issubclass(type(owner), _WRITERS) and getattr(function, "__name__", "") in ("write", "writelines"):
+        shared = any(owner is each for each in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__))
         return None if shared or is_harmless(file) else "writes to a file"
     if draws_for_all(function, owner):
         return "draws from the random numbers of Python or numpy"
@@ -214,20 +225,17 @@ def _unknown(file: str, function: Any, owner: Any) -> str | None:
 def _profile(eye: _Eye) -> bool:
     if sys.getprofile() is not None:
         return False
-    listener, importing = eye.listener, importlib.import_module.__code__
 
     def hook(frame: Any, event: str, arg: Any) -> None:
         if event == "call":
-            code = frame.f_code
-            if id(code) not in eye.known or id(code) in _ASKING or code is importing:
-                eye.begin(code, frame)
+            eye.sees(frame.f_code, frame)
         elif event == "c_call":
             if arg is print:
-                listener.printing += 1
-            elif arg not in _DULL:
+                eye.prints(1)
+            else:
                 eye.judge(frame.f_code.co_filename, arg, getattr(arg, "__self__", None))
         elif arg is print and event in ("c_return", "c_exception"):
-            listener.printing -= 1
+            eye.prints(-1)
 
     hook.is_ours = True  # type: ignore[attr-defined]
     LOOKING.append(eye)
@@ -241,17 +249,34 @@ def _end_profile(eye: _Eye) -> None:
         LOOKING.remove(eye)
 
 
+# -- Python 3.12 and later ---------------------------------------------------------------------------------------
+
+_MONITORED = sys.version_info >= (3, 12)
+
+
+def _monitor(eye: _Eye) -> bool:
+    if not monitoring.start(eye):
+        return False
+    LOOKING.append(eye)
+    return True
+
+
+def _end_monitor(eye: _Eye) -> None:
+    monitoring.stop(eye)
+    if eye in LOOKING:
+        LOOKING.remove(eye)
+
+
+# -- both --------------------------------------------------------------------------------------------------------
+
+
 def pause() -> Any:
     """Look away; returns what `resume` wants. For operators, which do nothing of the kind and call a lot.
 
     As long as `LOOKING` is empty there is nothing to pause. What runs code of the user's meanwhile resumes for as long.
     """
-    if sys.version_info >= (3, 12):
-        here = _eyes.get(_thread.get_ident())
-        if not here or here[-1].closed:
-            return None
-        here[-1].closed = True
-        return here[-1]
+    if _MONITORED:
+        return monitoring.pause()
     hook: Any = sys.getprofile()
     try:
         hook.is_ours  # noqa: B018
@@ -263,8 +288,8 @@ def pause() -> Any:
 
 def resume(hook: Any) -> None:
     """Look again."""
-    if isinstance(hook, _Eye):
-        hook.closed = False
+    if _MONITORED:
+        monitoring.resume(hook)
     elif hook is not None:
         sys.setprofile(hook)
 
@@ -278,95 +303,6 @@ def resumed(hook: Any) -> Iterator[None]:
     finally:
         if hook is not None:
             pause()
-
-
-# -- Python 3.12 and later ---------------------------------------------------------------------------------------
-
-_eyes: dict[int, list[_Eye]] = {}
-"""By threads; the innermost is the last."""
-
-
-def _monitor(eye: _Eye) -> bool:
-    tool = _tool()
-    if tool is None:
-        return False
-    LOOKING.append(eye)
-    _eyes.setdefault(_thread.get_ident(), []).append(eye)
-    _switch(tool)
-    return True
-
-
-def _end_monitor(eye: _Eye) -> None:
-    here = _eyes.get(_thread.get_ident(), [])
-    if eye in here:
-        here.remove(eye)
-    if not here:
-        _eyes.pop(_thread.get_ident(), None)
-    if eye in LOOKING:
-        LOOKING.remove(eye)
-    tool = _tool()
-    if tool is not None:
-        _switch(tool)
-
-
-def _tool() -> int | None:
-    """A number that `sys.monitoring` gives us; None if all are taken."""
-    monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-    for number in (3, 4, 1):
-        if monitoring.get_tool(number) == "jit":
-            return number
-    for number in (3, 4, 1):
-        if monitoring.get_tool(number) is None:
-            monitoring.use_tool_id(number, "jit")
-            events = monitoring.events
-            monitoring.register_callback(number, events.CALL, _called)
-            monitoring.register_callback(number, events.PY_START, _started)
-            monitoring.register_callback(number, events.C_RETURN, _returned)
-            monitoring.register_callback(number, events.C_RAISE, _returned)
-            return number
-    return None
-
-
-def _switch(tool: int) -> None:
-    monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-    events = monitoring.events
-    monitoring.set_events(tool, events.CALL | events.PY_START if _eyes else 0)
-    if _eyes:
-        monitoring.restart_events()
-
-
-def _called(code: Any, offset: int, function: Any, first: Any) -> Any:
-    if code.co_filename.startswith(PACKAGE):
-        return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
-    here = _eyes.get(_thread.get_ident())
-    if not here or here[-1].closed:
-        return None
-    eye = here[-1]
-    if function is print:
-        eye.listener.printing += 1
-        return None
-    monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-    if type(function) not in _BY_C:
-        return None
-    owner = getattr(function, "__self__", None)
-    if owner is None and first is not monitoring.MISSING and not hasattr(function, "__code__"):
-        owner = first
-    eye.judge(code.co_filename, function, owner)
-    return None
-
-
-def _started(code: Any, offset: int) -> Any:
-    """A function of Python starts: it is not switched off here, since another function is recorded next."""
-    here = _eyes.get(_thread.get_ident())
-    if here and not here[-1].closed:
-        here[-1].begin(code, sys._getframe(1))
-    return None
-
-
-def _returned(code: Any, offset: int, function: Any, first: Any) -> Any:
-    here = _eyes.get(_thread.get_ident())
-    if here and function is print:
-        here[-1].listener.printing -= 1
 
 
 __all__ = ["LOOKING", "Listener", "pause", "resume", "resumed", "watching"]

@@ -17,8 +17,9 @@ from typing import Any
 from ..context import PACKAGE
 
 HARMLESS = frozenset({
-    "__future__", "_collections_abc", "_weakrefset", "abc", "argparse", "ast", "base64", "bisect", "calendar",
-    "codecs", "collections", "colorsys", "contextlib", "copy", "copyreg", "dataclasses", "datetime", "decimal",
+    "__future__", "_collections_abc", "_colorize", "_py_warnings", "_weakrefset", "abc", "annotationlib", "argparse",
+    "ast", "base64", "bisect", "calendar", "codecs", "collections", "colorsys", "contextlib", "copy", "copyreg",
+    "dataclasses", "datetime", "decimal",
     "difflib", "dis", "encodings", "enum", "fractions", "functools", "genericpath", "heapq", "importlib",
     "inspect", "io", "json", "keyword", "linecache", "locale", "logging", "ntpath", "numbers", "operator",
     "opcode", "os", "pathlib", "pickle", "posixpath", "pprint", "queue", "random", "re", "reprlib", "shlex",
@@ -90,7 +91,14 @@ def is_foreign_class(kind: type) -> bool:
     if name == "builtins" or not isinstance(name, str):
         return True
     module = sys.modules.get(name)
-    return module is None or (is_known_module(module) and not name.startswith(("jit.nn.", "jit.optim.")))
+    if module is None:  # one that nobody has registered; but what is written in C may call itself anything
+        return _is_fixed(kind) or name.partition(".")[0] in sys.stdlib_module_names
+    return is_known_module(module) and not name.startswith(("jit.nn.", "jit.optim."))
+
+
+def _is_fixed(kind: type) -> bool:
+    """Whether nothing can be set in a class: most of those written in C."""
+    return not kind.__flags__ & 1 << 9 or bool(kind.__flags__ & 1 << 8)
 
 
 __all__ = [

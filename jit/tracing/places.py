@@ -24,6 +24,7 @@ import struct
 import sys
 import threading
 import types
+import typing
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -182,7 +183,7 @@ def _to(value: Any) -> Fetch:
 _FIELD_OF_TUPLES = type(vars(collections.namedtuple("Named", "a"))["a"])
 _FIELD_OF_C = type(vars(type("Named", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]}))["a"])
 _SETTLED: set[type] = {
-    *PLAIN, type(...), type(NotImplemented), range, types.CodeType, types.CellType, types.GenericAlias,
+    *PLAIN, type(...), type(NotImplemented), range, types.CodeType, types.CellType,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
     types.GetSetDescriptorType, types.MemberDescriptorType, type(type.__dict__["__doc__"]), re.Pattern, re.Match,
     struct.Struct, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, decimal.Decimal,
@@ -192,8 +193,8 @@ _SETTLED: set[type] = {
     type(datetime.datetime_CAPI),
 }  # fmt: skip
 """Types whose objects stay what they are, or have nothing to them that a function can read."""
-if hasattr(types, "UnionType"):
-    _SETTLED.add(types.UnionType)
+if hasattr(functools, "Placeholder"):  # from Python 3.14 on
+    _SETTLED.add(type(functools.Placeholder))
 _FAMILIES = (BaseException, io.IOBase, datetime.date, datetime.tzinfo, np.generic, np.dtype)
 """Classes whose subclasses in C are no riddle either; files that give something are iterators."""
 _SETTLED_MODULES = ("pathlib", "typing", "fractions", "ml_dtypes")
@@ -477,6 +478,22 @@ def _of_static(prefix: str, value: Any) -> Iterator[Child]:
     yield f"{prefix}function", _to(value.__func__), None
 
 
+def _of_dispatching(prefix: str, value: Any) -> Iterator[Child]:
+    """A `singledispatchmethod` holds a cache besides, from Python 3.13 on."""
+    for part in ("dispatcher", "func"):
+        yield f"{prefix}{part}", functools.partial(_attribute_of, _to(value), part), None
+
+
+def _of_alias(prefix: str, value: Any) -> Iterator[Child]:
+    """The classes behind `Box[float]`, which makes objects of them, behind `A | B` and behind a `type` statement."""
+    for part in ("__origin__", "__args__") if isinstance(value, _ALIASES) else ("__args__", "__value__"):
+        if (found := asked(value, part)) is not None:
+            yield f"{prefix}{part}", _to(found), None
+
+
+_ALIASES = (types.GenericAlias, typing._GenericAlias)  # type: ignore[attr-defined]
+
+
 def _of_slice(prefix: str, value: Any) -> Iterator[Child]:
     for part in (value.start, value.stop, value.step):
         if not isinstance(part, PLAIN):
@@ -569,7 +586,8 @@ def _slot_names(kind: type) -> Sequence[str]:
 
 _NAMELESS = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__",
                        "__slots__", "__abstractmethods__", "__parameters__", "__firstlineno__", "_abc_impl",
-                       "__static_attributes__", "__dataclass_fields__", "__dataclass_params__"})  # fmt: skip
+                       "__static_attributes__", "__dataclass_fields__", "__dataclass_params__",
+                       "__annotate_func__", "__annotations_cache__"})  # fmt: skip
 
 
 def _class_attributes(prefix: str, kind: type) -> Iterator[Child]:
@@ -609,10 +627,12 @@ _WAYS: dict[type, Callable[[str, Any], Iterator[Child]]] = {
     type(collections.OrderedDict().keys()): _of_mapping_proxy, slice: _of_slice,
     type(collections.OrderedDict().values()): _of_mapping_proxy,
     type(collections.OrderedDict().items()): _of_mapping_proxy,
-    staticmethod: _of_static, classmethod: _of_static, operator.attrgetter: _of_getter,
+    staticmethod: _of_static, classmethod: _of_static, functools.singledispatchmethod: _of_dispatching,
+    operator.attrgetter: _of_getter,
     operator.methodcaller: _of_getter, weakref.ProxyType: _of_proxy, weakref.CallableProxyType: _of_proxy,
     BaseException: lambda prefix, value: iter([(f"{prefix}args", _to(value.args), None)]),
     types.SimpleNamespace: lambda prefix, value: _attributes(prefix, value),
+    **dict.fromkeys((*_ALIASES, types.UnionType, getattr(typing, "TypeAliasType", types.UnionType)), _of_alias),
     random.Random: _nothing, np.random.Generator: _nothing, np.random.RandomState: _nothing, super: _nothing,
 }  # fmt: skip
 """By classes: how to get on from their objects. What a subclass adds are attributes."""

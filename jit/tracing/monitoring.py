@@ -1,0 +1,211 @@
+"""The hook that sees calls on Python 3.12 and later: `sys.monitoring`.
+
+Note [One hook for all threads]
+    Events are switched on for the whole process, and each callback asks who looks on in its thread. So the number that
+    Python gives to a tool is taken while anybody looks, and given back: a debugger, a profiler or a coverage tool may
+    come in between, and keeps its own. If all numbers are taken, nothing is seen.
+
+    Callbacks cost what the code between two operators costs, so places that say nothing whoever looks are switched
+    off: code of this package that starts and holds nothing of anybody's, and its calls of what it names itself, unless
+    that is a name to which a file, a queue or a generator of random numbers may answer. All else is seen each time,
+    since nobody knows what the same place calls next.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextvars
+import random
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..context import PACKAGE
+from .footprints import holds_nothing
+from .purity import is_pure
+
+_monitoring: Any = getattr(sys, "monitoring", None)
+_NUMBERS = (5, 4, 3, 2, 1, 0)
+"""Those that Python means for optimizers, for anybody, for profilers, coverage and debuggers."""
+_NAME = "jit"
+
+
+class Eye(Protocol):
+    """Judges calls; see jit.tracing.impurity."""
+
+    def sees(self, code: types.CodeType, frame: Any) -> None:
+        """Code starts or goes on, in `frame`."""
+
+    def judge(self, file: str, function: Any, owner: Any) -> None:
+        """A call of a function in C."""
+
+    def prints(self, step: int) -> None:
+        """A call of `print` begins or ends."""
+
+
+_eyes: dict[int, list[Any]] = {}
+"""Those that look now, by threads."""
+_open: list[Any] = []
+"""All that have not stopped, those that look away included."""
+_lock = threading.RLock()
+"""A signal may begin a recording while another one begins."""
+
+
+def start(eye: Eye) -> bool:
+    """Look on in this thread from now on; whether that is possible."""
+    with _lock:
+        number = _number()
+        if number is None and (number := _taken()) is None:
+            return False
+        _open.append(eye)
+        _eyes.setdefault(_thread.get_ident(), []).append(eye)
+        events = _monitoring.events
+        _monitoring.set_events(number, events.CALL | events.PY_START | events.PY_RESUME)
+    return True
+
+
+def stop(eye: Eye) -> None:
+    """Look no more; once more does no harm."""
+    with _lock:
+        here = _eyes.get(_thread.get_ident(), [])
+        if eye in here:
+            here.remove(eye)
+        if not here:
+            _eyes.pop(_thread.get_ident(), None)
+        if eye in _open:
+            _open.remove(eye)
+        number = None if _open else _number()
+        if number is not None:
+            _give_back(number)
+
+
+def pause() -> Any:
+    """Look away in this thread; returns what `resume` wants."""
+    return _eyes.pop(_thread.get_ident(), None)
+
+
+def resume(eyes: Any) -> None:
+    """Look again."""
+    if eyes is not None:
+        _eyes[_thread.get_ident()] = eyes
+
+
+def _number() -> int | None:
+    """The number that we have."""
+    return next((n for n in _NUMBERS if _monitoring.get_tool(n) == _NAME), None)
+
+
+def _taken() -> int | None:
+    """A number that was free; what its former owner had switched off is on again."""
+    number = next((n for n in _NUMBERS if _monitoring.get_tool(n) is None), None)
+    if number is not None:
+        _monitoring.use_tool_id(number, _NAME)
+        for event, callback in _callbacks():
+            _monitoring.register_callback(number, event, callback)
+        _monitoring.restart_events()
+    return number
+
+
+def _give_back(number: int) -> None:
+    _monitoring.set_events(number, 0)
+    for event, _ in _callbacks():
+        _monitoring.register_callback(number, event, None)
+    _monitoring.free_tool_id(number)
+    _monitoring.restart_events()
+
+
+def _callbacks() -> tuple[tuple[int, Callable[..., Any] | None], ...]:
+    events = _monitoring.events
+    return (
+        (events.CALL, _called), (events.PY_START, _started), (events.PY_RESUME, _started),
+        (events.C_RETURN, None), (events.C_RAISE, None),
+    )  # fmt: skip
+
+
+# -- what Python calls -------------------------------------------------------------------------------------------
+
+_METHODS = (types.MethodDescriptorType, types.ClassMethodDescriptorType)
+
+
+def _called(code: types.CodeType, offset: int, function: Any, first: Any) -> Any:
+    here = _eyes.get(_thread.get_ident())
+    if here is not None:
+        kind = type(function)
+        if kind is types.BuiltinFunctionType:
+            _tell(here, code, function, function.__self__)
+        elif kind in _METHODS and first is not _monitoring.MISSING:
+            _tell(here, code, function, first)
+    if code.co_filename.startswith(PACKAGE) and _says_nothing(code, function, first):
+        return _monitoring.DISABLE
+    return None
+
+
+def _tell(eyes: list[Any], code: types.CodeType, function: Any, owner: Any) -> None:
+    """Code calls a function in C."""
+    if function is not print:
+        for eye in eyes:
+            eye.judge(code.co_filename, function, owner)
+        return
+    number, events = _number(), _monitoring.events
+    for event in (events.C_RETURN, events.C_RAISE):  # that nobody wants before
+        _monitoring.register_callback(number, event, _returned)
+    for eye in eyes:
+        eye.prints(1)
+
+
+def _returned(code: types.CodeType, offset: int, function: Any, first: Any) -> Any:
+    if function is print:
+        for eye in _eyes.get(_thread.get_ident(), ()):
+            eye.prints(-1)
+
+
+def _started(code: types.CodeType, offset: int) -> Any:
+    here = _eyes.get(_thread.get_ident())
+    if here is not None:
+        for eye in here:
+            eye.sees(code, sys._getframe(1))
+    if id(code) in _holding or not code.co_filename.startswith(_OURS):
+        return None
+    if holds_nothing(code):
+        return _monitoring.DISABLE
+    if code.co_filename.startswith(PACKAGE):
+        _holding[id(code)] = code
+    return None
+
+
+_holding: dict[int, types.CodeType] = {}
+"""By identity: code of this package that holds something, and so is seen each time."""
+_OURS = (PACKAGE, "<jit")
+_TELLING = frozenset(
+    {"print", "open", "read", "read1", "readline", "readlines", "readinto", "readall", "peek", "get", "get_nowait",
+     "put", "put_nowait", "recv", "recv_into", "recvfrom", "send", "sendall", "write", "writelines",
+     *(name for kind in (random.Random, np.random.RandomState, np.random.Generator) for name in vars(kind))}
+)  # fmt: skip
+"""Names to which objects answer that say something, whatever else answers to them."""
+
+
+def _says_nothing(code: types.CodeType, function: Any, first: Any) -> bool:
+    """Whether code of this package calls a function by its name, and that name says nothing."""
+    kind = type(function)
+    if kind is types.FunctionType or kind is type:
+        return function.__name__ in code.co_names
+    if kind is types.BuiltinFunctionType:
+        owner = function.__self__
+    elif kind in _METHODS:
+        owner = first
+    else:
+        return False
+    if function.__name__ not in code.co_names or (function.__name__ in _TELLING and type(owner) not in _TABLES):
+        return False
+    return is_pure(function, owner) or function is _thread.get_ident
+
+
+_TABLES = (dict, contextvars.ContextVar)
+"""Whoever asks these for something does not ask queues for it in the same place."""
+
+
+__all__ = ["Eye", "pause", "resume", "start", "stop"]
