@@ -17,6 +17,7 @@ from .tensors import Size, Tensor
 
 __all__ = [
     "allclose", "as_strided_", "broadcast_shapes", "can_cast", "detach_", "equal", "get_default_dtype", "gradient",
+    "index_put", "index_put_",
     "is_complex", "is_conj", "is_floating_point", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero",
     "numel", "pca_lowrank", "promote_types", "resize_as_", "result_type", "svd_lowrank", "tensor_split", "tensordot",
     "unique", "unique_consecutive", "where",
@@ -77,6 +78,29 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     if isinstance(condition, Tensor) and condition.dtype is dtypes.uint8:
         context.warn("where: a condition of dtype uint8 is deprecated; make it one of bools")
     return F.where(condition, input, other) if out is None else F.where(condition, input, other, out=out)
+
+
+def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with `values` written, or added, where a tuple of index tensors points to.
+
+    >>> import jit
+    >>> jit.index_put(jit.zeros(3), (jit.tensor([0, 2]),), jit.tensor(1.0)).tolist()
+    [1.0, 0.0, 1.0]
+    """
+    _warn_of_bytes(indices)
+    return F.index_put(input, indices, values, accumulate)
+
+
+def index_put_(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """`index_put` written into `input`."""
+    _warn_of_bytes(indices)
+    return F.index_put_(input, indices, values, accumulate)
+
+
+def _warn_of_bytes(indices: Any) -> None:
+    listed = indices if isinstance(indices, (tuple, list)) else ()
+    if any(isinstance(index, Tensor) and index.defined and index.dtype is dtypes.uint8 for index in listed):
+        context.warn("a mask of dtype uint8 among the indices is deprecated; make it one of bools")
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
@@ -311,7 +335,7 @@ METHODS: dict[str, Any] = {
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
 for _name in (
-    "allclose", "equal", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero",
-    "tensor_split", "unique", "unique_consecutive",
+    "allclose", "equal", "index_put", "index_put_", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu",
+    "nonzero", "tensor_split", "unique", "unique_consecutive",
 ):  # fmt: skip
     setattr(Tensor, _name, globals()[_name])

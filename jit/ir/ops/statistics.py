@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..errors import DTypeError, ShapeError, UsageError
+from ..errors import DimError, DTypeError, ShapeError, UsageError
 from ..geometry import wrap_dim
 from ..op import absent, array, composite
 from ..samples import make, sample, strided, whole
@@ -27,7 +27,7 @@ def kthvalue(F: Any, self: Any, k: int, dim: int, keepdim: bool) -> Any:
     at = wrap_dim(dim, self.ndim)
     size = self.shape[at] if self.ndim else 1
     if not 1 <= k <= size:
-        raise UsageError(f"kthvalue: k = {k} is out of range for a dim of size {size}")
+        raise DimError(f"kthvalue: k = {k} is out of range for a dim of size {size}")
     if self.ndim == 0:
         return F.clone(self), F.zeros([], dtype=dtypes.int64)
     values, indices = F.sort(self, at)
@@ -601,7 +601,7 @@ def _(g: Any, self: Any, sorted: bool, return_inverse: bool, return_counts: bool
 
 
 @array("aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, "
-       f"bool return_counts=False) {_UNIQUE}", measures=True, namespaces=("jit",), grad=COUNTS)  # fmt: skip
+       f"bool return_counts=False) {_UNIQUE}", measures=True, namespaces=(), grad=COUNTS)  # fmt: skip
 def unique_dim(m: Any, self: Any, dim: int, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
     """The same of the slices along dim."""
     at = wrap_dim(dim, self.ndim)
