@@ -335,7 +335,7 @@ METHODS: dict[str, Any] = {
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
 for _name in (
-    "allclose", "equal", "index_put", "index_put_", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu",
-    "nonzero", "tensor_split", "unique", "unique_consecutive",
+    "allclose", "equal", "index_put", "index_put_", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_signed",
+    "lu", "nonzero", "tensor_split", "unique", "unique_consecutive",
 ):  # fmt: skip
     setattr(Tensor, _name, globals()[_name])
