@@ -291,6 +291,8 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     tensors = [values[i] for i in op.tensors]
     if not any(map(requires_grad, tensors)):
         return None
+    if op.kind == "view" and values[0]._storage.inference:
+        return None  # views of inference tensors are such, too
     carrying = _carrying(op, outputs)
     if not carrying:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 from jit.ir import dtypes
 from jit.ir.errors import AutogradError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes as common_shape
+from jit.ir.memory_formats import as_memory_format, suggested_format
 
 from . import context
 from .differences import gradient
@@ -222,7 +223,7 @@ def can_cast(from_: Any, to: Any) -> bool:
 
 def resize_as_(input: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
     """`input` with the sizes of another tensor, in place."""
-    return _resize_as_(input, the_template)
+    return _resize_as_(input, the_template, memory_format)
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
@@ -302,6 +303,8 @@ def _resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Take other sizes in place; elements beyond the memory that there was are zeros. Views keep the old memory."""
     if self.requires_grad:
         raise AutogradError("a tensor that requires grad cannot be resized; use reshape, or detach() it first")
+    if memory_format is not None and as_memory_format(memory_format) in ("channels_last", "channels_last_3d"):
+        raise UsageError("resize_ lays elements out row by row; use x.resize_(...).contiguous(memory_format=...)")
     wanted = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
     if min(wanted, default=0) < 0:
         raise ShapeError(f"a tensor cannot have the negative size in {list(wanted)}")
@@ -312,7 +315,9 @@ def _resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 def _resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
     """Take the sizes of another tensor in place."""
-    return _resize_(self, tuple(other.shape))
+    if memory_format is not None and as_memory_format(memory_format) == "preserve_format":
+        memory_format = suggested_format(tuple(other.shape), other.stride())
+    return _resize_(self, tuple(other.shape), memory_format=memory_format)
 
 
 def _fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:

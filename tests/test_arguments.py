@@ -260,3 +260,15 @@ def test_rows_of_a_tensor_are_views_of_it() -> None:
         row.mul_(weight)
     x.sum().backward()
     assert weight.grad.tolist() == [3, 3]
+
+
+def test_resizing_refuses_what_it_cannot_lay_out() -> None:
+    x, like = jit.empty(6), jit.empty(1, 2, 3, 2).contiguous(memory_format="channels_last")
+    for call in (lambda: x.resize_(1, 2, 3, 1, memory_format="channels_last"),
+                 lambda: x.resize_as_(like, memory_format="channels_last"),
+                 lambda: x.resize_as_(like, memory_format="preserve_format")):  # fmt: skip
+        with pytest.raises(jit.UsageError, match="row by row"):
+            call()
+    with pytest.raises(jit.ShapeError, match="larger"):
+        x.resize_(8, 8, 2**29, 2**29)
+    assert x.resize_(2, 3, memory_format="contiguous_format").shape == (2, 3)

@@ -145,7 +145,7 @@ class Both(Twice):
 
 
 def test_a_function_defines_backward_or_vjp() -> None:
-    x = jit.ones(2, requires_grad=True)
+    x: Any = jit.ones(2, requires_grad=True)
     Twice.apply(x).sum().backward()
     assert x.grad.tolist() == [2, 2]
     with pytest.raises(RuntimeError, match="one thing"):
@@ -253,3 +253,10 @@ def test_what_is_no_tensor_is_a_type_error(name: str) -> None:
         function(lambda *x: x[0].sum(), (x, 2))
     with pytest.raises(TypeError):
         function(lambda x: "text", x)
+
+
+def test_views_of_inference_tensors_are_inference_tensors() -> None:
+    with jit.inference_mode():
+        whole = jit.ones(2, 3, requires_grad=True)
+    for view in (whole.view(-1), whole[0], whole.t(), whole.expand(2, 2, 3)):
+        assert view.is_inference() and view.is_leaf and not view.requires_grad
