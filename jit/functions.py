@@ -136,10 +136,10 @@ def _is_size(value: Any) -> bool:
 def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     """`view(x, 2, 3)` as `view(x, (2, 3))`: a run of numbers or tensors where the schema has a list of them."""
     for position, argument in enumerate(op.arguments):
-        rest = tuple(args[position:])
         if not argument.type.is_list:
             continue
-        if argument.type.base == "int" and rest and all(map(_is_size, rest)):
+        rest = tuple(args[position:])
+        if argument.type.base == "int" and rest and all(type(v) is int or _is_size(v) for v in rest):
             return (*args[:position], rest)
         if argument.type.base == "Tensor" and op.schema.name in _SPREADING and all(isinstance(v, Tensor) for v in rest):
             return (*args[:position], rest)
