@@ -83,11 +83,15 @@ def _noted(data: Any, numbers: list[Any]) -> Any:
 def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
     if isinstance(data, Tensor):
         return np.array(data.detach()._array, dtype=None if dtype is None else dtype.numpy)
-    data = _plain(data)
     try:
+        data = _plain(data)
         array = np.asarray(data)
     except ValueError as error:
         raise UsageError("the nested lists do not all have the same length") from error
+    except RecursionError as error:
+        raise DTypeError("these lists hold themselves, or are nested too deep to be numbers") from error
+    except TypeError as error:
+        raise UsageError(f"the shape of these elements cannot be found out: {error}") from error
     if dtype is None:
         dtype = _default_dtype(array, isinstance(data, (np.ndarray, np.generic)))
     return np.array(array, dtype=dtype.numpy, order="C")
@@ -208,9 +212,15 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     """
     element = dtypes.as_dtype(dtype).numpy
     try:
+        if count == 0 or memoryview(buffer).nbytes <= offset:
+            raise ValueError("neither the count nor the buffer behind the offset may be empty")
         array = np.frombuffer(buffer, element, count, offset)
     except (ValueError, TypeError) as error:
         raise UsageError(f"frombuffer: {error}") from error
+    if not array.flags.writeable:
+        context.warn(
+            "this buffer is read-only, and so is a tensor of its memory: writing to it is an error; copy it first"
+        )
     made = _foreign(array, "a buffer seen through jit.frombuffer")
     return made.requires_grad_() if requires_grad else made
 

@@ -62,6 +62,8 @@ def _coercer(op: Op, position: int, argument: Argument) -> Callable[[Any], Any]:
         base = coercers.get(kind.base, _same)
     if kind.is_list:
         base = _list_of(base, kind.list_size, kind.base != "Tensor")
+        if argument.default == () and not kind.optional:
+            return _or_empty(base)
     return _or_none(base) if kind.optional else base
 
 
@@ -71,6 +73,10 @@ def _same(value: Any) -> Any:
 
 def _or_none(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None or (isinstance(value, Tensor) and not value.defined) else inner(value)
+
+
+def _or_empty(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: () if value is None else inner(value)
 
 
 def _list_of(inner: Callable[[Any], Any], size: int | None, single: bool) -> Callable[[Any], Any]:
@@ -112,6 +118,8 @@ def _number_or_tensor(value: Any) -> Any:
 def _int(value: Any) -> Any:
     if type(value) is int or isinstance(value, TracedScalar):
         return value
+    if isinstance(value, bool):  # keepdim=True that landed in the place of a dim
+        raise Mismatch
     if isinstance(value, (int, np.integer)) or (
         isinstance(value, Tensor) and value.ndim == 0 and value.dtype.category == dtypes.INTEGRAL
     ):
@@ -283,6 +291,8 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
     tensors = [values[i] for i in op.tensors]
     if not any(map(requires_grad, tensors)):
         return None
+    if op.kind == "view" and values[0]._storage.inference:
+        return None  # views of inference tensors are such, too
     carrying = _carrying(op, outputs)
     if not carrying:
         return None
@@ -551,16 +561,41 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
         )
     from .functions import F
 
+    if _makes_new(op):
+        values = _of_dtype(op, values, targets[0])
     results = unpack(call(op, values))
     for target, result in zip(targets, results, strict=True):
         if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):
             raise _narrowing(f"{op.schema.name}(out=...)", result, target)
         if target.numel() == 0 and target._array.shape != result._array.shape:
             target._restride(result._array.shape)
+        if op.schema.name in _RANGES and target._array.size == result._array.size:
+            result = F.reshape(result, target.shape)
         if target._array.shape != result._array.shape:
             raise ShapeError(f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}")
         F.copy_(target, result)
     return out
+
+
+_RANGES = frozenset(("arange", "linspace", "logspace"))
+"""What fills an `out` of any sizes that has as many elements."""
+
+
+def _makes_new(op: Op) -> bool:
+    """Whether `op` makes a tensor of no other, in a dtype that may be left open."""
+    return not op.tensors and "dtype" in op.schema.argument_names
+
+
+def _of_dtype(op: Op, values: Sequence[Any], target: Tensor) -> list[Any]:
+    """The arguments of a new tensor for `target`, which says the dtype; DTypeError if they ask for another one."""
+    position = op.schema.argument_names.index("dtype")
+    asked = values[position]
+    if asked is not None and _dtype(asked) is not target.dtype:
+        raise DTypeError(
+            f"{op.schema.name}(dtype={_dtype(asked).name}, out=...): out is {target.dtype.name}; leave dtype out, or "
+            "give a tensor of that dtype"
+        )
+    return [*values[:position], target.dtype, *values[position + 1 :]]
 
 
 def _fixes_dtype(op: Op) -> bool:

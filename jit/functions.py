@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import jit.ir.ops  # noqa: F401  (fills the registry)
 from jit.ir import OVERLOADS, Op
 from jit.ir.errors import Error
@@ -117,17 +119,30 @@ def _renamed(op: Op, kwargs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_RUNS: dict[str, Any] = {"int": (int, TracedScalar), "Tensor": Tensor}
-"""What may be given one by one where a list of this base type is declared."""
+_SPREADING = frozenset(
+    ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod", "chain_matmul",
+     "einsum", "meshgrid")
+)  # fmt: skip
+"""What takes its tensors one by one, too; elsewhere a tensor is no list of tensors."""
+
+
+def _is_size(value: Any) -> bool:
+    """Whether this may be one of several sizes that are given one by one: a whole number, also one in an array."""
+    if isinstance(value, Tensor):
+        return value.defined and value.ndim == 0 and value.dtype.is_integral
+    return isinstance(value, (int, TracedScalar, np.integer)) and not isinstance(value, bool)
 
 
 def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     """`view(x, 2, 3)` as `view(x, (2, 3))`: a run of numbers or tensors where the schema has a list of them."""
     for position, argument in enumerate(op.arguments):
-        if argument.type.base in _RUNS and argument.type.is_list and position < len(args):
-            rest = tuple(args[position:])
-            if all(isinstance(v, _RUNS[argument.type.base]) for v in rest):
-                return (*args[:position], rest)
+        if not argument.type.is_list:
+            continue
+        rest = tuple(args[position:])
+        if argument.type.base == "int" and rest and all(type(v) is int or _is_size(v) for v in rest):
+            return (*args[:position], rest)
+        if argument.type.base == "Tensor" and op.schema.name in _SPREADING and all(isinstance(v, Tensor) for v in rest):
+            return (*args[:position], rest)
     return tuple(args)
 
 

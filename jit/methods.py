@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jit.ir import dtypes
+from jit.ir import OVERLOADS, dtypes
 from jit.ir.devices import accelerator
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, SchemaError, ShapeError, UsageError
@@ -17,7 +17,7 @@ from jit.ir.memory_formats import as_memory_format, suggested_format
 from . import context
 from .becoming import become, past_of
 from .conversions import conversion
-from .dispatch import check_history
+from .dispatch import check_history, view_of
 from .functions import F
 from .hooks import HookTable, RemovableHandle
 from .indexing import get_item, set_item
@@ -63,7 +63,18 @@ def _binary(function: Callable[..., Any], defers: bool = False) -> Callable[...,
 def _iterate(self: Tensor) -> Iterator[Tensor]:
     if self.ndim == 0:
         raise UsageError("iteration over a 0-d tensor; use .item()")
+    if context.TRACE.get() is None and context.PROFILE.get() is None and not self.requires_grad:
+        return _rows(self, self._array)
     return iter(F.unbind(self, 0)) if len(self) else iter(())
+
+
+def _rows(self: Tensor, array: Any) -> Iterator[Tensor]:
+    """What `unbind` gives where no history is recorded, one by one: a long tensor need not be so many objects."""
+    for number in range(len(array)):
+        yield view_of(_UNBIND, (self, 0), array[number, ...], number)
+
+
+_UNBIND = OVERLOADS["unbind"][0]
 
 
 def _to(
@@ -208,6 +219,21 @@ def _in_place_geometry(name: str) -> Callable[..., Tensor]:
     return method
 
 
+def _random_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Whole numbers from `from` up to `to`, in place; a warning if the dtype does not hold all between."""
+    bounds = [*args, *(kwargs[name] for name in ("from_", "to") if name in kwargs)]
+    if bounds and self.dtype.is_floating_point and all(isinstance(bound, int) for bound in bounds):
+        exact = 2 ** _DIGITS[self.dtype]
+        for number in (*bounds[:-1], bounds[-1] - 1):
+            if abs(number) > exact:
+                context.warn(f"random_: {self.dtype.name} does not hold all whole numbers up to {number}")
+    return F.random_(self, *args, **kwargs)
+
+
+_DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
+"""How many bits a whole number may have."""
+
+
 def _requiring_context(self: Tensor) -> bool:
     return context.GRAD_ENABLED.get() and self.requires_grad
 
@@ -232,7 +258,7 @@ METHODS: dict[str, Any] = {
     "imag": property(lambda self: F.imag(self), lambda self, value: set_item(F.imag(self), ..., value)),
     **{f"{name}_": _in_place_geometry(name) for name in ("squeeze", "unsqueeze", "t", "transpose", "as_strided")},
     "swapaxes_": _in_place_geometry("transpose"), "swapdims_": _in_place_geometry("transpose"),
-    "sum_to_size": _sum_to_size,
+    "sum_to_size": _sum_to_size, "random_": _random_,
 }  # fmt: skip
 
 for _name, _function in {**_operators(), **METHODS}.items():

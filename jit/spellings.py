@@ -8,6 +8,7 @@ from typing import Any
 from jit.ir import dtypes
 from jit.ir.errors import AutogradError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes as common_shape
+from jit.ir.memory_formats import as_memory_format, suggested_format
 
 from . import context
 from .differences import gradient
@@ -17,6 +18,7 @@ from .tensors import Size, Tensor
 
 __all__ = [
     "allclose", "as_strided_", "broadcast_shapes", "can_cast", "detach_", "equal", "get_default_dtype", "gradient",
+    "index_put", "index_put_",
     "is_complex", "is_conj", "is_floating_point", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero",
     "numel", "pca_lowrank", "promote_types", "resize_as_", "result_type", "svd_lowrank", "tensor_split", "tensordot",
     "unique", "unique_consecutive", "where",
@@ -77,6 +79,29 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     if isinstance(condition, Tensor) and condition.dtype is dtypes.uint8:
         context.warn("where: a condition of dtype uint8 is deprecated; make it one of bools")
     return F.where(condition, input, other) if out is None else F.where(condition, input, other, out=out)
+
+
+def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with `values` written, or added, where a tuple of index tensors points to.
+
+    >>> import jit
+    >>> jit.index_put(jit.zeros(3), (jit.tensor([0, 2]),), jit.tensor(1.0)).tolist()
+    [1.0, 0.0, 1.0]
+    """
+    _warn_of_bytes(indices)
+    return F.index_put(input, indices, values, accumulate)
+
+
+def index_put_(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """`index_put` written into `input`."""
+    _warn_of_bytes(indices)
+    return F.index_put_(input, indices, values, accumulate)
+
+
+def _warn_of_bytes(indices: Any) -> None:
+    listed = indices if isinstance(indices, (tuple, list)) else ()
+    if any(isinstance(index, Tensor) and index.defined and index.dtype is dtypes.uint8 for index in listed):
+        context.warn("a mask of dtype uint8 among the indices is deprecated; make it one of bools")
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
@@ -198,7 +223,7 @@ def can_cast(from_: Any, to: Any) -> bool:
 
 def resize_as_(input: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
     """`input` with the sizes of another tensor, in place."""
-    return _resize_as_(input, the_template)
+    return _resize_as_(input, the_template, memory_format)
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
@@ -278,6 +303,8 @@ def _resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Take other sizes in place; elements beyond the memory that there was are zeros. Views keep the old memory."""
     if self.requires_grad:
         raise AutogradError("a tensor that requires grad cannot be resized; use reshape, or detach() it first")
+    if memory_format is not None and as_memory_format(memory_format) in ("channels_last", "channels_last_3d"):
+        raise UsageError("resize_ lays elements out row by row; use x.resize_(...).contiguous(memory_format=...)")
     wanted = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
     if min(wanted, default=0) < 0:
         raise ShapeError(f"a tensor cannot have the negative size in {list(wanted)}")
@@ -288,7 +315,9 @@ def _resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 
 def _resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
     """Take the sizes of another tensor in place."""
-    return _resize_(self, tuple(other.shape))
+    if memory_format is not None and as_memory_format(memory_format) == "preserve_format":
+        memory_format = suggested_format(tuple(other.shape), other.stride())
+    return _resize_(self, tuple(other.shape), memory_format=memory_format)
 
 
 def _fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
@@ -311,7 +340,7 @@ METHODS: dict[str, Any] = {
 for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
 for _name in (
-    "allclose", "equal", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_signed", "lu", "nonzero",
-    "tensor_split", "unique", "unique_consecutive",
+    "allclose", "equal", "index_put", "index_put_", "is_conj", "is_neg", "is_nonzero", "is_same_size", "is_signed",
+    "lu", "nonzero", "tensor_split", "unique", "unique_consecutive",
 ):  # fmt: skip
     setattr(Tensor, _name, globals()[_name])

@@ -18,7 +18,7 @@ from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
 from jit.ir.errors import AutogradError, DTypeError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
-from jit.ir.types import is_contiguous
+from jit.ir.types import contiguous_strides, is_contiguous
 
 from . import context
 
@@ -218,6 +218,8 @@ class Tensor(Methods):
         """The strides in elements, all or that of `dim`."""
         array = self._defined()
         strides = tuple(s // array.itemsize for s in array.strides)
+        if not array.size and not any(strides):  # numpy has none for new arrays without elements
+            strides = contiguous_strides(array.shape)
         trace = context.asking_trace()
         if trace is not None:
             return trace.strides(self, strides, dim)
@@ -355,6 +357,11 @@ class Tensor(Methods):
 
     def _concrete(self, kind: type) -> Any:
         number = self.item()
+        if kind in (int, float) and self.dtype.is_complex:
+            number = complex(number)
+            if number.imag:
+                raise DTypeError(f"{kind.__name__}() of {number}, which is not real; take .real of the tensor first")
+            number = number.real
         return kind(number)
 
     def __len__(self) -> int:

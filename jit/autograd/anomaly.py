@@ -57,6 +57,7 @@ class detect_anomaly:  # noqa: N801
 
     def __init__(self, check_nan: bool = True) -> None:
         self._check_nan = check_nan
+        context.warn("looking for anomalies makes everything slower; do it to find a fault, and not for good")
 
     def __enter__(self) -> None:
         self._token = context.ANOMALY.set(self._check_nan)
@@ -84,8 +85,15 @@ def watched(node: Node, gradients: list[Any], needs: Sequence[bool], check_nan: 
     except Exception as error:
         if node.stack is not None:
             error.add_note(f"{node.name} belongs to the operation that was called here:\n{''.join(node.stack)}")
+        _warn_of(node)
         raise
     return results
+
+
+def _warn_of(node: Node) -> None:
+    """Say where the operation of `node` was called, also to those who catch the error."""
+    called = "was not looked for: No forward pass information" if node.stack is None else "was: " + "".join(node.stack)
+    context.warn(f"there is an error in the derivative {node.name}; where its operation was called {called}")
 
 
 def _refuse_nan(node: Node, results: Sequence[Any]) -> None:

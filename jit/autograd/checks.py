@@ -17,7 +17,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.errors import UsageError, VerificationError
 
-from ..context import enable_grad, no_grad
+from ..context import enable_grad
 from ..tensors import Tensor, tensor_of
 
 
@@ -81,19 +81,33 @@ def _differences(func: Callable[..., Any], arguments: Sequence[Any], wrt: Tensor
     array = wrt._array
     kept = array.copy()
     sides: list[list[Any]] = []
-    with no_grad():
-        for step in (eps, -eps):
-            values = []
-            for way in ways:
-                array[...] = kept + step * way.reshape(array.shape)
-                values.append([t._array.astype(np.float64).ravel() for t in _floating(func(*arguments))])
-            sides.append(values)
-        array[...] = kept
-        widths = [t._array.size for t in _floating(func(*arguments))]
+    outputs = _floating(func(*arguments))
+    for step in (eps, -eps):
+        values = []
+        for way in ways:
+            array[...] = kept + step * way.reshape(array.shape)
+            moved = _floating(func(*arguments))
+            _require_alike(outputs, moved)
+            values.append([t._array.astype(np.float64).ravel() for t in moved])
+        sides.append(values)
+    array[...] = kept
+    widths = [t._array.size for t in outputs]
     return [
         np.array([(up[n] - down[n]) / (2 * eps) for up, down in zip(*sides, strict=True)]).reshape(len(ways), width)
         for n, width in enumerate(widths)
     ]
+
+
+def _require_alike(outputs: Sequence[Tensor], moved: Sequence[Tensor]) -> None:
+    """VerificationError if the function returns other sizes or dtypes a small step away."""
+    for number, (one, other) in enumerate(zip(outputs, moved, strict=False)):
+        if (one._array.shape, one.dtype) != (other._array.shape, other.dtype):
+            raise VerificationError(
+                f"output {number} is {one.dtype.name} of sizes {list(one.shape)}, and a small step away "
+                f"{other.dtype.name} of {list(other.shape)}: a function has to return the same ones near its inputs"
+            )
+    if len(outputs) != len(moved):
+        raise VerificationError(f"the function returns {len(outputs)} outputs, and {len(moved)} a small step away")
 
 
 def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any]:

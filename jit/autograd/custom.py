@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jit.ir.errors import AutogradError, EscapedTracerError, UnwrittenError, UsageError
+from jit.ir.errors import AutogradError, EscapedTracerError, KindError, UnwrittenError, UsageError
 
 from .. import context
 from ..tensors import Tensor, Variable, alias, root_of
@@ -72,6 +72,13 @@ class FunctionNode(Node):
         self.metas = [meta_of(a) if isinstance(a, Tensor) and a.defined else None for a in args]
         self.source = context.user_source()
 
+    def __new__(cls, function: type[Function], *rest: Any) -> FunctionNode:
+        """A node of a class that is called as the Function is."""
+        named = _named.get(function)
+        if named is None:
+            named = _named[function] = type(f"{function.__name__}Backward", (FunctionNode,), {})
+        return object.__new__(named)
+
     def release(self) -> None:
         self.ctx._saved = None
 
@@ -93,7 +100,7 @@ class FunctionNode(Node):
     @property
     def is_once(self) -> bool:
         """Whether its gradient has been declared to have none."""
-        return hasattr(self.function.backward, "once_differentiable")
+        return hasattr(self.function._derivative(), "once_differentiable")
 
     def evaluated(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> list[Tensor]:
         """What an Eval of this node gave, once more."""
@@ -113,7 +120,7 @@ class FunctionNode(Node):
                 F.zeros(of[0], dtype=of[1]) if g is None and of is not None else g
                 for g, of in zip(gradients, self.shapes, strict=True)
             ]
-        results = self.function.backward(self.ctx, *filled)
+        results = self.function._derivative()(self.ctx, *filled)
         results = tuple(results) if isinstance(results, (tuple, list)) else (results,)
         results = _without_trailing_none(results, len(self.edges))
         if len(results) != len(self.edges):
@@ -126,6 +133,10 @@ class FunctionNode(Node):
             conform(self, i, r, m) if n and m is not None and r is not None else None
             for i, (r, n, m) in enumerate(zip(results, needs, self.metas, strict=True))
         ]
+
+
+_named: weakref.WeakKeyDictionary[type[Function], type[FunctionNode]] = weakref.WeakKeyDictionary()
+"""The class of the nodes of each Function."""
 
 
 def _without_trailing_none(results: tuple[Any, ...], count: int) -> tuple[Any, ...]:
@@ -166,6 +177,23 @@ class Function:
     def backward(ctx: Any, *gradients: Any) -> Any:
         """One gradient per argument of forward; to be defined by the subclass."""
         raise UnwrittenError("define a static backward(ctx, ...) in the Function")
+
+    @staticmethod
+    def vjp(ctx: Any, *gradients: Any) -> Any:
+        """Another name for `backward`, of which a subclass defines one."""
+        raise UnwrittenError("define a static backward(ctx, ...) in the Function")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: Functions are not made, but applied."""
+        raise KindError(f"a Function is not called; say {type(self).__name__}.apply(...), and let forward be static")
+
+    @classmethod
+    def _derivative(cls) -> Callable[..., Any]:
+        if cls.vjp is Function.vjp:
+            return cls.backward
+        if cls.backward is not Function.backward:
+            raise AutogradError(f"{cls.__name__} defines backward and vjp, which are one thing; leave one of them out")
+        return cls.vjp
 
     @classmethod
     def apply(cls, *args: Any) -> Any:

@@ -145,7 +145,17 @@ class Task:
         for edge in self.asked.get(node, ()):
             self.found[edge] = gradients[edge.index]
         needs = self._needs(node, gradients)
-        return [None] * len(node.edges) if needs is None else self._apply(node, gradients, needs)
+        if needs is not None:
+            return self._apply(node, gradients, needs)
+        if node.pre_hooks and self._is_last(node):
+            for hook in list(node.pre_hooks.values()):
+                with resumed(self.watch):
+                    gradients = _replaced(node, gradients, hook(tuple(gradients)))
+        return [None] * len(node.edges)
+
+    def _is_last(self, node: Node) -> bool:
+        """Whether `backward(inputs=...)` goes to this node, which has come about by an operator, and no further."""
+        return self.accumulating and self.wanted is not None and node in self.asked and node not in self.barrier
 
     def _apply(
         self, node: Node, gradients: list[Tensor | None], needs: Sequence[bool]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jit.ir.errors import AutogradError, ShapeError, UsageError
+from jit.ir.errors import AutogradError, KindError, ShapeError, UnwrittenError, UsageError
 
 from ..context import enable_grad
 from ..tensors import Tensor
@@ -33,6 +33,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with enable_grad():
         call = _Call(func, inputs, create_graph)
         products = call.gradients(call.weights(v), create_graph, strict)
+        _require_dependent(products, "the product with the Jacobian", create_graph and strict)
     return call.result(create_graph), call.like_inputs(products, create_graph)
 
 
@@ -49,10 +50,14 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         weights = [_zeros_like(output).requires_grad_() for output in call.outputs]
         rows = call.gradients(weights, True, strict)
         products = _grad_or_zeros(rows, weights, directions, create_graph)
+        _require_dependent(products, "the product with the Jacobian", create_graph and strict)
     return call.result(create_graph), _packed(products, call.single_output, create_graph)
 
 
-def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
+def jacobian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
     """All derivatives of all outputs: for each pair of output and input a tensor of the sizes of both, one after other.
 
     Args:
@@ -60,6 +65,8 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
         inputs: One tensor or a tuple of them.
         create_graph: Whether the result can be differentiated.
         strict: Whether an output that does not depend on an input is an error instead of a zero.
+        vectorize: Accepted, and without a meaning: rows are computed one after another. Not together with strict.
+        strategy: "reverse-mode", or, which makes no difference here, "forward-mode" with vectorize.
 
     Returns:
         A tensor for one output and one input; a tuple for several of either; for both a tuple, by output, of tuples.
@@ -68,20 +75,28 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
     >>> jit.autograd.functional.jacobian(lambda x: x * x, jit.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
+    _check_strategy("jacobian", strategy, vectorize, strict)
     with enable_grad():
         call = _Call(func, inputs, create_graph)
         rows = [call.jacobian_of(number, create_graph, strict) for number in range(len(call.outputs))]
+    for row in rows:
+        _require_dependent(row, "the Jacobian", create_graph and strict)
     found = tuple(call.like_inputs(row, create_graph) for row in rows)
     return found[0] if call.single_output else found
 
 
-def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False) -> Any:
+def hessian(
+    func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:  # fmt: skip
     """All second derivatives of a function that returns a single number: the Jacobian of its gradient; see `jacobian`.
 
     >>> import jit
     >>> jit.autograd.functional.hessian(lambda x: (x * x * x).sum(), jit.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
+
+    _check_strategy("hessian", outer_jacobian_strategy, vectorize, strict)
 
     def gradient(*values: Any) -> Any:
         found = vjp(_number(func), values, create_graph=True, strict=strict)[1]
@@ -102,6 +117,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         call = _Call(_number(func), inputs, create_graph)
         directions = _weights_for(call.inputs, v, "input")
         first = call.gradients(call.weights(None), True, strict)
+        _require_dependent(first, "the Jacobian", strict)
         products = _grad_or_zeros(first, call.inputs, directions, create_graph)
     return call.result(create_graph), call.like_inputs(products, create_graph)
 
@@ -142,7 +158,7 @@ class _Call:
         rows = [_grad_or_zeros([element], self.inputs, [None], create_graph) for element in flat.unbind(0)]
         if not rows:
             return [F.zeros((*output.shape, *t.shape), dtype=output.dtype) for t in self.inputs]
-        return [F.stack(list(column)).reshape(*output.shape, *t.shape) for column, t in zip(zip(*rows), self.inputs)]
+        return [F.stack(list(column)).reshape((*output.shape, *t.shape)) for column, t in zip(zip(*rows), self.inputs)]
 
     def _check(self, outputs: Sequence[Tensor]) -> None:
         from . import grad
@@ -165,10 +181,28 @@ class _Call:
         return _packed(values, self.single_input, create_graph)
 
 
+def _check_strategy(name: str, strategy: str, vectorize: bool, strict: bool) -> None:
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise UsageError(f'{name}: the strategy is "reverse-mode" or "forward-mode", not {strategy!r}')
+    if vectorize and strict:
+        raise UsageError(f"{name}: vectorize and strict do not go together; leave vectorize out")
+    if strategy == "forward-mode" and not vectorize:
+        raise UnwrittenError(f'{name}: "forward-mode" is for vectorize=True alone; leave it out')
+
+
+def _require_dependent(values: Sequence[Tensor], what: str, strict: bool) -> None:
+    """AutogradError if something that is to be differentiated does not depend on its input."""
+    for number, value in enumerate(values if strict else ()):
+        if not value.requires_grad:
+            raise AutogradError(f"{what} does not depend on input {number}; leave strict out to get zeros for that")
+
+
 def _number(func: Callable[..., Any]) -> Callable[..., Any]:
     def call(*values: Any) -> Any:
         value = func(*values)
-        if not isinstance(value, Tensor) or value.numel() != 1:
+        if not isinstance(value, Tensor):
+            raise KindError(f"a Hessian is that of a function that returns a tensor, not {type(value).__name__}")
+        if value.numel() != 1:
             raise UsageError("a Hessian is that of a function that returns one tensor of a single number")
         return value
 
@@ -178,7 +212,7 @@ def _number(func: Callable[..., Any]) -> Callable[..., Any]:
 def _tensors(value: Any, what: str) -> list[Tensor]:
     many = list(value) if isinstance(value, (tuple, list)) else [value]
     if not many or not all(isinstance(t, Tensor) for t in many):
-        raise UsageError(f"{what}: a tensor or a tuple of tensors is needed")
+        raise KindError(f"{what}: a tensor or a tuple of tensors is needed")
     return many
 
 

@@ -45,8 +45,8 @@ class Watch:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.incoming: tuple[Any, ...] = ()
-        """The gradients of the results."""
+        self.incoming: tuple[Any, ...] | None = None
+        """The gradients of the results, until those of the arguments are there."""
         self.places: list[int] = []
         """Which arguments are tensors that take part in autograd."""
         self.count = 0
@@ -89,6 +89,8 @@ class Watch:
                 raise UsageError(f"a backward hook gave gradients of arguments, and no argument of this {name} has one")
 
     def _on_inputs(self, gradients: tuple[Any, ...]) -> Sequence[Any]:
+        if self.incoming is None:  # a second derivative comes to the arguments without passing the results
+            return gradients
         wide: list[Any] = [None] * self.count
         for place, gradient in zip(self.places, gradients, strict=True):
             wide[place] = gradient
@@ -98,6 +100,7 @@ class Watch:
     def _run(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in (*BACKWARD.values(), *self.module._backward_hooks.values()):
             gradients = _replaced(hook(self.module, gradients, self.incoming), gradients)
+        self.incoming = None
         return gradients
 
 

@@ -79,6 +79,6 @@ class ASGD(Optimizer):
         step, rate = state["step"].item(), number_of(state["eta"])
         parameter.mul_(1 - group["lambd"] * rate)
         parameter.sub_(gradient * rate)
-        state["ax"].add_((parameter - state["ax"]) * state["mu"])
+        state["ax"].add_((parameter - state["ax"]) * number_of(state["mu"]))
         state["eta"].fill_(group["lr"] / (1 + group["lambd"] * group["lr"] * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1.0, step - group["t0"]))

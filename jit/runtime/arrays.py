@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,8 @@ def restrided(array: Any, sizes: tuple[int, ...]) -> Any:
     start = offset_of(array)
     if start + geometry.numel <= owner.size:
         return window(array, geometry)
+    if (start + geometry.numel) * array.itemsize > sys.maxsize:
+        raise ShapeError(f"a tensor of sizes {list(sizes)} is larger than any memory")
     longer = np.zeros(start + geometry.numel, array.dtype)
     longer[: owner.size] = owner.ravel(order="K")
     return longer[start:].reshape(sizes)

@@ -14,7 +14,7 @@ from ..geometry import wrap_dim
 from ..op import absent, array, composite
 from ..samples import make, sample, strided, whole
 from ..types import TensorType
-from .creation import NEW, NOTHING, checked_sizes
+from .creation import NEW, NOTHING, checked_sizes, spaced_dtype
 
 # -- stacking and splitting --------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ def block_diag(F: Any, tensors: Any) -> Any:
     """The matrices along a diagonal, zeros around them; vectors are rows."""
     if any(t.ndim > 2 for t in tensors):
         raise ShapeError("block_diag: expects tensors of at most 2 dims")
-    blocks = F.atleast_2d(list(tensors))
+    blocks = F.atleast_2d(list(tensors)) if tensors else [F.zeros([1, 0])]
     total, before, rows = sum(b.shape[1] for b in blocks), 0, []
     for block in blocks:
         rows.append(F.constant_pad_nd(block, [before, total - before - block.shape[1]]))
@@ -483,7 +483,7 @@ def _() -> Any:
 @composite(f"aten::logspace(Scalar start, Scalar end, int steps, float base=10.0, {NEW}", namespaces=("jit",))
 def logspace(F: Any, start: Any, end: Any, steps: int, base: float, dtype: Any, device: Any) -> Any:
     """base to the powers from start to end."""
-    result = dtype or dtypes.DEFAULT
+    result = spaced_dtype("logspace", start, end, dtype)
     if result.is_integral:
         start, end = int(start), int(end)
     inner = dtypes.float64 if not result.is_complex else result

@@ -289,7 +289,7 @@ def _() -> Any:
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
 def linspace(m: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) -> Any:
     """`steps` numbers from start to end, both included, evenly apart."""
-    element = dtype or linspace_dtype(start, end)
+    element = spaced_dtype("linspace", start, end, dtype)
     return evenly_spaced(*_ends(start, end, element), steps).astype(element.numpy)
 
 
@@ -317,9 +317,18 @@ def linspace_dtype(start: Any, end: Any) -> DType:
     return dtypes.float_of(dtype_of_numbers(start, end))
 
 
+def spaced_dtype(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
+    """The dtype of evenly spaced numbers; DTypeError if complex ends are to become real."""
+    own = linspace_dtype(start, end)
+    if dtype is not None and own.is_complex and not dtype.is_complex:
+        raise DTypeError(f"{name}: complex ends give {own.name}, which does not go into {dtype.name}")
+    return dtype or own
+
+
 @linspace.type
 def _(start: Any, end: Any, steps: int, dtype: Any, device: Any) -> TensorType:
-    return TensorType(dtype or linspace_dtype(start, end), (checked_steps(steps),), None, device or "cpu")
+    element = spaced_dtype("linspace", start, end, dtype)
+    return TensorType(element, (checked_steps(steps),), None, device or "cpu")
 
 
 @linspace.onnx

@@ -668,6 +668,8 @@ def _() -> Any:
 def index_put(m: Any, self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     if values.dtype != self.dtype:
         raise DTypeError(f"index_put: expects one dtype, got {self.dtype} and {values.dtype}; cast one of them")
+    if not indices:
+        raise UsageError("index_put: expects at least one index; use copy_ to write everywhere")
     out = m.array(self, order="C")
     places = _picked("index_put", m.arange(out.size).reshape(out.shape), indices)
     source = _spread(m, values, places.shape)

@@ -30,7 +30,7 @@ def _joined_shape(shapes: Any, dim: int) -> tuple[list[int], int]:
     first = list(real[0])
     if not first:
         raise ShapeError("cat: 0-dim tensors cannot be concatenated; use stack")
-    at = wrap_dim(dim, len(first))
+    at = 0 if _is_nothing(first) else wrap_dim(dim, len(first))  # of nothing but such, any dim will do
     for shape in real:
         if len(shape) != len(first) or any(a != b for i, (a, b) in enumerate(zip(shape, first)) if i != at):
             raise ShapeError(f"cat: the sizes {list(shape)} and {first} differ in a dim other than {at}")
@@ -475,6 +475,8 @@ def _() -> Any:
 def meshgrid(F: Any, tensors: Any, indexing: str) -> Any:
     if indexing not in ("ij", "xy"):
         raise UsageError(f"meshgrid: indexing {indexing!r} is neither 'ij' nor 'xy'")
+    if not tensors:
+        raise UsageError("meshgrid: expects at least one tensor")
     for tensor in tensors:
         if tensor.ndim > 1:
             raise ShapeError(f"meshgrid: expects tensors of at most 1 dim, got the sizes {list(tensor.shape)}")

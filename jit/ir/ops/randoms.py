@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
+
 from .. import dtypes
 from ..errors import DTypeError, ShapeError, UsageError
 from ..op import absent, composite, random
@@ -431,6 +433,8 @@ def _() -> Any:
 def uniform(m: Any, state: Any, self: Any, from_: float, to: float) -> Any:
     if from_ > to:
         raise UsageError(f"uniform_: expects from <= to, got {from_} and {to}")
+    if self.dtype.kind not in "biu" and to - from_ > float(ml_dtypes.finfo(self.dtype).max):
+        raise UsageError(f"uniform_: from {from_} to {to} is further than {self.dtype} reaches")
     numbers, blocks = _drawn(m, "uniform", state, self.shape, self.dtype)
     return (numbers * (to - from_) + _in_both_parts(self, from_)).astype(self.dtype), blocks
 

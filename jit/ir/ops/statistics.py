@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..errors import DTypeError, ShapeError, UsageError
+from ..errors import AutogradError, DimError, DTypeError, ShapeError, UsageError
 from ..geometry import wrap_dim
 from ..op import absent, array, composite
 from ..samples import make, sample, strided, whole
@@ -18,6 +18,14 @@ from .reductions import picked, reduced, require_elements, selected_gradient
 COUNTS = absent("the result is made of counts or places")
 NO_ONNX = absent("ONNX has no such operator")
 
+
+def _unknown(F: Any, g: Any) -> Any:
+    raise AutogradError("what `unique` and its like give has no derivative; take them of x.detach()")
+
+
+REFUSED: Any = dict(self=_unknown)
+"""The gradient of what could have one, but has none in PyTorch either; zeros would be wrong."""
+
 # -- the k-th of a row -------------------------------------------------------------------------------------------
 
 
@@ -27,7 +35,7 @@ def kthvalue(F: Any, self: Any, k: int, dim: int, keepdim: bool) -> Any:
     at = wrap_dim(dim, self.ndim)
     size = self.shape[at] if self.ndim else 1
     if not 1 <= k <= size:
-        raise UsageError(f"kthvalue: k = {k} is out of range for a dim of size {size}")
+        raise DimError(f"kthvalue: k = {k} is out of range for a dim of size {size}")
     if self.ndim == 0:
         return F.clone(self), F.zeros([], dtype=dtypes.int64)
     values, indices = F.sort(self, at)
@@ -578,7 +586,7 @@ def _unique_types(self: TensorType, sizes: Any, inverse: Any, counts: bool) -> A
 
 
 @array(f"aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) {_UNIQUE}",
-       measures=True, namespaces=("jit",), grad=COUNTS)  # fmt: skip
+       measures=True, namespaces=("jit",), grad=REFUSED)  # fmt: skip
 def unique_elements(m: Any, self: Any, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
     """(the distinct elements in order; which of them each element is; how often each stands)."""
     values, inverse, counts = m.unique(self, return_inverse=True, return_counts=True, equal_nan=False)
@@ -601,7 +609,7 @@ def _(g: Any, self: Any, sorted: bool, return_inverse: bool, return_counts: bool
 
 
 @array("aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, "
-       f"bool return_counts=False) {_UNIQUE}", measures=True, namespaces=("jit",), grad=COUNTS)  # fmt: skip
+       f"bool return_counts=False) {_UNIQUE}", measures=True, namespaces=(), grad=REFUSED)  # fmt: skip
 def unique_dim(m: Any, self: Any, dim: int, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
     """The same of the slices along dim."""
     at = wrap_dim(dim, self.ndim)
@@ -624,7 +632,7 @@ def _(g: Any, self: Any, dim: int, sorted: bool, return_inverse: bool, return_co
 
 
 @array("aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) "
-       f"{_UNIQUE}", measures=True, grad=COUNTS, namespaces=("jit",))  # fmt: skip
+       f"{_UNIQUE}", measures=True, grad=REFUSED, namespaces=("jit",))  # fmt: skip
 def unique_consecutive(m: Any, self: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
     """(the elements, or slices along dim, that differ from the one before; which of them each is; how many follow)."""
     line = self.reshape(-1) if dim is None else m.moveaxis(self, wrap_dim(dim, self.ndim), 0)
@@ -681,24 +689,25 @@ def _onnx_part(g: Any, x: Any, start: int, end: int, axis: int) -> Any:
 @unique_elements.samples
 def _() -> Any:
     yield sample(np.array([[3, 1, 3], [1, 2, 3]]), True, True, True)
-    yield sample(np.array([2.0, 1.0, 2.0], np.float32))
-    yield sample(np.array([], np.float32), True, True, note="empty", onnx=False)
+    yield sample(np.array([2.0, 1.0, 2.0], np.float32), grad=False)
+    yield sample(np.array([], np.float32), True, True, note="empty", onnx=False, grad=False)
 
 
 @unique_dim.samples
 def _() -> Any:
     yield sample(np.array([[1, 2], [0, 5], [1, 2]]), 0, True, True, True)
-    yield sample(np.array([[1.0, 2.0, 1.0]], np.float32), 1)
+    yield sample(np.array([[1.0, 2.0, 1.0]], np.float32), 1, grad=False)
 
 
 @unique_consecutive.samples
 def _() -> Any:
     yield sample(np.array([1, 1, 2, 2, 2, 1]), True, True)
     yield sample(np.array([[1, 2], [1, 2], [0, 5]]), True, True, 0)
-    yield sample(np.array([[1.0, 1.0, np.nan, np.nan], [2.0, 2.0, 3.0, 3.0]], np.float32), True, True, -1, note="nan")
+    rows = np.array([[1.0, 1.0, np.nan, np.nan], [2.0, 2.0, 3.0, 3.0]], np.float32)
+    yield sample(rows, True, True, -1, note="nan", grad=False)
     yield sample(np.array([[1, 1], [1, 2]]), True, True, note="flattened")
     yield sample(np.array(3), True, True, note="0-d")
-    yield sample(np.array([], np.float32), True, True, note="empty")
+    yield sample(np.array([], np.float32), True, True, note="empty", grad=False)
 
 
 # -- covariance --------------------------------------------------------------------------------------------------

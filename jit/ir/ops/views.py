@@ -692,7 +692,8 @@ def unbind(geometry: Geometry, dim: int) -> list[Geometry]:
     if geometry.ndim == 0:
         raise DimError("unbind: a 0-dim tensor has no dim to unbind")
     at = wrap_dim(dim, geometry.ndim)
-    return [geometry.window(at, i, 1).drop((at,)) for i in range(geometry.sizes[at])]
+    first, step = geometry.drop((at,)), geometry.strides[at]
+    return [first._replace(offset=geometry.offset + i * step) for i in range(geometry.sizes[at])]
 
 
 @unbind.onnx
