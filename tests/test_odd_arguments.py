@@ -243,3 +243,14 @@ def test_gradients_without_optional_tensors_at_many_sizes(name, mask, by_x):
             assert (a is None) == (b is None) and (a is None or np.allclose(a, b, atol=1e-4))
 
 
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["jit.ones(2) + jit.ones(3)", "jit.trace(lambda x: x + jit.ones(3))(jit.ones(2))", "jit.load('no such file')"],
+)
+def test_an_error_that_nobody_catches_shows_its_text(body):
+    """The interpreter asks for the text when no Python code runs any more."""
+    done = subprocess.run([sys.executable, "-c", f"import jit\n{body}"], capture_output=True, text=True)
+    assert done.returncode == 1 and "str() failed" not in done.stderr
+    assert "broadcast" in done.stderr or "no such file" in done.stderr
