@@ -469,6 +469,9 @@ class Tensor(Methods):
         if trace is not None:
             trace.resize(self, sizes)
         else:
+            from .tracing.effects import note_write
+
+            note_write(self)
             self._array = restrided(self._defined(), sizes)
             self._storage.written()
 
