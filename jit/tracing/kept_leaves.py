@@ -44,7 +44,7 @@ def connect(edges: Sequence[Any]) -> None:
     for edge in edges:
         if edge is not None and type(edge.node) is AccumulateGrad:
             edge.node.edges = (Edge(accumulator(edge.node.variable), 0),)
-            edge.node.__class__ = Through
+            edge.node.__class__ = Through  # type: ignore[assignment]
 
 
 def keeps_leaves(trace: Trace, outputs: Sequence[Any], reach: Callable[[], Sequence[Any]]) -> bool:
