@@ -292,3 +292,11 @@ def test_masks_of_attention_are_no_whole_numbers():
     q = jit.ones(1, 3, 4)
     with pytest.raises(jit.DTypeError, match="bool or floating, not int64"):
         F.scaled_dot_product_attention(q, q, q, jit.ones(3, 3, dtype=jit.int64))
+
+
+@pytest.mark.parametrize("value", [3, "text", [1.0], np.ones(2)], ids=repr)
+def test_a_gradient_is_a_tensor_or_none(value):
+    x: Any = jit.ones(2, requires_grad=True)
+    with pytest.raises(jit.UsageError, match="a gradient is a tensor or None"):
+        x.grad = value
+    assert x.grad is None
