@@ -9,6 +9,7 @@ from jit.ir import dtypes
 from jit.ir.errors import UsageError
 from jit.ir.geometry import wrap_dims
 
+from .expecting import expect
 from .functions import F
 from .tensors import Tensor
 
@@ -26,6 +27,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     >>> jit.gradient(jit.tensor([1.0, 4.0, 9.0]))[0].tolist()
     [3.0, 4.0, 5.0]
     """
+    expect("gradient", input)
     dims = wrap_dims(dim if dim is None or isinstance(dim, int) else tuple(dim), input.ndim)
     given = list(spacing) if isinstance(spacing, (list, tuple)) else [1 if spacing is None else spacing] * len(dims)
     if edge_order not in (1, 2) or len(given) != len(dims):

@@ -15,7 +15,7 @@ import numpy as np
 
 from jit.ir import Op, dtypes
 from jit.ir.devices import device, name_of
-from jit.ir.errors import AutogradError, DTypeError, Error, SchemaError, ShapeError
+from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaError, ShapeError
 from jit.ir.geometry import Geometry
 from jit.ir.memory_formats import as_memory_format
 from jit.ir.refusals import FOREIGN, refusal
@@ -396,10 +396,17 @@ def call_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     if op.kind == "composite":
         return _composite_inplace(op, values)
     checked = coerce(op, values)
+    _check_target(op, checked[0])
     trace = context.TRACE.get()
     if trace is not None:
         return trace.record_inplace(op, checked)
     return run_inplace(op, checked)
+
+
+def _check_target(op: Op, target: Any) -> None:
+    """KindError if what is to be written to is no tensor."""
+    if not isinstance(target, Tensor):
+        raise KindError(f"{op.schema.name}_ writes to a tensor, and {type(target).__name__} was given")
 
 
 def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
@@ -408,8 +415,8 @@ def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
 
     target, *rest = values
     tracked = context.GRAD_ENABLED.get() and requires_grad(target)
-    if isinstance(target, Tensor):
-        check_writable(target, tracked)
+    _check_target(op, target)
+    check_writable(target, tracked)
     result = call(op, [F.clone(target) if tracked else target, *rest])
     if result.dtype.category > target.dtype.category:
         raise _narrowing(f"{op.schema.name}_", result, target)

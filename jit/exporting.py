@@ -14,7 +14,7 @@ import numpy as np
 from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.export.writer import check_target
 from jit.ir import Graph, TensorType, Value
-from jit.ir.errors import ExportError, UsageError
+from jit.ir.errors import AutogradError, ExportError, UsageError
 from jit.ir.types import GeneratorType
 from jit.passes import EXPORT, run
 from jit.runtime.interpreter import Interpreter
@@ -76,7 +76,13 @@ def export_onnx(
     function, owner = _unwrapped(fn_or_module)
     call = _Call(function, owner, *_separate(_as_arguments(args), dict(kwargs or {})))
     with _evaluation(Surroundings(function, owner), training):
-        recording = _recorded(call, stage)
+        try:
+            recording = _recorded(call, stage)
+        except AutogradError:  # it differentiates inside
+            if stage > 0:
+                raise
+            call = call._replace(gradients=True)
+            recording = _recorded(call, stage)
         _refuse_caught(recording, bool(dynamic_axes))
         if recording.moves:
             raise ExportError(
@@ -125,6 +131,8 @@ class _Call(NamedTuple):
     options: dict[str, Any]
     repeated: frozenset[int]
     """Which tensors were given more than once, and are separate inputs of the model."""
+    gradients: bool = False
+    """Whether gradients are recorded when it is called: not where the function does without."""
 
     def preserved(self) -> AbstractContextManager[None]:
         """Whatever runs within this block leaves no traces."""
@@ -186,7 +194,7 @@ def _recorded(call: _Call, stage: int) -> Recording:
     """The recording of the function from its present state, which is there again afterwards."""
     traced = TracedFunction(call.function, call.owner, optimize=False)
     traced.keep_examples, traced.open_sizes = True, stage == 0
-    with call.preserved(), context.tracing(None), context.set_grad_enabled(stage > 0):
+    with call.preserved(), context.tracing(None), context.set_grad_enabled(stage > 0 or call.gradients):
         result = traced(*call.arguments, **call.options)
         recording = traced._last
         if recording is None:
@@ -296,7 +304,7 @@ def _verify(
 def _run(call: _Call, given: Any) -> tuple[list[Any], list[Any]]:
     """The arrays of some arguments, and what the function makes of them, which changes nothing else."""
     before = [tensor._array.copy() for tensor in flatten(given)[0]]
-    with call.preserved(), context.no_grad():
+    with call.preserved(), context.set_grad_enabled(call.gradients):
         return before, _outputs(call.function(*given[0], **given[1]))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jit.ir import RandomState
 from jit.ir.devices import resolve
-from jit.ir.errors import UsageError
+from jit.ir.errors import KindError, UsageError
 
 from . import context
 from .tracing.effects import NOTES, REPLAYED
@@ -73,6 +73,8 @@ class Generator:
 
     def set_state(self, state: RandomState) -> Generator:
         """Continue from `state`."""
+        if not isinstance(state, RandomState):
+            raise KindError(f"a state of random numbers comes from get_state(), and {type(state).__name__} was given")
         self._note_in_trace(sets=True)
         with self.lock:
             self.state = state

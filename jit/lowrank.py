@@ -10,6 +10,7 @@ from typing import Any
 
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 
+from .expecting import expect
 from .functions import F
 from .tensors import Tensor
 
@@ -68,6 +69,7 @@ def pca_lowrank(
     >>> (v[1] / v[0]).round(decimals=3)
     tensor([2.])
     """
+    expect("pca_lowrank", A)
     most = min(A.shape[-2:]) if A.ndim >= 2 else 0
     wanted = min(6, most) if q is None else q
     _check("pca_lowrank", A, wanted, niter)
@@ -77,6 +79,7 @@ def pca_lowrank(
 
 
 def _check(name: str, A: Any, q: int, niter: int) -> None:
+    expect(name, A)
     if A.ndim < 2:
         raise ShapeError(f"{name}: A must be matrices, and has {A.ndim} dims")
     if not (A.dtype.is_floating_point or A.dtype.is_complex):

@@ -12,6 +12,7 @@ from jit.ir.memory_formats import as_memory_format, suggested_format
 
 from . import context
 from .differences import gradient
+from .expecting import expect
 from .functions import F
 from .lowrank import pca_lowrank, svd_lowrank
 from .tensors import Size, Tensor
@@ -47,6 +48,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of a tensor is not zero."""
+    expect("is_nonzero", input)
     return bool(input.item() != 0)
 
 
@@ -72,6 +74,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     >>> jit.where(jit.tensor([True, False]), 1, 2).tolist(), jit.where(jit.tensor([0, 3]))[0].tolist()
     ([1, 2], [1])
     """
+    if input is None and other is None:
+        expect("where", condition)
     if input is None and other is None and out is None:
         return nonzero(condition, as_tuple=True)
     if isinstance(condition, Tensor) and condition.dtype not in (dtypes.bool_, dtypes.uint8):
@@ -238,6 +242,7 @@ def get_default_dtype() -> dtypes.DType:
 
 def is_signed(input: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
+    expect("is_signed", input)
     return input.dtype not in (dtypes.bool_, dtypes.uint8)
 
 
@@ -253,26 +258,31 @@ def is_neg(input: Tensor) -> bool:
 
 def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype is a real floating one."""
+    expect("is_floating_point", input)
     return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
     """Whether the dtype is a complex one."""
+    expect("is_complex", input)
     return input.is_complex()
 
 
 def numel(input: Tensor) -> Any:
     """The number of elements."""
+    expect("numel", input)
     return input.numel()
 
 
 def detach_(input: Tensor) -> Tensor:
     """Cut a tensor off from what computed it, in place."""
+    expect("detach_", input)
     return input.detach_()
 
 
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """`as_strided` of a tensor in its own place."""
+    expect("as_strided_", input)
     return input.as_strided_(size, stride, storage_offset)
 
 

@@ -16,7 +16,7 @@ from jit.ir import Op, Source, dtypes
 from jit.ir.devices import CPU
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
-from jit.ir.errors import AutogradError, DTypeError, UsageError
+from jit.ir.errors import AutogradError, DTypeError, KindError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
 from jit.ir.types import contiguous_strides, is_contiguous
 
@@ -433,6 +433,8 @@ class Tensor(Methods):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
+        if value is not None and not isinstance(value, Tensor):
+            raise KindError(f"a gradient is a tensor or None, not {type(value).__name__}")
         if value is not None and value._defined().shape != self._defined().shape:
             raise UsageError(f"the gradient has sizes {list(value.shape)}, the tensor {list(self.shape)}")
         trace = context.TRACE.get()
@@ -487,6 +489,9 @@ class Tensor(Methods):
         if trace is not None:
             trace.resize(self, sizes)
         else:
+            from .tracing.effects import note_write
+
+            note_write(self)
             self._array = restrided(self._defined(), sizes)
             self._storage.written()
 

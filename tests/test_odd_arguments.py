@@ -243,3 +243,60 @@ def test_gradients_without_optional_tensors_at_many_sizes(name, mask, by_x):
             assert (a is None) == (b is None) and (a is None or np.allclose(a, b, atol=1e-4))
 
 
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["jit.ones(2) + jit.ones(3)", "jit.trace(lambda x: x + jit.ones(3))(jit.ones(2))", "jit.load('no such file')"],
+)
+def test_an_error_that_nobody_catches_shows_its_text(body):
+    """The interpreter asks for the text when no Python code runs any more."""
+    done = subprocess.run([sys.executable, "-c", f"import jit\n{body}"], capture_output=True, text=True)
+    assert done.returncode == 1 and "str() failed" not in done.stderr
+    assert "broadcast" in done.stderr or "no such file" in done.stderr
+
+
+# -- arguments of another kind -------------------------------------------------------------------------------------
+
+SCHEDULES, AVERAGES, UTILS = jit.optim.lr_scheduler, jit.optim.swa_utils, jit.nn.utils
+TAKERS: list[Any] = [
+    jit.numel, jit.is_signed, jit.is_complex, jit.is_floating_point, jit.is_nonzero, jit.detach_, jit.where,
+    jit.gradient, jit.svd_lowrank, jit.pca_lowrank, jit.abs_, jit.celu_, jit.clamp_, jit.nan_to_num_, jit.round_,
+    jit.set_rng_state, jit.checkpoint, F.softmax, F.log_softmax, F.dropout2d, F.pdist, F.relu_,
+    jit.nn.init.ones_, jit.nn.init.eye_, jit.nn.init.normal_, jit.nn.init.uniform_, jit.nn.init.trunc_normal_,
+    jit.nn.init.kaiming_normal_, jit.nn.init.xavier_uniform_, jit.nn.init.orthogonal_, jit.nn.init.dirac_,
+    UTILS.weight_norm, UTILS.spectral_norm,
+    UTILS.remove_weight_norm, UTILS.parametrizations.orthogonal, UTILS.parametrize.is_parametrized,
+    UTILS.rnn.pad_packed_sequence, UTILS.rnn.pack_sequence, UTILS.rnn.pad_sequence, SCHEDULES.ChainedScheduler,
+    AVERAGES.get_ema_avg_fn, jit.nn.Dropout, jit.signal.windows.hann,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [None, "text", {"k": 1}, object(), [None], jit.float32, b"ab"], ids=repr)
+@pytest.mark.parametrize("taker", TAKERS, ids=lambda taker: taker.__name__)
+def test_an_argument_of_another_kind_is_told_at_the_door(taker, value):
+    with pytest.raises(jit.Error) as caught:
+        taker(value)
+    assert isinstance(caught.value, (TypeError, ValueError)) and len(str(caught.value)) > 10
+
+
+def test_a_state_that_is_none_leaves_the_generator_alone():
+    jit.manual_seed(3)
+    before = jit.get_rng_state()
+    with pytest.raises(jit.UsageError, match="get_state"):
+        jit.set_rng_state(5)  # type: ignore[arg-type]
+    assert jit.get_rng_state() == before
+
+
+def test_masks_of_attention_are_no_whole_numbers():
+    q = jit.ones(1, 3, 4)
+    with pytest.raises(jit.DTypeError, match="bool or floating, not int64"):
+        F.scaled_dot_product_attention(q, q, q, jit.ones(3, 3, dtype=jit.int64))
+
+
+@pytest.mark.parametrize("value", [3, "text", [1.0], np.ones(2)], ids=repr)
+def test_a_gradient_is_a_tensor_or_none(value):
+    x: Any = jit.ones(2, requires_grad=True)
+    with pytest.raises(jit.UsageError, match="a gradient is a tensor or None"):
+        x.grad = value
+    assert x.grad is None

@@ -260,6 +260,28 @@ def attaching_to_tensors():
     return f, (jit.ones(4, 3),), kept
 
 
+def resizing_an_argument():
+    x = jit.ones(4, 3)
+    return (lambda x: x.resize_(3, 4) * 2), (x,), x
+
+
+def appending_in_a_hook_of_a_tensor():
+    seen: list[Any] = []
+    weight = nn.Parameter(jit.ones(3))
+    weight.register_hook(seen.append)
+
+    def f(x):
+        with jit.enable_grad():
+            return jit.grad((x * weight).sum(), weight)[0]
+
+    return f, (jit.ones(4, 3),), [weight, seen]
+
+
+def knowing_its_sizes_late():
+    module = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d())
+    return module, (jit.ones(4, 3),), [module, [type(layer) for layer in module], module[0].weight]
+
+
 def training(optimizer, **options):
     def make():
         net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1))
@@ -285,7 +307,8 @@ CASES = [
     changing_an_argument, changing_a_view_that_is_an_argument, changing_a_list_of_arguments, writing_to_data, a_module,
     counting_in_a_global, counting_in_a_module, counting_in_a_cell, counting_in_objects, counting_in_containers,
     drawing, changing_the_environment, changing_the_grad_mode, attaching_to_tensors, training(jit.optim.SGD),
-    training(jit.optim.Adam), training(jit.optim.SGD, momentum=0.9),
+    training(jit.optim.Adam), training(jit.optim.SGD, momentum=0.9), resizing_an_argument,
+    appending_in_a_hook_of_a_tensor, knowing_its_sizes_late,
 ]  # fmt: skip
 
 
@@ -487,3 +510,63 @@ def test_big_weights_are_not_copied():
         tracemalloc.stop()
 
 
+
+
+# -- functions that differentiate ----------------------------------------------------------------------------------
+
+
+def squares_of_gradients():
+    """A convolution before a normalisation, whose gradients are next to nothing but rounding."""
+    net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3))
+    return (lambda x: jit.grad(net(x).pow(2).sum(), [*net.parameters()])), (jit.rand(2, 2, 5, 5),)
+
+
+def a_gradient_of_nothing():
+    norm = nn.BatchNorm2d(3)
+    return (lambda x: jit.grad(norm(x).sum(), x)[0]), (jit.rand(2, 3, 5, 5).requires_grad_(),)
+
+
+@pytest.mark.parametrize("case", [squares_of_gradients, a_gradient_of_nothing])
+def test_gradients_that_cancel_pass_for_equal(case):
+    jit.manual_seed(0)
+    f, args = case()
+    jit.trace(f, example_inputs=args)
+
+
+def test_a_function_that_differentiates_inside_is_exported(tmp_path):
+    import onnxruntime
+
+    jit.manual_seed(0)
+    net = nn.Linear(3, 1)
+    optimizer = jit.optim.Adam(net.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = net(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss, net.weight.grad * 1
+
+    x, path, everything = jit.rand(2, 3), str(tmp_path / "step.onnx"), [net, optimizer]
+    before = facts(everything)
+    report = jit.export_onnx(step, x, path)
+    assert facts(everything) == before
+    assert any("weight" in warning for warning in report.warnings)
+    found = onnxruntime.InferenceSession(path).run(None, {"x": x.numpy()})
+    for a, b in zip(found, step(x), strict=True):
+        np.testing.assert_allclose(a, b.detach().numpy(), rtol=1e-5)
+
+
+def test_a_verified_training_step_is_differentiated_by_itself_alone():
+    net = nn.Linear(3, 1)
+    optimizer = jit.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = net(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(jit.rand(2, 3))
+    jit.verify(step, (jit.rand(2, 3),))

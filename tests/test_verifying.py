@@ -44,7 +44,8 @@ def test_results_that_differ_are_located():
     with pytest.raises(jit.VerificationError, match=r"first at \[1\]: 3.0 instead of 2.0"):
         from jit.tracing.verifying import compare_results
 
-        compare_results(jit.tensor([1.0, 2.0]), jit.tensor([1.0, 3.0]), "f")
+        right = jit.tensor([1.0, 2.0])
+        compare_results(right, jit.tensor([1.0, 3.0]), "f", lambda: right)
 
 
 # -- what must not pass ------------------------------------------------------------------------------------------

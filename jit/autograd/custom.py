@@ -254,16 +254,15 @@ def _written(
 
 
 def _as_outputs(ctx: Context, args: Sequence[Any], outputs: Sequence[Any], tracked: bool) -> list[Any]:
-    """Arguments that were returned as they came as views of themselves, so that they can carry a history: one for all
-    places in which an argument is returned."""
-    made: dict[int, Any] = {}
+    """Arguments that were returned as they came as views of themselves, one for each place, so that each can carry a
+    history."""
+    made = []
     for index, output in enumerate(outputs):
-        if not isinstance(output, Tensor) or id(output) in made or any(output is d for d in ctx._dirty):
-            continue
-        if any(output is a for a in args):
+        if isinstance(output, Tensor) and all(output is not d for d in ctx._dirty) and any(output is a for a in args):
             loses = output.requires_grad and (not tracked or index in ctx._constant)
-            made[id(output)] = output.detach() if loses else view_of_itself(output)
-    return [made.get(id(output), output) for output in outputs]
+            output = output.detach() if loses else view_of_itself(output)
+        made.append(output)
+    return made
 
 
 def _claim_views(function: type[Function], ctx: Context, outputs: Sequence[Any]) -> None:

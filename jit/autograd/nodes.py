@@ -532,24 +532,43 @@ def replay(path: Sequence[ViewStep], base: Any) -> Any:
 def scatter(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
     """`base` with the part that `path` leads to replaced by `source`, out of place."""
     along = [base]
-    for step in path[:-1]:
+    for at, step in enumerate(path[:-1]):
+        if shares_places(step, along[-1].shape):
+            source = scatter_steps(F, path[at:], along[-1], source)
+            path = path[:at]
+            break
         along.append(replay([step], along[-1]))
-    for step, outer in zip(reversed(path), reversed(along), strict=True):
-        source = scatter_step(F, step, outer, source)
+    for step, outer in zip(reversed(path), reversed(along[: len(path)]), strict=True):
+        source = scatter_steps(F, [step], outer, source)
     return source
 
 
-def scatter_step(F: Any, step: ViewStep, base: Any, source: Any) -> Any:
-    """`scatter` for a single view op."""
-    if (
-        step.op.scatter is not None
-        and step.op.schema.returns[0].type.base == "Tensor"
-        and not step.op.schema.returns[0].type.is_list
-    ):
+def shares_places(step: ViewStep, sizes: Any) -> bool:
+    """Whether elements that a step shows lie at the same place, so that what is behind it is written at once."""
+    if step.op.scatter is not None and step.op is not as_strided_of:
+        return False
+    return shown_by(step, Geometry.contiguous(tuple(sizes))).overlaps
+
+
+def scatter_steps(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
+    """`scatter` for a single step, or for several of which the first shows elements twice."""
+    step, *further = path
+    if not further and step.op.scatter is not None and not step.op.schema.returns[0].type.is_list:
         return step.op.scatter(F, base, source, *step.arguments)
-    geometry = step.op.body(Geometry.contiguous(tuple(base._array.shape)), *step.arguments)
-    sizes, strides, offset = geometry[step.index] if isinstance(geometry, list) else geometry
-    return F.as_strided_scatter(base, source, sizes, strides, offset)
+    geometry = shown_by(step, Geometry.contiguous(tuple(base.shape)))
+    for other in further:
+        geometry = shown_by(other, geometry)
+    if step.op is as_strided_of:
+        return F.as_strided_put(base, source, *step.arguments[:2], *geometry)
+    return F.as_strided_scatter(base, source, *geometry)
+
+
+def shown_by(step: ViewStep, base: Geometry) -> Geometry:
+    """What a step shows of memory that lies as `base` says; an `as_strided_of` says itself how it lies."""
+    if step.op is as_strided_of:
+        return Geometry(*step.arguments[2:])
+    geometry = step.op.body(base, *step.arguments)
+    return Geometry(*(geometry[step.index] if isinstance(geometry, list) else geometry))
 
 
 def path_of(

@@ -21,7 +21,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jit.ir.errors import AutogradError, UsageError
+from jit.ir.errors import AutogradError, KindError, UsageError
 
 from .. import context
 from ..tensors import Tensor, Variable, alias, root_of
@@ -56,6 +56,8 @@ def checkpoint(
     >>> [round(g, 2) for g in x.grad.tolist()]
     [14.78, 14.78, 14.78]
     """
+    if not callable(function):
+        raise KindError(f"checkpoint calls a function, and {type(function).__name__} was given")
     if not context.GRAD_ENABLED.get():
         return function(*args, **kwargs)
     if (trace := context.TRACE.get()) is not None:

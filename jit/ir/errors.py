@@ -56,7 +56,10 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def _note_reader(error: Error) -> None:
-    if WATCH.read is not None and sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] != _PACKAGE:
+    if WATCH.read is None:
+        return
+    reader = sys._getframe(1).f_back  # None: the interpreter itself, which shows an error that nobody has caught
+    if reader is not None and reader.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE:
         WATCH.read(error)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import ShapeError, UsageError
 
+from ..expecting import expect
 from ..functions import F, public
 from .alignments import *  # noqa: F403
 from .attending import *  # noqa: F403
@@ -86,6 +87,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 def _implied_dim(name: str, input: Any, dim: int | None) -> int:
     if dim is not None:
         return dim
+    expect(name, input)
     implied = 0 if input.ndim in (0, 1, 3) else 1
     told = f"{name} without dim takes dim {implied} of this {input.ndim}-d tensor; say dim={implied}"
     warnings.warn(told, stacklevel=3)
@@ -192,6 +194,7 @@ def _channel_dropout(input: Any, p: float, training: bool, inplace: bool, dims: 
 
 def _leading_dims(input: Any, dims: int) -> int:
     """How many of the first dims tell channels apart. As in PyTorch, a 3-d image is a batch of lines, not one image."""
+    expect(f"dropout{dims}d", input)
     if input.ndim in ((4,) if dims == 2 else (dims + 1, dims + 2)):
         return int(input.ndim) - dims
     if dims == 1 or input.ndim < 2:
@@ -535,6 +538,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     >>> jit.nn.functional.pdist(jit.tensor([[0.0], [1.0], [3.0]])).tolist()
     [1.0, 3.0, 2.0]
     """
+    expect("pdist", input)
     if input.ndim != 2:
         raise ShapeError(f"pdist takes rows, and this input has sizes {list(input.shape)}")
     pairs = F.triu_indices(input.shape[0], input.shape[0], 1)

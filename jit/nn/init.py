@@ -9,6 +9,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from .. import context
+from ..expecting import expect
 
 GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0, "conv_transpose2d": 1.0,
@@ -34,6 +35,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 def fans(tensor: Any) -> tuple[int, int]:
     """(how many inputs an output of this weight sums over, how many outputs an input reaches)."""
+    expect("init.fans", tensor)
     sizes = tensor.shape
     if len(sizes) < 2:
         raise UsageError(f"a weight of sizes {list(sizes)} has no fan-in and fan-out: it needs two dims at least")
@@ -43,12 +45,14 @@ def fans(tensor: Any) -> tuple[int, int]:
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Fill with draws that are uniform between `a` and `b`."""
+    expect("init.uniform_", tensor)
     with context.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
     """Fill with draws of a normal distribution."""
+    expect("init.normal_", tensor)
     with context.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -57,6 +61,7 @@ def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Any:
     """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function."""
+    expect("init.trunc_normal_", tensor)
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(f"trunc_normal_: the mean {mean} lies more than 2 deviations outside [{a}, {b}]", stacklevel=2)
     below, above = (0.5 + 0.5 * math.erf((x - mean) / (std * math.sqrt(2.0))) for x in (a, b))
@@ -67,6 +72,7 @@ def trunc_normal_(
 
 def constant_(tensor: Any, val: float) -> Any:
     """Fill with one number."""
+    expect("init.constant_", tensor)
     with context.no_grad():
         return tensor.fill_(val)
 
@@ -83,6 +89,7 @@ def zeros_(tensor: Any) -> Any:
 
 def eye_(tensor: Any) -> Any:
     """Fill a matrix with the identity."""
+    expect("init.eye_", tensor)
     from ..functions import F
 
     if tensor.ndim != 2:
@@ -117,6 +124,7 @@ def kaiming_uniform_(
         mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
         nonlinearity: What follows: see `calculate_gain`.
     """
+    expect("init.kaiming_uniform_", tensor)
     if 0 in tensor.shape:
         warnings.warn("a tensor without elements has nothing to fill", stacklevel=2)
         return tensor
@@ -128,6 +136,7 @@ def kaiming_normal_(
     tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Any:
     """Normal, with a variance of ``gain² / fan``; the arguments are those of `kaiming_uniform_`."""
+    expect("init.kaiming_normal_", tensor)
     if 0 in tensor.shape:
         warnings.warn("a tensor without elements has nothing to fill", stacklevel=2)
         return tensor
@@ -143,6 +152,7 @@ def _kaiming_deviation(tensor: Any, a: float, mode: str, nonlinearity: str) -> f
 
 def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one."""
+    expect("init.orthogonal_", tensor)
     import numpy as np
 
     if tensor.ndim < 2:
@@ -157,6 +167,7 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
 
 def dirac_(tensor: Any, groups: int = 1) -> Any:
     """Fill a convolution weight so that it passes its input channels through."""
+    expect("init.dirac_", tensor)
     if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
         raise UsageError(f"dirac_ fills convolution weights of {groups} groups of channels, not {list(tensor.shape)}")
     outputs = tensor.shape[0] // groups
@@ -171,6 +182,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
     """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010)."""
+    expect("init.sparse_", tensor)
     from ..functions import F
 
     if tensor.ndim != 2:

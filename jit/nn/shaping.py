@@ -6,6 +6,7 @@ from typing import Any
 
 from jit.ir.errors import KindError, UsageError
 
+from ..expecting import expect_number
 from ..functions import F
 from . import functional
 from .modules import Module
@@ -142,6 +143,7 @@ class Fold(Module):
 class _Dropout(Module):
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
+        expect_number("a dropout probability", p)
         if not 0 <= p <= 1:
             raise UsageError(f"a dropout probability lies between 0 and 1, and {p} was given")
         self.p, self.inplace = p, inplace

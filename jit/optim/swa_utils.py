@@ -13,6 +13,7 @@ from jit.ir.devices import resolve
 from jit.ir.errors import UsageError
 
 from ..context import no_grad
+from ..expecting import expect_number
 from ..functions import F
 from ..nn.modules import Module
 from .lr_scheduler.base import LRScheduler, per_group
@@ -51,6 +52,7 @@ def _for_each(average: Callable[[Any, Any, Any], Any]) -> Callable[[list[Any], l
 
 
 def _check_decay(decay: float) -> None:
+    expect_number("the decay of an average", decay)
     if not 0 <= decay <= 1:
         raise UsageError(f"the decay of an average lies between 0 and 1, and {decay} was given")
 

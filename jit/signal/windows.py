@@ -13,6 +13,7 @@ from typing import Any
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, UsageError
 
+from ..expecting import expect_number
 from ..functions import F
 from ..tensors import Tensor
 
@@ -30,6 +31,7 @@ def _window(
     Windows of fewer points than `least` are ones.
     """
     wanted = dtypes.DEFAULT if dtype is None else dtypes.as_dtype(dtype)
+    expect_number("how many points a window has", M)
     if M < 0:
         raise UsageError(f"a window of {M} points was asked for; it must have 0 or more")
     if not wanted.is_floating_point:

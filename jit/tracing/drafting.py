@@ -27,6 +27,7 @@ from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from .chains import Chain
 from .gradients import GradientSlot
 from .histories import adopt, stand_in, twin
+from .kept_leaves import EagerHistory
 from .metadata import Tag, moves, set_tag, tags_of
 from .raising import look_at_caught
 from .recording import OutputSpec, Recording
@@ -49,6 +50,8 @@ class Draft:
         self.positions = distinct(call.leaves)
         self.odd: list[tuple[int, str, Any]] = []
         """Attributes of results that no other call has: (output, name, value)."""
+        self.keeps_leaves = False
+        """Whether a leaf that the function has made is left behind; see jit.tracing.kept_leaves."""
         self.edges: list[Any] = []
         """Per input, where its gradient leaves the function."""
         names = leaf_names(call.names, call.structures)
@@ -169,6 +172,19 @@ class Draft:
         where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
         return self.trace.impure or self.call.world.effect() or where
 
+    def has_changed(self) -> bool:
+        """Whether the function has done anything so far besides computing."""
+        trace = self.trace
+        if trace.memory.updates() or trace.drawn() or trace.reshaped or self.effect() is not None:
+            return True
+        if any(slot.has_changed for slot in trace.slots.values()):
+            return True
+        try:
+            self._check_arguments()
+        except TraceError:
+            return True
+        return False
+
     @contextlib.contextmanager
     def moved_on_error(self) -> Iterator[None]:
         """An argument that the function made another view of itself stays one, as in eager mode, if it then fails."""
@@ -198,8 +214,10 @@ class Draft:
         results = [t._array if isinstance(t, Tensor) else t for t in live.outputs]
         storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]
         before = [trace.input_value(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
-        node = None
-        if recording.differentiable:
+        node: Any = None
+        if recording.differentiable and self.keeps_leaves:
+            node = EagerHistory(live.outputs)
+        elif recording.differentiable:
             node = recording.node_of(owners, before, self._outer_edges(owners))
             node.live = None if recording.spent else live
         first = len(recording.trace.graph.outputs)

@@ -41,9 +41,10 @@ from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
 from .exact_types import asks_exact_types, note_exact_types
 from .impurity import watching
+from .kept_leaves import connect, keeps_leaves
 from .origins import is_foreign
 from .patience import patience
-from .plain_numbers import explained
+from .plain_numbers import PlainNumberError, explained
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
 from .raising import forget_errors
@@ -393,6 +394,20 @@ class TracedFunction(Watched, Inspected):
 
     @patience()
     def _record_alone(self, entry: Entry, call: Call) -> Any:
+        """Record; once more, by plain numbers, where code in C refuses traced ones before anything has been changed."""
+        before = call.world
+        try:
+            return self._record_once(entry, call)
+        except PlainNumberError as error:
+            known, self._exact = self._exact, True
+            if known or not error.is_harmless:
+                raise
+        call.world = before
+        if (calls := recollection()) is not None:
+            calls.at = 0
+        return self._record_once(entry, call)
+
+    def _record_once(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
         before, call.world = call.world, (world := GrowingWorld(call.world))
         trace = Trace(world.locate, strict=self._strict, open_sizes=self.open_sizes)
@@ -421,6 +436,8 @@ class TracedFunction(Watched, Inspected):
         else:
             if effect.startswith("changed "):  # the next call will hardly do so, but it will run the same code
                 self._grow(entry, call, before, None)
+            draft.keeps_leaves = keeps_leaves(draft.trace, live.outputs, lambda: self._surroundings.reach().tensors)
+            connect(draft.edges)
             self._note_effect(effect)
             draft.trace.note_impure(effect)
             draft.give_back()
@@ -439,7 +456,7 @@ class TracedFunction(Watched, Inspected):
         with watching(draft.trace, is_foreign, world.note_code) as sees:
             if not sees:
                 world.see_everything()
-            with explained(draft.trace):
+            with explained(draft.trace, draft.has_changed):
                 return self._function(*arguments[0], **arguments[1])
 
     def _grow(self, entry: Entry, call: Call, before: World, recording: Recording | None) -> str | None:
@@ -698,15 +715,18 @@ def _wrap(function: Any, options: dict[str, Any]) -> Any:
 def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, ...], check: bool) -> None:
     """Record with examples, and leave everything else as it was."""
     from .snapshots import preserved
-    from .verifying import compare_results, seen
+    from .verifying import compare_results, seen, shaken_in_place
 
-    around, calls = (traced._function, traced._owner, inputs), range(2 if check else 1)
-    with preserved(*around):
-        replayed = [seen(traced(*inputs), inputs) for _ in calls]
+    def observed(what: Any, shaken: bool = False) -> list[Any]:
+        with preserved(traced._function, traced._owner, inputs):
+            if shaken:
+                shaken_in_place(inputs)
+            return [seen(what(*inputs), inputs) for _ in range(2 if check else 1)]
+
+    replayed = observed(traced)
     if check:
-        with preserved(*around):
-            expected = [seen(function(*inputs), inputs) for _ in calls]
-        compare_results(expected, replayed, f"{traced.__name__}: traced and untraced results differ")
+        what = f"{traced.__name__}: traced and untraced results differ"
+        compare_results(observed(function), replayed, what, functools.partial(observed, function, shaken=True))
 
 
 __all__ = ["Call", "Entry", "Key", "TracedFunction", "_Promoted", "trace"]

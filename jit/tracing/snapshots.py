@@ -75,7 +75,8 @@ class _Snapshot:
     def __init__(self, function: Any, owner: Any, arguments: Sequence[Any]) -> None:
         around = Surroundings(function, owner).reach()
         given = View([("argument", functools.partial(_itself, arguments))])
-        views = (around, given)
+        hooks = View([("a hook", functools.partial(_itself, hook)) for hook in _hooks_of((around, given))])
+        views = (around, given, hooks)
         tensors = _with_relatives([t for view in views for t in view.tensors if isinstance(t, Tensor) and t.defined])
         self.memory = _Memory(tensors, [t for t in given.tensors if isinstance(t, Tensor) and t.defined])
         generators = {default_generator(), *(g for view in views for g in view.tensors if isinstance(g, Generator))}
@@ -137,6 +138,14 @@ def _owner_of(array: Any) -> Any:
     while isinstance(array, np.ndarray) and array.base is not None:
         array = array.base
     return array
+
+
+def _hooks_of(views: Sequence[View]) -> Iterator[Any]:
+    """The hooks of tensors, which run in a backward."""
+    for tensor in (t for view in views for t in view.tensors if isinstance(t, Tensor)):
+        for table in vars(tensor).values():
+            entries = table.values() if isinstance(table, dict) else ()
+            yield from (part for entry in entries if isinstance(entry, tuple) for part in entry if callable(part))
 
 
 def _with_relatives(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -257,12 +266,19 @@ def _undoing_attributes(thing: Any) -> Iterator[Undo]:
         yield _dict(vars(thing))
     if not has_state(thing):
         return
+    yield functools.partial(_become, thing, type(thing))
     space = asked(thing, "__dict__")
     if isinstance(space, dict):
         yield _dict(space)
         yield from (_dict(table) for name, table in list(space.items()) if isinstance(table, dict) and name[:1] == "_")
     for name in slots_of(thing):
         yield _slot(thing, name, asked(thing, name, _MISSING))
+
+
+def _become(thing: Any, kind: type) -> None:
+    """Let an object be of a class again, as lazy modules are others once they know their sizes."""
+    if type(thing) is not kind:
+        object.__setattr__(thing, "__class__", kind)
 
 
 def _undoing_function(function: Any) -> Iterator[Undo]:

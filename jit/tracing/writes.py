@@ -13,6 +13,7 @@ from jit.ir.ops.views import expand
 from jit.passes.builder import Builder
 
 from .. import context, dispatch
+from ..autograd.nodes import scatter_steps, shares_places
 from ..tensors import Tensor, ViewStep
 from .impurity import pause, resume
 from .properties import row_major, type_of
@@ -100,16 +101,14 @@ def assign(trace: Trace, tensor: Tensor, value: Value) -> None:
 def _scatter(F: Builder, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
     """`scatter` of jit.autograd.nodes, over a graph."""
     along = [base]
-    for step in path[:-1]:
+    for at, step in enumerate(path[:-1]):
+        if shares_places(step, along[-1].type.sizes):
+            source = scatter_steps(F, path[at:], along[-1], source)
+            path = path[:at]
+            break
         along.append(apply_step(F, step, along[-1]))
-    for step, outer in zip(reversed(path), reversed(along), strict=True):
-        returns = step.op.schema.returns[0].type
-        if step.op.scatter is not None and not returns.is_list:
-            source = step.op.scatter(F, outer, source, *step.arguments)
-        else:
-            geometry = step.op.body(Geometry.contiguous(outer.type.sizes), *step.arguments)
-            sizes, strides, offset = geometry[step.index] if isinstance(geometry, list) else geometry
-            source = F.as_strided_scatter(outer, source, sizes, strides, offset)
+    for step, outer in zip(reversed(path), reversed(along[: len(path)]), strict=True):
+        source = scatter_steps(F, [step], outer, source)
     return source
 
 

@@ -424,9 +424,20 @@ def test_an_input_returned_twice() -> None:
     x = leaf()
     b = x * 1
     u, v = made.apply(b)
-    assert u is v and u is not b and u._base is b
+    assert u is not v and u is not b and u._base is b and v._base is b
     used(u, v)
     assert (x.grad == x.detach() * 20).all()
+
+
+def test_each_place_in_which_an_input_is_returned_has_its_gradient() -> None:
+    made = function("Weighted", lambda x: (x, x, x * 1), lambda g, h, k: g + h * 10 + k * 100)
+    x = leaf()
+    u, v, w = made.apply(x * 1)
+    (u * 2 + v * 3 + w * 5).sum().backward()
+    assert (x.grad == 532).all()
+    for output in made.apply(x * 1)[:2]:
+        with pytest.raises(jit.AutogradError, match="a Function with several outputs"):
+            output.mul_(2)
 
 
 # -- no_grad -----------------------------------------------------------------------------------------------------

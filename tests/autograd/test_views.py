@@ -283,3 +283,27 @@ def test_a_gradient_that_cannot_be_written_to_is_replaced():
         x.grad = have
         (x * 2).sum().backward()
         assert x.grad.tolist() == [3, 3, 3] and have.tolist() == [1, 1, 1]
+
+
+OVERLAPPING = [
+    lambda y: y[0].expand(2, 3)[0].mul_(2),
+    lambda y: y[:, :1].expand(2, 4)[:, 2].mul_(jit.tensor([3.0, 4.0])),
+    lambda y: y.view(3, 2)[1:].expand(4, 2, 2).select(0, 2).t().mul_(3),
+    lambda y: y[0].expand(3, 3).diagonal().mul_(4),
+    lambda y: y.unfold(0, 2, 1).unfold(1, 2, 1)[0, 0].mul_(5),
+    lambda y: y.broadcast_to(2, 2, 3)[0].t()[1].neg_(),
+    lambda y: y.t().as_strided((2, 3), (0, 1), 1)[1, :2].mul_(7),
+]
+
+
+@pytest.mark.parametrize("write", OVERLAPPING)
+def test_a_write_to_what_is_shown_twice_has_its_gradient(write):
+    """The way to what is written leads over a view in which elements share places."""
+
+    def f(x):
+        y = x * 1
+        write(y)
+        return y * y
+
+    x = (jit.arange(6, dtype=jit.float64).reshape(2, 3) / 3 + 0.5).requires_grad_()
+    assert jit.autograd.gradcheck(f, (x,)) and jit.autograd.gradgradcheck(f, (x,))

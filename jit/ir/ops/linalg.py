@@ -638,6 +638,8 @@ def scaled_dot_product_attention(
             raise UsageError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
         attn_mask = F.tril(F.ones([query.shape[-2], key.shape[-2]], dtype="bool", device=query.device))
     if attn_mask is not None:
+        if attn_mask.dtype.name != "bool" and not attn_mask.dtype.is_floating_point:
+            raise DTypeError(f"a mask of attention is bool or floating, not {attn_mask.dtype.name}")
         bias = F.where(attn_mask, 0.0, -math.inf) if attn_mask.dtype.name == "bool" else attn_mask
         scores = scores + (bias if bias.dtype is scores.dtype else F._to_copy(bias, dtype=scores.dtype))
     weights = F._safe_softmax(scores, -1)

@@ -6,7 +6,9 @@ from typing import Any
 
 from jit.ir.errors import UsageError
 
+from ...expecting import expect
 from ...functions import F
+from ..modules import Module
 from ..parameter import Parameter
 
 
@@ -40,6 +42,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     >>> [(name, tuple(p.shape)) for name, p in layer.named_parameters()]
     [('bias', (4,)), ('weight_g', (4, 1)), ('weight_v', (4, 3))]
     """
+    expect("weight_norm", module, Module)
     if name in module._computed:
         raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already")
     weight = module._parameters.get(name)
@@ -62,6 +65,7 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     >>> sorted(name for name, _ in layer.named_parameters())
     ['bias', 'weight']
     """
+    expect("remove_weight_norm", module, Module)
     if not isinstance(module._computed.get(name), WeightNorm):
         raise UsageError(f"{name!r} of this {type(module).__name__} is no normed weight")
     weight = module._computed.pop(name)(module).detach()

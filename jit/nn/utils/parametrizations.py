@@ -7,6 +7,7 @@ from typing import Any
 from jit.ir.errors import ShapeError, UnwrittenError, UsageError
 
 from ...context import no_grad
+from ...expecting import expect
 from ...functions import F
 from .. import functional
 from ..modules import Module
@@ -102,6 +103,7 @@ def spectral_norm(
     >>> bool(jit.linalg.matrix_norm(layer.weight, 2) < 1.2)
     True
     """
+    expect("spectral_norm", module, Module)
     weight = module._parameters.get(name, module._buffers.get(name))
     if weight is None:
         raise UsageError(f"{type(module).__name__} has no parameter or buffer {name!r} to be normed")
@@ -179,6 +181,7 @@ def orthogonal(
     >>> jit.allclose(layer.weight @ layer.weight.t(), jit.eye(3), atol=1e-5)
     True
     """
+    expect("orthogonal", module, Module)
     weight = module._parameters.get(name)
     if weight is None:
         raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be kept orthogonal")

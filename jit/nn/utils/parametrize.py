@@ -16,6 +16,7 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ...context import no_grad
+from ...expecting import expect
 from ...tensors import Tensor
 from ..containers import ModuleDict, ModuleList
 from ..modules import Module
@@ -227,6 +228,7 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 
 def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
     """Whether a tensor of `module` is parametrized; without a name, whether any is."""
+    expect("is_parametrized", module, Module)
     computed = [name for name, rule in module._computed.items() if isinstance(rule, Parametrized)]
     return bool(computed) if tensor_name is None else tensor_name in computed
 

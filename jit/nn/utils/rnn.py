@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jit.ir.errors import KindError, ShapeError, UsageError
 
 from ...creation import tensor
+from ...expecting import expect
 from ...functions import F
 from ...tensors import Tensor
 
@@ -117,6 +118,7 @@ def pad_packed_sequence(
     Raises:
         UsageError: `total_length` is less than the longest length.
     """
+    expect("pad_packed_sequence", sequence, PackedSequence)
     data, batch_sizes, _, order = sequence
     total = 0 if total_length is None else total_length
     if total_length is not None and total < batch_sizes.shape[0]:
@@ -148,6 +150,8 @@ def pad_sequence(
     if not isinstance(sequences, Iterable):
         raise KindError(f"pad_sequence takes several sequences, not {type(sequences).__name__}")
     listed = list(F.unbind(sequences, 0)) if isinstance(sequences, Tensor) else list(sequences)
+    for member in listed:
+        expect("pad_sequence, of each sequence,", member)
     if not listed or any(s.ndim == 0 for s in listed):
         raise ShapeError("pad_sequence takes one sequence at least, each of one dim at least")
     longest = max(s.shape[0] for s in listed)
@@ -174,8 +178,8 @@ def pack_sequence(sequences: Sequence[Any], enforce_sorted: bool = True) -> Pack
     >>> jit.nn.utils.rnn.pack_sequence([jit.tensor([1, 2]), jit.tensor([3])]).data.tolist()
     [1, 3, 2]
     """
-    lengths = [s.shape[0] for s in sequences]
-    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+    padded = pad_sequence(sequences)
+    return pack_padded_sequence(padded, [s.shape[0] for s in sequences], enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jit.ir.errors import UsageError
+from jit.ir.errors import KindError, UsageError
 
+from ...expecting import expect
 from ..optimizer import Optimizer
 from .base import LRScheduler
 from .plateau import ReduceLROnPlateau
@@ -17,8 +18,13 @@ class _Several(LRScheduler):
     """What they share: a list of schedules of one optimizer, whose states are saved together."""
 
     def _take(self, optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> None:
+        if not isinstance(schedulers, Iterable):
+            raise KindError(f"{type(self).__name__} takes schedules, not {type(schedulers).__name__}")
+        schedulers = list(schedulers)
         if not schedulers:
             raise UsageError(f"{type(self).__name__} needs one schedule at least")
+        for scheduler in schedulers:
+            expect(type(self).__name__, scheduler, LRScheduler)
         self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         if any(scheduler.optimizer is not self.optimizer for scheduler in schedulers):
             raise UsageError(f"{type(self).__name__} takes schedules of one optimizer, and these have several")

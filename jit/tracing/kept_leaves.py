@@ -1,0 +1,70 @@
+"""Histories of what a traced function leaves behind, which only calls that are not kept do.
+
+The history of a traced call ends at its inputs (Note [Where a trace ends]). A leaf that the function has made and keeps
+somewhere, as `self.weight = nn.Parameter(...)` in a forward does, would never be reached by a backward from outside; so
+what such a call returns has the history that it has in eager mode. And what it keeps leads to the arguments themselves,
+so that their gradients can be asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of
+from ..tensors import Tensor
+
+if TYPE_CHECKING:
+    from .tracer import Trace
+
+
+class EagerHistory(Node):
+    """The history of everything that a traced call returned, handed on to the operators that ran."""
+
+    kept = None
+    """Nothing runs again."""
+
+    def __init__(self, outputs: Sequence[Any]) -> None:
+        edges = [edge_of(t) if isinstance(t, Tensor) else None for t in outputs]
+        super().__init__("TracedStage0Backward", edges, len(edges))
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        return gradients
+
+
+class Through(Node):
+    """What was the end of the history of a stand-in for a leaf, and leads to the end of the leaf's own history now."""
+
+    def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
+        return gradients
+
+
+def connect(edges: Sequence[Any]) -> None:
+    """Let histories that end at stand-ins, at `edges`, go on to what they stand for."""
+    for edge in edges:
+        if edge is not None and type(edge.node) is AccumulateGrad:
+            edge.node.edges = (Edge(accumulator(edge.node.variable), 0),)
+            edge.node.__class__ = Through  # type: ignore[assignment]
+
+
+def keeps_leaves(trace: Trace, outputs: Sequence[Any], reach: Callable[[], Sequence[Any]]) -> bool:
+    """Whether gradients of `outputs` end at a leaf that was made inside, and is among the tensors in `reach()` now."""
+    known = ((leaf, trace.memory.binding(leaf)) for leaf in _leaves(outputs))
+    inside = {id(leaf) for leaf, binding in known if binding is not None and binding.cell.source is None}
+    return bool(inside) and any(id(tensor) in inside for tensor in reach())
+
+
+def _leaves(outputs: Sequence[Any]) -> Iterator[Tensor]:
+    """The leaves at which the histories of tensors end."""
+    nodes = [t.grad_fn for t in outputs if isinstance(t, Tensor) and t.grad_fn is not None]
+    seen: set[Node] = set(nodes)
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, AccumulateGrad):
+            yield node.variable
+        following = {edge.node for edge in node.edges if edge is not None} - seen
+        seen |= following
+        nodes += following
+
+
+__all__ = ["EagerHistory", "connect", "keeps_leaves"]
