@@ -262,6 +262,9 @@ def embedding_bag(
     """
     if mode not in _BAG_MODES:
         raise UsageError(f"embedding_bag: mode is 'sum', 'mean' or 'max', got {mode!r}")
+    if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
+        sizes = f"{list(per_sample_weights.shape)} and {list(input.shape)}"
+        raise ShapeError(f"embedding_bag: per_sample_weights and indices have different sizes, {sizes}")
     input, offsets, per_sample_weights = _bags(input, offsets, per_sample_weights)
     if max_norm is not None:
         _renormalise_rows(weight, input, max_norm, norm_type)
