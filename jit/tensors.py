@@ -8,6 +8,8 @@ methods such as `add` or `sum` are generated from the registry by `jit.functions
 from __future__ import annotations
 
 import weakref
+from numbers import Number
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,11 +18,12 @@ from jit.ir import Op, Source, dtypes
 from jit.ir.devices import CPU
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
-from jit.ir.errors import AutogradError, DTypeError, UsageError
+from jit.ir.errors import AutogradError, DTypeError, KindError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
 from jit.ir.types import is_contiguous
 
 from . import context
+from .proxies import TracedScalar
 
 if TYPE_CHECKING:
     from ._stubs.methods import Methods
@@ -64,6 +67,10 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Any = ()) -> Size:
+        """Of whole numbers, also those in arrays and tensors; TypeError of others."""
+        return tuple.__new__(cls, [s if type(s) in (int, TracedScalar) else index(s) for s in sizes])
+
     def numel(self) -> int:
         """The product of the sizes."""
         count = 1
@@ -73,6 +80,10 @@ class Size(tuple[int, ...]):
 
     def __repr__(self) -> str:
         return f"jit.Size({list(self)})"
+
+
+_sized = tuple.__new__
+"""`_sized(Size, shape)`: sizes that are known to be whole numbers."""
 
 
 class Tensor(Methods):
@@ -147,7 +158,7 @@ class Tensor(Methods):
             sizes = trace.shape_of(self)
             if sizes is not None:
                 return sizes
-        return Size(self._defined().shape)
+        return _sized(Size, self._defined().shape)
 
     @property
     def ndim(self) -> int:
@@ -345,6 +356,14 @@ class Tensor(Methods):
     def _concrete(self, kind: type) -> Any:
         number = self.item()
         return kind(number)
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, Number, TracedScalar)):
+            raise KindError(f"a tensor contains numbers and is compared to tensors, not to a {type(element).__name__}")
+        return bool((self == element).any())
+
+    def __reversed__(self) -> Any:
+        return self.flip(0) if self.ndim else self
 
     def __len__(self) -> int:
         if self.ndim == 0:

@@ -1013,6 +1013,9 @@ def clamp(m: Any, self: Any, min: Any, max: Any) -> Any:
     return raised if max is None else m.minimum(raised, max)
 
 
+clamp.keeps_numbers = True
+
+
 @clamp.onnx
 def _(g: Any, self: Any, min: Any, max: Any) -> Any:
     raised = self if min is None else g.op("Max", self, min)
@@ -1044,6 +1047,9 @@ def clamp_min(m: Any, self: Any, min: Any) -> Any:
     return m.maximum(self, min)
 
 
+clamp_min.keeps_numbers = True
+
+
 @ordered_only
 @pointwise("aten::clamp_max(Tensor self, Tensor max) -> Tensor", inplace=True, onnx="Min", samples=binary(),
            grad=dict(self=lambda F, g, self, max: F.where(F.le(self, max), g, 0),
@@ -1051,6 +1057,9 @@ def clamp_min(m: Any, self: Any, min: Any) -> Any:
 def clamp_max(m: Any, self: Any, max: Any) -> Any:
     """At most max."""
     return m.minimum(self, max)
+
+
+clamp_max.keeps_numbers = True
 
 
 @composite(
