@@ -556,6 +556,18 @@ def log1p(m: Any, self: Any) -> Any:
     return m.log1p(self)
 
 
+@log1p.numpy
+def _(m: Any, self: Any) -> Any:
+    """For complex numbers by size and angle: near 0 the size of 1 + z is 1 and a little, which is summed up apart."""
+    if self.dtype.kind != "c":
+        return m.log1p(self)
+    x, y = self.real, self.imag
+    near = m.abs(self) < 0.5
+    little = m.where(near, x * (2 + x) + y * y, 0)
+    size = m.where(near, m.where(little == 0, x, m.log1p(little) / 2), m.log(m.hypot(x + 1, y)))
+    return m.asarray(size + 1j * m.arctan2(y, x + 1))
+
+
 @log1p.onnx
 def _(g: Any, self: Any) -> Any:
     """log(u) for u = 1 + x, times x / (u - 1) for what x lost in the sum; x itself where it lost everything."""
