@@ -378,6 +378,9 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     >>> jit.nn.functional.affine_grid(same, (1, 1, 1, 2), align_corners=True).tolist()
     [[[[-1.0, 0.0], [1.0, 0.0]]]]
     """
+    if align_corners and 1 in size[2:]:
+        told = f"the only place along a dim of size 1 is the middle, 0, with align_corners=True; sizes {list(size)}"
+        warnings.warn(f"affine_grid: {told}", stacklevel=2)
     return F.affine_grid_generator(theta, tuple(size), _aligned("affine_grid", align_corners))
 
 
