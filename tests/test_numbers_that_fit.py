@@ -33,8 +33,8 @@ def assigned(dtype, n):
 BECOMING["assignment"] = assigned
 
 UNFIT = [
-    (jit.uint8, 256), (jit.uint8, -256), (jit.int8, 128), (jit.int8, -129), (jit.int16, 2**15), (jit.int32, -(2**31) - 1),
-    (jit.int64, 2**63),
+    (jit.uint8, 256), (jit.uint8, -256), (jit.int8, 128), (jit.int8, -129), (jit.int16, 2**15),
+    (jit.int32, -(2**31) - 1), (jit.int64, 2**63),
 ]  # fmt: skip
 
 
@@ -120,7 +120,8 @@ def test_sizes_are_whole_numbers(sizes):
 
 def test_sizes_of_arrays_and_tensors_are_plain_numbers():
     made = jit.Size([jit.tensor(2), np.int32(3), 4])
-    assert made == (2, 3, 4) and all(type(s) is int for s in made) and made.numel() == 24
+    assert made.numel() == 24 and all(type(s) is int for s in made)
+    assert made == (2, 3, 4)
     assert jit.Size() == ()
 
 

@@ -29,4 +29,5 @@ def fitted(value: Any, dtype: Any) -> Any:
         return value
     if type(value) is int and dtype.kind == "u" and -limits.max <= value < 0:
         return value % (limits.max + 1)
-    raise UsageError(f"{value} does not fit into {dtype.name}, which holds whole numbers from {limits.min} to {limits.max}")
+    held = f"whole numbers from {limits.min} to {limits.max}"
+    raise UsageError(f"{value} does not fit into {dtype.name}, which holds {held}")

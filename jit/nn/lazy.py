@@ -73,7 +73,7 @@ def is_lazy(parameter: Any) -> bool:
 def refuse_lazy(parameters: Iterable[Any], verb: str) -> None:
     """UsageError if one of these parameters has no sizes yet."""
     if any(map(is_lazy, parameters)):
-        raise UsageError(f"there is a parameter without sizes yet, which nobody can {verb}; call its module once before")
+        raise UsageError(f"there is a parameter without sizes yet, which nobody can {verb}; call its module once")
 
 
 class LazyModuleMixin(Module):

@@ -106,7 +106,7 @@ def multi_margin_loss(
 
 def _refuse_no_classes(name: str, input: Any) -> None:
     if input.shape[-1] == 0:
-        raise ShapeError(f"{name}: there are no classes in scores of the sizes {list(input.shape)}; a batch may be empty")
+        raise ShapeError(f"{name}: there are no classes in scores of sizes {list(input.shape)}; a batch may be empty")
 
 
 def multilabel_margin_loss(

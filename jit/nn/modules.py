@@ -11,7 +11,7 @@ import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.devices import accelerator, resolve
-from jit.ir.errors import KindError, MemberError, NamingError, UsageError
+from jit.ir.errors import KindError, MemberError, NamingError, UnwrittenError, UsageError
 
 from .. import context
 from ..conversions import conversion
@@ -91,7 +91,7 @@ class Module:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; to be defined by the subclass."""
-        raise UsageError(f"{type(self).__name__} does not define forward(self, ...), what the module computes")
+        raise UnwrittenError(f"{type(self).__name__} does not define forward(self, ...), what the module computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the forward hooks and `forward`; a trace that records sees a scope named after the module."""

@@ -1,4 +1,4 @@
-"""What modules are given: state dicts of the wrong kind, bases behind `Module`, parameters without sizes, odd inputs."""
+"""What modules are given: state dicts of other kinds, bases behind `Module`, parameters without sizes, odd inputs."""
 
 import warnings
 
@@ -137,11 +137,11 @@ def test_margin_losses_need_classes(kind, sizes):
 @pytest.mark.parametrize("name", ["ReflectionPad", "ReplicationPad", "CircularPad"])
 def test_padding_by_what_is_there_needs_something_there(name, rank):
     layer, space = getattr(nn, f"{name}{rank}d")(1), (4,) * rank
-    for lead in ((3,), (0, 3)):
-        assert layer(jit.ones(*lead, *space)).shape == (*lead, *(6,) * rank)
-    for lead in ((), (2, 3, 4)):
+    for fine in ((3,), (0, 3)):
+        assert layer(jit.ones(*fine, *space)).shape == (*fine, *(6,) * rank)
+    for few_or_many in ((), (2, 3, 4)):
         with pytest.raises(jit.Error):
-            layer(jit.ones(*lead, *space))
+            layer(jit.ones(*few_or_many, *space))
     for sizes in ((3, *space[1:], 0), (2, 3, *space[1:], 0)):
         with pytest.raises(jit.Error):
             layer(jit.ones(*sizes))
@@ -155,10 +155,10 @@ def test_padding_by_what_is_there_needs_something_there(name, rank):
 def test_lengths_of_sequences_are_whole_numbers(dtype, which):
     log_probs, targets = jit.randn(5, 2, 4).log_softmax(2), jit.tensor([1, 2, 3])
     lengths = [jit.tensor([5, 5]), jit.tensor([2, 1])]
-    assert F.ctc_loss(log_probs, targets, *(length.to(jit.int8) for length in lengths)).isfinite()
+    assert F.ctc_loss(log_probs, targets, lengths[0].to(jit.int8), lengths[1].to(jit.int8)).isfinite()
     lengths[which] = lengths[which].to(dtype)
     with pytest.raises(jit.Error, match="whole numbers"):
-        F.ctc_loss(log_probs, targets, *lengths)
+        F.ctc_loss(log_probs, targets, lengths[0], lengths[1])
     with pytest.raises(jit.Error, match="whole numbers"):
         F.ctc_loss(log_probs, targets, (5.0, 5.0), (2, 1))
 

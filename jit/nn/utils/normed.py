@@ -7,8 +7,8 @@ from typing import Any
 from jit.ir.errors import UsageError
 
 from ...functions import F
-from ..parameter import Parameter
 from ..lazy import refuse_lazy
+from ..parameter import Parameter
 
 
 class WeightNorm:
