@@ -550,6 +550,7 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
         )
     from .functions import F
 
+    _check_asked(op, values, targets[0])
     results = unpack(call(op, values))
     for target, result in zip(targets, results, strict=True):
         if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):
@@ -560,6 +561,14 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
             raise ShapeError(f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}")
         F.copy_(target, result)
     return out
+
+
+def _check_asked(op: Op, values: Sequence[Any], target: Tensor) -> None:
+    """DTypeError if the call asks for another dtype than that of the tensor that it gives for the result."""
+    if op.tensors and "dtype" in op.schema.argument_names:
+        asked = values[op.schema.argument_names.index("dtype")]
+        if asked is not None and dtypes.as_dtype(asked) is not target.dtype:
+            raise DTypeError(f"{op.schema.name}: dtype={asked} is asked for, and out= is a tensor of {target.dtype}")
 
 
 def _fixes_dtype(op: Op) -> bool:

@@ -71,6 +71,18 @@ class Size(tuple[int, ...]):
         """Of whole numbers, also those in arrays and tensors; TypeError of others."""
         return tuple.__new__(cls, [s if type(s) in (int, TracedScalar) else index(s) for s in sizes])
 
+    def __add__(self, other: Any) -> Any:
+        joined = tuple.__add__(self, other)
+        return joined if joined is NotImplemented else tuple.__new__(Size, joined)
+
+    def __radd__(self, other: Any) -> Any:
+        return tuple.__new__(Size, (*other, *self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: Any) -> Any:
+        return tuple.__new__(Size, tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
     def numel(self) -> int:
         """The product of the sizes."""
         count = 1

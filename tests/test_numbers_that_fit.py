@@ -132,3 +132,12 @@ def test_a_histogram_counts_in_the_range_that_was_given():
     counts, edges = jit.histogram(x, 2, range=(3.0, 3.0))
     assert edges.tolist() == [2.5, 3.0, 3.5] and counts.tolist() == [0.0, 1.0]
     assert jit.histogram(x, 2)[1].tolist() == [-1.0, 1.0, 3.0]
+
+
+def test_sizes_joined_and_repeated_are_sizes():
+    sizes = jit.zeros(2, 3).shape
+    for made in (sizes + (4,), (4,) + sizes, sizes * 2, 2 * sizes, sizes + sizes):
+        assert isinstance(made, jit.Size)
+    assert (sizes + (4,)).numel() == 24 and ((4,) + sizes)[0] == 4
+    with pytest.raises(TypeError):
+        sizes + [4]
