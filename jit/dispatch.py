@@ -122,7 +122,7 @@ def _int(value: Any) -> Any:
 def _float(value: Any) -> Any:
     if type(value) is float or isinstance(value, TracedScalar):
         return value
-    if isinstance(value, (int, float, np.number)):
+    if isinstance(value, (int, float, np.number)) or _stands_for_number(value):
         return float(value)
     raise Mismatch
 
@@ -136,9 +136,14 @@ def _bool(value: Any) -> Any:
 def _scalar(value: Any) -> Any:
     if isinstance(value, (int, float, complex, TracedScalar)):
         return value
-    if isinstance(value, np.generic) or (isinstance(value, Tensor) and value.ndim == 0):
+    if isinstance(value, np.generic) or _stands_for_number(value):
         return value.item()
     raise Mismatch
+
+
+def _stands_for_number(value: Any) -> bool:
+    """Whether this is a 0-d tensor that can be a plain number; one that wants a gradient would get none."""
+    return isinstance(value, Tensor) and value.ndim == 0 and not value.requires_grad
 
 
 def _str(value: Any) -> Any:

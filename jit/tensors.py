@@ -336,6 +336,8 @@ class Tensor(Methods):
         self._leave("__dlpack__()")
         if self.requires_grad:
             raise ExchangeError("memory of a tensor that requires grad is not lent; lend t.detach()")
+        if stream is not None and type(stream) is not int:
+            raise KindError(f"a stream is a number, not a {type(stream).__name__}")
         if stream is not None or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise ExchangeError("memory is lent on the CPU, where there are no streams; leave stream and dl_device out")
         return lend(self._defined(), max_version, copy)

@@ -122,3 +122,25 @@ def test_sinc_has_derivatives_at_zero(tiny):
     x = jit.tensor([tiny, 1.0], dtype=jit.float64, requires_grad=True)
     assert jit.autograd.gradcheck(jit.sinc, x) and jit.autograd.gradgradcheck(jit.sinc, x)
     assert jit.sinc(x)[0].item() == pytest.approx(1.0, abs=1e-6)
+
+
+AS_NUMBERS = {
+    "alpha": lambda x, n: jit.add(x, x, alpha=n),
+    "value": lambda x, n: jit.addcmul(x, x, x, value=n),
+    "slope": lambda x, n: jit.nn.functional.leaky_relu(x, n),
+    "tolerance": lambda x, n: jit.isclose(x, x * 2, n, 0.0),
+    "limit": lambda x, n: jit.nn.functional.hardtanh(x, 0, n),
+}
+
+
+@pytest.mark.parametrize("way", AS_NUMBERS)
+def test_a_tensor_is_a_number_only_without_a_gradient(way):
+    x = jit.tensor([-1.0, 2.0])
+    assert AS_NUMBERS[way](x, jit.tensor(0.5)).tolist() == AS_NUMBERS[way](x, 0.5).tolist()
+    with pytest.raises(TypeError):
+        AS_NUMBERS[way](x, jit.tensor(0.5, requires_grad=True))
+
+
+def test_streams_are_numbers():
+    with pytest.raises(TypeError):
+        jit.ones(2).__dlpack__(stream=object())

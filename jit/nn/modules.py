@@ -450,8 +450,9 @@ class Module:
         own = self._state_members()
         missing += [name for name in own if name not in given]
         unexpected += [name for name in given if name not in own]
+        given = {name: value for name, value in given.items() if name in own}
         offences += [f"{name} is no tensor but a {type(v).__name__}" for name, v in given.items() if not _is_array(v)]
-        given = {name: asarray(value) for name, value in given.items() if name in own and _is_array(value)}
+        given = {name: asarray(value) for name, value in given.items() if _is_array(value)}
         offences += [_size_offence(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
         found = IncompatibleKeys(missing, unexpected)
         self._set_extra_states(extra, found)

@@ -191,3 +191,26 @@ def test_factors_of_bags_have_the_sizes_of_the_indices(shape):
     for other in ((4,), (6,), (3, 2)):
         with pytest.raises(ValueError):
             bags(indices, offsets, per_sample_weights=jit.ones(other))
+
+
+def test_names_that_are_not_expected_may_hold_anything():
+    layer = nn.Linear(2, 2)
+    found = layer.load_state_dict({**layer.state_dict(), "nonsense": "text"}, strict=False)
+    assert found.unexpected_keys == ["nonsense"] and not found.missing_keys
+
+
+@pytest.mark.parametrize("norm", [nn.utils.parametrizations.spectral_norm, nn.utils.parametrizations.orthogonal])
+def test_norms_come_behind_each_other(norm):
+    layer = nn.Linear(3, 3)
+    nn.utils.parametrizations.spectral_norm(norm(layer, "weight"), "weight")
+    assert len(layer.parametrizations.weight) == 2
+    assert layer(jit.ones(1, 3)).shape == (1, 3)
+    with pytest.raises(jit.Error, match="no parameter"):
+        norm(layer, "absent")
+
+
+def test_packed_sequences_that_nothing_changes_stay():
+    packed = nn.utils.rnn.pack_sequence([jit.ones(3, 2), jit.ones(2, 2)])
+    for same in (packed.to("cpu"), packed.cpu(), packed.float(), packed.to(jit.float32)):
+        assert same is packed
+    assert packed.double() is not packed and packed.double().data.dtype is jit.float64
