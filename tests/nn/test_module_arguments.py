@@ -214,3 +214,29 @@ def test_packed_sequences_that_nothing_changes_stay():
     for same in (packed.to("cpu"), packed.cpu(), packed.float(), packed.to(jit.float32)):
         assert same is packed
     assert packed.double() is not packed and packed.double().data.dtype is jit.float64
+
+
+POOLS = {
+    "max": lambda rank, x, *given: getattr(F, f"max_pool{rank}d")(x, *given),
+    "avg": lambda rank, x, *given: getattr(F, f"avg_pool{rank}d")(x, *given),
+    "lp": lambda rank, x, *given: getattr(F, f"lp_pool{rank}d")(x, 2, *given[:2]),
+    "fractional": lambda rank, x, size: getattr(F, f"fractional_max_pool{rank}d")(x, size, output_size=(2,) * rank),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("kind", POOLS)
+def test_windows_have_a_number_for_each_dim(kind, rank):
+    if kind == "fractional" and rank == 1:
+        return
+    x, pool = jit.ones(1, 2, *(6,) * rank), POOLS[kind]
+    assert pool(rank, x, (2,) * rank).shape == pool(rank, x, 2).shape == pool(rank, x, (2,)).shape
+    for count in {0, 1, 2, 3, 4} - {1, rank}:
+        with pytest.raises(jit.Error):
+            pool(rank, x, (2,) * count)
+        if kind in ("max", "avg") and count:
+            with pytest.raises(jit.Error):
+                pool(rank, x, 2, (1,) * count)
+        if kind in ("max", "avg"):
+            with pytest.raises(jit.Error):
+                pool(rank, x, 2, 1, (0,) * count)
