@@ -556,7 +556,8 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
     from .functions import F
 
     _check_asked(op, values, targets[0])
-    results = unpack(call(op, values))
+    made = call(op, values)
+    results = unpack(made)
     for target, result in zip(targets, results, strict=True):
         if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):
             raise _narrowing(f"{op.schema.name}(out=...)", result, target)
@@ -565,7 +566,7 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
         if target._array.shape != result._array.shape:
             raise ShapeError(f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}")
         F.copy_(target, result)
-    return out
+    return out if isinstance(out, Tensor) or type(made) is tuple else type(made)(*targets)
 
 
 def _check_asked(op: Op, values: Sequence[Any], target: Tensor) -> None:

@@ -144,3 +144,14 @@ def test_a_tensor_is_a_number_only_without_a_gradient(way):
 def test_streams_are_numbers():
     with pytest.raises(TypeError):
         jit.ones(2).__dlpack__(stream=object())
+
+
+@pytest.mark.parametrize("name", ["max", "median", "sort", "kthvalue", "mode"])
+def test_results_have_names_with_out_too(name):
+    x = jit.tensor([[3.0, 1.0, 2.0]])
+    given = (x, 1, 1) if name == "kthvalue" else (x,)
+    options = {} if name == "kthvalue" else {"dim": 1}
+    values, indices = jit.empty(0), jit.empty(0, dtype=jit.int64)
+    made = getattr(jit, name)(*given, **options, out=(values, indices))
+    assert made.values is values and made.indices is indices
+    assert values.tolist() == getattr(jit, name)(*given, **options).values.tolist()

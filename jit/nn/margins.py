@@ -98,7 +98,7 @@ def multi_margin_loss(
     index = F.unsqueeze(target, -1) if input.ndim != target.ndim else target
     short = F.clamp(margin - F.gather(input, -1, index) + input, min=0) ** p
     others = F.scatter(short, -1, index, 0.0)
-    losses = F.mean(others, -1)
+    losses = F.reshape(F.mean(others, -1), target.shape)
     if weight is not None:
         losses = losses * F.reshape(F.index_select(weight, 0, F.reshape(index, [-1])), losses.shape)
     return reduced(losses, size_average, reduce, reduction)

@@ -160,7 +160,8 @@ class Module:
         return self._backward_hooks.register(hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`register_full_backward_hook` under its older name."""
+        """`register_full_backward_hook` under its older name, which makes tensors seen wherever a result holds them."""
+        self.__dict__["_sees_nested"] = True
         return self._backward_hooks.register(hook)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
@@ -567,9 +568,10 @@ class Module:
                 if parameter is not None:
                     with context.no_grad():
                         converted = convert(parameter)
+                        grad = None if parameter.grad is None else convert(parameter.grad)
                     if converted is not parameter:
                         parameter.data = converted
-                    parameter.grad = None if parameter.grad is None else convert(parameter.grad)
+                    parameter.grad = grad
             for name, buffer in module._buffers.items():
                 if buffer is not None:
                     module._buffers[name] = convert(buffer)

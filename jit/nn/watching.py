@@ -18,6 +18,7 @@ from jit.ir.errors import UsageError
 
 from ..autograd import Function
 from ..functions import F
+from ..pytree import flatten, unflatten
 from ..tensors import Tensor
 from .everywhere import BACKWARD, BACKWARD_PRE
 
@@ -84,6 +85,10 @@ class Watch:
 
     def leave(self, result: Any) -> Any:
         """The result behind the second gate: a tensor, or a tuple with tensors directly in it."""
+        if not isinstance(result, (Tensor, tuple)) and self.module.__dict__.get("_sees_nested"):
+            leaves, structure = flatten(result)
+            row = Row(tuple(leaves))
+            return unflatten(structure, list(row.passed(lambda gradients: self._on_outputs(gradients, row))))
         if not isinstance(result, (Tensor, tuple)):
             told = f"the result of {type(self.module).__name__} should be a Tensor or a tuple of Tensors"
             warnings.warn(f"{told} for backward hooks to be called, it is a {type(result).__name__}", stacklevel=5)

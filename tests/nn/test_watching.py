@@ -174,3 +174,12 @@ def test_sparse_starts_have_zeros_in_each_column():
     matrix = nn.init.sparse_(jit.empty(10, 4), 0.25)
     assert (matrix == 0).sum(0).tolist() == [3] * 4
     assert 0 < matrix.abs().max().item() < 0.1
+
+
+def test_older_hooks_see_tensors_anywhere_in_a_result():
+    seen = []
+    module = Returning(lambda y: {"y": y, "more": [y * 3]})
+    module.register_backward_hook(lambda module, inputs, outputs: seen.append([g.tolist() for g in outputs]))
+    result = module(jit.ones(2, requires_grad=True))
+    (result["y"] + result["more"][0]).sum().backward()
+    assert seen == [[[1.0, 1.0], [1.0, 1.0]]]
