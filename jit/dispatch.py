@@ -272,11 +272,12 @@ def _run_parts(op: Op, values: Sequence[Any]) -> Any:
     from .functions import F
 
     try:
-        return op.body(F, *values)
+        result = op.body(F, *values)
     except Error:
         raise
     except FOREIGN as error:
         raise refusal(op, values, error) from error
+    return return_type(op)(*result) if type(result) is tuple and op.schema.returns[0].name else result
 
 
 # -- derivatives -------------------------------------------------------------------------------------------------

@@ -155,3 +155,17 @@ def test_results_have_names_with_out_too(name):
     made = getattr(jit, name)(*given, **options, out=(values, indices))
     assert made.values is values and made.indices is indices
     assert values.tolist() == getattr(jit, name)(*given, **options).values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [("median", "values", "indices"), ("nanmedian", "values", "indices"), ("kthvalue", "values", "indices"),
+     ("mode", "values", "indices"), ("cummax", "values", "indices"), ("aminmax", "min", "max")],
+)  # fmt: skip
+def test_several_results_have_names(name, first, second):
+    x = jit.tensor([[3.0, 1.0, 2.0]], requires_grad=True)
+    function = getattr(jit, name)
+    found = function(x, 2) if name == "kthvalue" else function(x, dim=1)
+    assert found[0] is getattr(found, first) and found[1] is getattr(found, second)
+    recorded = jit.trace(lambda t: getattr(function(t, 2) if name == "kthvalue" else function(t, dim=1), first))
+    assert recorded(x).tolist() == found[0].tolist()
