@@ -1,7 +1,9 @@
 """What tensors and their operators answer to Python: reversed, in, operators of other classes, pickle, odd errors."""
 
 import pickle
+from typing import Any
 
+import mpmath  # type: ignore[import-untyped]
 import pytest
 
 import jit
@@ -23,7 +25,7 @@ class Answering:
 def test_the_other_side_is_asked_by_its_own_method():
     x = jit.ones(2, dtype=jit.int64)
     assert (x + Answering(), x << Answering(), x < Answering()) == ("radd", "rlshift", "gt")
-    y = x
+    y: Any = x
     y += Answering()
     assert y == "radd"
 
@@ -107,8 +109,6 @@ def test_of_one_number_one_is_selected(indices):
 
 @pytest.mark.parametrize("z", [1e-19 + 1e-18j, 1e-19 + 0j, -1e-10 + 1e-5j, 1e30 + 1e20j, 0.499j, -0.4 + 0.3j])
 def test_log1p_of_complex_numbers_near_zero(z):
-    import mpmath
-
     with mpmath.workdps(60):
         wanted = complex(mpmath.log(1 + mpmath.mpc(z)))
     for dtype, bound in ((jit.complex128, 1e-9), (jit.complex64, 1e-5)):

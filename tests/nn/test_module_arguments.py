@@ -1,6 +1,7 @@
 """What modules are given: state dicts of other kinds, bases behind `Module`, parameters without sizes, odd inputs."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -216,7 +217,7 @@ def test_packed_sequences_that_nothing_changes_stay():
     assert packed.double() is not packed and packed.double().data.dtype is jit.float64
 
 
-POOLS = {
+POOLS: dict[str, Any] = {
     "max": lambda rank, x, *given: getattr(F, f"max_pool{rank}d")(x, *given),
     "avg": lambda rank, x, *given: getattr(F, f"avg_pool{rank}d")(x, *given),
     "lp": lambda rank, x, *given: getattr(F, f"lp_pool{rank}d")(x, 2, *given[:2]),
