@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.devices import resolve
 from jit.ir.errors import DTypeError, UsageError
+from jit.ir.fitting import fitted
 
 from . import context
 from .proxies import TracedScalar, concrete
@@ -67,7 +69,7 @@ def _stacked(data: Any, dtype: Any) -> Any:
 
     numbers: list[Any] = []
     known = np.asarray(_noted(data, numbers))
-    dtype = dtype or _default_dtype(known, False)
+    dtype = dtype or _dtype_of_members(data) or _default_dtype(known, False)
     parts = [F.full((), number, dtype=dtype) for number in numbers]
     return parts[0] if known.ndim == 0 else F.reshape(F.stack(parts), known.shape)
 
@@ -84,17 +86,54 @@ def _array_of(data: Any, dtype: dtypes.DType | None) -> Any:
     if isinstance(data, Tensor):
         return np.array(data.detach()._array, dtype=None if dtype is None else dtype.numpy)
     try:
-        data = _plain(data)
-        array = np.asarray(data)
-    except ValueError as error:
-        raise UsageError("the nested lists do not all have the same length") from error
+        plain = _plain(data)
     except RecursionError as error:
         raise DTypeError("these lists hold themselves, or are nested too deep to be numbers") from error
+    try:
+        array = np.asarray(plain)
+    except ValueError as error:
+        raise UsageError("the nested lists do not all have the same length") from error
     except TypeError as error:
         raise UsageError(f"the shape of these elements cannot be found out: {error}") from error
     if dtype is None:
-        dtype = _default_dtype(array, isinstance(data, (np.ndarray, np.generic)))
+        of_members = _dtype_of_members(data) if isinstance(data, (list, tuple)) else None
+        dtype = of_members or _default_dtype(array, isinstance(plain, (np.ndarray, np.generic)))
+    elif not isinstance(plain, (np.ndarray, np.generic)):
+        _check_held(array, dtype.numpy)
     return np.array(array, dtype=dtype.numpy, order="C")
+
+
+def _check_held(array: Any, dtype: Any) -> None:
+    """UsageError if integers of `dtype` do not hold the numbers of a new array."""
+    if dtype.kind in "iu" and array.size and array.dtype.kind in "iuf":
+        fitted(array.min().item(), dtype)
+        fitted(array.max().item(), dtype)
+
+
+_OF_PYTHON = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.DEFAULT, complex: dtypes.complex64}
+
+
+def _dtype_of_members(data: Any) -> dtypes.DType | None:
+    """What nested lists become that hold tensors or numbers of numpy, which have dtypes; None if they hold neither."""
+    kinds: set[Any] = set()
+    _note_kinds(data, kinds)
+    if all(kind in _OF_PYTHON for kind in kinds):
+        return None
+    found = [_OF_PYTHON.get(kind, kind) for kind in kinds]
+    return functools.reduce(dtypes.promote, found) if all(isinstance(d, dtypes.DType) for d in found) else None
+
+
+def _note_kinds(data: Any, kinds: set[Any]) -> None:
+    """Add the dtypes of what has one to `kinds`, and the classes of Python's numbers."""
+    if isinstance(data, (list, tuple)):
+        for item in data:
+            _note_kinds(item, kinds)
+    elif isinstance(data, Tensor):
+        kinds.add(data.dtype)
+    elif isinstance(data, (np.ndarray, np.generic)):
+        kinds.add(dtypes.from_numpy(data.dtype) if data.dtype.kind in "biufc" else object)
+    else:
+        kinds.add(type(concrete(data)))
 
 
 def _plain(data: Any) -> Any:

@@ -130,7 +130,7 @@ def _int(value: Any) -> Any:
 def _float(value: Any) -> Any:
     if type(value) is float or isinstance(value, TracedScalar):
         return value
-    if isinstance(value, (int, float, np.number)):
+    if isinstance(value, (int, float, np.number)) or _stands_for_number(value):
         return float(value)
     raise Mismatch
 
@@ -144,9 +144,14 @@ def _bool(value: Any) -> Any:
 def _scalar(value: Any) -> Any:
     if isinstance(value, (int, float, complex, TracedScalar)):
         return value
-    if isinstance(value, np.generic) or (isinstance(value, Tensor) and value.ndim == 0):
+    if isinstance(value, np.generic) or _stands_for_number(value):
         return value.item()
     raise Mismatch
+
+
+def _stands_for_number(value: Any) -> bool:
+    """Whether this is a 0-d tensor that can be a plain number; one that wants a gradient would get none."""
+    return isinstance(value, Tensor) and value.ndim == 0 and not value.requires_grad
 
 
 def _str(value: Any) -> Any:
@@ -275,11 +280,12 @@ def _run_parts(op: Op, values: Sequence[Any]) -> Any:
     from .functions import F
 
     try:
-        return op.body(F, *values)
+        result = op.body(F, *values)
     except Error:
         raise
     except FOREIGN as error:
         raise refusal(op, values, error) from error
+    return return_type(op)(*result) if type(result) is tuple and op.schema.returns[0].name else result
 
 
 # -- derivatives -------------------------------------------------------------------------------------------------
@@ -570,7 +576,9 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
 
     if _makes_new(op):
         values = _of_dtype(op, values, targets[0])
-    results = unpack(call(op, values))
+    _check_asked(op, values, targets[0])
+    made = call(op, values)
+    results = unpack(made)
     for target, result in zip(targets, results, strict=True):
         if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):
             raise _narrowing(f"{op.schema.name}(out=...)", result, target)
@@ -581,7 +589,15 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
         if target._array.shape != result._array.shape:
             raise ShapeError(f"{op.schema.name}: out has sizes {list(target.shape)}, the result {list(result.shape)}")
         F.copy_(target, result)
-    return out
+    return out if isinstance(out, Tensor) or type(made) is tuple else type(made)(*targets)
+
+
+def _check_asked(op: Op, values: Sequence[Any], target: Tensor) -> None:
+    """DTypeError if the call asks for another dtype than that of the tensor that it gives for the result."""
+    if op.tensors and "dtype" in op.schema.argument_names:
+        asked = values[op.schema.argument_names.index("dtype")]
+        if asked is not None and dtypes.as_dtype(asked) is not target.dtype:
+            raise DTypeError(f"{op.schema.name}: dtype={asked} is asked for, and out= is a tensor of {target.dtype}")
 
 
 _RANGES = frozenset(("arange", "linspace", "logspace"))

@@ -182,3 +182,10 @@ def public(namespace: str) -> dict[str, Callable[..., Any]]:
 
 
 _fill()
+
+
+def __getattr__(name: str) -> Any:
+    """An operator's function by its name: this is where pickle looks for it."""
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(F, name)

@@ -30,10 +30,12 @@ def _operators() -> dict[str, Callable[..., Any]]:
         "add": F.add, "sub": F.sub, "mul": F.mul, "truediv": F.div, "floordiv": F.floor_divide, "mod": F.remainder,
         "pow": F.pow, "matmul": F.matmul, "and": F.bitwise_and, "or": F.bitwise_or, "xor": F.bitwise_xor,
     }  # fmt: skip
-    table = {f"__{name}__": _binary(function) for name, function in plain.items()}
+    table = {f"__{name}__": _binary(function, f"__r{name}__") for name, function in plain.items()}
     table |= {f"__r{name}__": _binary(lambda a, b, f=function: f(b, a)) for name, function in plain.items()}
     compare = {"eq": F.eq, "ne": F.ne, "lt": F.lt, "le": F.le, "gt": F.gt, "ge": F.ge}
-    table |= {f"__{name}__": _binary(function, name in ("eq", "ne")) for name, function in compare.items()}
+    table |= {f"__{name}__": _binary(function, _MIRRORED.get(name, "")) for name, function in compare.items()}
+    table["__lshift__"] = _binary(F.bitwise_left_shift, "__rlshift__")
+    table["__rshift__"] = _binary(F.bitwise_right_shift, "__rrshift__")
     table["__rlshift__"] = _binary(lambda a, b: F.bitwise_left_shift(b, a))
     table["__rrshift__"] = _binary(lambda a, b: F.bitwise_right_shift(b, a))
     table["__rsub__"] = _binary(lambda a, b: F.rsub(a, b))
@@ -41,23 +43,34 @@ def _operators() -> dict[str, Callable[..., Any]]:
     inplace = {
         "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_",
         "mod": "remainder_", "pow": "pow_", "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_",
+        "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
     }  # fmt: skip
-    table |= {f"__i{name}__": _binary(getattr(F, spelled)) for name, spelled in inplace.items() if hasattr(F, spelled)}
+    table |= {f"__i{name}__": _binary(getattr(F, spelled), f"__r{name}__") for name, spelled in inplace.items()}
     return table
 
 
-def _binary(function: Callable[..., Any], defers: bool = False) -> Callable[..., Any]:
-    """A dunder method; `defers`: whatever is no tensor may have its say, as in `t == None`."""
+_MIRRORED = {"lt": "__gt__", "gt": "__lt__", "le": "__ge__", "ge": "__le__"}
+"""The comparison that is asked of the other side; `==` and `!=` may always be answered there."""
+
+
+def _binary(function: Callable[..., Any], reflected: str = "__radd__") -> Callable[..., Any]:
+    """A dunder method. What is no tensor has its say in the method `reflected` of its class, as in `t + other`; with
+    `reflected` empty it always has, as in `t == None`."""
 
     def method(self: Any, other: Any) -> Any:
         try:
             return function(self, other)
         except SchemaError:
-            if isinstance(other, Tensor) or not (defers or hasattr(type(other), "__radd__")):
+            if isinstance(other, Tensor) or not (reflected == "" or _answers(type(other), reflected)):
                 raise
             return NotImplemented
 
     return method
+
+
+def _answers(kind: type, name: str) -> bool:
+    """Whether a class defines this method; what every object has does not count."""
+    return getattr(kind, name, None) is not getattr(object, name, None)
 
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:

@@ -8,6 +8,8 @@ methods such as `add` or `sum` are generated from the registry by `jit.functions
 from __future__ import annotations
 
 import weakref
+from numbers import Number
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ from jit.ir.memory_formats import as_memory_format, is_in_format
 from jit.ir.types import contiguous_strides, is_contiguous
 
 from . import context
+from .proxies import TracedScalar
 
 if TYPE_CHECKING:
     from ._stubs.methods import Methods
@@ -75,6 +78,22 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Any = ()) -> Size:
+        """Of whole numbers, also those in arrays and tensors; TypeError of others."""
+        return tuple.__new__(cls, [s if type(s) in (int, TracedScalar) else index(s) for s in sizes])
+
+    def __add__(self, other: Any) -> Any:
+        joined = tuple.__add__(self, other)
+        return joined if joined is NotImplemented else tuple.__new__(Size, joined)
+
+    def __radd__(self, other: Any) -> Any:
+        return tuple.__new__(Size, (*other, *self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: Any) -> Any:
+        return tuple.__new__(Size, tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
     def numel(self) -> int:
         """The product of the sizes."""
         count = 1
@@ -84,6 +103,10 @@ class Size(tuple[int, ...]):
 
     def __repr__(self) -> str:
         return f"jit.Size({list(self)})"
+
+
+_sized = tuple.__new__
+"""`_sized(Size, shape)`: sizes that are known to be whole numbers."""
 
 
 class Tensor(Methods):
@@ -158,7 +181,7 @@ class Tensor(Methods):
             sizes = trace.shape_of(self)
             if sizes is not None:
                 return sizes
-        return Size(self._defined().shape)
+        return _sized(Size, self._defined().shape)
 
     @property
     def ndim(self) -> int:
@@ -326,6 +349,8 @@ class Tensor(Methods):
         self._leave("__dlpack__()")
         if self.requires_grad:
             raise ExchangeError("memory of a tensor that requires grad is not lent; lend t.detach()")
+        if stream is not None and type(stream) is not int:
+            raise KindError(f"a stream is a number, not a {type(stream).__name__}")
         if stream is not None or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise ExchangeError("memory is lent on the CPU, where there are no streams; leave stream and dl_device out")
         return lend(self._defined(), max_version, copy)
@@ -363,6 +388,14 @@ class Tensor(Methods):
                 raise DTypeError(f"{kind.__name__}() of {number}, which is not real; take .real of the tensor first")
             number = number.real
         return kind(number)
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, Number, TracedScalar)):
+            raise KindError(f"a tensor contains numbers and is compared to tensors, not to a {type(element).__name__}")
+        return bool((self == element).any())
+
+    def __reversed__(self) -> Any:
+        return self.flip(0) if self.ndim else self
 
     def __len__(self) -> int:
         if self.ndim == 0:

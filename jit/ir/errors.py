@@ -79,6 +79,10 @@ class DimError(Error, IndexError):
     """A dimension or index that is out of range."""
 
 
+class EmptyError(ShapeError, DimError):
+    """A dim without elements where one has to be chosen."""
+
+
 class DivisionError(Error, ZeroDivisionError):
     """An integer division by zero."""
 

@@ -111,6 +111,8 @@ class Op:
         (comparisons: bool; the size of a complex number: real)."""
         self.numpy_body: Callable[..., Any] | None = None
         """A separate body for numpy alone, where the shared formula would be slow or would warn."""
+        self.keeps_numbers = False
+        """Whether numbers are elements of its result, so that those that its dtype cannot hold are refused."""
         self.tells_numbers = False
         """Whether that body gets numbers as numpy scalars, apart from 0-d tensors."""
         self.type_rule: Callable[..., Any] | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from jit.ir import dtypes
-from jit.ir.errors import ShapeError, UsageError
+from jit.ir.errors import DTypeError, ShapeError, UsageError
 
 from ..creation import tensor
 from ..functions import F
@@ -52,6 +52,8 @@ def ctc_loss(
     _, batch, classes = log_probs.shape
     if not 0 <= blank < classes:
         raise UsageError(f"ctc_loss: blank is {blank}, but there are {classes} classes")
+    if not log_probs.is_floating_point():
+        raise DTypeError(f"ctc_loss: log-probabilities are floating, not {log_probs.dtype}")
     lengths, counts = _whole(input_lengths, batch, "input"), _whole(target_lengths, batch, "target")
     if bool(F.any(F.logical_or(F.gt(lengths, log_probs.shape[0]), F.lt(F.minimum(lengths, counts), 0)))):
         raise UsageError(f"ctc_loss: lengths are not negative, and input lengths at most {log_probs.shape[0]} here")
@@ -65,7 +67,9 @@ def ctc_loss(
 
 
 def _whole(lengths: Any, batch: Any, name: str) -> Any:
-    given = lengths if isinstance(lengths, Tensor) else tensor(lengths, dtype=dtypes.int64)
+    given = lengths if isinstance(lengths, Tensor) else tensor(lengths)
+    if given.numel() and (not given.dtype.is_integral or given.dtype is dtypes.bool_):
+        raise DTypeError(f"ctc_loss: {name} lengths are whole numbers, not {given.dtype}")
     if given.numel() != batch:
         raise ShapeError(f"ctc_loss: expects {batch} {name} lengths, one a sequence, got {given.numel()}")
     return F._to_copy(F.reshape(given, [-1]), dtype=dtypes.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -100,7 +101,8 @@ class ParameterList(_Parameters):
         self.extend(rest)
         return value
 
-    def _key(self, index: int) -> str:
+    def _key(self, index: Any) -> str:
+        index = operator.index(index)
         if not -len(self) <= index < len(self):
             raise DimError(f"index {index} is out of range: the ParameterList holds {len(self)} parameters")
         return str(index % len(self))

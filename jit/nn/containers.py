@@ -36,7 +36,7 @@ class _Listed(Module):
         return self._modules[self._key(index)]
 
     def _sliced(self, items: list[tuple[str, Module | None]]) -> Any:
-        return type(self)([module for _, module in items])  # type: ignore[call-arg]
+        return type(self)([module for _, module in items])
 
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._key(index), module)

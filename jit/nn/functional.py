@@ -265,6 +265,9 @@ def embedding_bag(
     """
     if mode not in _BAG_MODES:
         raise UsageError(f"embedding_bag: mode is 'sum', 'mean' or 'max', got {mode!r}")
+    if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
+        sizes = f"{list(per_sample_weights.shape)} and {list(input.shape)}"
+        raise ShapeError(f"embedding_bag: per_sample_weights and indices have different sizes, {sizes}")
     input, offsets, per_sample_weights = _bags(input, offsets, per_sample_weights)
     if max_norm is not None:
         _renormalise_rows(weight, input, max_norm, norm_type)
@@ -378,6 +381,9 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     >>> jit.nn.functional.affine_grid(same, (1, 1, 1, 2), align_corners=True).tolist()
     [[[[-1.0, 0.0], [1.0, 0.0]]]]
     """
+    if align_corners and 1 in size[2:]:
+        told = f"the only place along a dim of size 1 is the middle, 0, with align_corners=True; sizes {list(size)}"
+        warnings.warn(f"affine_grid: {told}", stacklevel=2)
     return F.affine_grid_generator(theta, tuple(size), _aligned("affine_grid", align_corners))
 
 

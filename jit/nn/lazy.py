@@ -8,7 +8,7 @@ Note [Lazy layers]
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from jit.ir.devices import resolve
@@ -68,6 +68,12 @@ class UninitializedParameter(Parameter):
 def is_lazy(parameter: Any) -> bool:
     """Whether a parameter has no sizes yet."""
     return isinstance(parameter, UninitializedParameter)
+
+
+def refuse_lazy(parameters: Iterable[Any], verb: str) -> None:
+    """UsageError if one of these parameters has no sizes yet."""
+    if any(map(is_lazy, parameters)):
+        raise UsageError(f"there is a parameter without sizes yet, which nobody can {verb}; call its module once")
 
 
 class LazyModuleMixin(Module):

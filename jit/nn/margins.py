@@ -94,13 +94,19 @@ def multi_margin_loss(
     if input.ndim != target.ndim + 1 and not (input.ndim == target.ndim == 1):
         sizes = f"{list(input.shape)} and {list(target.shape)}"
         raise ShapeError(f"multi_margin_loss takes scores [N, C] or [C] and a class for each, got {sizes}")
+    _refuse_no_classes("multi_margin_loss", input)
     index = F.unsqueeze(target, -1) if input.ndim != target.ndim else target
     short = F.clamp(margin - F.gather(input, -1, index) + input, min=0) ** p
     others = F.scatter(short, -1, index, 0.0)
-    losses = F.mean(others, -1)
+    losses = F.reshape(F.mean(others, -1), target.shape)
     if weight is not None:
         losses = losses * F.reshape(F.index_select(weight, 0, F.reshape(index, [-1])), losses.shape)
     return reduced(losses, size_average, reduce, reduction)
+
+
+def _refuse_no_classes(name: str, input: Any) -> None:
+    if input.shape[-1] == 0:
+        raise ShapeError(f"{name}: there are no classes in scores of sizes {list(input.shape)}; a batch may be empty")
 
 
 def multilabel_margin_loss(
@@ -116,6 +122,7 @@ def multilabel_margin_loss(
     if input.shape != target.shape or input.ndim not in (1, 2):
         sizes = f"{list(input.shape)} and {list(target.shape)}"
         raise ShapeError(f"multilabel_margin_loss takes scores and targets of the same sizes, got {sizes}")
+    _refuse_no_classes("multilabel_margin_loss", input)
     listed = F.eq(F.cumsum(F.lt(target, 0), -1), 0)
     index = F.clamp(target, min=0)
     wanted = F.gt(F.scatter_add(F.zeros_like(index), -1, index, F._to_copy(listed, dtype=index.dtype)), 0)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from jit.ir import dtypes
 from jit.ir.devices import accelerator, resolve
-from jit.ir.errors import KindError, MemberError, NamingError, UsageError
+from jit.ir.errors import KindError, MemberError, NamingError, UnwrittenError, UsageError
 
 from .. import context
 from ..conversions import conversion
@@ -63,7 +65,13 @@ class Module:
     _computed: dict[str, Callable[[Module], Any]]
     """Attributes that are computed whenever they are read, such as a weight of which the parameters are parts."""
 
-    def __init__(self) -> None:
+    call_super_init = False
+    """Whether `__init__` goes on to the class that comes behind `Module` among the bases of a subclass."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if (args or kwargs) and not self.call_super_init:
+            given = kwargs or args
+            raise KindError(f"{type(self).__name__}: Module.__init__ takes no arguments, and it was given {given!r}")
         own = self.__dict__
         own["training"] = True
         own["_parameters"] = {}
@@ -76,12 +84,14 @@ class Module:
         own["_backward_pre_hooks"] = HookTable()
         own["_backward_hooks"] = HookTable()
         own["_state_hooks"] = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     # -- calling -------------------------------------------------------------------------------------------------
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; to be defined by the subclass."""
-        raise UsageError(f"{type(self).__name__} does not define forward(self, ...), what the module computes")
+        raise UnwrittenError(f"{type(self).__name__} does not define forward(self, ...), what the module computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the forward hooks and `forward`; a trace that records sees a scope named after the module."""
@@ -150,7 +160,8 @@ class Module:
         return self._backward_hooks.register(hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """`register_full_backward_hook` under its older name."""
+        """`register_full_backward_hook` under its older name, which makes tensors seen wherever a result holds them."""
+        self.__dict__["_sees_nested"] = True
         return self._backward_hooks.register(hook)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
@@ -246,6 +257,7 @@ class Module:
     def _place(self, name: str, value: Any, table: dict[str, Any]) -> None:
         """Put `value` into `table`, and take away whatever else bore its name."""
         self.__dict__.pop(name, None)
+        self._transient_buffers.discard(name)
         for other, _ in self._tables():
             if other is not table:
                 other.pop(name, None)
@@ -439,7 +451,9 @@ class Module:
         own = self._state_members()
         missing += [name for name in own if name not in given]
         unexpected += [name for name in given if name not in own]
-        given = {name: asarray(value) for name, value in given.items() if name in own}
+        given = {name: value for name, value in given.items() if name in own}
+        offences += [f"{name} is no tensor but a {type(v).__name__}" for name, v in given.items() if not _is_array(v)]
+        given = {name: asarray(value) for name, value in given.items() if _is_array(value)}
         offences += [_size_offence(n, own[n], given[n]) for n in own if n in given and own[n].shape != given[n].shape]
         found = IncompatibleKeys(missing, unexpected)
         self._set_extra_states(extra, found)
@@ -459,6 +473,8 @@ class Module:
         self, state_dict: Mapping[str, Any], strict: bool
     ) -> tuple[dict[str, Any], list[str], list[str], list[str]]:
         """(a copy of the state dict, names that are missing, names not expected, offences), as hooks leave them."""
+        if not isinstance(state_dict, Mapping):
+            raise KindError(f"a state dict maps names to tensors; a {type(state_dict).__name__} does not")
         given, missing, unexpected, offences = OrderedDict(state_dict), list[str](), list[str](), list[str]()
         for path, module in self.named_modules():
             for hook in tuple(module._state_hooks["load"].values()):
@@ -479,7 +495,7 @@ class Module:
             name = f"{path}.{EXTRA}" if path else EXTRA
             if name in extra and type(module).set_extra_state is not Module.set_extra_state:
                 module.set_extra_state(extra.pop(name))
-            elif module._has_extra_state():
+            elif module._has_extra_state() or type(module).set_extra_state is not Module.set_extra_state:
                 found.missing_keys.append(name)
         found.unexpected_keys.extend(extra)
 
@@ -532,6 +548,8 @@ class Module:
     ) -> Self:
         """Convert parameters and buffers that are floating point or complex, in place; takes a dtype, a device, both,
         or a tensor. Those of 4 and 5 dims can be laid out in a memory format."""
+        if any(isinstance(arg, bool) for arg in args[:2]):
+            raise KindError("a module is converted to a dtype, a device, both, or as a tensor is, not to a bool")
         wanted, device, _ = conversion(args, dtype, device)
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
             raise KindError(f"a module computes in floating point; it cannot be converted to {wanted}")
@@ -548,8 +566,12 @@ class Module:
         for _, module in self.named_modules():
             for parameter in module._parameters.values():
                 if parameter is not None:
-                    parameter.data = convert(parameter.data)
-                    parameter.grad = None if parameter.grad is None else convert(parameter.grad)
+                    with context.no_grad():
+                        converted = convert(parameter)
+                        grad = None if parameter.grad is None else convert(parameter.grad)
+                    if converted is not parameter:
+                        parameter.data = converted
+                    parameter.grad = grad
             for name, buffer in module._buffers.items():
                 if buffer is not None:
                     module._buffers[name] = convert(buffer)
@@ -631,6 +653,10 @@ def _name_within(caller: Module | None, module: Module) -> str:
 def _listed(pairs: Iterable[tuple[str, Any]]) -> str:
     names = [name for name, _ in pairs if name]
     return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (Tensor, np.ndarray, np.generic))
 
 
 def _size_offence(name: str, own: Tensor, given: Tensor) -> str:

@@ -28,7 +28,17 @@ class _Pad(Module):
 
     def forward(self, input: Any) -> Any:
         """Args: input, `[N, C, ...]` or `[C, ...]`. Returns: the same with longer last dims."""
+        if self.mode != "constant":
+            self._check(input)
         return functional.pad(input, self.padding, self.mode, self.value)
+
+    def _check(self, input: Any) -> None:
+        """What lengthens by elements that there are needs some in each dim, but no batch."""
+        rank = self.rank
+        bare = 0 in input.shape[-rank - 1 :] and self.mode != "circular"
+        if input.ndim not in (rank + 1, rank + 2) or bare:
+            wanted = f"{rank + 1} or {rank + 2} dims, of which only a batch may be empty"
+            raise ShapeError(f"{type(self).__name__} takes {wanted}, got the sizes {list(input.shape)}")
 
     def extra_repr(self) -> str:
         return str(self.padding)

@@ -14,8 +14,11 @@ __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d"
 
 
 def spread(value: Any, rank: int) -> tuple[Any, ...]:
-    """One number, or one for each dim, as one for each dim."""
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
+    """One number, also alone in a list, or one for each dim, as one for each dim."""
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(given) not in (1, rank):
+        raise ShapeError(f"one number is needed, or {rank}, one a dim, and {len(given)} were given: {value}")
+    return given * rank if len(given) == 1 else given
 
 
 # -- powers --------------------------------------------------------------------------------------------------------

@@ -40,64 +40,90 @@ class Gate(Function):
         return (None, *ctx.show(gradients))
 
 
+class Row:
+    """Arguments or results of a call, of which some are tensors that take part in autograd."""
+
+    def __init__(self, members: tuple[Any, ...]) -> None:
+        self.members = members
+        self.places = [i for i, m in enumerate(members) if isinstance(m, Tensor) and m.requires_grad]
+
+    def passed(self, show: Callable[[tuple[Any, ...]], Sequence[Any]]) -> tuple[Any, ...]:
+        """The members, those tensors behind a gate that shows their gradients to `show`."""
+        if not self.places:
+            return self.members
+        found = list(self.members)
+        for place, tensor in zip(self.places, Gate.apply(show, *self.narrow(self.members)), strict=True):
+            found[place] = tensor
+        return tuple(found)
+
+    def wide(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        """Gradients of those tensors, with None for each other member."""
+        found: list[Any] = [None] * len(self.members)
+        for place, gradient in zip(self.places, gradients, strict=True):
+            found[place] = gradient
+        return tuple(found)
+
+    def narrow(self, row: Sequence[Any]) -> list[Any]:
+        """What a row of all members says of those tensors."""
+        return [row[place] for place in self.places]
+
+
 class Watch:
     """One call of a module, watched by its backward hooks."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.incoming: tuple[Any, ...] | None = None
-        """The gradients of the results, until those of the arguments are there."""
-        self.places: list[int] = []
-        """Which arguments are tensors that take part in autograd."""
-        self.count = 0
-        """How many arguments there are."""
+        """The gradients of the results, once they are known."""
+        self.arguments: Row | None = None
+        """What is known of the arguments."""
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments behind the first gate."""
-        self.count = len(args)
-        self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
-        if not self.places:
-            return args
-        passed = Gate.apply(self._on_inputs, *(args[i] for i in self.places))
-        found = list(args)
-        for place, tensor in zip(self.places, passed, strict=True):
-            found[place] = tensor
-        return tuple(found)
+        self.arguments = Row(args)
+        return self.arguments.passed(self._on_inputs)
 
     def leave(self, result: Any) -> Any:
-        """The results behind the second gate."""
-        leaves, structure = flatten(result)
-        if not any(leaf.requires_grad for leaf in leaves):
+        """The result behind the second gate: a tensor, or a tuple with tensors directly in it."""
+        if not isinstance(result, (Tensor, tuple)) and self.module.__dict__.get("_sees_nested"):
+            leaves, structure = flatten(result)
+            row = Row(tuple(leaves))
+            return unflatten(structure, list(row.passed(lambda gradients: self._on_outputs(gradients, row))))
+        if not isinstance(result, (Tensor, tuple)):
+            told = f"the result of {type(self.module).__name__} should be a Tensor or a tuple of Tensors"
+            warnings.warn(f"{told} for backward hooks to be called, it is a {type(result).__name__}", stacklevel=5)
             return result
-        return unflatten(structure, list(Gate.apply(self._on_outputs, *leaves)))
+        results = Row(result if isinstance(result, tuple) else (result,))
+        passed = results.passed(lambda gradients: self._on_outputs(gradients, results))
+        if not isinstance(result, tuple):
+            return passed[0]
+        return type(result)(*passed) if hasattr(result, "_fields") else passed
 
-    def _on_outputs(self, gradients: tuple[Any, ...]) -> Sequence[Any]:
+    def _on_outputs(self, gradients: tuple[Any, ...], results: Row) -> Sequence[Any]:
+        gradients = results.wide(gradients)
         for hook in (*BACKWARD_PRE.values(), *self.module._backward_pre_hooks.values()):
             gradients = _replaced(hook(self.module, gradients), gradients)
         self.incoming = gradients
-        if not self.places:
+        if self.arguments is None or not self.arguments.places:
             self._run_without_inputs()
-        return gradients
+        return results.narrow(gradients)
 
     def _run_without_inputs(self) -> None:
         if BACKWARD or self.module._backward_hooks:
             told = f"no argument of this {type(self.module).__name__} requires a gradient, so its backward hooks run"
             warnings.warn(f"{told} when the gradients of its results are known", stacklevel=2)
-            unknown = (None,) * self.count
+            unknown = (None,) * (0 if self.arguments is None else len(self.arguments.members))
             if any(gradient is not None for gradient in self._run(unknown)):
                 name = type(self.module).__name__
                 raise UsageError(f"a backward hook gave gradients of arguments, and no argument of this {name} has one")
 
     def _on_inputs(self, gradients: tuple[Any, ...]) -> Sequence[Any]:
-        if self.incoming is None:  # a second derivative comes to the arguments without passing the results
-            return gradients
-        wide: list[Any] = [None] * self.count
-        for place, gradient in zip(self.places, gradients, strict=True):
-            wide[place] = gradient
-        found = self._run(tuple(wide))
-        return [found[place] for place in self.places]
+        assert self.arguments is not None
+        return self.arguments.narrow(self._run(self.arguments.wide(gradients)))
 
     def _run(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.incoming is None:
+            return gradients
         for hook in (*BACKWARD.values(), *self.module._backward_hooks.values()):
             gradients = _replaced(hook(self.module, gradients, self.incoming), gradients)
         self.incoming = None

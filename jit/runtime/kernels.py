@@ -14,6 +14,7 @@ import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.errors import Error
+from jit.ir.fitting import fitted
 from jit.ir.geometry import Geometry, broadcast_shapes
 from jit.ir.op import Op
 from jit.ir.random_state import RandomState
@@ -88,6 +89,8 @@ def _run_pointwise(op: Op, values: Sequence[Any], state: Any) -> list[Any]:
     args = list(values)
     for index in op.promoted:
         value = args[index]
+        if op.keeps_numbers and not isinstance(value, np.ndarray):
+            value = fitted(value, wide)
         if value is not None and (not isinstance(value, np.ndarray) or (value.dtype != wide and not is_large)):
             args[index] = np.asarray(value).astype(wide)
             if op.tells_numbers and not isinstance(value, np.ndarray):

@@ -25,7 +25,7 @@ def sizes_of(trace: Trace, tensor: Tensor) -> Any:
     if binding is None or tensor._array is None:
         return None
     value = binding.value
-    return Size(traced_size(trace, value, dim, size) for dim, size in enumerate(tensor._array.shape))  # type: ignore[misc]
+    return Size(traced_size(trace, value, dim, size) for dim, size in enumerate(tensor._array.shape))
 
 
 def shape_of(trace: Trace, tensor: Tensor) -> Any:

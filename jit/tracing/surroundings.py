@@ -194,7 +194,7 @@ class View:
     def settle(self) -> None:
         """It has grown, and is over with it."""
         self._live = False
-        self.fingerprint = tuple(self._lines)
+        self.fingerprint = Fingerprint(self._lines)
 
     def name_of(self, owner: Any) -> str | None:
         """The user's name for a tensor: a state-dict path, a variable, an item of a list."""

@@ -171,3 +171,24 @@ def test_group_norm_needs_two_values_in_a_group() -> None:
         with pytest.raises(jit.ShapeError, match="more than one value per group"):
             nn.GroupNorm(groups, sizes[1])(jit.ones(sizes))
     assert nn.GroupNorm(2, 2)(jit.ones(2, 2)).shape == nn.GroupNorm(1, 2)(jit.ones(1, 2)).repeat(2, 1).shape
+
+
+@pytest.mark.parametrize("half", [jit.float16, jit.bfloat16])
+@pytest.mark.parametrize("norm", [lambda: nn.GroupNorm(2, 8), lambda: nn.LayerNorm([8, 4, 3])])
+def test_gradients_of_wider_weights_are_not_rounded_to_halves(half, norm):
+    mixed, wide = norm(), norm()
+    x = jit.randn(2, 8, 4, 3).to(half)
+    g = jit.randn(2, 8, 4, 3).to(half)
+    out = mixed(x)
+    assert out.dtype is half
+    out.backward(g)
+    wide(x.float()).backward(g.float())
+    for rounded, exact in zip(mixed.parameters(), wide.parameters(), strict=True):
+        assert rounded.grad.dtype is jit.float32
+        assert jit.allclose(rounded.grad, exact.grad, atol=1e-6)
+
+
+def test_similarity_of_whole_and_other_numbers():
+    whole, other = jit.tensor([[1, 2]], dtype=jit.int8), jit.tensor([[2.0, 1.0]])
+    for a, b in ((whole, other), (other, whole)):
+        assert round(nn.functional.cosine_similarity(a, b).item(), 5) == 0.8

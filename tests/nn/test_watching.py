@@ -1,5 +1,7 @@
 """Hooks on the gradients of modules, and on the steps of optimizers; fused batch norms."""
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ class Twice(nn.Module):
     """Two results from two arguments."""
 
     def forward(self, x, y):
-        return x * 2, {"sum": x + y}
+        return x * 2, x + y
 
 
 def test_a_hook_sees_what_comes_in_and_what_goes_on():
@@ -21,13 +23,64 @@ def test_a_hook_sees_what_comes_in_and_what_goes_on():
     module = Twice()
     module.register_full_backward_hook(lambda *args: seen.append(args))
     x, y = jit.ones(2, requires_grad=True), jit.ones(2)
-    double, rest = module(x, y)
-    (double * 3 + rest["sum"]).sum().backward()
+    double, total = module(x, y)
+    (double * 3 + total).sum().backward()
     ((which, inputs, outputs),) = seen
     assert which is module
     assert inputs[0].tolist() == [7.0, 7.0] and inputs[1] is None
     assert [g.tolist() for g in outputs] == [[3.0, 3.0], [1.0, 1.0]]
     assert x.grad is not None and x.grad.tolist() == [7.0, 7.0]
+
+
+class Returning(nn.Module):
+    """A module that returns what a function makes of its argument."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.make = make
+
+    def forward(self, x):
+        return self.make(x * 2)
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+@pytest.mark.parametrize(
+    ("make", "place", "length"),
+    [
+        (lambda y: (y, "text"), 0, 2),
+        (lambda y: (None, y), 1, 2),
+        (lambda y: (True, [y], y, y.detach()), 2, 4),
+        (lambda y: Pair({"y": y}, y), 1, 2),
+    ],
+)
+def test_members_of_a_result_without_gradients_are_none_to_hooks(make, place, length):
+    before, after = [], []
+    module = Returning(make)
+    module.register_full_backward_pre_hook(lambda module, outputs: before.append(outputs))
+    module.register_full_backward_hook(lambda module, inputs, outputs: after.append((inputs, outputs)))
+    x = jit.ones(2, requires_grad=True)
+    result = module(x)
+    assert type(result) is type(make(x))
+    result[place].sum().backward()
+    ((inputs, outputs),) = after
+    for row in (outputs, before[0]):
+        assert len(row) == length and row[place].tolist() == [1.0, 1.0]
+        assert all(gradient is None for i, gradient in enumerate(row) if i != place)
+    assert inputs[0].tolist() == [2.0, 2.0] == x.grad.tolist()
+
+
+@pytest.mark.parametrize("make", [lambda y: {"y": y}, lambda y: [y], lambda y: iter([y])])
+def test_hooks_of_other_results_are_told_of_and_not_called(make):
+    module = Returning(make)
+    module.register_full_backward_pre_hook(lambda *args: pytest.fail("called"))
+    module.register_full_backward_hook(lambda *args: pytest.fail("called"))
+    x = jit.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="should be a Tensor or a tuple of Tensors"):
+        result = module(x)
+    next(iter(result.values() if isinstance(result, dict) else result)).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
 
 
 def test_hooks_replace_gradients():
@@ -121,3 +174,12 @@ def test_sparse_starts_have_zeros_in_each_column():
     matrix = nn.init.sparse_(jit.empty(10, 4), 0.25)
     assert (matrix == 0).sum(0).tolist() == [3] * 4
     assert 0 < matrix.abs().max().item() < 0.1
+
+
+def test_older_hooks_see_tensors_anywhere_in_a_result():
+    seen = []
+    module = Returning(lambda y: {"y": y, "more": [y * 3]})
+    module.register_backward_hook(lambda module, inputs, outputs: seen.append([g.tolist() for g in outputs]))
+    result = module(jit.ones(2, requires_grad=True))
+    (result["y"] + result["more"][0]).sum().backward()
+    assert seen == [[[1.0, 1.0], [1.0, 1.0]]]

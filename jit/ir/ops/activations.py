@@ -154,6 +154,9 @@ def threshold(m: Any, self: Any, threshold: Any, value: Any) -> Any:
     return m.where(self <= threshold, value, self)
 
 
+threshold.keeps_numbers = True
+
+
 @threshold.onnx
 def _(g: Any, self: Any, threshold: Any, value: Any) -> Any:
     low = g.op("LessOrEqual", self, g.constant(threshold, like=self))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ShapeError
+from ..fitting import fitted
 from ..kernel import Kernel
 from ..op import array
 from ..samples import make, sample
@@ -67,7 +68,7 @@ def _() -> Any:
 @array("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", kernel=Kernel(moves=True), inplace=True, type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
 def fill(m: Any, self: Any, value: Any) -> Any:
-    return m.full(self.shape, value, self.dtype)
+    return m.full(self.shape, fitted(value, self.dtype), self.dtype)
 
 
 @fill.onnx

@@ -289,6 +289,9 @@ def where(m: Any, condition: Any, self: Any, other: Any) -> Any:
     return m.where(condition, self, other)
 
 
+where.keeps_numbers = True
+
+
 @where.onnx
 def _(g: Any, condition: Any, self: Any, other: Any) -> Any:
     return g.op("Where", g.cast(condition, dtypes.bool_), self, other)
@@ -316,6 +319,9 @@ def _() -> Any:
 def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:
     """self with `value`, a number or 0-d tensor, where mask is true."""
     return m.where(mask, value, self)
+
+
+masked_fill.keeps_numbers = True
 
 
 @masked_fill.numpy

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..dtypes import DType
 from ..errors import DTypeError, ShapeError, UsageError
+from ..fitting import fitted
 from ..kernel import Kernel
 from ..memory_formats import filled_like, laid_out_type
 from ..op import absent, array, composite
@@ -39,8 +40,8 @@ def checked_sizes(size: Any) -> tuple[int, ...]:
 
 
 def filled(m: Any, size: Any, value: Any, dtype: DType) -> Any:
-    """An array of one value; numbers that the integers of `dtype` cannot hold wrap."""
-    return m.full(checked_sizes(size), m.asarray(value).astype(dtype.numpy), dtype.numpy)
+    """An array of one value, which the integers of `dtype` have to hold."""
+    return m.full(checked_sizes(size), m.asarray(fitted(value, dtype.numpy)).astype(dtype.numpy), dtype.numpy)
 
 
 def onnx_filled(g: Any, size: Any, value: Any) -> Any:
@@ -164,7 +165,7 @@ def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -
 def full_like(m: Any, self: Any, fill_value: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
     """One value in self's sizes and dtype."""
     chosen = dtype.numpy if dtype else self.dtype
-    return filled_like(m, self, memory_format, m.asarray(fill_value).astype(chosen), chosen)
+    return filled_like(m, self, memory_format, m.asarray(fitted(fill_value, chosen)).astype(chosen), chosen)
 
 
 @full_like.type
@@ -186,7 +187,8 @@ def _() -> Any:
        namespaces=("jit",), grad=NOTHING, onnx=lambda g, s, dtype, device: onnx_number(g, s, g.out.dtype))  # fmt: skip
 def scalar_tensor(m: Any, s: Any, dtype: Any, device: Any) -> Any:
     """A 0-d tensor."""
-    return m.asarray(s).astype((dtype or dtypes.DEFAULT).numpy)
+    chosen = (dtype or dtypes.DEFAULT).numpy
+    return m.asarray(fitted(s, chosen)).astype(chosen)
 
 
 @scalar_tensor.type

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType
-from ..errors import DTypeError, ShapeError, UsageError
+from ..errors import DTypeError, ShapeError, UnwrittenError, UsageError
 from ..geometry import broadcast_shapes
 from ..op import absent, array, composite
 from ..samples import make, sample, strided
@@ -240,7 +240,7 @@ def _check_bags(weight: Any, indices: Any, offsets: Any, mode: int, per_sample_w
     if mode not in (SUM, MEAN, MAX):
         raise UsageError(f"embedding_bag: mode is 0 (sum), 1 (mean) or 2 (max), got {mode}")
     if per_sample_weights is not None and mode != SUM:
-        raise UsageError("embedding_bag takes per_sample_weights for sums only: mode='sum'")
+        raise UnwrittenError("embedding_bag takes per_sample_weights for sums only: mode='sum'")
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(indices.shape):
         raise ShapeError("embedding_bag: per_sample_weights should have the sizes of the indices")
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:

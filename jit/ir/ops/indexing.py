@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import dtypes
 from ..errors import DimError, DTypeError, ShapeError, UsageError
+from ..fitting import fitted
 from ..geometry import broadcast_shapes, wrap_dim
 from ..kernel import Kernel
 from ..op import absent, array, composite
@@ -188,7 +189,7 @@ def _() -> Any:
        kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0)))  # fmt: skip
 def scatter_value(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
-    return _scattered(m, "scatter", self, dim, index, value)
+    return _scattered(m, "scatter", self, dim, index, fitted(value, self.dtype))
 
 
 scatter_value.type_rule = _like
@@ -349,6 +350,8 @@ def _add_rows(m: Any, out: Any, index: Any, rows: Any) -> None:
                  F.index_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
 def index_select(m: Any, self: Any, dim: int, index: Any) -> Any:
     at = _row_check(m, "index_select", self, dim, index)
+    if self.ndim == 0 and index.size != 1:
+        raise ShapeError(f"index_select: a 0-d tensor has one element to select, and there are {index.size} indices")
     return m.array(self) if self.ndim == 0 else m.array(m.take(self, index.reshape(-1), axis=at), order="C")
 
 
@@ -488,6 +491,7 @@ def _() -> Any:
        grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0)))  # fmt: skip
 def index_fill(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
     at = _row_check(m, "index_fill", self, dim, index)
+    value = fitted(value, self.dtype)
     out = m.array(self, order="C")
     if self.ndim == 0:
         return m.full((), value, self.dtype)

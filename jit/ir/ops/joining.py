@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import DimError, ShapeError, UsageError
+from ..fitting import fitted
 from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
 from ..kernel import Kernel
 from ..op import absent, array, composite
@@ -159,7 +160,7 @@ def _padded_shape(shape: Any, pad: Any) -> tuple[int, ...]:
        kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, pad: F.constant_pad_nd(g, [-p for p in pad])))  # fmt: skip
 def constant_pad_nd(m: Any, self: Any, pad: Any, value: Any) -> Any:
-    out = m.full(_padded_shape(self.shape, pad), value, self.dtype)
+    out = m.full(_padded_shape(self.shape, pad), fitted(value, self.dtype), self.dtype)
     pairs = _by_dim(pad, self.ndim)
     kept = tuple(slice(max(-before, 0), s - max(-after, 0)) for s, (before, after) in zip(self.shape, pairs))
     place = tuple(slice(max(before, 0), s - max(after, 0)) for s, (before, after) in zip(out.shape, pairs))

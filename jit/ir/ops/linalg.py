@@ -593,6 +593,7 @@ def cosine_similarity(F: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
     x1, x2 = F.broadcast_tensors([x1, x2])
     if x1.dtype.is_integral and x2.dtype.is_integral:
         raise DTypeError("cosine_similarity: expects floating point tensors, got whole numbers")
+    x1, x2 = (F._to_copy(x, dtype=other.dtype) if x.dtype.is_integral else x for x, other in ((x1, x2), (x2, x1)))
     first, second = (x / _raised(F, F.linalg_vector_norm(x, 2, [dim], True), eps) for x in (x1, x2))
     return F.sum(first * second, [dim])
 

@@ -728,7 +728,15 @@ def _() -> Any:
 def layer_norm(
     F: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float, cudnn_enable: bool
 ) -> Any:
+    if _has_wider_weights(input, weight):
+        wide = F._to_copy(input, dtype=weight.dtype)
+        return F._to_copy(F.native_layer_norm(wide, normalized_shape, weight, bias, eps)[0], dtype=input.dtype)
     return F.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+def _has_wider_weights(input: Any, weight: Any) -> bool:
+    """Whether halves are normed with weights of more bits, whose gradients should not be rounded to halves."""
+    return weight is not None and input.dtype.is_half and not weight.dtype.is_half
 
 
 @layer_norm.samples
@@ -978,6 +986,9 @@ def group_norm(F: Any, input: Any, num_groups: int, weight: Any, bias: Any, eps:
     sizes = input.shape[0], input.shape[1], math.prod(input.shape[2:])
     if num_groups > 0 and sizes[0] * (sizes[1] // num_groups) * sizes[2] == 1:
         raise ShapeError(f"group_norm: needs more than one value per group, got the sizes {list(input.shape)}")
+    if _has_wider_weights(input, weight):
+        wide = F._to_copy(input, dtype=weight.dtype)
+        return F._to_copy(F.native_group_norm(wide, weight, bias, *sizes, num_groups, eps)[0], dtype=input.dtype)
     return F.native_group_norm(input, weight, bias, *sizes, num_groups, eps)[0]
 
 

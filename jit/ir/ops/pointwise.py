@@ -556,6 +556,18 @@ def log1p(m: Any, self: Any) -> Any:
     return m.log1p(self)
 
 
+@log1p.numpy
+def _(m: Any, self: Any) -> Any:
+    """For complex numbers by size and angle: near 0 the size of 1 + z is 1 and a little, which is summed up apart."""
+    if self.dtype.kind != "c":
+        return m.log1p(self)
+    x, y = self.real, self.imag
+    near = m.abs(self) < 0.5
+    little = m.where(near, x * (2 + x) + y * y, 0)
+    size = m.where(near, m.where(little == 0, x, m.log1p(little) / 2), m.log(m.hypot(x + 1, y)))
+    return m.asarray(size + 1j * m.arctan2(y, x + 1))
+
+
 @log1p.onnx
 def _(g: Any, self: Any) -> Any:
     """log(u) for u = 1 + x, times x / (u - 1) for what x lost in the sum; x itself where it lost everything."""
@@ -1013,6 +1025,9 @@ def clamp(m: Any, self: Any, min: Any, max: Any) -> Any:
     return raised if max is None else m.minimum(raised, max)
 
 
+clamp.keeps_numbers = True
+
+
 @clamp.onnx
 def _(g: Any, self: Any, min: Any, max: Any) -> Any:
     raised = self if min is None else g.op("Max", self, min)
@@ -1044,6 +1059,9 @@ def clamp_min(m: Any, self: Any, min: Any) -> Any:
     return m.maximum(self, min)
 
 
+clamp_min.keeps_numbers = True
+
+
 @ordered_only
 @pointwise("aten::clamp_max(Tensor self, Tensor max) -> Tensor", inplace=True, onnx="Min", samples=binary(),
            grad=dict(self=lambda F, g, self, max: F.where(F.le(self, max), g, 0),
@@ -1051,6 +1069,9 @@ def clamp_min(m: Any, self: Any, min: Any) -> Any:
 def clamp_max(m: Any, self: Any, max: Any) -> Any:
     """At most max."""
     return m.minimum(self, max)
+
+
+clamp_max.keeps_numbers = True
 
 
 @composite(

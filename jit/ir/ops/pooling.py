@@ -62,6 +62,13 @@ class Pool(NamedTuple):
             yield offset, (..., *(slice(o, o + (n - 1) * s + 1, s) for o, n, s in steps))
 
 
+def _check_counts(name: str, n: int, **lists: Any) -> None:
+    """ShapeError if a list of numbers is not one a dim; an empty stride is the kernel's."""
+    for what, numbers in lists.items():
+        if len(numbers) not in (1, n) and not (what == "stride" and not numbers):
+            raise ShapeError(f"{name}: {what} is one number or {n}, one a dim, and {len(numbers)} were given")
+
+
 def _pool(name: str, shape: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Pool:
     if len(shape) not in (n + 1, n + 2) or 0 in shape[-n - 1 :]:
         raise ShapeError(
@@ -71,6 +78,7 @@ def _pool(name: str, shape: Any, n: int, kernel: Any, stride: Any, padding: Any,
     def each(values: Any) -> tuple[int, ...]:
         return tuple(values) * n if len(values) == 1 else tuple(values)
 
+    _check_counts(name, n, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
     pool = Pool(each(kernel), each(stride or kernel), each(padding), each(dilation), ceil)
     if min(*pool.kernel, *pool.stride, *pool.dilation) < 1 or min(pool.padding) < 0:
         raise UsageError(f"{name}: kernel, stride and dilation should be positive, and padding not negative")
@@ -376,6 +384,7 @@ def max_pool1d_with_indices(
     """(The largest element of each window, its place)."""
     if self.ndim not in (2, 3):
         raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(self.shape)}")
+    _check_counts("max_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding, dilation=dilation)
     step = stride or kernel_size
     both = F.max_pool2d_with_indices(
         F.unsqueeze(self, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode
@@ -394,6 +403,7 @@ def _() -> Any:
 def max_pool1d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
     if input.ndim not in (2, 3):
         raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(input.shape)}")
+    _check_counts("max_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding, dilation=dilation)
     step = stride or kernel_size
     flat = F.max_pool2d(
         F.unsqueeze(input, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode
@@ -646,6 +656,7 @@ def _() -> Any:
 def avg_pool1d(
     F: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool
 ) -> Any:
+    _check_counts("avg_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding)
     geometry = [1, *kernel_size], [1, *(stride or kernel_size)], [0, *padding]
     return F.squeeze(F.avg_pool2d(F.unsqueeze(self, -2), *geometry, ceil_mode, count_include_pad), -2)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import DType
-from ..errors import CompileError, DimError, DTypeError, ShapeError, UsageError
+from ..errors import CompileError, DTypeError, EmptyError, ShapeError, UsageError
 from ..geometry import broadcast_shapes, wrap_dim, wrap_dims
 from ..kernel import Kernel
 from ..op import absent, array, composite
@@ -80,7 +80,7 @@ def dims_of(self: Any, dim: Any) -> tuple[int, ...]:
 def require_elements(name: str, shape: Any, dim: Any) -> None:
     """Refuse a reduction without a neutral element over no elements."""
     if builtins.any(shape[d] == 0 for d in (wrap_dims(dim, len(shape)) if len(shape) else ())):
-        raise DimError(f"{name}: there is no {name} of no elements; {list(shape)} is empty along the reduced dim")
+        raise EmptyError(f"{name}: there is no {name} of no elements; {list(shape)} is empty along the reduced dim")
 
 
 def require_fraction(name: str, dtype: DType) -> DType:

@@ -435,11 +435,16 @@ def _counted(m: Any, self: Any, edges: Any, weight: Any, density: bool) -> Any:
     return counts.astype(self.dtype), edges.astype(self.dtype)
 
 
+def _extent(self: Any) -> tuple[Any, Any]:
+    """The least and the greatest element; 0 and 1 if there are none."""
+    return (self.min(), self.max()) if self.size else (0, 1)
+
+
 @array(f"aten::histogram.bin_ct(Tensor self, int bins=100, {_HISTOGRAM}", raises=True, onnx=NO_ONNX, grad=COUNTS)
 def histogram(m: Any, self: Any, bins: int, range: Any, weight: Any, density: bool) -> Any:
     """(how many elements fall into each of equal bins of a range, or their weights; the edges of the bins)."""
-    given = range or (0, 0 if self.size else 1)
-    low, high = _histogram_range(m, "histogram", self, bins, given[0], given[1], 0.5)
+    given = range or (_extent(self) if bins > 0 else (0, 1))
+    low, high = _histogram_range(m, "histogram", m.zeros(0), bins, given[0], given[1], 0.5)
     return _counted(m, self, m.linspace(low, high, bins + 1).astype(self.dtype), weight, density)
 
 

@@ -30,7 +30,8 @@ def fuse_conv_bn_weights(
         sizes[1 if transpose else 0] = -1
         bias = (0.0 if conv_b is None else conv_b) - bn_rm
         bias = bias * scale + (0.0 if bn_b is None else bn_b)
-        return Parameter(conv_w * F.reshape(scale, sizes)), Parameter(bias)
+        weight = Parameter(conv_w * F.reshape(scale, sizes), conv_w.requires_grad)
+        return weight, Parameter(bias, conv_b is not None and conv_b.requires_grad)
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:

@@ -8,6 +8,7 @@ from jit.ir.errors import UsageError
 
 from ...expecting import expect
 from ...functions import F
+from ..lazy import refuse_lazy
 from ..modules import Module
 from ..parameter import Parameter
 
@@ -46,6 +47,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     if name in module._computed:
         raise UsageError(f"{name!r} of this {type(module).__name__} is a normed weight already")
     weight = module._parameters.get(name)
+    refuse_lazy([weight], "take apart")
     if weight is None:
         raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be normed")
     norm = WeightNorm(name, -1 if dim is None else dim)

@@ -9,6 +9,7 @@ from jit.ir.errors import ShapeError, UnwrittenError, UsageError
 from ...context import no_grad
 from ...expecting import expect
 from ...functions import F
+from ...tensors import Tensor
 from .. import functional
 from ..modules import Module
 from .parametrize import register_parametrization
@@ -104,8 +105,8 @@ def spectral_norm(
     True
     """
     expect("spectral_norm", module, Module)
-    weight = module._parameters.get(name, module._buffers.get(name))
-    if weight is None:
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
         raise UsageError(f"{type(module).__name__} has no parameter or buffer {name!r} to be normed")
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, _rows(module, dim), eps))
 
@@ -182,7 +183,7 @@ def orthogonal(
     True
     """
     expect("orthogonal", module, Module)
-    weight = module._parameters.get(name)
+    weight = getattr(module, name, None)
     if weight is None:
         raise UsageError(f"{type(module).__name__} has no parameter {name!r} to be kept orthogonal")
     if weight.ndim < 2:

@@ -19,6 +19,7 @@ from ...context import no_grad
 from ...expecting import expect
 from ...tensors import Tensor
 from ..containers import ModuleDict, ModuleList
+from ..lazy import refuse_lazy
 from ..modules import Module
 from ..parameter import Parameter
 
@@ -148,6 +149,7 @@ def register_parametrization(module: Any, tensor_name: str, parametrization: Mod
     original = module._parameters.get(tensor_name, module._buffers.get(tensor_name))
     if original is None:
         raise UsageError(f"{type(module).__name__} has no parameter or buffer {tensor_name!r} to be parametrized")
+    refuse_lazy([original], "parametrize")
     parametrization.train(module.training)
     before = original.detach()
     listed = ParametrizationList([parametrization], original, unsafe)

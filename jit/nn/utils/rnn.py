@@ -28,29 +28,32 @@ class PackedSequence(NamedTuple):
     unsorted_indices: Tensor | None = None
     """Where each sequence has been put: the inverse of `sorted_indices`."""
 
+    def _holding(self, data: Any) -> PackedSequence:
+        return self if data is self.data else self._replace(data=data)
+
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """This with its elements as `data.to(...)` gives them."""
-        return self._replace(data=self.data.to(*args, **kwargs))
+        return self._holding(self.data.to(*args, **kwargs))
 
     def cpu(self) -> PackedSequence:
         """This on the CPU."""
-        return self._replace(data=self.data.cpu())
+        return self._holding(self.data.cpu())
 
     def double(self) -> PackedSequence:
         """This in float64."""
-        return self._replace(data=self.data.double())
+        return self._holding(self.data.double())
 
     def float(self) -> PackedSequence:
         """This in float32."""
-        return self._replace(data=self.data.float())
+        return self._holding(self.data.float())
 
     def half(self) -> PackedSequence:
         """This in float16."""
-        return self._replace(data=self.data.half())
+        return self._holding(self.data.half())
 
     def long(self) -> PackedSequence:
         """This in int64."""
-        return self._replace(data=self.data.long())
+        return self._holding(self.data.long())
 
     @property
     def is_cuda(self) -> bool:

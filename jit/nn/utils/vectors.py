@@ -7,10 +7,13 @@ from typing import Any
 
 from ...context import no_grad
 from ...functions import F
+from ..lazy import refuse_lazy
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Any:
     """All parameters, one after the other, as a vector."""
+    parameters = list(parameters)
+    refuse_lazy(parameters, "list")
     return F.cat([F.reshape(parameter, (-1,)) for parameter in parameters])
 
 
