@@ -29,6 +29,7 @@ import queue
 import random
 import socket
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -37,6 +38,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .. import context
 from ..context import PACKAGE
 from .origins import is_harmless
 from .purity import draws_for_all, is_pure, words_for
@@ -67,6 +69,7 @@ _CLOCKS = {
 }  # fmt: skip
 _DATES = {(datetime.datetime, "now"), (datetime.datetime, "utcnow"), (datetime.datetime, "today"),
           (datetime.date, "today")}  # fmt: skip
+_ZONED = {(datetime.date, "fromtimestamp"), (datetime.datetime, "timestamp"), (datetime.datetime, "astimezone")}
 _ANYWHERE = {
     io.open: "opens a file", os.open: "opens a file", os.urandom: "draws random bytes",
     os.listdir: "looks at a folder", os.scandir: "looks at a folder", os.getcwd: "looks at a folder",
@@ -94,6 +97,9 @@ _ASKING = {
     id(function.__code__): (function, what)
     for function, what in (
         (threading.current_thread, "asks which thread it runs in"),
+        *((ask, "asks which threads there are") for ask in (threading.active_count, threading.enumerate)),
+        (tempfile.gettempdir, "asks for the folder of temporary files"),
+        (context.is_inference_mode_enabled, "asks for inference mode"),
         (inspect.stack, "looks at its callers"),
         *((ask, "asks how numpy treats errors") for ask in (np.geterr, np.geterrcall, np.getbufsize)),
     )
@@ -143,6 +149,8 @@ class _Eye:
 
     def judge(self, file: str, function: Any, owner: Any) -> None:
         """A call of `function`, bound to `owner`, from code in `file`."""
+        if type(owner) is str and getattr(function, "__name__", "") in ("format", "format_map"):
+            self._tell("note_words", owner)
         try:
             what = _ANYWHERE.get(function) or _CLOCKS.get(function)
         except TypeError:  # unhashable
@@ -160,6 +168,8 @@ class _Eye:
         """Code starts to run, in `frame`."""
         if id(code) in _ASKING and not is_harmless(frame.f_back.f_code.co_filename):
             self.listener.note_impure(_ASKING[id(code)][1])
+        if code is _SHOWING and not self.listener.printing and not _is_shown_by_log(frame):
+            self.listener.note_impure("makes text of an array, as numpy's print options say")
         if code is importlib.import_module.__code__:
             self._import(frame)
         if self.ran is None or id(code) in self.known:
@@ -172,14 +182,32 @@ class _Eye:
 
     def _import(self, frame: Any) -> None:
         """A module is imported by a name made at run time: it is among what the code reads."""
-        note = getattr(getattr(self.ran, "__self__", None), "note_module", None)
         name, package = frame.f_locals.get("name"), frame.f_locals.get("package")
-        if note is not None and isinstance(name, str):
-            note(importlib.util.resolve_name(name, package) if name.startswith(".") and package else name)
+        if isinstance(name, str):
+            full = importlib.util.resolve_name(name, package) if name.startswith(".") and package else name
+            self._tell("note_module", full)
+
+    def _tell(self, method: str, text: str) -> None:
+        """Tell whoever is told of code that runs of a text that names what it reads."""
+        note = getattr(getattr(self.ran, "__self__", None), method, None)
+        if note is not None:
+            note(text)
 
 
 _LOOKS = ("opens a file", "asks the operating system", "looks at a folder")
 """What Python does for tracebacks and imports, too."""
+
+
+_SHOWING = getattr(getattr(sys.modules["numpy"], "_core", None), "arrayprint", None)
+_SHOWING = getattr(getattr(_SHOWING, "_array2string", None), "__code__", None)
+"""What makes text of arrays."""
+
+
+def _is_shown_by_log(frame: Any) -> bool:
+    """Whether text is made of an array for a log."""
+    while frame is not None and f"{os.sep}numpy{os.sep}" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None and is_harmless(frame.f_code.co_filename)
 
 
 LOOKING: list[_Eye] = []
@@ -188,7 +216,11 @@ LOOKING: list[_Eye] = []
 
 def _of_object(owner: Any, name: str) -> str | None:
     if isinstance(owner, type):
+        if any(issubclass(owner, kind) and name == n for kind, n in _ZONED):
+            return "asks for the time zone"
         return "reads the clock" if any(issubclass(owner, kind) and name == n for kind, n in _DATES) else None
+    if isinstance(owner, datetime.date) and any(name == n and isinstance(owner, kind) for kind, n in _ZONED):
+        return "asks for the time zone"
     for kind, (names, what) in _OF_OBJECTS.items():
         if name in names and isinstance(owner, kind):
             return what

@@ -43,9 +43,9 @@ from ..generators import Generator
 from ..pytree import looking
 from ..tensors import Tensor, Variable
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
-from .footprints import Footprint, codes_in, scan
+from .footprints import Footprint, codes_in, scan, words_in
 from .judgements import generation_of, judgement_of
-from .origins import is_harmless, is_users
+from .origins import is_foreign, is_foreign_class, is_harmless, is_users
 from .places import (
     _EXACT,
     PLAIN,
@@ -60,6 +60,7 @@ from .places import (
     cells_of,
     children,
     class_spaces,
+    functions_called,
     globals_read,
     has_state,
     is_bare,
@@ -132,6 +133,8 @@ class View:
         self._types: list[tuple[Any, Any]] = []
         self._functions: list[tuple[str, types.FunctionType, Any]] = []
         """Functions that ran, and what can be set anew of them."""
+        self._lineages: list[tuple[str, type, Any]] = []
+        """Classes of the user's, and what they inherit from."""
         self._opaque: list[tuple[str, Any]] = []
         """Objects into which nobody can look."""
         self._seen: set[int] = set()
@@ -143,7 +146,7 @@ class View:
         self._lines: list[Any] = []
         with looking():
             self._follow([(name, fetch, None) for name, fetch in roots])
-            for code, space in list(self.footprint.codes.values()):
+            for code, space in [*self.footprint.codes.values(), *self.footprint.layers.values()]:
                 self._follow(self._read_by(code, space))
             self._follow(self._imported())
         self.fingerprint = tuple(self._lines)
@@ -168,6 +171,9 @@ class View:
                 return name
         for name, ask, answer in self._facts:
             if ask() != answer:
+                return name
+        for name, kind, line in self._lineages:
+            if kind.__mro__ is not line:
                 return name
         for name, function, state in self._functions:
             if any(a is not b for a, b in zip(state_of_function(function), state, strict=True)):
@@ -228,12 +234,12 @@ class View:
 
     def release(self, names: Iterable[str] | None) -> None:
         """Attributes with these names count from now on; None: all."""
-        for name in list(self._waiting) if names is None else names:
+        for name in names or ():
             if name in self._waiting:
                 self._follow(self._waiting.pop(name))
-        if names is None:
-            while self._waiting:
-                self._follow(self._waiting.popitem()[1])
+        while names is None and (due := [name for name in self._waiting if self.footprint.looks_up(name)]):
+            for name in due:
+                self._follow(self._waiting.pop(name, []))
         self._follow(self._imported())
 
     def see_everything(self) -> None:
@@ -245,9 +251,12 @@ class View:
 
     def _read_by(self, code: types.CodeType, space: dict[str, Any]) -> list[Child]:
         """The globals that code reads, as far as they have not been looked at."""
-        if not self._with_globals or (id(code) not in self.footprint.codes and not self.footprint.everything):
+        if not self._with_globals or not (
+            self.footprint.everything or id(code) in self.footprint.codes or id(code) in self.footprint.layers
+        ):
             return []
-        found = [c for c in globals_read(code, space) if (id(space), c[0]) not in self._globals]
+        read = functions_called if id(code) in self.footprint.layers else globals_read
+        found = [c for c in read(code, space) if (id(space), c[0]) not in self._globals]
         self._globals.update((id(space), name) for name, _, _ in found)
         return found
 
@@ -258,6 +267,9 @@ class View:
         names = dict(self.footprint.modules)
         if id(sys.modules) in self._seen:
             names.update(dict.fromkeys(sorted(text for text in self._texts() if text in sys.modules)))
+        if self.footprint.asks_environment and (0, "os.environ") not in self._globals:
+            self._globals.add((0, "os.environ"))
+            return [("os.environ", functools.partial(_itself, os.environ), None), *self._imported()]
         found = [name for name in names if (0, name) not in self._globals]
         self._globals.update((0, name) for name in found)
         return [(f"sys.modules.{name}", functools.partial(sys.modules.get, name), None) for name in found]
@@ -378,7 +390,10 @@ class View:
             return (name, Same(value), self._note_fact(name, _decimal_context))
         if isinstance(value, type):
             self._sizes.extend((name, space, len(space)) for space in class_spaces(value))
-            return (name, Same(value), ask and ask())
+            if is_foreign_class(value) or value.__module__.startswith("jit."):
+                return (name, Same(value), ask and ask())
+            self._lineages.append((name, value, value.__mro__))
+            return (name, Same(value), ask and ask(), *map(Same, value.__mro__))
         if isinstance(value, types.ModuleType) or not has_state(value) or (space := space_of(value)) is None:
             return (name, Same(value), ask and ask())
         tables = [space[t] for t in TABLES if isinstance(space.get(t), dict)]
@@ -399,7 +414,7 @@ class View:
         copy = copy_of(value)
         self._contents.append((name, value, copy))
         if isinstance(value, np.ndarray):
-            return (name, value.dtype.str, value.shape, value.tobytes())
+            return (name, value.dtype.str, value.shape, value.flags.writeable, value.tobytes())
         return (name, Same(value), copy)
 
     def _note_fact(self, name: str, ask: Fetch) -> Any:
@@ -592,6 +607,8 @@ class GrowingWorld(World):
         self.footprint = surroundings.footprint.copy()
         self._first = self.footprint.size()
         views = surroundings.growing(self.footprint), view_of_objects(objects, self.footprint, grows=True)
+        self._ran: dict[int, types.CodeType] = {}
+        """By identity: the code that has run in this call."""
         self.tell: Callable[[types.CodeType], None] | None = None
         """Who else wants to know of code that starts to run."""
         super().__init__(*views, objects)
@@ -614,8 +631,10 @@ class GrowingWorld(World):
         """What is wrong if code has run whose closure is out of reach; code inside of code that ran is made inside."""
         found = {id(function.__code__) for view in self._views for _, function, _ in view._functions}
         found |= {id(inner) for code, _ in self.footprint.codes.values() for inner in codes_in(code)}
-        for key, (code, _) in self.footprint.codes.items():
-            if key not in found and set(code.co_freevars) - {"__class__"}:
+        for key, code in self._ran.items():
+            if key in found or key not in self.footprint.codes:
+                continue
+            if set(code.co_freevars) - {"__class__"} or _has_been_defined(code):
                 return f"runs {code.co_qualname}, a function that nobody can find, so that its closure is unknown"
         return None
 
@@ -625,6 +644,7 @@ class GrowingWorld(World):
 
     def note_code(self, code: types.CodeType, space: dict[str, Any]) -> None:
         """Code has started to run, with these globals."""
+        self._ran[id(code)] = code
         if self.tell is not None:
             self.tell(code)
         if self.footprint.add(code, space):
@@ -635,6 +655,13 @@ class GrowingWorld(World):
         """A module is being imported by a name made at run time."""
         self.footprint.modules[name] = None
         self.surroundings.release(())
+
+    def note_words(self, text: str) -> None:
+        """Attributes are looked up whose names stand in a text."""
+        new = words_in(text) - self.footprint.names
+        self.footprint.names |= new
+        for view in self._views:
+            view.release(new)
 
     def see_everything(self) -> None:
         """Nobody knows what will run: everything counts that can be reached."""
@@ -663,6 +690,11 @@ _VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type(
 
 
 
+def _has_been_defined(code: types.CodeType) -> bool:
+    """Whether code is that of a function which somebody other than Python's library has written in a file."""
+    return code.co_name != "<module>" and not code.co_filename.startswith("<") and not is_foreign(code.co_filename)
+
+
 def _type_at(fetch: Fetch) -> type:
     return type(fetch())
 
@@ -672,7 +704,8 @@ def _identities(container: Any) -> tuple[int, ...]:
 
 
 def _environment() -> Any:
-    return tuple(os.environ.items())
+    space = getattr(os.environ, "_data", None)  # as it is, since to decode it takes long
+    return tuple(space.items()) if type(space) is dict else tuple(os.environ.items())
 
 
 def _decimal_context() -> Any:
