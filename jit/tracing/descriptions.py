@@ -47,7 +47,7 @@ _SUBCLASSES: weakref.WeakKeyDictionary[type, tuple[Any, ...]] = weakref.WeakKeyD
 
 def _subclasses(kind: type) -> tuple[Any, ...]:
     """References to the subclasses: the same tuple as long as they are the same."""
-    found = tuple(map(weakref.ref, type.__subclasses__(kind)))
+    found: tuple[Any, ...] = tuple(map(weakref.ref, type.__subclasses__(kind)))
     if _SUBCLASSES.get(kind) != found:
         _SUBCLASSES[kind] = found
     return _SUBCLASSES[kind]

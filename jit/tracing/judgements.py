@@ -50,8 +50,9 @@ def _levels(logger: Any) -> Any:
 
 def _levels_of_all() -> Any:
     """What loggers let pass that are found by their names."""
-    root = sys.modules["logging"].root
-    loggers = [root, *(each for each in root.manager.loggerDict.values() if isinstance(each, type(root).__base__))]
+    logging = sys.modules["logging"]
+    root = logging.root
+    loggers = [root, *(each for each in root.manager.loggerDict.values() if isinstance(each, logging.Logger))]
     return root.manager.disable, *((id(each), each.level, each.disabled, each.propagate) for each in loggers)
 
 
@@ -80,9 +81,7 @@ def _errors_of_numpy() -> Any:
     return _LAST[1]
 
 
-_EXTENSION: Any = getattr(getattr(np, "_core", None), "umath", None) and getattr(
-    np._core.umath, "_extobj_contextvar", None
-)
+_EXTENSION: Any = getattr(getattr(getattr(np, "_core", None), "umath", None), "_extobj_contextvar", None)
 _LAST: list[Any] = [None, None]
 """What numpy's setting was when it was last looked at, and what it says."""
 NUMPY_ERRORS = Question(_errors_of_numpy)

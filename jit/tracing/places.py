@@ -506,7 +506,8 @@ def _of_mapping_proxy(prefix: str, value: Any) -> Iterator[Child]:
 
 def _of_exception(prefix: str, value: Any) -> Iterator[Child]:
     yield f"{prefix}args", functools.partial(_attribute_of, _to(value), "args"), None
-    for key in _said_of_errors(type(value)):
+    kind: Any = type(value)
+    for key in _said_of_errors(kind):
         yield f"{prefix}{key}", functools.partial(_attribute_of, _to(value), key), key
 
 
@@ -542,7 +543,10 @@ def _of_getter(prefix: str, value: Any) -> Iterator[Child]:
 
 
 def names_in_getter(value: Any) -> frozenset[str]:
-    """The names that an `attrgetter` or `methodcaller` holds."""
+    """The names that an `attrgetter`, a `methodcaller` or a protocol looks up."""
+    if isinstance(value, type):
+        spaces = [vars(base) for base in value.__mro__ if "_is_protocol" in vars(base)]
+        return frozenset(name for space in spaces for name in (*space, *space.get("__annotations__", ())))
     texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
     return frozenset(word for text in texts for word in text.split("."))
 

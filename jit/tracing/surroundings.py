@@ -307,7 +307,7 @@ class View:
         """The places to look at next."""
         if is_opaque(value):
             self._opaque.append((name, value))
-        if self._grows and type(value) in (operator.attrgetter, operator.methodcaller):
+        if self._grows and (type(value) in _NAMING or (isinstance(value, type) and "_is_protocol" in vars(value))):
             new = names_in_getter(value) - self.footprint.names
             self.footprint.names |= new
             return [c for n in new for c in self._waiting.pop(n, ())] + list(children(name, value, self.footprint))
@@ -686,6 +686,7 @@ def view_of_objects(
     return View(roots, (), footprint, with_globals=footprint is None, grows=grows, kinds=kinds)
 
 
+_NAMING = (operator.attrgetter, operator.methodcaller)
 _VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
 
 

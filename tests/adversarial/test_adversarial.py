@@ -17,6 +17,7 @@ from tests.adversarial import (
     cases_effects,
     cases_errors,
     cases_errors_caught,
+    cases_errors_more,
     cases_memory,
     cases_metadata,
     cases_numbers,
@@ -24,6 +25,7 @@ from tests.adversarial import (
     cases_python,
     cases_sizes,
     cases_state,
+    cases_state_more,
     cases_surroundings,
     cases_training,
     cases_values,
@@ -34,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
     cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
-    cases_errors, cases_errors_caught, cases_state, cases_metadata, cases_values,
+    cases_errors, cases_errors_caught, cases_errors_more, cases_state, cases_state_more, cases_metadata, cases_values,
     cases_eager_views,
 )  # fmt: skip
 SECONDS = 120
