@@ -488,7 +488,8 @@ def table_by_an_element(t: Trial) -> None:
 
 @case()
 def names_that_come_and_go(t: Trial) -> None:
-    thing, table = types.SimpleNamespace(), {}
+    thing = types.SimpleNamespace()
+    table: dict[str, float] = {}
 
     def scaled(x: Any) -> Any:
         try:

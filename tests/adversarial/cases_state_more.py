@@ -533,10 +533,10 @@ def dialects_of_csv() -> Made:
 
 @state(must_hit=False)
 def handler_of_what_cannot_be_encoded() -> Made:
-    codecs.register_error("jit.case", lambda error: ("?", error.end))
+    codecs.register_error("jit.case", lambda error: ("?", getattr(error, "end", 0)))
     return (
         lambda x: x * len("\u00e4b".encode("ascii", "jit.case")),
-        lambda: codecs.register_error("jit.case", lambda error: ("???", error.end)),
+        lambda: codecs.register_error("jit.case", lambda error: ("???", getattr(error, "end", 0))),
     )
 
 
