@@ -253,13 +253,16 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
-_ours: dict[str, bool] = {}
-"""Whether a file belongs to this package or Python's library; asked for every recorded node. By name: a code object
-hashes all it holds."""
+_ours: set[str] = set()
+"""Files of this package and of Python's library; asked for every recorded node. By name: a code object hashes all it
+holds."""
 
 
 def _is_ours(path: str) -> bool:
-    return path.startswith((PACKAGE, "<jit")) or (path.startswith(_STDLIB) and "-packages" not in path)
+    ours = path.startswith((PACKAGE, "<jit")) or (path.startswith(_STDLIB) and "-packages" not in path)
+    if ours:
+        _ours.add(path)
+    return ours
 
 
 @functools.cache
@@ -272,15 +275,9 @@ def user_source() -> Source | None:
     if (source := SOURCE.get()) is not None:
         return source
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        ours = _ours.get(path)
-        if ours is None:
-            ours = _ours[path] = _is_ours(path)
-        if not ours:
-            return _source(path, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back
-    return None
+    while frame is not None and (frame.f_code.co_filename in _ours or _is_ours(frame.f_code.co_filename)):
+        frame = frame.f_back  # dozens of them, for every operator
+    return None if frame is None else _source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 def warn(text: str) -> None:

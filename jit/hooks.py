@@ -32,6 +32,8 @@ class RemovableHandle:
 class HookTable(dict[int, Any]):
     """Hooks in the order in which they run."""
 
+    __slots__ = ("__weakref__",)  # and no attributes: a network has thousands of tables, nearly all of them empty
+
     def register(self, hook: Any, prepend: bool = False) -> RemovableHandle:
         """Add `hook` at the end, or in front of all others."""
         key = next(_serial)

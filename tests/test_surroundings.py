@@ -4,8 +4,11 @@ import ast
 import dataclasses
 import dis
 import importlib
+import itertools
+import operator
 import types
 from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -54,3 +57,65 @@ def test_a_draw_from_numpy_is_noticed_whatever_numpy_prints() -> None:
     np.random.rand(312)
     with np.printoptions(threshold=4), pytest.raises(jit.TraceError, match="draws from the random numbers"):
         f(jit.ones(2))
+
+
+# -- a view that has grown is the one that later calls make -------------------------------------------------------
+
+
+SETTINGS: dict[str, Any] = {"scale": 2.0, "deep": {"bias": [1.0, 2.0]}, "which": "plain"}
+
+
+class Chooser(jit.nn.Module):
+    """Reads other things on each of its ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = jit.nn.Linear(3, 3), jit.nn.Linear(3, 3)
+        self.names = types.SimpleNamespace(far=jit.ones(3), near=jit.zeros(3))
+        self.pick = operator.attrgetter("names.far")
+
+    def plain(self, x: jit.Tensor) -> jit.Tensor:
+        return self.first(x) * SETTINGS["scale"]
+
+    def picked(self, x: jit.Tensor) -> jit.Tensor:
+        return self.second(x) + self.pick(self)
+
+    def deep(self, x: jit.Tensor) -> jit.Tensor:
+        return x * SETTINGS["deep"]["bias"][0] + cast(jit.Tensor, getattr(self.names, "ne" + "ar"))
+
+    def forward(self, x: jit.Tensor) -> jit.Tensor:
+        return cast(jit.Tensor, getattr(self, SETTINGS["which"])(x))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(["plain", "picked", "deep"])), ids="-".join)
+def test_what_a_recording_saw_is_what_later_calls_see(order: tuple[str, ...]) -> None:
+    """Whatever the order in which further code runs: with the old values in place, the old recordings run."""
+    net, x = Chooser(), jit.ones(2, 3)
+    f = jit.trace(net)
+    try:
+        for way in order * 2:
+            SETTINGS["which"] = way
+            assert f(x).tolist() == net.forward(x).tolist()
+        misses = f.misses
+        for way in order * 2:
+            SETTINGS["which"] = way
+            assert f(x).tolist() == net.forward(x).tolist()
+        assert f.misses == misses  # every way is there
+        view = f._surroundings.look()
+        assert f._surroundings.view().fingerprint == view.fingerprint
+    finally:
+        SETTINGS["which"] = "plain"
+
+
+def test_the_first_recording_is_found_again_after_a_change_that_was_taken_back() -> None:
+    net, x = Chooser(), jit.ones(2, 3)
+    f = jit.trace(net)
+    f(x)
+    grown = f._surroundings.look()
+    assert f._surroundings.view().fingerprint == grown.fingerprint
+    assert [id(t) for t in f._surroundings.view().tensors] == [id(t) for t in grown.tensors]
+    SETTINGS["scale"] = 3.0
+    f(x)
+    SETTINGS["scale"] = 2.0
+    assert f(x).tolist() == net.forward(x).tolist()
+    assert f.misses == 2

@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from typing import Any, NamedTuple
 
 from ..context import PACKAGE
@@ -166,6 +166,11 @@ def names_in_code(code: types.CodeType, opcodes: Collection[int]) -> Iterator[st
             yield code.co_names[argument >> 1 if opcode == load_global else argument]
 
 
+Step = tuple[types.CodeType, dict[str, Any]] | str | frozenset[str] | None
+"""How a footprint grows: code starts to run, with its globals; a module is imported by a name made at run time; names
+are looked up by a getter; or nobody knows what will run."""
+
+
 # -- what ran ----------------------------------------------------------------------------------------------------
 
 
@@ -190,6 +195,8 @@ class Footprint:
         self.sees_callers = False
         self.asks_environment = False
         """Whether code of Python's library looks at `os.environ` on somebody's behalf."""
+        self.steps: list[Step] = []
+        """How it has grown."""
 
     def copy(self) -> Footprint:
         """One that may grow on its own."""
@@ -199,12 +206,31 @@ class Footprint:
         made.layers = dict(self.layers)
         made.dynamic, made.sees_callers = self.dynamic, self.sees_callers
         made.asks_environment = self.asks_environment
+        made.steps = list(self.steps)
         return made
 
-    def add(self, code: types.CodeType, space: dict[str, Any]) -> bool:
-        """Code has started to run, with these globals; whether that is news."""
+    def take(self, step: Step) -> Set[str] | None:
+        """Grow by a step; the names of attributes that count from now on, or None if it is no news."""
+        if isinstance(step, tuple):
+            names = self._add(*step)
+        elif isinstance(step, str):
+            names = None if step in self.modules else frozenset()
+            self.modules[step] = None
+        elif step is None:
+            names = None if self.everything else frozenset()
+            self.everything = self.dynamic = True
+        else:
+            names = step - self.names or None
+            self.names |= step
+        if names is not None:
+            self.steps.append(step)
+        return names
+
+    def _add(self, code: types.CodeType, space: dict[str, Any]) -> Set[str] | None:
+        """Code has started to run, with these globals."""
         if id(code) in self.started and (id(code) in self.codes or id(code) in self._harmless):
-            return False
+            return None
+        new: Set[str] = frozenset()
         path = _path_of(code, space)
         self.started.update((id(each), each) for each in (code, *codes_in(code)))
         if is_harmless(path):
@@ -215,12 +241,13 @@ class Footprint:
             self.codes[id(code)] = (code, space)
         if not is_ours(path) or path.startswith(_ON_OBJECTS):
             found = scan(code)
-            self.names |= found.names if _asks_for_others(path) else found.names - DESCRIPTIONS
+            new = (found.names if _asks_for_others(path) else found.names - DESCRIPTIONS) - self.names
+            self.names |= new
             self.asks_environment |= is_harmless(path) and not _ENVIRONMENT.isdisjoint(found.named)
             self.strings |= found.strings
             self.dynamic |= found.dynamic and _is_curious(path, code.co_name)
             self.sees_callers |= found.sees_callers and not is_harmless(path)
-        return True
+        return new
 
     def has_run(self, code: types.CodeType) -> bool:
         """Whether what a function with this code holds counts."""
@@ -236,20 +263,19 @@ class Footprint:
         return len(self.codes), len(self.layers), len(self.names), len(self.modules), *flags
 
     def joined(self, other: Footprint) -> Footprint:
-        """Both."""
+        """Both: the steps of this one, then what the other has made besides."""
+        if other.steps[: len(self.steps)] == self.steps:
+            return other
         made = self.copy()
-        made.codes |= other.codes
-        made.modules |= other.modules
-        made.started |= other.started
-        made._harmless |= other._harmless
-        made.layers |= other.layers
-        made.names |= other.names
-        made.strings |= other.strings
-        made.dynamic |= other.dynamic
-        made.sees_callers |= other.sees_callers
-        made.asks_environment |= other.asks_environment
-        made.everything |= other.everything
+        for step in other.steps:
+            made.take(step)
         return made
+
+
+def is_mute(code: types.CodeType) -> bool:
+    """Whether code is of this package, and nothing in the user's world counts because it has run."""
+    path = code.co_filename
+    return not code.co_freevars and is_ours(path) and not path.startswith(_ON_OBJECTS)
 
 
 def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -282,4 +308,4 @@ def _is_curious(path: str, function: str) -> bool:
     return is_foreign(path) and functions is not None and (not functions or function in functions.split())
 
 
-__all__ = ["Footprint", "codes_in", "names_in_code", "scan", "words_in"]
+__all__ = ["Footprint", "Step", "codes_in", "is_mute", "names_in_code", "scan", "words_in"]

@@ -381,7 +381,7 @@ class TracedFunction(Watched, Inspected):
     @patience()
     def _record_alone(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
-        before, call.world = call.world, (world := GrowingWorld(self._surroundings, call.world.given))
+        before, call.world = call.world, (world := GrowingWorld(call.world))
         trace = Trace(world.locate, strict=self._strict, open_sizes=self.open_sizes)
         trace.plain_numbers = self._asks_exact_types()
         draft = Draft(trace, call, self.where)
@@ -441,10 +441,15 @@ class TracedFunction(Watched, Inspected):
                 call.world = before
                 entry.recordings += [] if recording is None else [recording]
                 return None
-            if recording is None or before.generation != self._surroundings.generation:
-                before = self._world_of(grown, kinds=grown.kinds())
+            if recording is None and not self._has_recordings():
+                self._surroundings.learn(grown.footprint)
+                self._cache.clear()
+                return None
+            is_alone = recording is not None and before.generation == self._surroundings.generation
+            if not is_alone:
+                before = self._world_of(grown)
             self._surroundings.learn(grown.footprint)
-            call.world = after = self._world_of(grown, kinds=grown.kinds())
+            call.world = after = grown.settled() if is_alone and not grown.late else self._world_of(grown)
             if not grown.late:
                 self._surroundings.begin_with(after.surroundings)
             change = Change(before, after)
@@ -455,10 +460,13 @@ class TracedFunction(Watched, Inspected):
                 self._cache.setdefault(call.key, entry).recordings.append(recording)
             return lost
 
-    def _world_of(self, grown: GrowingWorld, kinds: dict[int, Any]) -> World:
-        """The world of a call that was recorded, in the order in which later calls will look at it."""
-        view = self._surroundings.view(kinds, grown.late)
-        return World(view, view_of_objects(grown.given, view.footprint, kinds=kinds), grown.given)
+    def _has_recordings(self) -> bool:
+        """Whether there is anything that other keys would have to be found for."""
+        return bool(self._families) or any(entry.recordings for entry in self._cache.values())
+
+    def _world_of(self, grown: GrowingWorld) -> World:
+        """The world of a call that was recorded, looked at anew."""
+        return grown.with_objects(self._surroundings.view(grown.kinds(), grown.late))
 
     def _check_generation(self, call: Call) -> None:
         """_Outgrown if another thread has changed what is looked at since the call was taken apart."""

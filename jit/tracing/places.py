@@ -36,6 +36,7 @@ from jit.ir.dtypes import DType
 
 from ..autograd.custom import Function
 from ..generators import Generator
+from ..hooks import HookTable
 from ..proxies import TracedScalar
 from ..tensors import Tensor
 from .contents import COPIED, is_copied
@@ -110,7 +111,7 @@ def length_of(items: Any) -> int:
 
 _SEQUENCES: Any = (list, tuple, collections.deque)
 _EXACT: Any = frozenset(
-    {list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict}
+    {list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict, HookTable}
 )
 """Containers that have no code of anybody else's."""
 
@@ -372,6 +373,9 @@ def children(name: str, value: Any, footprint: Footprint) -> Iterator[Child]:
     """The places that can be reached from a value."""
     prefix = f"{name}." if name else ""
     kind = type(value)
+    if kind in _EXACT:
+        yield from _WAYS[kind](prefix, value)
+        return
     if kind in _SETTLED:
         return
     if isinstance(value, type):
@@ -561,7 +565,7 @@ def _of_module(prefix: str, module: Any, footprint: Footprint) -> Iterator[Child
         return
     space = vars(module)
     for name in list(space):
-        if name == "__name__" or name in footprint.names or not (name.startswith("__") or footprint.everything):
+        if name == "__name__" or name in footprint.names or not footprint.everything:
             yield f"{prefix}{name}", functools.partial(space.get, name), None if name == "__name__" else name
 
 
@@ -669,8 +673,9 @@ def class_spaces(kind: type) -> Iterator[Any]:
 
 _WAYS: dict[type, Callable[[str, Any], Iterator[Child]]] = {
     list: _of_items, tuple: _of_items, collections.deque: _of_items, np.ndarray: _of_array, dict: _of_dict,
-    collections.OrderedDict: _of_dict, collections.defaultdict: _of_dict, set: _of_set, frozenset: _of_set,
-    Tensor: _of_tensor, threading.local: _of_local, weakref.ref: _of_reference, contextvars.ContextVar: _of_variable,
+    collections.OrderedDict: _of_dict, collections.defaultdict: _of_dict, HookTable: _of_dict,
+    set: _of_set, frozenset: _of_set, Tensor: _of_tensor, threading.local: _of_local, weakref.ref: _of_reference,
+    contextvars.ContextVar: _of_variable,
     functools._lru_cache_wrapper: _of_cached, Watched: _of_watched, types.FunctionType: _of_function,
     types.MethodType: _of_method, types.BuiltinMethodType: _of_builtin, types.MethodWrapperType: _of_builtin,
     functools.partial: _of_partial, types.MappingProxyType: _of_mapping_proxy, property: _of_property,

@@ -14,7 +14,9 @@ Note [Watching]
 
     While a function is recorded nobody knows yet what will run. So its view grows: as each function starts, what its
     code can read is looked at before it has run. When it is over, the view is what every later call is compared with,
-    and what differs from it is what the call has changed.
+    and what differs from it is what the call has changed. A view that is made anew later grows by the same steps, in
+    the same order (Footprint.steps), so that it lists the same things in the same order; the look that comes before a
+    recording is where its own view begins.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -43,9 +45,10 @@ from ..generators import Generator
 from ..pytree import looking
 from ..tensors import Tensor, Variable
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
-from .footprints import Footprint, codes_in, scan, words_in
+from .footprints import Footprint, Step, codes_in, is_mute, scan, words_in
 from .judgements import generation_of, judgement_of
 from .origins import is_foreign, is_foreign_class, is_harmless, is_users
+from .patience import patience
 from .places import (
     _EXACT,
     PLAIN,
@@ -113,10 +116,14 @@ class View:
         self._with_globals = with_globals
         self._grows = grows
         self._kinds = kinds or {}
+        self._live = False
+        """Whether it grows while the function runs."""
         self.generation = 0
         """Of the footprint that the view was made with."""
         self.entered = False
         """Whether a function has started that had been found before."""
+        self.named: set[str] = set()
+        """The names of attributes that getters among the objects look up."""
         self.late: set[str] = set()
         """Promoted numbers that were met while the function ran, so that nothing stands in their places."""
         self.numbers: list[tuple[str, Fetch]] = []
@@ -151,6 +158,35 @@ class View:
             self._follow(self._imported())
         self.fingerprint = tuple(self._lines)
         """A hashable summary of every plain value in reach."""
+
+    @classmethod
+    def along(
+        cls,
+        roots: Iterable[tuple[str, Fetch]],
+        promoted: Collection[str],
+        steps: Iterable[Step],
+        kinds: dict[int, Any] | None = None,
+    ) -> View:
+        """A view that has grown by these steps, and can grow on."""
+        view = cls(roots, promoted, Footprint(), grows=True, kinds=kinds)
+        with looking():
+            grow([view], view.footprint, steps)
+        view.settle()
+        return view
+
+    def fork(self) -> View:
+        """The same view, to grow on its own while the function runs."""
+        made = View.__new__(View)
+        made.__dict__ = {name: x.copy() if type(x) in _COLLECTIONS else x for name, x in vars(self).items()}
+        made._waiting = {key: places.copy() for key, places in self._waiting.items()}
+        made._idle = {key: functions.copy() for key, functions in self._idle.items()}
+        made._live, made.entered = True, False
+        return made
+
+    def settle(self) -> None:
+        """It has grown, and is over with it."""
+        self._live = False
+        self.fingerprint = tuple(self._lines)
 
     def name_of(self, owner: Any) -> str | None:
         """The user's name for a tensor: a state-dict path, a variable, an item of a list."""
@@ -202,7 +238,11 @@ class View:
 
     def has_changed(self) -> bool:
         """Whether anything is no longer as it was seen, the types of tensors included."""
-        return self.effect() is not None or any(_type_of(tensor) != kind for tensor, kind in self._types)
+        return self.effect() is not None or self.has_other_types()
+
+    def has_other_types(self) -> bool:
+        """Whether a tensor is no longer of the type that it was seen with."""
+        return any(_type_of(tensor) != kind for tensor, kind in self._types)
 
     def plain(self) -> Iterator[tuple[str, Any]]:
         """The numbers, strings and arrays that were met, by name."""
@@ -223,30 +263,40 @@ class View:
 
     # -- growing -------------------------------------------------------------------------------------------------
 
-    def grow(self, code: types.CodeType, space: dict[str, Any]) -> None:
-        """Code has started to run that had not before: look at what it can read."""
-        self._follow(self._read_by(code, space))
-        self.release(None if self.footprint.dynamic else scan(code).names)
-        for each in (code, *codes_in(code)):
-            for name, function in self._idle.pop(id(each), ()):
-                self.entered = True
-                self._enter(name, function)
+    def grow(self, step: Step, names: Set[str]) -> None:
+        """Look at what can be read after a step that the footprint has made.
 
-    def release(self, names: Iterable[str] | None) -> None:
-        """Attributes with these names count from now on; None: all."""
-        for name in names or ():
-            if name in self._waiting:
+        Args:
+            step: See `Footprint.steps`.
+            names: Those of attributes that count from now on.
+        """
+        if step is None:
+            self.see_everything()
+            return
+        if isinstance(step, tuple):
+            self._follow(self._read_by(*step))
+        self._release(names)
+        if isinstance(step, tuple):
+            for each in (step[0], *codes_in(step[0])):
+                for name, function in self._idle.pop(id(each), ()):
+                    self.entered = True
+                    self._enter(name, function)
+
+    def _release(self, names: Set[str]) -> None:
+        """Attributes with these names count from now on, or all if any name may be looked up."""
+        if self.footprint.dynamic:
+            while due := next((name for name in self._waiting if self.footprint.looks_up(name)), None):
+                self._follow(self._waiting.pop(due))
+        elif names:
+            for name in sorted(names & self._waiting.keys()):
                 self._follow(self._waiting.pop(name))
-        while names is None and (due := [name for name in self._waiting if self.footprint.looks_up(name)]):
-            for name in due:
-                self._follow(self._waiting.pop(name, []))
         self._follow(self._imported())
 
     def see_everything(self) -> None:
         """All code counts that can be reached."""
-        self.release(None)
+        self._release(frozenset())
         while self._idle:
-            for name, function in self._idle.popitem()[1]:
+            for name, function in self._idle.pop(next(iter(self._idle))):
                 self._enter(name, function)
 
     def _read_by(self, code: types.CodeType, space: dict[str, Any]) -> list[Child]:
@@ -262,10 +312,11 @@ class View:
 
     def _imported(self) -> list[Child]:
         """Modules that code takes out of `sys.modules`, or imports, by names made at run time."""
-        if not self._with_globals:
+        knows_modules = id(sys.modules) in self._seen
+        if not self._with_globals or not (self.footprint.modules or knows_modules or self.footprint.asks_environment):
             return []
         names = dict(self.footprint.modules)
-        if id(sys.modules) in self._seen:
+        if knows_modules:
             names.update(dict.fromkeys(sorted(text for text in self._texts() if text in sys.modules)))
         if self.footprint.asks_environment and (0, "os.environ") not in self._globals:
             self._globals.add((0, "os.environ"))
@@ -277,40 +328,43 @@ class View:
     # -- walking -------------------------------------------------------------------------------------------------
 
     def _follow(self, places: list[Child]) -> None:
-        stack = places[::-1]
+        stack, footprint = places[::-1], self.footprint
         while stack:
             name, fetch, key = stack.pop()
-            if key is not None and not self.footprint.looks_up(key):
+            if key is not None and key not in footprint.names and not footprint.looks_up(key):
                 if self._grows:
                     self._waiting.setdefault(key, []).append((name, fetch, key))
                 continue
             value = fetch()
-            if name in self._promoted and type(value) in KINDS:
-                if not self._grows or not self._lines_are_done():
+            kind = type(value)
+            if kind in _SIMPLE and name not in self._promoted:  # as are most: what is below says the same of them
+                self._slots.append((name, fetch, value))
+                self._lines.append((name, kind, value))
+                continue
+            if name in self._promoted and kind in KINDS:
+                if not self._live:
                     self.numbers.append((name, fetch))
                     self._note_fact(name, functools.partial(_type_at, fetch))
-                    self._lines.append((name, "promoted", type(value)))
+                    self._lines.append((name, "promoted", kind))
                     continue
                 self.late.add(name)
             if not isinstance(fetch, weakref.ref):  # an object that is not to be kept alive stays the one that it is
                 self._slots.append((name, fetch, value))
             self._lines.append(self._look(name, value))
+            if kind in _EXACT and not value:
+                continue
             if not is_bare(value) and id(value) not in self._seen and len(self._slots) < _LIMIT:
                 self._seen.add(id(value))
                 stack.extend(self._behind(name, value)[::-1])
 
-    def _lines_are_done(self) -> bool:
-        """Whether the walk from the roots is over, and the view grows."""
-        return hasattr(self, "fingerprint")
-
     def _behind(self, name: str, value: Any) -> list[Child]:
         """The places to look at next."""
+        if type(value) in _EXACT:
+            return list(children(name, value, self.footprint))
         if is_opaque(value):
             self._opaque.append((name, value))
         if self._grows and (type(value) in _NAMING or (isinstance(value, type) and "_is_protocol" in vars(value))):
-            new = names_in_getter(value) - self.footprint.names
-            self.footprint.names |= new
-            return [c for n in new for c in self._waiting.pop(n, ())] + list(children(name, value, self.footprint))
+            self.named |= names_in_getter(value)
         found = list(children(name, value, self.footprint))
         if type(value) is types.FunctionType:
             self._see_function(name, value, found)
@@ -342,6 +396,8 @@ class View:
     def _look(self, name: str, value: Any) -> Any:
         """What the fingerprint says of one value."""
         kind = type(value)
+        if kind in _EXACT and value is not sys.modules:
+            return self._look_at_container(name, kind, value)
         if kind in weakref.ProxyTypes:
             return (name, Same(value))
         if isinstance(value, (Tensor, Generator)):
@@ -359,12 +415,19 @@ class View:
             self._note_order(name, value)
             return (name, kind.__name__, length_of(value), *self._carried(name, value))
         if isinstance(value, (list, tuple, collections.deque)):
-            if kind in _EXACT:
-                self._sizes.append((name, value, len(value)))
-                return (name, kind.__name__, len(value))
             size = self._note_fact(name, functools.partial(length_of, value))
             return (name, kind.__name__, size, *self._carried(name, value))
         return self._look_at_object(name, value)
+
+    def _look_at_container(self, name: str, kind: type, value: Any) -> Any:
+        """What the fingerprint says of a container that has no code of anybody else's."""
+        size = len(value)
+        if not size or kind in (list, tuple, collections.deque):
+            self._sizes.append((name, value, size))
+        else:
+            self._note_order(name, value)
+        is_set = kind is set or kind is frozenset
+        return (name, kind.__name__, tuple(map(_element, value)) if is_set else size)
 
     def _look_at_object(self, name: str, value: Any) -> Any:
         """What the fingerprint says of an object that is neither a number nor a container."""
@@ -461,7 +524,7 @@ class Surroundings:
         """What has run so far: it is replaced by a larger one as further code runs."""
         inner = getattr(function, "__func__", function)
         if isinstance(inner, types.FunctionType):
-            self.footprint.add(inner.__code__, inner.__globals__)
+            self.footprint.take((inner.__code__, inner.__globals__))
         self.generation = 0
         """How often the footprint has been replaced."""
         self.promoted: set[str] = set()
@@ -510,13 +573,10 @@ class Surroundings:
             but: Promoted numbers that count as any others this time.
         """
         generation = self.generation
-        view = View(self._roots, self.promoted.difference(but), self.footprint, kinds=kinds)
+        with patience():
+            view = View.along(self._roots, self.promoted.difference(but), self.footprint.steps, kinds)
         view.generation = generation
         return view
-
-    def growing(self, footprint: Footprint) -> View:
-        """A view that can grow, with its footprint."""
-        return View(self._roots, self.promoted, footprint, grows=True)
 
     def reach(self) -> View:
         """A view of everything that the function might read, whatever of its code runs."""
@@ -529,7 +589,8 @@ class Surroundings:
         self._view = None
 
     def begin_with(self, view: View) -> None:
-        """A view that somebody has made already is the last one."""
+        """A view that somebody has made already, with all that has been learnt, is the last one."""
+        view.generation = self.generation
         self._view = view
 
     def modules(self) -> list[Any]:
@@ -603,15 +664,18 @@ class World:
 class GrowingWorld(World):
     """The world of a call that is recorded: what is read is looked at before the code that reads it has run."""
 
-    def __init__(self, surroundings: Surroundings, objects: Sequence[tuple[str, Any]]) -> None:
-        self.footprint = surroundings.footprint.copy()
+    def __init__(self, before: World) -> None:
+        view = before.surroundings.fork()
+        self.footprint = view.footprint
         self._first = self.footprint.size()
-        views = surroundings.growing(self.footprint), view_of_objects(objects, self.footprint, grows=True)
         self._ran: dict[int, types.CodeType] = {}
         """By identity: the code that has run in this call."""
+        self._is_stale = view.has_other_types()
+        """Whether another thread has changed a tensor since the world was looked at."""
         self.tell: Callable[[types.CodeType], None] | None = None
         """Who else wants to know of code that starts to run."""
-        super().__init__(*views, objects)
+        super().__init__(view, view_of_objects(before.given, self.footprint, grows=True), before.given)
+        grow(self._views, self.footprint, ())
 
     @property
     def has_grown(self) -> bool:
@@ -625,7 +689,7 @@ class GrowingWorld(World):
 
     def effect(self) -> str | None:
         """As of any world; and a function that ran may hold what nobody has found."""
-        return super().effect() or self._hidden_function()
+        return super().effect() or self._hidden_function() or (_STALE if self._is_stale else None)
 
     def _hidden_function(self) -> str | None:
         """What is wrong if code has run whose closure is out of reach; code inside of code that ran is made inside."""
@@ -642,32 +706,56 @@ class GrowingWorld(World):
         """By identity: what each tensor was before it was used."""
         return {key: kind for view in self._views for key, kind in view.kinds().items()}
 
+    def settled(self) -> World:
+        """What later calls will look at: nothing grows any more."""
+        self.surroundings.settle()
+        return self.with_objects(self.surroundings)
+
+    def with_objects(self, view: View) -> World:
+        """The world of a view of the surroundings, and of the objects that were given."""
+        return World(view, view_of_objects(self.given, view.footprint, kinds=self.kinds()), self.given)
+
     def note_code(self, code: types.CodeType, space: dict[str, Any]) -> None:
         """Code has started to run, with these globals."""
+        if is_mute(code):
+            return
         self._ran[id(code)] = code
         if self.tell is not None:
             self.tell(code)
-        if self.footprint.add(code, space):
-            for view in self._views:
-                view.grow(code, space)
+        grow(self._views, self.footprint, [(code, space)])
 
     def note_module(self, name: str) -> None:
         """A module is being imported by a name made at run time."""
-        self.footprint.modules[name] = None
-        self.surroundings.release(())
+        grow(self._views, self.footprint, [name])
 
     def note_words(self, text: str) -> None:
         """Attributes are looked up whose names stand in a text."""
         new = words_in(text) - self.footprint.names
-        self.footprint.names |= new
-        for view in self._views:
-            view.release(new)
+        if new:
+            grow(self._views, self.footprint, [frozenset(new)])
 
     def see_everything(self) -> None:
         """Nobody knows what will run: everything counts that can be reached."""
-        self.footprint.everything = self.footprint.dynamic = True
-        for view in self._views:
-            view.see_everything()
+        grow(self._views, self.footprint, [None])
+
+
+def grow(views: Sequence[View], footprint: Footprint, steps: Iterable[Step]) -> None:
+    """Let a footprint make steps, and views that share it grow with it; getters that they meet are steps, too."""
+    _take_names(views, footprint)
+    for step in steps:
+        names = footprint.take(step)
+        if names is not None:
+            for view in views:
+                view.grow(step, names)
+            _take_names(views, footprint)
+
+
+def _take_names(views: Sequence[View], footprint: Footprint) -> None:
+    while any(not view.named <= footprint.names for view in views):
+        names = frozenset().union(*(view.named for view in views)) - footprint.names
+        footprint.take(names)
+        for view in views:
+            view.grow(names, names)
 
 
 def view_of_objects(
@@ -687,6 +775,11 @@ def view_of_objects(
 
 
 _NAMING = (operator.attrgetter, operator.methodcaller)
+_SIMPLE = frozenset({bool, int, str, bytes, type(None)})
+"""Types of values that are what they say, and have nothing behind them."""
+_STALE = "met a tensor that another thread has changed meanwhile"
+_COLLECTIONS = frozenset({list, dict, set, Footprint})
+"""Types of the attributes of a view that grow: a fork has its own."""
 _VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
 
 
