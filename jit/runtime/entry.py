@@ -24,6 +24,7 @@ Note [A program]
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import math
 import os
@@ -571,6 +572,8 @@ class Tables:
     """(dict, its keys)."""
     classes: Sequence[tuple[Any, type]] = ()
     """(object, its class)."""
+    lineages: Sequence[tuple[type, tuple[type, ...]]] = ()
+    """(class, itself and the classes that it inherits from)."""
     items: Sequence[tuple[list[Any], int, Any]] = ()
     """(list, index, the object that it must hold there)."""
     functions: Sequence[tuple[Any, Any, Any, Any]] = ()
@@ -687,8 +690,11 @@ def _header(tables: Tables, words: _Words) -> dict[str, int]:
         "sizes": len(tables.sizes), "size_table": words.table([(words.address(c), n) for c, n in tables.sizes]),
         "orders": len(tables.orders),
         "order_table": words.table([(words.address(d), len(k), _objects(k, words)) for d, k in tables.orders]),
-        "classes": len(tables.classes),
-        "class_table": words.table([(words.address(thing), words.address(kind)) for thing, kind in tables.classes]),
+        "classes": len(tables.classes) + len(tables.lineages),
+        "class_table": words.table(
+            [(words.address(thing), words.address(kind)) for thing, kind in tables.classes]
+            + [(words.address(kind) + _lineage_offset() - _TYPE, words.address(line)) for kind, line in tables.lineages]
+        ),
         "items": len(tables.items),
         "item_table": words.table([(words.address(x), i, words.address(thing)) for x, i, thing in tables.items]),
         "functions": len(tables.functions),
@@ -802,6 +808,14 @@ def _works() -> bool:
     result = entry(given)
     fine = isinstance(result, tuple) and result[0].shape == (4,) and result[0].dtype == np.int64
     return fine and entry(other) is None and entry(None) is None and entry() is None
+
+
+@functools.cache
+def _lineage_offset() -> int:
+    """Where a class keeps its `__mro__`, in bytes."""
+    kind = type("Kind", (), {})
+    words = np.ctypeslib.as_array((ctypes.c_int64 * 64).from_address(id(kind)))
+    return 8 * int(np.flatnonzero(words == id(kind.__mro__))[0])
 
 
 def slot_offset(kind: type, name: str) -> int:

@@ -38,7 +38,9 @@ def is_copied(value: Any) -> bool:
 def copy_of(value: Any) -> Any:
     """What a value holds, hashable unless it is an array."""
     if isinstance(value, np.ndarray):
-        return value.copy()
+        copy = value.copy()
+        copy.flags.writeable = value.flags.writeable
+        return copy
     if isinstance(value, np.void):
         return value.dtype.str, value.tobytes(), repr(value)
     if isinstance(value, _DRAWING):
@@ -58,7 +60,9 @@ def same_contents(value: Any, copy: Any) -> bool:
     """Whether a value still holds what it held."""
     if not isinstance(value, np.ndarray):
         return bool(copy_of(value) == copy)
-    return value.shape == copy.shape and value.dtype == copy.dtype and value.tobytes() == copy.tobytes()
+    if value.shape != copy.shape or value.dtype != copy.dtype or value.flags.writeable != copy.flags.writeable:
+        return False
+    return bool(value.tobytes() == copy.tobytes())
 
 
 @functools.cache

@@ -19,7 +19,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .origins import is_foreign
+from .origins import is_foreign, is_harmless
 from .refusals import note_impure
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ _WRAPPERS = (types.MethodType, staticmethod, classmethod)
 @functools.cache
 def _asks(code: types.CodeType) -> bool:
     """Whether code does that is the user's, or of a library that is not Python's own."""
-    if is_foreign(code.co_filename):
+    if is_foreign(code.co_filename) or is_harmless(code.co_filename):
         return False
     if not _TAKERS.isdisjoint(code.co_names) or ("type" in code.co_names and _asks_type(code)):
         return True

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Set
 from typing import Any, NamedTuple
 
 from ..context import PACKAGE
+from .descriptions import DESCRIPTIONS
 from .origins import is_foreign, is_harmless, is_ours
 
 _GETTERS = frozenset({"getattr", "hasattr", "setattr", "delattr"})
@@ -30,7 +31,7 @@ _ANY_NAME = frozenset(
      "__reduce__", "__getstate__", "getmembers", "__slots__", "pickle", "dumps"}
 )  # fmt: skip
 _COPIERS = {
-    "copy": "", "copyreg": "", "pickle": "",
+    "copy": "", "copyreg": "", "pickle": "", "string": "get_field",
     "dataclasses": "asdict _asdict_inner astuple _astuple_inner replace _replace",
 }  # fmt: skip
 """Modules of Python's that look at whatever attributes an object has: by some of their functions, or by all."""
@@ -65,13 +66,21 @@ def scan(code: types.CodeType) -> Scan:
     found = set(names_in_code(code, _GLOBAL)).union(*(s.loaded for s in inner))
     named = tuple(dict.fromkeys([*code.co_names, *(name for s in inner for name in s.named)]))
     strings = frozenset(_strings(code.co_consts)).union(*(s.strings for s in inner))
-    words = {word for text in strings if len(text) < 200 for word in _WORD.findall(text)}
+    words = {word for text in strings if len(text) < 200 for word in words_in(text)}
     imports = [name for name in names_in_code(code, _IMPORT) if name]
     imports += [name for s in inner for name in s.imported]
     dynamic = any(s.dynamic for s in inner) or _looks_up_any_name(code)
     loaded = tuple(name for name in named if name in found)
     callers = "f_back" in named or ("_getframe" in named and not _asks_for_own_frame(code))
     return Scan(loaded, named, frozenset({*named, *words}), strings, tuple(dict.fromkeys(imports)), dynamic, callers)
+
+
+def words_in(text: str) -> set[str]:
+    """What may be names of attributes in a text."""
+    return {*_WORD.findall(text)}
+
+
+_ENVIRONMENT = frozenset({"environ", "getenv", "environb", "getenvb"})
 
 
 def _strings(constants: Collection[Any]) -> Iterator[str]:
@@ -205,12 +214,16 @@ class Footprint:
         self.started: dict[int, types.CodeType] = {}
         """By identity: all code that has run, and code inside of that."""
         self._harmless: set[int] = set()
+        self.layers: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
+        """By identity: code of this package's layers, and its globals."""
         self.names: set[str] = set()
         self.strings: set[str] = set()
         self.modules: dict[str, None] = {}
         """Modules that were imported by names made at run time."""
         self.dynamic = everything
         self.sees_callers = False
+        self.asks_environment = False
+        """Whether code of Python's library looks at `os.environ` on somebody's behalf."""
         self.steps: list[Step] = []
         """How it has grown."""
 
@@ -219,7 +232,9 @@ class Footprint:
         made = Footprint(self.everything)
         made.codes, made.started, made.modules = dict(self.codes), dict(self.started), dict(self.modules)
         made.names, made.strings, made._harmless = set(self.names), set(self.strings), set(self._harmless)
+        made.layers = dict(self.layers)
         made.dynamic, made.sees_callers = self.dynamic, self.sees_callers
+        made.asks_environment = self.asks_environment
         made.steps = list(self.steps)
         return made
 
@@ -249,12 +264,15 @@ class Footprint:
         self.started.update((id(each), each) for each in (code, *codes_in(code)))
         if is_harmless(path):
             self._harmless.add(id(code))
+            if path.startswith(_ON_OBJECTS):
+                self.layers[id(code)] = (code, space)
         else:
             self.codes[id(code)] = (code, space)
         if not is_ours(path) or path.startswith(_ON_OBJECTS):
             found = scan(code)
-            new = found.names - self.names
+            new = (found.names if _asks_for_others(path) else found.names - DESCRIPTIONS) - self.names
             self.names |= new
+            self.asks_environment |= is_harmless(path) and not _ENVIRONMENT.isdisjoint(found.named)
             self.strings |= found.strings
             self.dynamic |= found.dynamic and _is_curious(path, code.co_name)
             self.sees_callers |= found.sees_callers and not is_harmless(path)
@@ -264,9 +282,14 @@ class Footprint:
         """Whether what a function with this code holds counts."""
         return self.everything or id(code) in self.started
 
+    def looks_up(self, name: str) -> bool:
+        """Whether the attribute called `name` counts, wherever it is."""
+        return name in self.names or (self.dynamic and name not in DESCRIPTIONS)
+
     def size(self) -> Any:
         """Something that is another one after every growth."""
-        return len(self.codes), len(self.names), len(self.modules), self.dynamic, self.everything
+        flags = self.dynamic, self.everything, self.asks_environment
+        return len(self.codes), len(self.layers), len(self.names), len(self.modules), *flags
 
     def joined(self, other: Footprint) -> Footprint:
         """Both: the steps of this one, then what the other has made besides."""
@@ -307,6 +330,12 @@ def _path_of(code: types.CodeType, space: dict[str, Any]) -> str:
 
 
 @functools.cache
+def _asks_for_others(path: str) -> bool:
+    """Whether descriptions for which code in a file asks are the user's business."""
+    return not is_harmless(path) or path.endswith(("inspect.py", "typing.py", "annotationlib.py"))
+
+
+@functools.cache
 def _is_curious(path: str, function: str) -> bool:
     """Whether attributes that a function in a file looks up by names made at run time are the user's."""
     if not is_harmless(path):
@@ -315,4 +344,4 @@ def _is_curious(path: str, function: str) -> bool:
     return is_foreign(path) and functions is not None and (not functions or function in functions.split())
 
 
-__all__ = ["Footprint", "Step", "codes_in", "holds_nothing", "is_mute", "names_in_code", "scan"]
+__all__ = ["Footprint", "Step", "codes_in", "holds_nothing", "is_mute", "names_in_code", "scan", "words_in"]

@@ -30,6 +30,7 @@ import queue
 import random
 import socket
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -38,6 +39,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .. import context
 from . import monitoring
 from .origins import is_harmless
 from .purity import draws_for_all, is_pure, words_for
@@ -68,6 +70,7 @@ _CLOCKS = {
 }  # fmt: skip
 _DATES = {(datetime.datetime, "now"), (datetime.datetime, "utcnow"), (datetime.datetime, "today"),
           (datetime.date, "today")}  # fmt: skip
+_ZONED = {(datetime.date, "fromtimestamp"), (datetime.datetime, "timestamp"), (datetime.datetime, "astimezone")}
 _ANYWHERE = {
     io.open: "opens a file", os.open: "opens a file", os.urandom: "draws random bytes",
     os.listdir: "looks at a folder", os.scandir: "looks at a folder", os.getcwd: "looks at a folder",
@@ -95,6 +98,9 @@ _ASKING = {
     id(function.__code__): (function, what)
     for function, what in (
         (threading.current_thread, "asks which thread it runs in"),
+        *((ask, "asks which threads there are") for ask in (threading.active_count, threading.enumerate)),
+        (tempfile.gettempdir, "asks for the folder of temporary files"),
+        (context.is_inference_mode_enabled, "asks for inference mode"),
         (inspect.stack, "looks at its callers"),
         *((ask, "asks how numpy treats errors") for ask in (np.geterr, np.geterrcall, np.getbufsize)),
     )
@@ -139,6 +145,8 @@ class _Eye:
 
     def judge(self, file: str, function: Any, owner: Any) -> None:
         """A call of `function`, bound to `owner`, from code in `file`."""
+        if type(owner) is str and getattr(function, "__name__", "") in ("format", "format_map"):
+            self._tell("note_words", owner)
         what = self._what(file, function, owner)
         if what is None or (what == "reads the clock" and self.is_foreign(file)):
             return
@@ -163,13 +171,15 @@ class _Eye:
 
     def sees(self, code: types.CodeType, frame: Any) -> None:
         """Code starts or goes on, in `frame`."""
-        if id(code) not in self.known or id(code) in _ASKING or code is _IMPORT_MODULE:
+        if id(code) not in self.known or id(code) in _ASKING or code is _IMPORT_MODULE or code is _SHOWING:
             self.begin(code, frame)
 
     def begin(self, code: types.CodeType, frame: Any) -> None:
         """Code starts to run, in `frame`."""
         if id(code) in _ASKING and not is_harmless(frame.f_back.f_code.co_filename):
             self.listener.note_impure(_ASKING[id(code)][1])
+        if code is _SHOWING and not self.listener.printing and not _is_shown_by_log(frame):
+            self.listener.note_impure("makes text of an array, as numpy's print options say")
         if code is _IMPORT_MODULE:
             self._import(frame)
         if self.ran is None or id(code) in self.known:
@@ -182,14 +192,32 @@ class _Eye:
 
     def _import(self, frame: Any) -> None:
         """A module is imported by a name made at run time: it is among what the code reads."""
-        note = getattr(getattr(self.ran, "__self__", None), "note_module", None)
         name, package = frame.f_locals.get("name"), frame.f_locals.get("package")
-        if note is not None and isinstance(name, str):
-            note(importlib.util.resolve_name(name, package) if name.startswith(".") and package else name)
+        if isinstance(name, str):
+            full = importlib.util.resolve_name(name, package) if name.startswith(".") and package else name
+            self._tell("note_module", full)
+
+    def _tell(self, method: str, text: str) -> None:
+        """Tell whoever is told of code that runs of a text that names what it reads."""
+        note = getattr(getattr(self.ran, "__self__", None), method, None)
+        if note is not None:
+            note(text)
 
 
 _LOOKS = ("opens a file", "asks the operating system", "looks at a folder")
 """What Python does for tracebacks and imports, too."""
+
+
+_SHOWING = getattr(getattr(sys.modules["numpy"], "_core", None), "arrayprint", None)
+_SHOWING = getattr(getattr(_SHOWING, "_array2string", None), "__code__", None)
+"""What makes text of arrays."""
+
+
+def _is_shown_by_log(frame: Any) -> bool:
+    """Whether text is made of an array for a log."""
+    while frame is not None and f"{os.sep}numpy{os.sep}" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None and is_harmless(frame.f_code.co_filename)
 
 
 LOOKING: list[_Eye] = []
@@ -199,7 +227,11 @@ LOOKING: list[_Eye] = []
 def _of_object(owner: Any, name: str) -> str | None:
     kind = type(owner)  # not `isinstance`, which may run code of the user's
     if issubclass(kind, type):
+        if any(issubclass(owner, date) and name == n for date, n in _ZONED):
+            return "asks for the time zone"
         return "reads the clock" if any(issubclass(owner, date) and name == n for date, n in _DATES) else None
+    if issubclass(kind, datetime.date) and any(name == n and issubclass(kind, date) for date, n in _ZONED):
+        return "asks for the time zone"
     for known, (names, what) in _OF_OBJECTS.items():
         if name in names and issubclass(kind, known):
             return what

@@ -28,7 +28,7 @@ HARMLESS = frozenset({
     "typing", "unicodedata", "uuid", "warnings", "weakref", "zipimport",
 })  # fmt: skip
 """Modules of Python's library whose globals are not watched; numpy and this package belong here, too."""
-DULL = ("asyncio", "concurrent", "logging", "multiprocessing", "re", "types", "warnings")
+DULL = ("logging", "re", "types", "warnings")
 """Packages whose objects have state of their own that says nothing about a function's results."""
 
 _LIBRARY = tuple(
@@ -73,7 +73,8 @@ def is_users(path: str) -> bool:
 
 
 def _is_numpy(path: str) -> bool:
-    return f"{os.sep}numpy{os.sep}" in path and any(name in path for name in _PACKAGES)
+    is_inside = f"{os.sep}numpy{os.sep}" in path or f"{os.sep}ml_dtypes{os.sep}" in path
+    return is_inside and any(name in path for name in _PACKAGES)
 
 
 def is_known_module(module: Any) -> bool:
@@ -82,7 +83,7 @@ def is_known_module(module: Any) -> bool:
     root = str(getattr(module, "__name__", "")).partition(".")[0]
     if path is None:
         return root in sys.stdlib_module_names
-    return root == "numpy" or is_foreign(path)
+    return root in ("numpy", "ml_dtypes") or is_foreign(path)
 
 
 def is_foreign_class(kind: type) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import abc
+import builtins
 import collections
 import contextvars
 import ctypes
@@ -40,7 +41,9 @@ from ..hooks import HookTable
 from ..proxies import TracedScalar
 from ..tensors import Tensor
 from .contents import COPIED, is_copied
+from .descriptions import said_of_class, said_of_function, subclasses_below
 from .footprints import Footprint, scan
+from .judgements import FILTERS, LEVELS, NUMPY_ERRORS
 from .origins import DULL, is_foreign_class, is_known_module, is_ours
 
 Fetch = Callable[[], Any]
@@ -204,8 +207,6 @@ _SETTLED_MODULES = ("pathlib", "typing", "fractions", "ml_dtypes")
 def is_dull(kind: Any) -> bool:
     """Whether objects of a class are not worth looking at: they are ours, or have a state that is nobody's business."""
     module = kind.__module__ if isinstance(kind.__module__, str) else ""
-    if kind in (threading.Barrier, threading.Condition):
-        return True
     if module.startswith("jit."):
         return not module.startswith(("jit.nn.", "jit.optim."))
     root = module.partition(".")[0]
@@ -272,16 +273,59 @@ def globals_read(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]
     found = scan(code)
     for name in found.loaded:
         yield name, functools.partial(space.get, name), None
+        if name not in space:
+            yield f"builtins.{name}", functools.partial(_builtins_of(space).get, name), None
         if isinstance(module := space.get(name), types.ModuleType):
             yield from _module_entries(name, module, code, {id(module)})
     if not {"globals", "eval", "exec", "vars"}.isdisjoint(found.loaded):
         yield from _plain_globals(space)
-    for name in found.imported:
+    for name in dict.fromkeys(outer for inner in found.imported for outer in _with_parents(inner)):
         yield f"sys.modules.{name}", functools.partial(sys.modules.get, name), None
         if isinstance(module := sys.modules.get(name), types.ModuleType):
             yield from _module_entries(name, module, code, {id(module)})
     if not {"environ", "getenv", "environb", "getenvb"}.isdisjoint(found.named):
         yield "os.environ", _to(os.environ), None
+    if "getLogger" in found.named:
+        yield "logging.levels", _to(LEVELS), None
+    if "warn" in found.named:
+        yield "warnings.filters", _to(FILTERS), None
+    if any(space.get(name) is np for name in found.loaded):
+        yield "numpy.errors", _to(NUMPY_ERRORS), None
+
+
+    yield from _methods_named(found.named)
+
+
+def _methods_named(names: Iterable[str]) -> Iterator[Child]:
+    """Methods of tensors, which programs replace as they do those of their own classes."""
+    for name in names:
+        if not name.startswith("__") and hasattr(Tensor, name):
+            for base in Tensor.__mro__:
+                yield f"{base.__name__}.{name}", functools.partial(_class_entry, base, name), None
+                if name in vars(base):
+                    break
+
+
+def functions_called(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]:
+    """The functions of `nn.functional` that code of a layer calls, which programs replace, too."""
+    functional: Any = sys.modules["jit.nn.functional"]
+    home, found = vars(functional), scan(code)
+    if space is not home and not any(space.get(name) is functional for name in found.loaded):
+        return
+    for name in found.loaded if space is home else found.named:
+        if type(home.get(name)) is types.FunctionType:
+            yield f"functional.{name}", functools.partial(home.get, name), None
+
+
+def _builtins_of(space: dict[str, Any]) -> dict[str, Any]:
+    found = space.get("__builtins__", builtins)
+    return found if isinstance(found, dict) else vars(found)
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    """The packages around a module, and the module."""
+    parts = name.split(".")
+    return (".".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
 def _plain_globals(space: dict[str, Any]) -> Iterator[Child]:
@@ -313,6 +357,8 @@ def cells_of(function: types.FunctionType) -> Iterator[Child]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if name not in ("dispatch_cache", "cache_token") or function.__module__ != "functools":
             yield name, functools.partial(_contents, cell), None
+            if isinstance(module := _contents(cell), types.ModuleType):
+                yield from _module_entries(name, module, function.__code__, {id(module)})
     for index in range(len(function.__defaults__ or ())):
         yield f"default{index}", functools.partial(_default, function, index), None
     for name in function.__kwdefaults__ or ():
@@ -337,6 +383,7 @@ def children(name: str, value: Any, footprint: Footprint) -> Iterator[Child]:
     if kind in _SETTLED:
         return
     if isinstance(value, type):
+        yield from subclasses_below(prefix, value)
         if not issubclass(value, Function):  # a PythonOp runs in every call, so what it reads or writes is never baked
             yield from _class_attributes(prefix, value)
         return
@@ -445,6 +492,8 @@ def _of_function(prefix: str, value: Any) -> Iterator[Child]:
         if key != "__wrapped__":
             yield f"{prefix}{key}", functools.partial(vars(value).get, key), key
     yield from _wrapped(prefix, value)
+    if not is_ours(value.__code__.co_filename):
+        yield from said_of_function(prefix, value)
 
 
 def _of_method(prefix: str, value: Any) -> Iterator[Child]:
@@ -460,12 +509,27 @@ def _of_builtin(prefix: str, value: Any) -> Iterator[Child]:
 
 def _of_partial(prefix: str, value: Any) -> Iterator[Child]:
     for part in ("func", "args", "keywords"):
-        yield f"{prefix}{part}", _to(getattr(value, part)), None
+        yield f"{prefix}{part}", functools.partial(_attribute_of, _to(value), part), None
 
 
 def _of_mapping_proxy(prefix: str, value: Any) -> Iterator[Child]:
     for thing in gc.get_referents(value):
         yield f"{prefix}mapping", _to(thing), None
+
+
+def _of_exception(prefix: str, value: Any) -> Iterator[Child]:
+    yield f"{prefix}args", functools.partial(_attribute_of, _to(value), "args"), None
+    kind: Any = type(value)
+    for key in _said_of_errors(kind):
+        yield f"{prefix}{key}", functools.partial(_attribute_of, _to(value), key), key
+
+
+@functools.lru_cache(4096)
+def _said_of_errors(kind: Any) -> tuple[str, ...]:
+    """The attributes that errors of a class have by themselves."""
+    fields = types.MemberDescriptorType, types.GetSetDescriptorType
+    found = (key for base in kind.__mro__ for key, value in vars(base).items() if isinstance(value, fields))
+    return tuple(key for key in found if key not in ("args", "__dict__", "__weakref__"))
 
 
 def _of_property(prefix: str, value: Any) -> Iterator[Child]:
@@ -508,7 +572,10 @@ def _of_getter(prefix: str, value: Any) -> Iterator[Child]:
 
 
 def names_in_getter(value: Any) -> frozenset[str]:
-    """The names that an `attrgetter` or `methodcaller` holds."""
+    """The names that an `attrgetter`, a `methodcaller` or a protocol looks up."""
+    if isinstance(value, type):
+        spaces = [vars(base) for base in value.__mro__ if "_is_protocol" in vars(base)]
+        return frozenset(name for space in spaces for name in (*space, *space.get("__annotations__", ())))
     texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
     return frozenset(word for text in texts for word in text.split("."))
 
@@ -536,6 +603,7 @@ def _wrapped(prefix: str, value: Any) -> Iterator[Child]:
 def _attributes(prefix: str, value: Any) -> Iterator[Child]:
     """Attributes of a plain object; of a network module by their state-dict paths; then what its class holds."""
     if not has_state(value):
+        yield from _of_log(prefix, value)
         return
     space = space_of(value)
     if space is not None:
@@ -548,12 +616,24 @@ def _attributes(prefix: str, value: Any) -> Iterator[Child]:
         always = _keys_of_modules() if "_modules" in tables else ()
         all_count = type(value).__module__.startswith("jit.") or isinstance(value, types.SimpleNamespace)
         for key in list(space):
-            if key not in tables and not (isinstance(key, str) and key.startswith("__")):
-                yield f"{prefix}{key}", functools.partial(space.get, key), None if all_count or key in always else key
+            if key not in tables and key != "__wrapped__":
+                counts = (all_count or key in always) and not (isinstance(key, str) and key.startswith("__"))
+                yield f"{prefix}{key}", functools.partial(space.get, key), None if counts else key
     kind: Any = type(value)
     for key, descriptor in _slot_descriptors(kind):
         yield f"{prefix}{key}", functools.partial(_slot, _reference(value), descriptor), key
     yield f"{prefix}__class__", functools.partial(_class_of, _reference(value)), None
+
+
+_MACHINERY = frozenset({"_cache", "parent", "manager", "lock", "stream", "filters", "handlers", "root"})
+
+
+def _of_log(prefix: str, value: Any) -> Iterator[Child]:
+    """What code can ask of loggers, handlers and formatters besides what makes them work."""
+    if type(value).__module__ == "logging" and not isinstance(value, type):
+        for key in list(space_of(value) or ()):
+            if key not in _MACHINERY:
+                yield f"{prefix}{key}", functools.partial(vars(value).get, key), key
 
 
 @functools.cache
@@ -584,10 +664,9 @@ def _slot_names(kind: type) -> Sequence[str]:
     return [s for s in ((slots,) if isinstance(slots, str) else slots) if not s.startswith("__")]
 
 
-_NAMELESS = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__",
-                       "__slots__", "__abstractmethods__", "__parameters__", "__firstlineno__", "_abc_impl",
-                       "__static_attributes__", "__dataclass_fields__", "__dataclass_params__",
-                       "__annotate_func__", "__annotations_cache__"})  # fmt: skip
+_NAMELESS = frozenset({"__dict__", "__weakref__", "__qualname__", "__slots__", "__abstractmethods__", "__parameters__",
+                       "__firstlineno__", "_abc_impl", "__static_attributes__", "__dataclass_fields__",
+                       "__dataclass_params__", "__annotate_func__", "__annotations_cache__"})  # fmt: skip
 
 
 def _class_attributes(prefix: str, kind: type) -> Iterator[Child]:
@@ -599,12 +678,14 @@ def _class_attributes(prefix: str, kind: type) -> Iterator[Child]:
         for key, value in list(vars(base).items()):
             is_code = isinstance(value, (types.FunctionType, property, staticmethod, classmethod))
             if is_code or key not in _NAMELESS:
-                always = is_code and key.startswith("__") and not ours
+                always = is_code and key.startswith("__") and (not ours or key == "__call__")
                 yield f"{prefix}{key}", functools.partial(_class_entry, base, key), None if always else key
             if isinstance(value, property):
                 for part in (value.fset, value.fdel):
                     if part is not None:
                         yield f"{prefix}{key}", _to(part), key
+    if not is_foreign_class(kind) and not kind.__module__.startswith("jit."):
+        yield from said_of_class(prefix, kind)
     if type(kind) not in (type, abc.ABCMeta):
         yield f"{prefix}__class__", functools.partial(_class_of, _to(kind)), None
 
@@ -630,7 +711,7 @@ _WAYS: dict[type, Callable[[str, Any], Iterator[Child]]] = {
     staticmethod: _of_static, classmethod: _of_static, functools.singledispatchmethod: _of_dispatching,
     operator.attrgetter: _of_getter,
     operator.methodcaller: _of_getter, weakref.ProxyType: _of_proxy, weakref.CallableProxyType: _of_proxy,
-    BaseException: lambda prefix, value: iter([(f"{prefix}args", _to(value.args), None)]),
+    BaseException: _of_exception,
     types.SimpleNamespace: lambda prefix, value: _attributes(prefix, value),
     **dict.fromkeys((*_ALIASES, types.UnionType, getattr(typing, "TypeAliasType", types.UnionType)), _of_alias),
     random.Random: _nothing, np.random.Generator: _nothing, np.random.RandomState: _nothing, super: _nothing,
@@ -642,6 +723,6 @@ _COMPLETE = (Tensor, Watched, threading.local, types.SimpleNamespace)
 
 __all__ = [
     "OURS", "PLAIN", "TABLES", "Child", "Fetch", "Watched", "attributes_of", "cells_of", "children", "class_spaces",
-    "globals_read", "has_state", "is_bare", "is_dull", "is_opaque", "keys_of", "length_of", "names_in_getter",
-    "slots_of",    "space_of", "state_of_function",
+    "functions_called", "globals_read", "has_state", "is_bare", "is_dull", "is_opaque", "keys_of", "length_of",
+    "names_in_getter", "slots_of", "space_of", "state_of_function",
 ]  # fmt: skip

@@ -29,6 +29,8 @@ _MODULES = frozenset({
 _ODD: dict[str, frozenset[str]] = {
     "builtins": frozenset({"__import__", "input", "open", "breakpoint"}),
     "_io": frozenset({"open", "open_code"}),
+    "_csv": frozenset({"field_size_limit", "get_dialect", "list_dialects", "register_dialect", "unregister_dialect"}),
+    "_codecs": frozenset({"lookup", "lookup_error", "register", "register_error", "unregister"}),
     "atexit": frozenset({"_ncallbacks"}),
     "numpy": frozenset({"fromfile", "load", "get_printoptions", "_get_extobj_dict", "geterrobj"}),
     "_weakref": frozenset({"getweakrefcount"}),

@@ -234,6 +234,7 @@ def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> N
         else:
             rest.append((fetch, value))
     tables.slots, tables.cells, tables.classes = list(slots.values()), cells, classes
+    tables.lineages = [(kind, line) for _, kind, line in view._lineages]
     tables.items, tables.functions = items, list(functions.values())
     tables.sizes = list({(id(held), size): (held, size) for _, held, size in view._sizes}.values())
     facts = _distinct((ask, answer) for _, ask, answer in view._facts)

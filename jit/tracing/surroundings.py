@@ -46,9 +46,9 @@ from ..hooks import HookTable
 from ..pytree import looking
 from ..tensors import Tensor, Variable
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
-from .footprints import Footprint, Step, codes_in, is_mute, scan
+from .footprints import Footprint, Step, codes_in, is_mute, scan, words_in
 from .judgements import generation_of, judgement_of
-from .origins import is_harmless, is_users
+from .origins import is_foreign, is_foreign_class, is_harmless, is_users
 from .patience import patience
 from .places import (
     _EXACT,
@@ -64,6 +64,7 @@ from .places import (
     cells_of,
     children,
     class_spaces,
+    functions_called,
     globals_read,
     has_state,
     is_bare,
@@ -150,6 +151,8 @@ class View:
         self._types: list[tuple[Any, Any]] = []
         self._functions: list[tuple[str, types.FunctionType, Any]] = []
         """Functions that ran, and what can be set anew of them."""
+        self._lineages: list[tuple[str, type, Any]] = []
+        """Classes of the user's, and what they inherit from."""
         self._opaque: list[tuple[str, Any]] = []
         """Objects into which nobody can look."""
         self._seen: set[int] = set()
@@ -161,7 +164,7 @@ class View:
         self._lines: list[Any] = []
         with looking():
             self._follow([(name, fetch, None) for name, fetch in roots])
-            for code, space in list(self.footprint.codes.values()):
+            for code, space in [*self.footprint.codes.values(), *self.footprint.layers.values()]:
                 self._follow(self._read_by(code, space))
             self._follow(self._imported())
         self.fingerprint = Fingerprint(self._lines)
@@ -215,6 +218,9 @@ class View:
                 return name
         for name, ask, answer in self._facts:
             if ask() != answer:
+                return name
+        for name, kind, line in self._lineages:
+            if kind.__mro__ is not line:
                 return name
         for name, function, state in self._functions:
             if any(a is not b for a, b in zip(state_of_function(function), state, strict=True)):
@@ -290,8 +296,8 @@ class View:
     def _release(self, names: Set[str]) -> None:
         """Attributes with these names count from now on, or all if any name may be looked up."""
         if self.footprint.dynamic:
-            while self._waiting:
-                self._follow(self._waiting.pop(next(iter(self._waiting))))
+            while due := next((name for name in self._waiting if self.footprint.looks_up(name)), None):
+                self._follow(self._waiting.pop(due))
         elif names:
             for name in sorted(names & self._waiting.keys()):
                 self._follow(self._waiting.pop(name))
@@ -306,20 +312,26 @@ class View:
 
     def _read_by(self, code: types.CodeType, space: dict[str, Any]) -> list[Child]:
         """The globals that code reads, as far as they have not been looked at."""
-        if not self._with_globals or (id(code) not in self.footprint.codes and not self.footprint.everything):
+        if not self._with_globals or not (
+            self.footprint.everything or id(code) in self.footprint.codes or id(code) in self.footprint.layers
+        ):
             return []
-        found = [c for c in globals_read(code, space) if (id(space), c[0]) not in self._globals]
+        read = functions_called if id(code) in self.footprint.layers else globals_read
+        found = [c for c in read(code, space) if (id(space), c[0]) not in self._globals]
         self._globals.update((id(space), name) for name, _, _ in found)
         return found
 
     def _imported(self) -> list[Child]:
         """Modules that code takes out of `sys.modules`, or imports, by names made at run time."""
         knows_modules = id(sys.modules) in self._seen
-        if not self._with_globals or not (self.footprint.modules or knows_modules):
+        if not self._with_globals or not (self.footprint.modules or knows_modules or self.footprint.asks_environment):
             return []
         names = dict(self.footprint.modules)
         if knows_modules:
             names.update(dict.fromkeys(sorted(text for text in self._texts() if text in sys.modules)))
+        if self.footprint.asks_environment and (0, "os.environ") not in self._globals:
+            self._globals.add((0, "os.environ"))
+            return [("os.environ", functools.partial(_itself, os.environ), None), *self._imported()]
         found = [name for name in names if (0, name) not in self._globals]
         self._globals.update((0, name) for name in found)
         return [(f"sys.modules.{name}", functools.partial(sys.modules.get, name), None) for name in found]
@@ -330,7 +342,7 @@ class View:
         stack, footprint = places[::-1], self.footprint
         while stack:
             name, fetch, key = stack.pop()
-            if key is not None and key not in footprint.names and not footprint.dynamic:
+            if key is not None and key not in footprint.names and not footprint.looks_up(key):
                 if self._grows:
                     self._waiting.setdefault(key, []).append((name, fetch, key))
                 continue
@@ -362,7 +374,7 @@ class View:
             return list(children(name, value, self.footprint))
         if is_opaque(value):
             self._opaque.append((name, value))
-        if self._grows and type(value) in (operator.attrgetter, operator.methodcaller):
+        if self._grows and (type(value) in _NAMING or (isinstance(value, type) and "_is_protocol" in vars(value))):
             self.named |= names_in_getter(value)
         found = list(children(name, value, self.footprint))
         if type(value) is types.FunctionType:
@@ -452,7 +464,10 @@ class View:
             return (name, Same(value), self._note_fact(name, _decimal_context))
         if isinstance(value, type):
             self._sizes.extend((name, space, len(space)) for space in class_spaces(value))
-            return (name, Same(value), ask and ask())
+            if is_foreign_class(value) or value.__module__.startswith("jit."):
+                return (name, Same(value), ask and ask())
+            self._lineages.append((name, value, value.__mro__))
+            return (name, Same(value), ask and ask(), *map(Same, value.__mro__))
         if isinstance(value, types.ModuleType) or not has_state(value) or (space := space_of(value)) is None:
             return (name, Same(value), ask and ask())
         tables = [space[t] for t in TABLES if isinstance(space.get(t), dict)]
@@ -473,7 +488,7 @@ class View:
         copy = copy_of(value)
         self._contents.append((name, value, copy))
         if isinstance(value, np.ndarray):
-            return (name, value.dtype.str, value.shape, value.tobytes())
+            return (name, value.dtype.str, value.shape, value.flags.writeable, value.tobytes())
         return (name, Same(value), copy)
 
     def _note_fact(self, name: str, ask: Fetch) -> Any:
@@ -664,6 +679,8 @@ class GrowingWorld(World):
         view = before.surroundings.fork()
         self.footprint = view.footprint
         self._first = self.footprint.size()
+        self._ran: dict[int, types.CodeType] = {}
+        """By identity: the code that has run in this call."""
         self._is_stale = view.has_other_types()
         """Whether another thread has changed a tensor since the world was looked at."""
         self.tell: Callable[[types.CodeType], None] | None = None
@@ -689,8 +706,10 @@ class GrowingWorld(World):
         """What is wrong if code has run whose closure is out of reach; code inside of code that ran is made inside."""
         found = {id(function.__code__) for view in self._views for _, function, _ in view._functions}
         found |= {id(inner) for code, _ in self.footprint.codes.values() for inner in codes_in(code)}
-        for key, (code, _) in self.footprint.codes.items():
-            if key not in found and set(code.co_freevars) - {"__class__"}:
+        for key, code in self._ran.items():
+            if key in found or key not in self.footprint.codes:
+                continue
+            if set(code.co_freevars) - {"__class__"} or _has_been_defined(code):
                 return f"runs {code.co_qualname}, a function that nobody can find, so that its closure is unknown"
         return None
 
@@ -711,6 +730,7 @@ class GrowingWorld(World):
         """Code has started to run, with these globals."""
         if is_mute(code):
             return
+        self._ran[id(code)] = code
         if self.tell is not None:
             self.tell(code)
         grow(self._views, self.footprint, [(code, space)])
@@ -718,6 +738,12 @@ class GrowingWorld(World):
     def note_module(self, name: str) -> None:
         """A module is being imported by a name made at run time."""
         grow(self._views, self.footprint, [name])
+
+    def note_words(self, text: str) -> None:
+        """Attributes are looked up whose names stand in a text."""
+        new = words_in(text) - self.footprint.names
+        if new:
+            grow(self._views, self.footprint, [frozenset(new)])
 
     def see_everything(self) -> None:
         """Nobody knows what will run: everything counts that can be reached."""
@@ -759,6 +785,7 @@ def view_of_objects(
     return View(roots, (), footprint, with_globals=footprint is None, grows=grows, kinds=kinds)
 
 
+_NAMING = (operator.attrgetter, operator.methodcaller)
 _SIMPLE = frozenset({bool, int, str, bytes, type(None)})
 """Types of values that are what they say, and have nothing behind them."""
 _STALE = "met a tensor that another thread has changed meanwhile"
@@ -766,6 +793,11 @@ _COLLECTIONS = frozenset({list, dict, set, Footprint})
 """Types of the attributes of a view that grow: a fork has its own."""
 _VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
 
+
+
+def _has_been_defined(code: types.CodeType) -> bool:
+    """Whether code is that of a function which somebody other than Python's library has written in a file."""
+    return code.co_name != "<module>" and not code.co_filename.startswith("<") and not is_foreign(code.co_filename)
 
 
 def _type_at(fetch: Fetch) -> type:
@@ -783,7 +815,8 @@ _ITERATED = _EXACT | {HookTable}
 
 
 def _environment() -> Any:
-    return tuple(os.environ.items())
+    space = getattr(os.environ, "_data", None)  # as it is, since to decode it takes long
+    return tuple(space.items()) if type(space) is dict else tuple(os.environ.items())
 
 
 def _decimal_context() -> Any:

@@ -17,6 +17,7 @@ from tests.adversarial import (
     cases_effects,
     cases_errors,
     cases_errors_caught,
+    cases_errors_more,
     cases_forms,
     cases_memory,
     cases_metadata,
@@ -25,6 +26,7 @@ from tests.adversarial import (
     cases_python,
     cases_sizes,
     cases_state,
+    cases_state_more,
     cases_surroundings,
     cases_training,
     cases_values,
@@ -35,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
     cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
-    cases_errors, cases_errors_caught, cases_state, cases_metadata, cases_values,
+    cases_errors, cases_errors_caught, cases_errors_more, cases_state, cases_state_more, cases_metadata, cases_values,
     cases_eager_views, cases_forms,
 )  # fmt: skip
 SECONDS = 120

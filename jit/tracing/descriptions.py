@@ -1,0 +1,56 @@
+"""What functions and classes say of themselves: names, defaults, annotations, bases, subclasses.
+
+Hardly any code asks for them, so they count where code of the user's or of Python's library names them, and not
+because attributes are looked up by names made at run time.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Child = tuple[str, Callable[[], Any], "str | None"]
+
+_OF_FUNCTIONS = (
+    "__defaults__", "__kwdefaults__", "__code__", "__name__", "__qualname__", "__doc__", "__annotations__",
+    "__module__",
+)  # fmt: skip
+_OF_CLASSES = ("__name__", "__qualname__", "__bases__", "__mro__")
+DESCRIPTIONS = frozenset({*_OF_FUNCTIONS, *_OF_CLASSES, "__closure__", "__subclasses__"})
+"""Names that stand in code for what is said here, and for nothing else."""
+
+
+def said_of_function(prefix: str, function: types.FunctionType) -> Iterator[Child]:
+    """What code can ask of a function that it does not call."""
+    for name in _OF_FUNCTIONS:
+        yield f"{prefix}{name}", functools.partial(getattr, function, name, None), name
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield f"{prefix}{name}", functools.partial(getattr, cell, "cell_contents", None), "__closure__"
+
+
+def said_of_class(prefix: str, kind: type) -> Iterator[Child]:
+    """What code can ask of a class besides its entries."""
+    for name in _OF_CLASSES:
+        yield f"{prefix}{name}", functools.partial(getattr, kind, name, None), name
+
+
+def subclasses_below(prefix: str, kind: type) -> Iterator[Child]:
+    """The classes that are derived from a class, now and later."""
+    yield f"{prefix}__subclasses__", functools.partial(_subclasses, kind), "__subclasses__"
+
+
+_SUBCLASSES: weakref.WeakKeyDictionary[type, tuple[Any, ...]] = weakref.WeakKeyDictionary()
+
+
+def _subclasses(kind: type) -> tuple[Any, ...]:
+    """References to the subclasses: the same tuple as long as they are the same."""
+    found: tuple[Any, ...] = tuple(map(weakref.ref, type.__subclasses__(kind)))
+    if _SUBCLASSES.get(kind) != found:
+        _SUBCLASSES[kind] = found
+    return _SUBCLASSES[kind]
+
+
+__all__ = ["DESCRIPTIONS", "said_of_class", "said_of_function", "subclasses_below"]
