@@ -26,7 +26,7 @@ from ..tensors import Tensor, Variable
 from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from .chains import Chain
 from .gradients import GradientSlot
-from .histories import adopt, stand_in, twin
+from .histories import adopt, kept_with, stand_in, twin
 from .metadata import Tag, moves, set_tag, tags_of
 from .raising import look_at_caught
 from .recording import OutputSpec, Recording
@@ -137,7 +137,10 @@ class Draft:
         """A tensor from outside that was written to, if that gave it another history; without one it keeps its own."""
         at = self.trace.graph.inputs.index(cell.source)
         before = [*self.edges, *(capture.edge for capture in self.trace.captures)][at]
-        return None if edge_of(cell.tensor) == before else cell.tensor
+        edge = edge_of(cell.tensor)
+        if edge == before or edge is None or cell.tensor in self.trace.outer:
+            return None if edge == before else cell.tensor
+        return kept_with(cell.tensor, edge)  # the tensor itself gets the history of the call
 
     def _check_arguments(self) -> None:
         """TraceError if the function has changed a list or dict among its arguments: the caller would not see it."""

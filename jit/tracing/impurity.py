@@ -53,6 +53,11 @@ class Listener(Protocol):
 
     printing: int
     """How many calls of `print` are under way; what they are given becomes text for people alone."""
+    deeds: list[str]
+    """What it has been told."""
+
+    def note_failure(self, code: types.CodeType, instruction: int) -> None:
+        """A function in C that is called there has raised something."""
 
     def note_impure(self, what: str) -> None:
         """The function does `what`, in words that fit behind "the call"."""
@@ -99,6 +104,13 @@ _ASKING = {
     )
 }
 """Functions of Python's library that read what stands nowhere, by the identity of their code."""
+_RAISING = frozenset(
+    {"next", "send", "throw", "getattr", "delattr", "__getattribute__", "__getattr__", "pop", "popitem", "popleft",
+     "iter", "index", "remove", "__import__", "get", "fileno", "__next__", "__exit__"}
+)  # fmt: skip
+"""Functions in C that raise as a matter of course, and take whatever number they are given."""
+_SURE_FILES = (PACKAGE, "<jit", "<frozen", contextlib.__file__, inspect.__file__)
+"""Files whose code gives no number of the user's to functions in C."""
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.FileIO)
 _BY_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
 
@@ -140,6 +152,8 @@ class _Eye:
         """Code that has run, by its identity."""
         self.closed = False
         """Whether an operator runs."""
+        self.unknown: Any = None
+        """The function that was called last of those that nobody knows."""
 
     def judge(self, file: str, function: Any, owner: Any) -> None:
         """A call of `function`, bound to `owner`, from code in `file`."""
@@ -155,6 +169,15 @@ class _Eye:
             return
         if not what.startswith(_LOOKS) or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
             self.listener.note_impure(what)
+            self.unknown = function if what.startswith("calls ") else None
+
+    def note_failure(self, code: types.CodeType, instruction: int, function: Any) -> None:
+        """A call of `function` has raised something; if nobody knows what it does, it has done nothing."""
+        if function is self.unknown and self.listener.deeds:
+            self.unknown = None
+            self.listener.deeds.pop()
+        if getattr(function, "__name__", "") not in _RAISING and not code.co_filename.startswith(_SURE_FILES):
+            self.listener.note_failure(code, instruction)
 
     def begin(self, code: types.CodeType, frame: Any) -> None:
         """Code starts to run, in `frame`."""
@@ -226,7 +249,11 @@ def _profile(eye: _Eye) -> bool:
                 listener.printing += 1
             elif arg not in _DULL:
                 eye.judge(frame.f_code.co_filename, arg, getattr(arg, "__self__", None))
-        elif arg is print and event in ("c_return", "c_exception"):
+        elif event == "c_exception":
+            if arg is print:
+                listener.printing -= 1
+            eye.note_failure(frame.f_code, frame.f_lasti, arg)
+        elif arg is print and event == "c_return":
             listener.printing -= 1
 
     hook.is_ours = True  # type: ignore[attr-defined]
@@ -322,7 +349,7 @@ def _tool() -> int | None:
             monitoring.register_callback(number, events.CALL, _called)
             monitoring.register_callback(number, events.PY_START, _started)
             monitoring.register_callback(number, events.C_RETURN, _returned)
-            monitoring.register_callback(number, events.C_RAISE, _returned)
+            monitoring.register_callback(number, events.C_RAISE, _raised)
             return number
     return None
 
@@ -367,6 +394,15 @@ def _returned(code: Any, offset: int, function: Any, first: Any) -> Any:
     here = _eyes.get(_thread.get_ident())
     if here and function is print:
         here[-1].listener.printing -= 1
+
+
+def _raised(code: Any, offset: int, function: Any, first: Any) -> Any:
+    here = _eyes.get(_thread.get_ident())
+    if here:
+        if function is print:
+            here[-1].listener.printing -= 1
+        if not here[-1].closed:
+            here[-1].note_failure(code, offset, function)
 
 
 __all__ = ["LOOKING", "Listener", "pause", "resume", "resumed", "watching"]
