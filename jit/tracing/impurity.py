@@ -211,6 +211,8 @@ LOOKING: list[_Eye] = []
 
 def _of_object(owner: Any, name: str) -> str | None:
     if isinstance(owner, type):
+        if name == "__subclasses__":
+            return "asks which subclasses a class has"
         return "reads the clock" if any(issubclass(owner, kind) and name == n for kind, n in _DATES) else None
     for kind, (names, what) in _OF_OBJECTS.items():
         if name in names and isinstance(owner, kind):

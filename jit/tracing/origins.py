@@ -75,9 +75,19 @@ def _is_numpy(path: str) -> bool:
     return f"{os.sep}numpy{os.sep}" in path and any(name in path for name in _PACKAGES)
 
 
+_MAKERS = ("types", "abc", "typing", "functools", "contextlib")
+"""Modules of Python's whose functions make classes for others, which are said to be theirs."""
+
+
+def file_of(module: Any) -> str | None:
+    """The file of a module, without running code of the user's."""
+    found = vars(module).get("__file__") if hasattr(module, "__dict__") else None
+    return found if isinstance(found, str) else None
+
+
 def is_known_module(module: Any) -> bool:
     """Whether a module is of Python, of numpy or of this package: its own entries stay the same by and large."""
-    path = getattr(module, "__file__", None)
+    path = file_of(module)
     root = str(getattr(module, "__name__", "")).partition(".")[0]
     if path is None:
         return root in sys.stdlib_module_names
@@ -87,12 +97,15 @@ def is_known_module(module: Any) -> bool:
 def is_foreign_class(kind: type) -> bool:
     """Whether a class is built in, or of Python's library or numpy."""
     name = kind.__module__
-    if name == "builtins" or not isinstance(name, str):
-        return True
-    module = sys.modules.get(name)
-    return module is None or (is_known_module(module) and not name.startswith(("jit.nn.", "jit.optim.")))
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    if module is None or name == "builtins":
+        return not kind.__flags__ & 1 << 9 or bool(kind.__flags__ & 1 << 8)  # a class statement may run anywhere
+    if name in _MAKERS and kind.__qualname__.partition(".")[0] not in vars(module):
+        return False
+    return is_known_module(module) and not name.startswith(("jit.nn.", "jit.optim."))
 
 
 __all__ = [
-    "DULL", "HARMLESS", "is_foreign", "is_foreign_class", "is_harmless", "is_known_module", "is_ours", "is_users",
+    "DULL", "HARMLESS", "file_of", "is_foreign", "is_foreign_class", "is_harmless", "is_known_module", "is_ours",
+    "is_users",
 ]  # fmt: skip

@@ -39,7 +39,17 @@ from ..proxies import TracedScalar
 from ..tensors import Tensor
 from .contents import COPIED, is_copied
 from .footprints import Footprint, scan
-from .origins import DULL, is_foreign_class, is_known_module, is_ours
+from .origins import DULL, file_of, is_foreign_class, is_known_module, is_ours
+from .traits import (
+    of_alias,
+    of_cell,
+    of_class,
+    of_error,
+    of_function,
+    of_partial,
+    of_property,
+    of_typing,
+)
 
 Fetch = Callable[[], Any]
 Child = tuple[str, Fetch, "str | None"]
@@ -180,7 +190,7 @@ def _to(value: Any) -> Fetch:
 _FIELD_OF_TUPLES = type(vars(collections.namedtuple("Named", "a"))["a"])
 _FIELD_OF_C = type(vars(type("Named", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]}))["a"])
 _SETTLED: set[type] = {
-    *PLAIN, type(...), type(NotImplemented), range, types.CodeType, types.CellType, types.GenericAlias,
+    *PLAIN, type(...), type(NotImplemented), range, types.CodeType,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
     types.GetSetDescriptorType, types.MemberDescriptorType, type(type.__dict__["__doc__"]), re.Pattern, re.Match,
     struct.Struct, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, decimal.Decimal,
@@ -190,8 +200,6 @@ _SETTLED: set[type] = {
     type(datetime.datetime_CAPI),
 }  # fmt: skip
 """Types whose objects stay what they are, or have nothing to them that a function can read."""
-if hasattr(types, "UnionType"):
-    _SETTLED.add(types.UnionType)
 _FAMILIES = (BaseException, io.IOBase, datetime.date, datetime.tzinfo, np.generic, np.dtype)
 """Classes whose subclasses in C are no riddle either; files that give something are iterators."""
 _SETTLED_MODULES = ("pathlib", "typing", "fractions", "ml_dtypes")
@@ -335,6 +343,9 @@ def children(name: str, value: Any, footprint: Footprint) -> Iterator[Child]:
     if kind is types.ModuleType or issubclass(kind, types.ModuleType):
         yield from _of_module(prefix, value, footprint)
         return
+    if kind.__module__ == "typing":
+        yield from of_typing(prefix, value)
+        return
     base = kind if kind in _WAYS else next((base for base in kind.__mro__ if base in _WAYS), None)
     if base is not None:
         yield from _WAYS[base](prefix, value)
@@ -432,6 +443,8 @@ def _of_function(prefix: str, value: Any) -> Iterator[Child]:
         if key != "__wrapped__":
             yield f"{prefix}{key}", functools.partial(vars(value).get, key), key
     yield from _wrapped(prefix, value)
+    if not is_ours(value.__code__.co_filename):
+        yield from of_function(prefix, value)
 
 
 def _of_method(prefix: str, value: Any) -> Iterator[Child]:
@@ -445,11 +458,6 @@ def _of_builtin(prefix: str, value: Any) -> Iterator[Child]:
         yield f"{prefix}self", _to(owner), None
 
 
-def _of_partial(prefix: str, value: Any) -> Iterator[Child]:
-    for part in ("func", "args", "keywords"):
-        yield f"{prefix}{part}", _to(getattr(value, part)), None
-
-
 def _of_mapping_proxy(prefix: str, value: Any) -> Iterator[Child]:
     for thing in gc.get_referents(value):
         yield f"{prefix}mapping", _to(thing), None
@@ -459,6 +467,7 @@ def _of_property(prefix: str, value: Any) -> Iterator[Child]:
     for part in ("fget", "fset", "fdel"):
         if getattr(value, part) is not None:
             yield f"{prefix}{part}", _to(getattr(value, part)), None
+    yield from of_property(prefix, value)
 
 
 def _of_static(prefix: str, value: Any) -> Iterator[Child]:
@@ -484,15 +493,25 @@ def names_in_getter(value: Any) -> frozenset[str]:
     return frozenset(word for text in texts for word in text.split("."))
 
 
+def names_in_protocol(kind: type) -> frozenset[str]:
+    """The names that `isinstance` looks up for a protocol."""
+    if not asked(kind, "_is_runtime_protocol"):
+        return frozenset()
+    bases = [base for base in kind.__mro__ if asked(base, "_is_protocol")]
+    return frozenset(name for base in bases for name in (*vars(base), *(vars(base).get("__annotations__") or ())))
+
+
 def _nothing(prefix: str, value: Any) -> Iterator[Child]:
     return iter(())
 
 
 def _of_module(prefix: str, module: Any, footprint: Footprint) -> Iterator[Child]:
     """A module that is held by something else than a global: its entries by the names that occur anywhere."""
-    if is_known_module(module) or is_ours(getattr(module, "__file__", None) or ""):
+    if is_known_module(module) or is_ours(file_of(module) or ""):
         return
     space = vars(module)
+    yield f"{prefix}__class__", functools.partial(_class_of, _to(module)), None
+    yield f"{prefix}__getattr__", functools.partial(space.get, "__getattr__"), None
     for name in list(space):
         if name == "__name__" or name in footprint.names or not (name.startswith("__") or footprint.everything):
             yield f"{prefix}{name}", functools.partial(space.get, name), None if name == "__name__" else name
@@ -575,8 +594,15 @@ def _class_attributes(prefix: str, kind: type) -> Iterator[Child]:
                 for part in (value.fset, value.fdel):
                     if part is not None:
                         yield f"{prefix}{key}", _to(part), key
+    if is_users_class(kind):
+        yield from of_class(prefix, kind)
     if type(kind) not in (type, abc.ABCMeta):
         yield f"{prefix}__class__", functools.partial(_class_of, _to(kind)), None
+
+
+def is_users_class(kind: type) -> bool:
+    """Whether a class may be set about anew: it is not Python's, and not of this package."""
+    return not is_foreign_class(kind) and not kind.__module__.startswith("jit.")
 
 
 def class_spaces(kind: type) -> Iterator[Any]:
@@ -591,18 +617,20 @@ _WAYS: dict[type, Callable[[str, Any], Iterator[Child]]] = {
     Tensor: _of_tensor, threading.local: _of_local, weakref.ref: _of_reference, contextvars.ContextVar: _of_variable,
     functools._lru_cache_wrapper: _of_cached, Watched: _of_watched, types.FunctionType: _of_function,
     types.MethodType: _of_method, types.BuiltinMethodType: _of_builtin, types.MethodWrapperType: _of_builtin,
-    functools.partial: _of_partial, types.MappingProxyType: _of_mapping_proxy, property: _of_property,
+    functools.partial: of_partial, types.MappingProxyType: _of_mapping_proxy, property: _of_property,
     type({}.keys()): _of_mapping_proxy, type({}.values()): _of_mapping_proxy, type({}.items()): _of_mapping_proxy,
     type(collections.OrderedDict().keys()): _of_mapping_proxy, slice: _of_slice,
     type(collections.OrderedDict().values()): _of_mapping_proxy,
     type(collections.OrderedDict().items()): _of_mapping_proxy,
     staticmethod: _of_static, classmethod: _of_static, operator.attrgetter: _of_getter,
     operator.methodcaller: _of_getter, weakref.ProxyType: _of_proxy, weakref.CallableProxyType: _of_proxy,
-    BaseException: lambda prefix, value: iter([(f"{prefix}args", _to(value.args), None)]),
+    BaseException: of_error, types.GenericAlias: of_alias, types.CellType: of_cell,
     types.SimpleNamespace: lambda prefix, value: _attributes(prefix, value),
     random.Random: _nothing, np.random.Generator: _nothing, np.random.RandomState: _nothing, super: _nothing,
 }  # fmt: skip
 """By classes: how to get on from their objects. What a subclass adds are attributes."""
+if hasattr(types, "UnionType"):
+    _WAYS[types.UnionType] = of_alias
 _COMPLETE = (Tensor, Watched, threading.local, types.SimpleNamespace)
 """Classes whose way says all of their subclasses' objects, too."""
 
@@ -610,5 +638,5 @@ _COMPLETE = (Tensor, Watched, threading.local, types.SimpleNamespace)
 __all__ = [
     "OURS", "PLAIN", "TABLES", "Child", "Fetch", "Watched", "attributes_of", "cells_of", "children", "class_spaces",
     "globals_read", "has_state", "is_bare", "is_dull", "is_opaque", "keys_of", "length_of", "names_in_getter",
-    "slots_of",    "space_of", "state_of_function",
+    "names_in_protocol", "is_users_class", "slots_of", "space_of", "state_of_function",
 ]  # fmt: skip

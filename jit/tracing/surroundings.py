@@ -53,8 +53,10 @@ from .places import (
     Child,
     Fetch,
     Watched,
+    _attribute_of,
     _itself,
     _names_in,
+    _reference,
     asked,
     attributes_of,
     cells_of,
@@ -64,9 +66,11 @@ from .places import (
     has_state,
     is_bare,
     is_opaque,
+    is_users_class,
     keys_of,
     length_of,
     names_in_getter,
+    names_in_protocol,
     space_of,
     state_of_function,
 )
@@ -295,8 +299,8 @@ class View:
         """The places to look at next."""
         if is_opaque(value):
             self._opaque.append((name, value))
-        if self._grows and type(value) in (operator.attrgetter, operator.methodcaller):
-            new = names_in_getter(value) - self.footprint.names
+        if self._grows and (names := _names_held_by(value)):
+            new = names - self.footprint.names
             self.footprint.names |= new
             return [c for n in new for c in self._waiting.pop(n, ())] + list(children(name, value, self.footprint))
         found = list(children(name, value, self.footprint))
@@ -366,6 +370,8 @@ class View:
             return (name, self._note_fact(name, _environment))
         if isinstance(value, np.generic):
             return (name, type(value).__name__, value.tobytes())
+        if isinstance(value, functools.partial):
+            self._sizes.append((name, vars(value), len(vars(value))))
         if type(value) is types.FunctionType:
             self._sizes.append((name, vars(value), len(vars(value))))
             return (name, Same(value), Same(value.__code__))
@@ -378,14 +384,25 @@ class View:
             return (name, Same(value), self._note_fact(name, _decimal_context))
         if isinstance(value, type):
             self._sizes.extend((name, space, len(space)) for space in class_spaces(value))
-            return (name, Same(value), ask and ask())
+            return (name, Same(value), ask and ask(), *self._note_class(name, value))
         if isinstance(value, types.ModuleType) or not has_state(value) or (space := space_of(value)) is None:
             return (name, Same(value), ask and ask())
         tables = [space[t] for t in TABLES if isinstance(space.get(t), dict)]
         for table in tables:
             self._note_order(name, table)
         self._sizes.append((name, space, len(space)))
+        if not tables:
+            self._slots.append((name, functools.partial(_space_at, _reference(value)), space))
         return (name, Same(type(value)), tuple(map(len, (space, *tables))), ask and ask())
+
+    def _note_class(self, name: str, kind: Any) -> tuple[Any, ...]:
+        """What a class of the user's inherits from, and is called in texts."""
+        if not is_users_class(kind):
+            return ()
+        for part in ("__mro__", "__qualname__"):
+            fetch = functools.partial(_attribute_of, functools.partial(_itself, kind), part)
+            self._slots.append((name, fetch, fetch()))
+        return (kind.__qualname__, *map(Same, kind.__mro__))
 
     def _carried(self, name: str, container: Any) -> tuple[Any, ...]:
         """How many attributes an object of a class derived from a container's has."""
@@ -399,7 +416,7 @@ class View:
         copy = copy_of(value)
         self._contents.append((name, value, copy))
         if isinstance(value, np.ndarray):
-            return (name, value.dtype.str, value.shape, value.tobytes())
+            return (name, copy.dtype.str, copy.shape, copy.flags.writeable, copy.tobytes())
         return (name, Same(value), copy)
 
     def _note_fact(self, name: str, ask: Fetch) -> Any:
@@ -661,6 +678,17 @@ def view_of_objects(
 
 _VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
 
+
+
+def _names_held_by(value: Any) -> frozenset[str]:
+    """The names of attributes that are looked up by whoever uses an object."""
+    if type(value) in (operator.attrgetter, operator.methodcaller):
+        return names_in_getter(value)
+    return names_in_protocol(value) if isinstance(value, type) else frozenset()
+
+
+def _space_at(fetch: Fetch) -> Any:
+    return space_of(fetch())
 
 
 def _type_at(fetch: Fetch) -> type:
