@@ -89,6 +89,7 @@ class Draft:
         tags, further = tags_of(trace, leaves)
         specs, values, tensors = _describe(trace, [*leaves, *left, *further])
         self._check_leaves([*leaves, *further])
+        self._check_views([*leaves, *left, *further])
         updates, drawn = trace.memory.updates(), trace.drawn()
         pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
         pairs += [(first, last) for _, first, last in drawn]
@@ -132,6 +133,26 @@ class Draft:
                     f"{self.where()}: the traced function returns a leaf that it has made and that requires grad, "
                     "which a recording cannot make anew; call requires_grad_() outside"
                 )
+
+    def _check_views(self, results: Sequence[Any]) -> None:
+        """Not kept, if a Python function has made a view of memory that the caller has, or gets by another result."""
+        trace = self.trace
+        if not trace.foreign_views:
+            return
+        bindings = [trace.memory.binding(tensor) for tensor in _tensors(results)]
+        cells = [binding.cell for binding in bindings if binding is not None]
+        for cell in dict.fromkeys(cells):
+            if cell in trace.foreign_views and self._is_shown(cell, [c for c in cells if c is not cell]):
+                name = trace.foreign_views[cell][0]
+                trace.note_impure(f"returns a view of an argument that the function {name} has made by itself")
+
+    def _is_shown(self, cell: Any, others: Sequence[Any]) -> bool:
+        """Whether the memory that a Python function has returned as `cell` is also anybody else's."""
+        around = self.trace.foreign_views[cell][1]
+        return any(
+            c.source is not None or c in others or (c in self.trace.foreign_views and self._is_shown(c, others))
+            for c in around
+        )
 
     def _rebased(self, cell: Any) -> Any:
         """A tensor from outside that was written to, if that gave it another history; without one it keeps its own."""

@@ -73,6 +73,8 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     tables.arguments = len(items)
     tables.statics = [(i, a) for i, a in enumerate(items) if not isinstance(a, Tensor)]
     tables.contexts = [(context.TRACE, None), (context.GRAD_ENABLED, call.key.grad_mode)]
+    if not call.key.grad_mode:  # then results may be inference tensors
+        tables.contexts.append((context.INFERENCE, context.INFERENCE.get()))
     if keeps:
         tables.contexts.append((context.SAVING, None))
     _add_surroundings(tables, call.world.surroundings, {id(given.object) for given in inputs})

@@ -93,6 +93,8 @@ class Trace:
     """Where functions in C have raised something: code, and the instruction in it."""
     deeds: list[str] = field(default_factory=list)
     """All that `impure` would say."""
+    foreign_views: dict[Any, tuple[str, list[Any]]] = field(default_factory=dict)
+    """Cells of what Python functions have returned that is memory of their arguments -> who, and the cells of these."""
     printing: int = 0
     """How many calls of `print` are under way."""
     numbers: list[weakref.ref[TracedScalar]] = field(default_factory=list)
