@@ -631,7 +631,7 @@ def _made(kind: Any, arguments: tuple[Any, ...]) -> Any:
 
 def _sum(text: str) -> float:
     """A number for a text that says more than where an object lies."""
-    return 0.0 if " at 0x" in text else sum(map(ord, text))
+    return 0.0 if " at 0x" in text or " id='" in text else sum(map(ord, text))
 
 
 def _value(read: Read, thing: Any) -> Any:

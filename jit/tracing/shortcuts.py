@@ -62,7 +62,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
     keeps = bool(recording.differentiable) and any(t.requires_grad for t in owners)
     inputs = _inputs(items, owners, recording, native, keeps)
-    wrapping = _wrapping(recording.structure == TENSOR)
+    wrapping = _wrapping(recording.structure == TENSOR, context.INFERENCE.get())
     if inputs is None or wrapping is None:
         return None
     tables = native.code.tables()
@@ -374,9 +374,10 @@ def _slots() -> dict[str, int]:
 
 
 @cache
-def _wrapping(single: bool) -> entry.Wrapping | None:
+def _wrapping(single: bool, inference: bool) -> entry.Wrapping | None:
     """How arrays become tensors: with what `Tensor(array)` sets; None if that is more than constants."""
     tensor = tensor_of(np.zeros(()))
+    tensor._storage.inference = inference
     held = {name: getattr(tensor, name) for name in _slots() if name not in ("_array", "_storage")}
     kept = {name: getattr(tensor._storage, name) for name in Storage.__slots__ if not name.startswith("__")}
     if vars(tensor) or not all(map(_is_plain, (*held.values(), *kept.values()))):

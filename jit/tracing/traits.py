@@ -75,8 +75,7 @@ def of_typing(prefix: str, value: Any) -> Iterator[Child]:
     yield from of_alias(prefix, value)
     space = _asked(value, "__dict__")
     for name in space if isinstance(space, dict) else ():
-        if name[:1] != "_":
-            yield f"{prefix}{name}", functools.partial(space.get, name), name
+        yield f"{prefix}{name}", functools.partial(space.get, name), name
 
 
 def of_cell(prefix: str, value: Any) -> Iterator[Child]:
