@@ -299,7 +299,7 @@ RECIPES: dict[str, Recipe] = {
     "type variable": Recipe(lambda: _attached(typing.TypeVar("T"), k=2.0), lambda v: v.k, _set("k")),
     "new type": Recipe(lambda: _attached(typing.NewType("N", int), k=2.0), lambda v: v.k, _set("k")),
     "generic class": Recipe(
-        lambda: typing.ClassVar[_class(k=2.0)], lambda v: v.__args__[0].k, lambda v: _set("k")(v.__args__[0])  # type: ignore[misc]
+        lambda: typing.ClassVar[_class(k=2.0)], lambda v: v.__args__[0].k, lambda v: _set("k")(v.__args__[0])
     ),
     "origin of a generic class": Recipe(
         lambda: _generic(k=2.0)[int], lambda v: v.k, lambda v: _set("k")(v.__origin__)
@@ -322,7 +322,7 @@ RECIPES: dict[str, Recipe] = {
         lambda: list[_class(k=2.0)], lambda v: v.__args__[0].k, lambda v: _set("k")(v.__args__[0])  # type: ignore[misc]
     ),
     "protocol": Recipe(
-        lambda: typing.runtime_checkable(_class("P", typing.Protocol, go=lambda self: None)),  # type: ignore[arg-type]
+        lambda: typing.runtime_checkable(_class("P", typing.Protocol, go=lambda self: None)),
         lambda v: 2.0 + isinstance(_WITHOUT, v), lambda v: setattr(type(_WITHOUT), "go", lambda self: None),
     ),
     # -- iterators
@@ -354,7 +354,7 @@ class _Without:
     pass
 
 
-_WITHOUT = _Without()
+_WITHOUT: Any = _Without()
 
 
 def _forget_method() -> None:
@@ -369,7 +369,8 @@ def _attached(thing: Any, **attributes: Any) -> Any:
 
 
 def _generic(**entries: Any) -> Any:
-    return types.new_class("G", (typing.Generic[typing.TypeVar("T")],), {}, lambda space: space.update(entries))
+    generic: Any = typing.Generic
+    return types.new_class("G", (generic[typing.TypeVar("T")],), {}, lambda space: space.update(entries))
 
 
 @pytest.fixture(autouse=True)

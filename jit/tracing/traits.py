@@ -54,11 +54,12 @@ def of_property(prefix: str, value: Any) -> Iterator[Child]:
 def of_error(prefix: str, value: Any) -> Iterator[Child]:
     """An error's arguments, what has led to it, and what its class in C adds."""
     yield f"{prefix}args", functools.partial(_asked, value, "args"), None
-    yield from _keyed(prefix, value, (*_OF_ERRORS, *_members(type(value))))
+    kind: Any = type(value)
+    yield from _keyed(prefix, value, (*_OF_ERRORS, *_members(kind)))
 
 
 @functools.lru_cache(1024)
-def _members(kind: type) -> tuple[str, ...]:
+def _members(kind: Any) -> tuple[str, ...]:
     entries = (pair for base in kind.__mro__ for pair in vars(base).items())
     return tuple(name for name, entry in entries if isinstance(entry, _MEMBERS) and name[:1] != "_" and name != "args")
 
