@@ -586,9 +586,6 @@ def test_what_a_damaged_recording_stumbles_over_is_an_artifact_error(monkeypatch
                 loaded(x)
             with pytest.raises(ArtifactError, match="damaged"):
                 result.sum().backward(retain_graph=True)
-            if isinstance(error, (LookupError, TypeError)):  # a function that was not loaded runs again:
-                assert (f(x) == jit.tanh(x) * 2).all()  # an operator may have raised that
-            else:
-                with pytest.raises(type(error)):
-                    f(x)
+            with pytest.raises(type(error)):  # of a function that was not loaded, it is a fault of ours
+                f(x)
     assert (loaded(x) == f(x)).all()

@@ -1,5 +1,6 @@
 """What the recorder sees of calls that no recording can repeat: each kind, before and after operators, and no more."""
 
+import contextlib
 import cProfile
 import datetime
 import functools
@@ -12,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +29,15 @@ class Ear:
     def __init__(self) -> None:
         self.printing = 0
         self.heard: list[str] = []
+        self.deeds: list[str] = []
+        self.failed: list[str] = []
+
+    def note_failure(self, code: types.CodeType, instruction: int) -> None:
+        self.failed.append(code.co_name)
 
     def note_impure(self, what: str) -> None:
         self.heard.append(what)
+        self.deeds.append(what)
 
 
 def heard(function: Callable[[], Any], foreign: bool = False) -> list[str]:
@@ -161,6 +169,20 @@ def test_printing_is_counted_while_it_lasts():
         with pytest.raises(ValueError, match="unshowable"):
             print(Unshowable())
     assert during == [1] and ear.printing == 0
+
+
+def test_functions_in_c_that_raise_are_heard_of():
+    ear = Ear()
+
+    def f() -> None:
+        for call in (lambda: int("no"), lambda: "a".index("b"), lambda: socket.inet_aton("no")):
+            with contextlib.suppress(ValueError, OSError):
+                call()
+
+    with impurity.watching(ear, lambda file: False):
+        f()
+    assert ear.failed == ["<lambda>"] and len(ear.heard) == 1  # `index` raises as a matter of course
+    assert not ear.deeds
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -477,3 +477,41 @@ def test_errors_are_not_kept_alive():
         assert alive() == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("kind", [TypeError, KeyError, IndexError, ValueError, AttributeError])
+def test_a_fault_of_the_interpreter_is_raised_and_not_hidden_by_another_run(kind, monkeypatch):
+    """Errors of operators start the function anew; what goes wrong around them would be hidden by that."""
+    def function(x):
+        return jit.cumsum(x, 0) * 2
+
+    f = jit.trace(function, optimize=False)
+    f(jit.ones(2)), f(jit.ones(2))
+
+    def stumble(op, values, state=None):
+        raise kind("a fault of ours")
+
+    monkeypatch.setattr("jit.runtime.interpreter.execute", stumble)
+    with pytest.raises(kind, match="a fault of ours"):
+        f(jit.ones(2))
+    assert f.misses == 1
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_arithmetic_on_numbers_that_raises_is_the_functions_own(optimize):
+    def function(x):
+        try:
+            return x * (4 // int(x.sum().item() - 2))
+        except ZeroDivisionError:
+            return x - 1
+
+    def numbers(x):
+        try:
+            return x * (4 // (x.sum().item() - 2))
+        except ZeroDivisionError:
+            return x - 1
+
+    for each in (function, numbers):
+        f = jit.trace(each, optimize=optimize)
+        for values in ([1, 3], [2, 2], [1, 1], [3, 1], [0, 2]):
+            assert f(jit.tensor(values)).tolist() == each(jit.tensor(values)).tolist()

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -32,9 +33,15 @@ class Ear:
     def __init__(self) -> None:
         self.printing = 0
         self.heard: list[str] = []
+        self.deeds: list[str] = []
+        self.failed: list[str] = []
 
     def note_impure(self, what: str) -> None:
         self.heard.append(what)
+        self.deeds.append(what)
+
+    def note_failure(self, code: types.CodeType, instruction: int) -> None:
+        self.failed.append(code.co_name)
 
 
 def heard(function: Callable[[], Any]) -> list[str]:

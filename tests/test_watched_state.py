@@ -603,7 +603,7 @@ MODULES = (
     "statistics", "string", "struct", "symtable", "textwrap", "threading", "tokenize",
     "types", "urllib.parse", "uuid", "weakref", "wsgiref.headers",
     "xml.dom.minidom", "xml.etree.ElementTree", "zlib", "zoneinfo", "builtins", "numpy", "numpy.ma",
-    "numpy.polynomial", "argparse", "dis",
+    "numpy.polynomial", "argparse", "dis", "typing", "unittest.mock",
 )  # fmt: skip
 ARGUMENTS: list[tuple[Any, ...]] = [
     (), ([1, 2],), ("ab",), (b"ab",), (1,), ("d", [1.0, 2.0]), ({"a": 1},), ("a", 1), (bytearray(b"ab"),), (2, 3),
@@ -628,7 +628,7 @@ READS: dict[str, Read] = {
 }  # fmt: skip
 UNFIT = ("Popen", "Pool", "Server", "Timer", "Thread", "Process", "Barrier", "exit", "quit", "help", "copyright",
          "credits", "license", "FileIO", "SMTP", "LMTP", "input", "Pdb", "FTP", "Cmd", "Interactive",
-         "memmap", "File", "Mapped", "mvoid")  # fmt: skip
+         "memmap", "File", "Mapped")  # fmt: skip
 
 
 def _classes() -> list[type]:
@@ -653,7 +653,7 @@ def _made(kind: Any, arguments: tuple[Any, ...]) -> Any:
 
 def _sum(text: str) -> float:
     """A number for a text that says more than where an object lies."""
-    return 0.0 if " at 0x" in text else sum(map(ord, text))
+    return 0.0 if " at 0x" in text or " id='" in text else sum(map(ord, text))
 
 
 def _value(read: Read, thing: Any) -> Any:

@@ -30,6 +30,16 @@ def refusal(op: Op, values: Sequence[Any], error: Exception) -> Error:
     return kind(f"{call} cannot be computed: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
 
 
+def note_of_numbers(error: Exception) -> None:
+    """Arithmetic of the program's has raised `error`, as Python does, and no code of ours that has gone wrong."""
+    error.is_of_numbers = True  # type: ignore[attr-defined]
+
+
+def is_of_numbers(error: Exception) -> bool:
+    """Whether arithmetic of the program's has raised `error`."""
+    return hasattr(error, "is_of_numbers")
+
+
 def _described(value: Any) -> str:
     array = getattr(value, "_array", value)
     if hasattr(array, "dtype") and hasattr(array, "shape"):

@@ -123,6 +123,8 @@ def multilabel_margin_loss(
         sizes = f"{list(input.shape)} and {list(target.shape)}"
         raise ShapeError(f"multilabel_margin_loss takes scores and targets of the same sizes, got {sizes}")
     _refuse_no_classes("multilabel_margin_loss", input)
+    classes = F.arange(input.shape[-1] + 1, dtype=target.dtype)
+    target = F.reshape(F.index_select(classes, 0, F.reshape(target + 1, [-1])), target.shape) - 1  # itself, or an error
     listed = F.eq(F.cumsum(F.lt(target, 0), -1), 0)
     index = F.clamp(target, min=0)
     wanted = F.gt(F.scatter_add(F.zeros_like(index), -1, index, F._to_copy(listed, dtype=index.dtype)), 0)

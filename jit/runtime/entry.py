@@ -24,7 +24,6 @@ Note [A program]
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib
 import math
 import os
@@ -32,8 +31,8 @@ import platform
 import struct
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -67,7 +66,8 @@ _API = (
 _HEADER = (
     "api", "none", "true", "array_type", "arguments", "statics", "static_table", "contexts", "context_table",
     "inputs", "input_table", "apart", "slots", "slot_table", "cells", "cell_table", "sizes", "size_table", "orders",
-    "order_table", "classes", "class_table", "items", "item_table", "functions", "function_table",
+    "order_table", "classes", "class_table", "spaces", "space_table", "items", "item_table",
+    "functions", "function_table",
     "residue", "outputs", "returned", "output_table", "empty", "allocate", "bases",
     "base_table", "program", "operands", "cell", "arena", "spare", "release", "wrap", "tensor_type", "tensor_slots",
     "tensor_table", "array_slot", "storage_slot", "storage_type", "storage_slots", "storage_table", "failed",
@@ -177,6 +177,13 @@ def _surroundings() -> str:
     with r.table("classes", "class_table", 2) as row:
         kind = r.word(r.word(row), _TYPE // 8)
         with r.unless(r.same(kind, r.word(row, 1))):
+            r.leave(0)
+    with r.table("spaces", "space_table", 2) as row:
+        found = r.api("PyObject_GenericGetDict", r.word(row), 0)
+        with r.unless(r.same(found, 0)):
+            r.api("Py_DecRef", found, returns="void")
+        with r.unless(r.same(found, r.word(row, 1))):
+            r.api("PyErr_Clear", returns="void")
             r.leave(0)
     with r.table("items", "item_table", 3) as row:
         found = r.api("PyList_GetItem", r.word(row), r.word(row, 1))
@@ -572,8 +579,10 @@ class Tables:
     """(dict, its keys)."""
     classes: Sequence[tuple[Any, type]] = ()
     """(object, its class)."""
-    lineages: Sequence[tuple[type, tuple[type, ...]]] = ()
-    """(class, itself and the classes that it inherits from)."""
+    lineages: Sequence[Sequence[Any]] = ()
+    """(class, its `__mro__`, its `__qualname__`)."""
+    spaces: list[tuple[Any, dict[str, Any]]] = field(default_factory=list)
+    """(object, the dict of its attributes)."""
     items: Sequence[tuple[list[Any], int, Any]] = ()
     """(list, index, the object that it must hold there)."""
     functions: Sequence[tuple[Any, Any, Any, Any]] = ()
@@ -690,11 +699,13 @@ def _header(tables: Tables, words: _Words) -> dict[str, int]:
         "sizes": len(tables.sizes), "size_table": words.table([(words.address(c), n) for c, n in tables.sizes]),
         "orders": len(tables.orders),
         "order_table": words.table([(words.address(d), len(k), _objects(k, words)) for d, k in tables.orders]),
-        "classes": len(tables.classes) + len(tables.lineages),
+        "classes": len(tables.classes) + 2 * len(tables.lineages),
         "class_table": words.table(
             [(words.address(thing), words.address(kind)) for thing, kind in tables.classes]
-            + [(words.address(kind) + _lineage_offset() - _TYPE, words.address(line)) for kind, line in tables.lineages]
+            + [row for lineage in tables.lineages for row in _lineage_rows(lineage, words)]
         ),
+        "spaces": len(tables.spaces),
+        "space_table": words.table([tuple(map(words.address, row)) for row in tables.spaces]),
         "items": len(tables.items),
         "item_table": words.table([(words.address(x), i, words.address(thing)) for x, i, thing in tables.items]),
         "functions": len(tables.functions),
@@ -810,12 +821,21 @@ def _works() -> bool:
     return fine and entry(other) is None and entry(None) is None and entry() is None
 
 
-@functools.cache
-def _lineage_offset() -> int:
-    """Where a class keeps its `__mro__`, in bytes."""
-    kind = type("Kind", (), {})
-    words = np.ctypeslib.as_array((ctypes.c_int64 * 64).from_address(id(kind)))
-    return 8 * int(np.flatnonzero(words == id(kind.__mro__))[0])
+def _lineage_rows(lineage: Sequence[Any], words: _Words) -> Iterator[tuple[int, int]]:
+    """Rows of the table of classes, which say what stands where an object has its class."""
+    kind, *held = lineage
+    for offset, thing in zip(_lineage_offsets(), held, strict=True):
+        yield words.address(kind) + offset - _TYPE, words.address(thing)
+
+
+@cache
+def _lineage_offsets() -> tuple[int, int]:
+    """Where a class keeps its `__mro__` and its `__qualname__`, in bytes."""
+    kind: Any = type("Kind", (), {"__qualname__": "a name that nobody else has"})
+    count = type.__dict__["__basicsize__"].__get__(type) // 8  # the fields of a class that is made by a class statement
+    words = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(id(kind)))
+    found = [np.flatnonzero(words == id(held)) for held in (kind.__mro__, kind.__qualname__)]
+    return 8 * int(found[0][0]), 8 * int(found[1][0])
 
 
 def slot_offset(kind: type, name: str) -> int:

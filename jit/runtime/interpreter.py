@@ -18,6 +18,7 @@ import numpy as np
 from jit.ir import Graph, Node, Op, Value, find
 from jit.ir.errors import Error, GraphError
 from jit.ir.graph import Ref, leaves, map_template
+from jit.ir.refusals import FOREIGN, note_of_numbers
 from jit.ir.scalars import exactly
 
 from .attempts import attempt
@@ -332,7 +333,12 @@ def _scalar_instruction(node: Node, results: list[int], registers: dict[Value, i
     fetch, function, (only,) = _fetcher(node.operands, registers), _SCALARS[node.kind[6:]], results
 
     def run(r: Registers) -> None:
-        r[only] = function(*fetch(r))
+        numbers = fetch(r)
+        try:
+            r[only] = function(*numbers)
+        except FOREIGN as error:
+            note_of_numbers(error)
+            raise
 
     return _touching(run, node, results, registers)
 

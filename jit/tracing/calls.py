@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.ir.errors import CompileError, Error, GraphError, TraceError, UsageError
-from jit.ir.refusals import FOREIGN
+from jit.ir.refusals import is_of_numbers
 
 from ..pytree import Structure, flatten, paths, unflatten, without_undefined
 from .recalling import Recollection
@@ -62,7 +62,8 @@ class Call:
 
         What cannot be the operator's is raised again: it would be the same in all recordings, or is a fault of ours.
         """
-        fits = isinstance(error, (Error, *FOREIGN)) and not isinstance(error, (TraceError, GraphError, CompileError))
+        ours = isinstance(error, Error) and not isinstance(error, (TraceError, GraphError, CompileError))
+        fits = ours or is_of_numbers(error)
         if not fits and (made is None or made.raised is not error):
             raise error
         self.raised = self.raised or error

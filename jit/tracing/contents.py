@@ -38,7 +38,7 @@ def is_copied(value: Any) -> bool:
 def copy_of(value: Any) -> Any:
     """What a value holds, hashable unless it is an array."""
     if isinstance(value, np.ndarray):
-        copy = value.copy()
+        copy = np.array(_elements(value))
         copy.flags.writeable = value.flags.writeable
         return copy
     if isinstance(value, np.void):
@@ -56,13 +56,19 @@ def copy_of(value: Any) -> Any:
         return "closed"
 
 
+def _elements(array: Any) -> Any:
+    """What an array holds by itself, whatever its class makes of that."""
+    return np.ndarray.view(array, np.ndarray)
+
+
 def same_contents(value: Any, copy: Any) -> bool:
     """Whether a value still holds what it held."""
     if not isinstance(value, np.ndarray):
         return bool(copy_of(value) == copy)
-    if value.shape != copy.shape or value.dtype != copy.dtype or value.flags.writeable != copy.flags.writeable:
+    value = value if type(value) is np.ndarray else _elements(value)
+    if value.flags.writeable != copy.flags.writeable:
         return False
-    return bool(value.tobytes() == copy.tobytes())
+    return value.shape == copy.shape and value.dtype == copy.dtype and value.tobytes() == copy.tobytes()
 
 
 @functools.cache

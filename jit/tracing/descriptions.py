@@ -1,4 +1,4 @@
-"""What functions and classes say of themselves: names, defaults, annotations, bases, subclasses.
+"""What functions, classes and their like say of themselves: names, defaults, annotations, bases, subclasses.
 
 Hardly any code asks for them, so they count where code of the user's or of Python's library names them, and not
 because attributes are looked up by names made at run time.
@@ -53,4 +53,29 @@ def _subclasses(kind: type) -> tuple[Any, ...]:
     return _SUBCLASSES[kind]
 
 
-__all__ = ["DESCRIPTIONS", "said_of_class", "said_of_function", "subclasses_below"]
+def said_of_property(prefix: str, value: property) -> Iterator[Child]:
+    """Its doc."""
+    yield f"{prefix}__doc__", functools.partial(getattr, value, "__doc__", None), "__doc__"
+
+
+def said_by_cell(prefix: str, value: types.CellType) -> Iterator[Child]:
+    """What a closure cell holds."""
+    yield f"{prefix}contents", functools.partial(getattr, value, "cell_contents", None), None
+
+
+def said_of_typing(prefix: str, value: Any) -> Iterator[Child]:
+    """What an object of `typing` is made of, and what somebody has attached to it."""
+    for name in ("__origin__", "__args__", "__metadata__"):
+        if getattr(value, name, None) is not None:
+            yield f"{prefix}{name}", functools.partial(getattr, value, name, None), None
+    space = getattr(value, "__dict__", None)
+    if not isinstance(space, dict):
+        return
+    for name in space:
+        yield f"{prefix}{name}", functools.partial(space.get, name), name
+
+
+__all__ = [
+    "DESCRIPTIONS", "said_by_cell", "said_of_class", "said_of_function", "said_of_property", "said_of_typing",
+    "subclasses_below",
+]  # fmt: skip

@@ -26,7 +26,7 @@ from ..tensors import Tensor, Variable
 from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from .chains import Chain
 from .gradients import GradientSlot
-from .histories import adopt, stand_in, twin
+from .histories import adopt, kept_with, stand_in, twin
 from .kept_leaves import EagerHistory
 from .metadata import Tag, moves, set_tag, tags_of
 from .raising import look_at_caught
@@ -92,6 +92,7 @@ class Draft:
         tags, further = tags_of(trace, leaves)
         specs, values, tensors = _describe(trace, [*leaves, *left, *further])
         self._check_leaves([*leaves, *further])
+        self._check_views([*leaves, *left, *further])
         updates, drawn = trace.memory.updates(), trace.drawn()
         pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
         pairs += [(first, last) for _, first, last in drawn]
@@ -136,11 +137,34 @@ class Draft:
                     "which a recording cannot make anew; call requires_grad_() outside"
                 )
 
+    def _check_views(self, results: Sequence[Any]) -> None:
+        """Not kept, if a Python function has made a view of memory that the caller has, or gets by another result."""
+        trace = self.trace
+        if not trace.foreign_views:
+            return
+        bindings = [trace.memory.binding(tensor) for tensor in _tensors(results)]
+        cells = [binding.cell for binding in bindings if binding is not None]
+        for cell in dict.fromkeys(cells):
+            if cell in trace.foreign_views and self._is_shown(cell, [c for c in cells if c is not cell]):
+                name = trace.foreign_views[cell][0]
+                trace.note_impure(f"returns a view of an argument that the function {name} has made by itself")
+
+    def _is_shown(self, cell: Any, others: Sequence[Any]) -> bool:
+        """Whether the memory that a Python function has returned as `cell` is also anybody else's."""
+        around = self.trace.foreign_views[cell][1]
+        return any(
+            c.source is not None or c in others or (c in self.trace.foreign_views and self._is_shown(c, others))
+            for c in around
+        )
+
     def _rebased(self, cell: Any) -> Any:
         """A tensor from outside that was written to, if that gave it another history; without one it keeps its own."""
         at = self.trace.graph.inputs.index(cell.source)
         before = [*self.edges, *(capture.edge for capture in self.trace.captures)][at]
-        return None if edge_of(cell.tensor) == before else cell.tensor
+        edge = edge_of(cell.tensor)
+        if edge == before or edge is None or cell.tensor in self.trace.outer:
+            return None if edge == before else cell.tensor
+        return kept_with(cell.tensor, edge)  # the tensor itself gets the history of the call
 
     def _check_arguments(self) -> None:
         """TraceError if the function has changed a list or dict among its arguments: the caller would not see it."""
@@ -171,19 +195,6 @@ class Draft:
         name = next(hidden, None)
         where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
         return self.trace.impure or self.call.world.effect() or where
-
-    def has_changed(self) -> bool:
-        """Whether the function has done anything so far besides computing."""
-        trace = self.trace
-        if trace.memory.updates() or trace.drawn() or trace.reshaped or self.effect() is not None:
-            return True
-        if any(slot.has_changed for slot in trace.slots.values()):
-            return True
-        try:
-            self._check_arguments()
-        except TraceError:
-            return True
-        return False
 
     @contextlib.contextmanager
     def moved_on_error(self) -> Iterator[None]:

@@ -3,11 +3,11 @@
 Note [Exact types]
     `isinstance(n, int)`, `n.__class__`, `range(n)` and the like take a traced number for the int that it stands for;
     `type(n) is int` does not, and nobody can make it; nor do functions in C that look at the type itself, as those of
-    `json` and `struct`. So where code that runs loads `type`, other than for `type(self)`, or names one of these
-    libraries, sizes and elements are handed out as plain numbers, each of them guarded: right for every size, and
-    recorded for every size anew. If a number was handed out before such code began, the call is not kept, and the next
-    one hands out plain numbers from its start. Functions that a function names are looked at
-    beforehand, so that is rare.
+    `json` and `struct`. So where code that runs loads `type`, other than for `type(self)`, names one of these
+    libraries, or catches a TypeError, sizes and elements are handed out as plain numbers, each of them guarded: right
+    for every size, and recorded for every size anew. If a number was handed out before such code began, the function is
+    run anew (Note [Run anew] in jit.tracing.anew), as it is for code in C that nobody has thought of. Functions that a
+    function names are looked at beforehand, so that is rare.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .origins import is_foreign, is_harmless
-from .refusals import note_impure
 
 if TYPE_CHECKING:
     from .tracer import Trace
@@ -65,7 +64,7 @@ def note_exact_types(trace: Trace, code: types.CodeType) -> None:
     if trace.plain_numbers or not _asks(code):
         return
     if any(reference() is not None for reference in trace.numbers):
-        note_impure(trace, "asks a number for its exact type")
+        trace.asked_late = True
     trace.plain_numbers = True
 
 
@@ -84,6 +83,8 @@ def _asks(code: types.CodeType) -> bool:
         return False
     if not _TAKERS.isdisjoint(code.co_names) or ("type" in code.co_names and _asks_type(code)):
         return True
+    if "TypeError" in code.co_names and _catches(code):
+        return True
     return any(_asks(inner) for inner in code.co_consts if isinstance(inner, types.CodeType))
 
 
@@ -95,6 +96,11 @@ def _asks_type(code: types.CodeType) -> bool:
         step.argval == "type" and "GLOBAL" in step.opname and (then is None or then.argval not in ("self", "cls"))
         for step, then in after
     )
+
+
+def _catches(code: types.CodeType) -> bool:
+    """Whether code that names TypeError catches errors, so that it may be the one that a traced number causes in C."""
+    return "suppress" in code.co_names or any(i.opname == "CHECK_EXC_MATCH" for i in dis.get_instructions(code))
 
 
 _FILLERS = frozenset({"CACHE", "PUSH_NULL", "PRECALL", "RESUME", "COPY_FREE_VARS", "MAKE_CELL"})

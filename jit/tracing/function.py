@@ -24,6 +24,7 @@ from .. import context
 from ..inspection.inspected import Inspected
 from ..pytree import ObjectError, statics, too_deep
 from ..tensors import Tensor
+from .anew import Notes, Run, Suspicions
 from .calls import (
     Call,
     CallError,
@@ -44,7 +45,6 @@ from .impurity import watching
 from .kept_leaves import connect, keeps_leaves
 from .origins import is_foreign
 from .patience import patience
-from .plain_numbers import PlainNumberError, explained
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
 from .raising import forget_errors
@@ -107,6 +107,7 @@ class TracedFunction(Watched, Inspected):
         self._methods: weakref.WeakKeyDictionary[Any, TracedFunction] = weakref.WeakKeyDictionary()
         self._warned = False
         self._exact: bool | None = None
+        self._suspicions = Suspicions()
         self._effects = 0
         """How many runs have changed something of Python's."""
         self.keep_examples = False
@@ -394,35 +395,18 @@ class TracedFunction(Watched, Inspected):
 
     @patience()
     def _record_alone(self, entry: Entry, call: Call) -> Any:
-        """Record; once more, by plain numbers, where code in C refuses traced ones before anything has been changed."""
-        before = call.world
-        try:
-            return self._record_once(entry, call)
-        except PlainNumberError as error:
-            known, self._exact = self._exact, True
-            if known or not error.is_harmless:
-                raise
-        call.world = before
-        if (calls := recollection()) is not None:
-            calls.at = 0
-        return self._record_once(entry, call)
-
-    def _record_once(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
-        before, call.world = call.world, (world := GrowingWorld(call.world))
-        trace = Trace(world.locate, strict=self._strict, open_sizes=self.open_sizes)
-        trace.plain_numbers = self._asks_exact_types()
-        draft = Draft(trace, call, self.where)
-        world.watch_random()
+        before = call.world
+        once = functools.partial(self._run_recorded, call, before)
+        run, self._exact = self._suspicions.settled(once, self._asks_exact_types())
+        draft, world, result = run.draft, run.world, run.result
         try:
-            with context.tracing(trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
-                result = self._watched_call(call, draft, world)
+            run.raise_error()
             with context.tracing(draft.trace):
                 recording, live = draft.close(result, self._optimise)
         finally:
             forget_errors(draft.trace)
         recording.examples = examples
-        self._exact = trace.plain_numbers
         with self._counting:
             self.misses += 1
         recording.calls_python = any(node.kind.startswith("^") for node in draft.trace.graph.nodes)
@@ -443,6 +427,22 @@ class TracedFunction(Watched, Inspected):
             draft.give_back()
         return draft.finish(recording, live)
 
+    def _run_recorded(self, call: Call, before: World, plain: bool) -> Run:
+        """Run the function under a recorder.
+
+        Args:
+            call: Its world becomes that of the run.
+            before: What was looked at before the first run.
+            plain: Whether the function gets plain numbers.
+        """
+        call.world = world = GrowingWorld(before)
+        trace = Trace(world.locate, strict=self._strict, open_sizes=self.open_sizes, plain_numbers=plain)
+        run = Run(draft := Draft(trace, call, self.where), world, Notes(trace), plain)
+        world.watch_random()
+        with run.noted(), context.tracing(trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
+            run.result = self._watched_call(call, draft, world)
+        return run
+
     def _asks_exact_types(self) -> bool:
         """Whether the function asks numbers for their exact type, or code that it has called so far does."""
         if self._exact is None:
@@ -456,8 +456,7 @@ class TracedFunction(Watched, Inspected):
         with watching(draft.trace, is_foreign, world.note_code) as sees:
             if not sees:
                 world.see_everything()
-            with explained(draft.trace, draft.has_changed):
-                return self._function(*arguments[0], **arguments[1])
+            return self._function(*arguments[0], **arguments[1])
 
     def _grow(self, entry: Entry, call: Call, before: World, recording: Recording | None) -> str | None:
         """Keep a recording, under the key that has all in it that the call has read; why not, if it cannot be kept.

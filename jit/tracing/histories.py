@@ -10,7 +10,7 @@ import numpy as np
 from jit.ir.ops.assignment import copy as COPY
 
 from .. import context, dispatch
-from ..autograd.nodes import AccumulateGrad, Node, edge_of
+from ..autograd.nodes import AccumulateGrad, Edge, Node, edge_of
 from ..tensors import Tensor, Variable, alias, tensor_of
 from .effects import note_write
 from .surroundings import attributes_of
@@ -80,6 +80,13 @@ def twin(inner: Tensor, tensor: Tensor) -> Tensor:
 
 def _always(node: Node) -> Any:
     return lambda: node
+
+
+def kept_with(tensor: Tensor, edge: Edge) -> Tensor:
+    """`tensor` as it is now, with the history that leads to `edge`: it will get another one itself."""
+    copy = alias(tensor, Variable)
+    copy.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
+    return copy
 
 
 def give_history(tensor: Tensor, node: Node, index: int) -> None:

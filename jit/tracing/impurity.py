@@ -40,6 +40,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import context
+from ..context import PACKAGE
 from . import monitoring
 from .origins import is_harmless
 from .purity import draws_for_all, is_pure, words_for
@@ -56,6 +57,11 @@ class Listener(Protocol):
 
     printing: int
     """How many calls of `print` are under way; what they are given becomes text for people alone."""
+    deeds: list[str]
+    """What it has been told."""
+
+    def note_failure(self, code: types.CodeType, instruction: int) -> None:
+        """A function in C that is called there has raised something."""
 
     def note_impure(self, what: str) -> None:
         """The function does `what`, in words that fit behind "the call"."""
@@ -106,6 +112,13 @@ _ASKING = {
     )
 }
 """Functions of Python's library that read what stands nowhere, by the identity of their code."""
+_RAISING = frozenset(
+    {"next", "send", "throw", "getattr", "delattr", "__getattribute__", "__getattr__", "pop", "popitem", "popleft",
+     "iter", "index", "remove", "__import__", "get", "fileno", "__next__", "__exit__"}
+)  # fmt: skip
+"""Functions in C that raise as a matter of course, and take whatever number they are given."""
+_SURE_FILES = (PACKAGE, "<jit", "<frozen", contextlib.__file__, inspect.__file__)
+"""Files whose code gives no number of the user's to functions in C."""
 _IMPORT_MODULE = importlib.import_module.__code__
 _WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.FileIO)
 
@@ -142,6 +155,8 @@ class _Eye:
         self.ran = ran
         self.known: dict[int, types.CodeType] = {}
         """Code that has run, by its identity."""
+        self.unknown: Any = None
+        """The function that was called last of those that nobody knows."""
 
     def judge(self, file: str, function: Any, owner: Any) -> None:
         """A call of `function`, bound to `owner`, from code in `file`."""
@@ -152,6 +167,7 @@ class _Eye:
             return
         if not what.startswith(_LOOKS) or not (file.startswith(_NO_READERS[0]) or file.endswith(_NO_READERS[1:])):
             self.listener.note_impure(what)
+            self.unknown = function if what.startswith("calls ") else None
 
     def _what(self, file: str, function: Any, owner: Any) -> str | None:
         """What speaks against a call; None if nothing does."""
@@ -164,6 +180,14 @@ class _Eye:
         if what is None and owner is not None:
             what = _of_object(owner, getattr(function, "__name__", ""))
         return _unknown(file, function, owner) if what is None else what
+
+    def note_failure(self, code: types.CodeType, instruction: int, function: Any) -> None:
+        """A call of `function` has raised something; if nobody knows what it does, it has done nothing."""
+        if function is self.unknown and self.listener.deeds:
+            self.unknown = None
+            self.listener.deeds.pop()
+        if getattr(function, "__name__", "") not in _RAISING and not code.co_filename.startswith(_SURE_FILES):
+            self.listener.note_failure(code, instruction)
 
     def prints(self, step: int) -> None:
         """A call of `print` begins (1) or ends (-1)."""
@@ -266,7 +290,11 @@ def _profile(eye: _Eye) -> bool:
                 eye.prints(1)
             else:
                 eye.judge(frame.f_code.co_filename, arg, getattr(arg, "__self__", None))
-        elif arg is print and event in ("c_return", "c_exception"):
+        elif event == "c_exception":
+            if arg is print:
+                eye.prints(-1)
+            eye.note_failure(frame.f_code, frame.f_lasti, arg)
+        elif arg is print and event == "c_return":
             eye.prints(-1)
 
     hook.is_ours = True  # type: ignore[attr-defined]

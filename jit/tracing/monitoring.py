@@ -46,6 +46,9 @@ class Eye(Protocol):
     def prints(self, step: int) -> None:
         """A call of `print` begins or ends."""
 
+    def note_failure(self, code: types.CodeType, instruction: int, function: Any) -> None:
+        """A call of a function in C has raised something."""
+
 
 _eyes: dict[int, list[Any]] = {}
 """Those that look now, by threads."""
@@ -122,7 +125,7 @@ def _callbacks() -> tuple[tuple[int, Callable[..., Any] | None], ...]:
     events = _monitoring.events
     return (
         (events.CALL, _called), (events.PY_START, _started), (events.PY_RESUME, _started),
-        (events.C_RETURN, None), (events.C_RAISE, None),
+        (events.C_RETURN, None), (events.C_RAISE, _raised),
     )  # fmt: skip
 
 
@@ -150,9 +153,7 @@ def _tell(eyes: list[Any], code: types.CodeType, function: Any, owner: Any) -> N
         for eye in eyes:
             eye.judge(code.co_filename, function, owner)
         return
-    number, events = _number(), _monitoring.events
-    for event in (events.C_RETURN, events.C_RAISE):  # that nobody wants before
-        _monitoring.register_callback(number, event, _returned)
+    _monitoring.register_callback(_number(), _monitoring.events.C_RETURN, _returned)  # that nobody wants before
     for eye in eyes:
         eye.prints(1)
 
@@ -161,6 +162,13 @@ def _returned(code: types.CodeType, offset: int, function: Any, first: Any) -> A
     if function is print:
         for eye in _eyes.get(_thread.get_ident(), ()):
             eye.prints(-1)
+
+
+def _raised(code: types.CodeType, offset: int, function: Any, first: Any) -> Any:
+    for eye in _eyes.get(_thread.get_ident(), ()):
+        if function is print:
+            eye.prints(-1)
+        eye.note_failure(code, offset, function)
 
 
 def _started(code: types.CodeType, offset: int) -> Any:

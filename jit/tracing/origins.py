@@ -77,9 +77,19 @@ def _is_numpy(path: str) -> bool:
     return is_inside and any(name in path for name in _PACKAGES)
 
 
+_MAKERS = ("types", "abc", "typing", "functools", "contextlib")
+"""Modules of Python's whose functions make classes for others, which are said to be theirs."""
+
+
+def file_of(module: Any) -> str | None:
+    """The file of a module, without running code of the user's."""
+    found = vars(module).get("__file__") if hasattr(module, "__dict__") else None
+    return found if isinstance(found, str) else None
+
+
 def is_known_module(module: Any) -> bool:
     """Whether a module is of Python, of numpy or of this package: its own entries stay the same by and large."""
-    path = getattr(module, "__file__", None)
+    path = file_of(module)
     root = str(getattr(module, "__name__", "")).partition(".")[0]
     if path is None:
         return root in sys.stdlib_module_names
@@ -89,11 +99,12 @@ def is_known_module(module: Any) -> bool:
 def is_foreign_class(kind: type) -> bool:
     """Whether a class is built in, or of Python's library or numpy."""
     name = kind.__module__
-    if name == "builtins" or not isinstance(name, str):
-        return True
-    module = sys.modules.get(name)
-    if module is None:  # one that nobody has registered; but what is written in C may call itself anything
-        return _is_fixed(kind) or name.partition(".")[0] in sys.stdlib_module_names
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    if module is None or name == "builtins":  # one that nobody has registered; and a class statement may run anywhere
+        root = name.partition(".")[0] if isinstance(name, str) else ""
+        return _is_fixed(kind) or (root != "builtins" and root in sys.stdlib_module_names)
+    if name in _MAKERS and kind.__qualname__.partition(".")[0] not in vars(module):
+        return False
     return is_known_module(module) and not name.startswith(("jit.nn.", "jit.optim."))
 
 
@@ -103,5 +114,6 @@ def _is_fixed(kind: type) -> bool:
 
 
 __all__ = [
-    "DULL", "HARMLESS", "is_foreign", "is_foreign_class", "is_harmless", "is_known_module", "is_ours", "is_users",
+    "DULL", "HARMLESS", "file_of", "is_foreign", "is_foreign_class", "is_harmless", "is_known_module", "is_ours",
+    "is_users",
 ]  # fmt: skip

@@ -41,10 +41,17 @@ from ..hooks import HookTable
 from ..proxies import TracedScalar
 from ..tensors import Tensor
 from .contents import COPIED, is_copied
-from .descriptions import said_of_class, said_of_function, subclasses_below
+from .descriptions import (
+    said_by_cell,
+    said_of_class,
+    said_of_function,
+    said_of_property,
+    said_of_typing,
+    subclasses_below,
+)
 from .footprints import Footprint, scan
 from .judgements import FILTERS, LEVELS, NUMPY_ERRORS
-from .origins import DULL, is_foreign_class, is_known_module, is_ours
+from .origins import DULL, file_of, is_foreign_class, is_known_module, is_ours
 
 Fetch = Callable[[], Any]
 Child = tuple[str, Fetch, "str | None"]
@@ -186,7 +193,7 @@ def _to(value: Any) -> Fetch:
 _FIELD_OF_TUPLES = type(vars(collections.namedtuple("Named", "a"))["a"])
 _FIELD_OF_C = type(vars(type("Named", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int)]}))["a"])
 _SETTLED: set[type] = {
-    *PLAIN, type(...), type(NotImplemented), range, types.CodeType, types.CellType,
+    *PLAIN, type(...), type(NotImplemented), range, types.CodeType,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
     types.GetSetDescriptorType, types.MemberDescriptorType, type(type.__dict__["__doc__"]), re.Pattern, re.Match,
     struct.Struct, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, decimal.Decimal,
@@ -390,6 +397,9 @@ def children(name: str, value: Any, footprint: Footprint) -> Iterator[Child]:
     if kind is types.ModuleType or issubclass(kind, types.ModuleType):
         yield from _of_module(prefix, value, footprint)
         return
+    if kind.__module__ == "typing" and kind not in _WAYS:
+        yield from said_of_typing(prefix, value)
+        return
     base = kind if kind in _WAYS else next((base for base in kind.__mro__ if base in _WAYS), None)
     if base is not None:
         yield from _WAYS[base](prefix, value)
@@ -510,6 +520,8 @@ def _of_builtin(prefix: str, value: Any) -> Iterator[Child]:
 def _of_partial(prefix: str, value: Any) -> Iterator[Child]:
     for part in ("func", "args", "keywords"):
         yield f"{prefix}{part}", functools.partial(_attribute_of, _to(value), part), None
+    for key in vars(value):
+        yield f"{prefix}{key}", functools.partial(vars(value).get, key), key
 
 
 def _of_mapping_proxy(prefix: str, value: Any) -> Iterator[Child]:
@@ -536,6 +548,7 @@ def _of_property(prefix: str, value: Any) -> Iterator[Child]:
     for part in ("fget", "fset", "fdel"):
         if getattr(value, part) is not None:
             yield f"{prefix}{part}", _to(getattr(value, part)), None
+    yield from said_of_property(prefix, value)
 
 
 def _of_static(prefix: str, value: Any) -> Iterator[Child]:
@@ -586,9 +599,11 @@ def _nothing(prefix: str, value: Any) -> Iterator[Child]:
 
 def _of_module(prefix: str, module: Any, footprint: Footprint) -> Iterator[Child]:
     """A module that is held by something else than a global: its entries by the names that occur anywhere."""
-    if is_known_module(module) or is_ours(getattr(module, "__file__", None) or ""):
+    if is_known_module(module) or is_ours(file_of(module) or ""):
         return
     space = vars(module)
+    yield f"{prefix}__class__", functools.partial(_class_of, _to(module)), None
+    yield f"{prefix}__getattr__", functools.partial(space.get, "__getattr__"), None
     for name in list(space):
         if name == "__name__" or name in footprint.names or not footprint.everything:
             yield f"{prefix}{name}", functools.partial(space.get, name), None if name == "__name__" else name
@@ -711,7 +726,7 @@ _WAYS: dict[type, Callable[[str, Any], Iterator[Child]]] = {
     staticmethod: _of_static, classmethod: _of_static, functools.singledispatchmethod: _of_dispatching,
     operator.attrgetter: _of_getter,
     operator.methodcaller: _of_getter, weakref.ProxyType: _of_proxy, weakref.CallableProxyType: _of_proxy,
-    BaseException: _of_exception,
+    BaseException: _of_exception, types.CellType: said_by_cell,
     types.SimpleNamespace: lambda prefix, value: _attributes(prefix, value),
     **dict.fromkeys((*_ALIASES, types.UnionType, getattr(typing, "TypeAliasType", types.UnionType)), _of_alias),
     random.Random: _nothing, np.random.Generator: _nothing, np.random.RandomState: _nothing, super: _nothing,

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import Error, TraceError
@@ -29,31 +29,20 @@ _IN_C = re.compile(r"requires a '|be interpreted as an|integer is required|wants
 class PlainNumberError(TraceError, TypeError):
     """A traced number where code in C takes none but an int or a float; a TypeError too, as what it says."""
 
-    is_harmless = False
-    """Whether the function had not changed anything by then, so that it can run again."""
-
 
 @contextlib.contextmanager
-def explained(trace: Trace, has_changed: Callable[[], bool]) -> Iterator[None]:
-    """Errors in this block that come from traced numbers become a PlainNumberError with the line and the way out.
-
-    Args:
-        trace: Whose numbers.
-        has_changed: Says whether the function has changed anything so far.
-    """
+def explained(trace: Trace) -> Iterator[None]:
+    """Errors in this block that come from traced numbers become a PlainNumberError with the line and the way out."""
     try:
         yield
     except Exception as error:
         if isinstance(error, Error) or not trace.numbers or not _is_of_number(error):
             raise
-        changed = has_changed()
         words = str(error).replace("TracedScalar", "a traced number")
-        explanation = PlainNumberError(
+        raise PlainNumberError(
             f"{_line(error)}{type(error).__name__}: {words}; sizes and what item() has read are traced numbers here, "
             "and this code takes plain ones alone: give it int(n) or float(n)"
-        )
-        explanation.is_harmless = not changed
-        raise explanation from error
+        ) from error
 
 
 def _is_of_number(error: Exception) -> bool:

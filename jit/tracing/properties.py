@@ -9,10 +9,14 @@ from jit.ir import TensorType
 from jit.ir.dtypes import from_numpy
 from jit.ir.types import is_contiguous
 
+from .. import context
 from ..generators import Generator
 from ..tensors import Tensor
 from .promoting import KINDS
 from .surroundings import class_of
+
+INFERENCE = "an inference tensor"
+"""Stands beside the class of one outside of `inference_mode`, where it may not be written to, nor saved."""
 
 
 def type_of(tensor: Tensor) -> TensorType:
@@ -41,7 +45,10 @@ def kind_of(tensor: Any) -> tuple[Any, ...]:
     strides = tuple(s // array.itemsize for s in array.strides)
     layout = None if is_contiguous(array.shape, strides) else strides
     flags = (tensor.requires_grad, tensor.is_leaf, array.flags.writeable)
-    return (array.dtype, array.shape, layout, *flags, class_of(tensor))
+    kind = class_of(tensor)
+    if tensor._storage.inference and not context.INFERENCE.get():
+        kind = (INFERENCE, kind)
+    return (array.dtype, array.shape, layout, *flags, kind)
 
 
 def has_hooks(leaf: Any) -> bool:

@@ -62,12 +62,20 @@ def _run_and_record(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
     for tensor, value in zip(outputs, recorded.outputs, strict=False):
         which = next((i for i, t in enumerate(tensors) if t is tensor), None)
         if which is None:
-            trace.memory.bind_root(tensor, value)
+            cell = trace.memory.bind_root(tensor, value).cell
+            _note_view(trace, function, tensor, cell, tensors)
         else:
             _assign_dirty(trace, tensor, value, before[which][0])
     if node is not None:
         trace.handles[node] = recorded.outputs[-1]
     return result
+
+
+def _note_view(trace: Trace, function: Any, made: Tensor, cell: Any, tensors: Sequence[Tensor]) -> None:
+    """A Python function may have returned memory of its arguments."""
+    bindings = [trace.memory.binding(t) for t in tensors if np.may_share_memory(t._array, made._array)]
+    if bindings:
+        trace.foreign_views[cell] = (function.__name__, [b.cell for b in bindings if b is not None])
 
 
 def _assign_dirty(trace: Trace, tensor: Tensor, value: Value, before: Any) -> None:

@@ -108,6 +108,8 @@ def _facts(index: int, old: Any, new: Any) -> str:
         return f"has sizes {new}, not {old}"
     if index == 2:
         return f"lies in memory with strides {new or 'as row-major'}, not {old or 'as row-major'}"
+    if index == 6 and (type(new) is tuple) is not (type(old) is tuple):
+        return f"is {'an' if type(new) is tuple else 'no'} inference tensor now"
     if index == 6:
         return f"is of {_short(new)}, not of {_short(old)}"
     words = {3: ("requires grad", "requires no grad"), 4: ("is a leaf", "is no leaf")}

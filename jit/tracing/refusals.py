@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import EscapedTracerError, TraceError
 
@@ -30,9 +30,16 @@ def shared_memory() -> TraceError:
 
 def note_impure(trace: Trace, what: str) -> None:
     """The function does `what`: its recording serves this call alone."""
+    trace.deeds.append(what)
     if trace.impure is None:
         source = context.user_source()
         trace.impure = what if source is None else f"{what} at {source}"
+
+
+def note_failure(trace: Trace, code: Any, instruction: int) -> None:
+    """A function in C that is called there has raised something: perhaps since it got a traced number."""
+    if any(reference() is not None for reference in trace.numbers):
+        trace.failures.append((code, instruction))
 
 
 def note_state(trace: Trace, generator: Generator, sets: bool) -> None:

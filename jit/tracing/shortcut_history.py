@@ -52,7 +52,7 @@ def with_history(
             return None  # a stage has been recorded since, whose forward leaves more
         inputs = [*[items[i] for i in positions], *captured]
         for owner, (kind, is_leaf) in zip(inputs, known):
-            if type(owner) is not kind or (owner._grad_fn is None) is not is_leaf:
+            if type(owner) is not kind or (owner._grad_fn is None) is not is_leaf or owner._storage.inference:
                 return None
         marks = [mark_of(owner) if use else None for owner, use in zip(inputs, used)]
         values = [owner._array if use else None for owner, use in zip(inputs, used)]

@@ -39,7 +39,7 @@ from ..tensors import Storage, Tensor, Variable, tensor_of
 from .contents import same_contents
 from .places import _class_entry, _class_of, _contents, _default, _entry, _item, _itself, _names_in, _wrapped_by
 from .shortcut_history import with_history
-from .surroundings import View, _identities, _type_of
+from .surroundings import View, _identities, _space_at, _type_of
 
 if TYPE_CHECKING:
     from .function import Call
@@ -234,7 +234,12 @@ def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> N
         else:
             rest.append((fetch, value))
     tables.slots, tables.cells, tables.classes = list(slots.values()), cells, classes
-    tables.lineages = [(kind, line) for _, kind, line in view._lineages]
+    for _, fetch, space in view._spaces:
+        if id(thing := fetch()) in held:
+            tables.spaces.append((thing, space))
+        else:
+            rest.append((functools.partial(_space_at, fetch), space))
+    tables.lineages = [lineage for _, *lineage in view._lineages]
     tables.items, tables.functions = items, list(functions.values())
     tables.sizes = list({(id(held), size): (held, size) for _, held, size in view._sizes}.values())
     facts = _distinct((ask, answer) for _, ask, answer in view._facts)
@@ -392,6 +397,7 @@ def _slots() -> dict[str, int]:
 def _wrapping(single: bool, inference: bool) -> entry.Wrapping | None:
     """How arrays become tensors: with what `tensor_of` sets there; None if that is more than constants."""
     tensor = tensor_of(np.zeros(()))
+    tensor._storage.inference = inference
     held = {name: getattr(tensor, name) for name in _slots() if name not in ("_array", "_storage")}
     kept = {name: getattr(tensor._storage, name) for name in Storage.__slots__ if not name.startswith("__")}
     if vars(tensor) or not all(map(_is_plain, (*held.values(), *kept.values()))):

@@ -208,7 +208,7 @@ def _counter(fetch: Any, write: Any, value: Any) -> Undo:
 def _undoing(thing: Any) -> Iterator[Undo]:
     """How to put back what `thing` itself holds, one level deep."""
     if isinstance(thing, Tensor):
-        yield from _undoing_tensor(thing)
+        yield from undoing_tensor(thing)
     elif isinstance(thing, (types.FunctionType, types.MethodType)):
         yield from _undoing_function(getattr(thing, "__func__", thing))
     elif isinstance(thing, type):
@@ -219,7 +219,7 @@ def _undoing(thing: Any) -> Iterator[Undo]:
         yield from _undoing_attributes(thing)
 
 
-def _undoing_tensor(tensor: Tensor) -> Iterator[Undo]:
+def undoing_tensor(tensor: Tensor) -> Iterator[Undo]:
     before = [getattr(tensor, slot) for slot in _SLOTS]
     kind = type(tensor)
 
@@ -426,4 +426,4 @@ def _itself(value: Any) -> Any:
     return value
 
 
-__all__ = ["preserved"]
+__all__ = ["Undo", "preserved", "undoing_tensor"]

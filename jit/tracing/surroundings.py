@@ -59,6 +59,7 @@ from .places import (
     Watched,
     _itself,
     _names_in,
+    _reference,
     asked,
     attributes_of,
     cells_of,
@@ -151,8 +152,10 @@ class View:
         self._types: list[tuple[Any, Any]] = []
         self._functions: list[tuple[str, types.FunctionType, Any]] = []
         """Functions that ran, and what can be set anew of them."""
-        self._lineages: list[tuple[str, type, Any]] = []
-        """Classes of the user's, and what they inherit from."""
+        self._spaces: list[tuple[str, Fetch, Any]] = []
+        """Where objects have their attributes: a dict of which another may take the place."""
+        self._lineages: list[tuple[str, type, Any, str]] = []
+        """Classes of the user's, what they inherit from, and what they are called in texts."""
         self._opaque: list[tuple[str, Any]] = []
         """Objects into which nobody can look."""
         self._seen: set[int] = set()
@@ -219,8 +222,11 @@ class View:
         for name, ask, answer in self._facts:
             if ask() != answer:
                 return name
-        for name, kind, line in self._lineages:
-            if kind.__mro__ is not line:
+        for name, fetch, space in self._spaces:
+            if space_of(fetch()) is not space:
+                return name
+        for name, kind, line, called in self._lineages:
+            if kind.__mro__ is not line or kind.__qualname__ is not called:
                 return name
         for name, function, state in self._functions:
             if any(a is not b for a, b in zip(state_of_function(function), state, strict=True)):
@@ -452,6 +458,8 @@ class View:
             return (name, self._note_fact(name, _environment))
         if isinstance(value, np.generic):
             return (name, type(value).__name__, value.tobytes())
+        if isinstance(value, functools.partial):
+            self._sizes.append((name, vars(value), len(vars(value))))
         if type(value) is types.FunctionType:
             self._sizes.append((name, vars(value), len(vars(value))))
             return (name, Same(value), Same(value.__code__))
@@ -466,14 +474,15 @@ class View:
             self._sizes.extend((name, space, len(space)) for space in class_spaces(value))
             if is_foreign_class(value) or value.__module__.startswith("jit."):
                 return (name, Same(value), ask and ask())
-            self._lineages.append((name, value, value.__mro__))
-            return (name, Same(value), ask and ask(), *map(Same, value.__mro__))
+            self._lineages.append((name, value, value.__mro__, value.__qualname__))
+            return (name, Same(value), ask and ask(), value.__qualname__, *map(Same, value.__mro__))
         if isinstance(value, types.ModuleType) or not has_state(value) or (space := space_of(value)) is None:
             return (name, Same(value), ask and ask())
         tables = [space[t] for t in TABLES if isinstance(space.get(t), dict)]
         for table in tables:
             self._note_order(name, table)
         self._sizes.append((name, space, len(space)))
+        self._spaces.append((name, _reference(value), space))
         return (name, Same(type(value)), tuple(map(len, (space, *tables))), ask and ask())
 
     def _carried(self, name: str, container: Any) -> tuple[Any, ...]:
@@ -488,7 +497,7 @@ class View:
         copy = copy_of(value)
         self._contents.append((name, value, copy))
         if isinstance(value, np.ndarray):
-            return (name, value.dtype.str, value.shape, value.flags.writeable, value.tobytes())
+            return (name, copy.dtype.str, copy.shape, copy.flags.writeable, copy.tobytes())
         return (name, Same(value), copy)
 
     def _note_fact(self, name: str, ask: Fetch) -> Any:
@@ -798,6 +807,10 @@ _VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type(
 def _has_been_defined(code: types.CodeType) -> bool:
     """Whether code is that of a function which somebody other than Python's library has written in a file."""
     return code.co_name != "<module>" and not code.co_filename.startswith("<") and not is_foreign(code.co_filename)
+
+
+def _space_at(fetch: Fetch) -> Any:
+    return space_of(fetch())
 
 
 def _type_at(fetch: Fetch) -> type:

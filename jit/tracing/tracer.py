@@ -87,6 +87,14 @@ class Trace:
     """Those of operators."""
     plain_numbers: bool = False
     """Whether the function gets plain numbers, all of them guarded; see Note [Exact types]."""
+    asked_late: bool = False
+    """Whether code that asks for exact types has begun to run when numbers had been handed out."""
+    failures: list[tuple[Any, int]] = field(default_factory=list)
+    """Where functions in C have raised something: code, and the instruction in it."""
+    deeds: list[str] = field(default_factory=list)
+    """All that `impure` would say."""
+    foreign_views: dict[Any, tuple[str, list[Any]]] = field(default_factory=dict)
+    """Cells of what Python functions have returned that is memory of their arguments -> who, and the cells of these."""
     printing: int = 0
     """How many calls of `print` are under way."""
     numbers: list[weakref.ref[TracedScalar]] = field(default_factory=list)
@@ -318,6 +326,7 @@ class Trace:
     forgive = raising.forgive
     note_impure = refusals.note_impure
     note_state = refusals.note_state
+    note_failure = refusals.note_failure
     note_text = refusals.note_text
     refuse_escape = refusals.refuse_escape
     refuse_change = refusals.refuse_change

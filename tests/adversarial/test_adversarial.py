@@ -24,6 +24,7 @@ from tests.adversarial import (
     cases_numbers,
     cases_objects,
     cases_python,
+    cases_silent,
     cases_sizes,
     cases_state,
     cases_state_more,
@@ -38,7 +39,7 @@ MODULES = (
     cases_python, cases_memory, cases_numbers, cases_autograd, cases_training, cases_surroundings, cases_objects,
     cases_aliasing, cases_derivatives, cases_sizes, cases_effects,
     cases_errors, cases_errors_caught, cases_errors_more, cases_state, cases_state_more, cases_metadata, cases_values,
-    cases_eager_views, cases_forms,
+    cases_eager_views, cases_forms, cases_silent,
 )  # fmt: skip
 SECONDS = 120
 

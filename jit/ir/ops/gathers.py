@@ -213,10 +213,14 @@ def embedding_bag_padded(
     _check_bags(weight, indices, offsets, mode, per_sample_weights)
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     bags = offsets.shape[0] - int(include_last_offset)
+    count = indices.shape[0]
+    offsets = F.index_select(F.arange(count + 1, dtype=offsets.dtype), 0, offsets)  # themselves, or an error
     starts = F.narrow(offsets, 0, 0, bags)
-    places = F.arange(indices.shape[0], dtype=offsets.dtype)
+    places = F.arange(count, dtype=offsets.dtype)
     bag = F.bucketize(places, starts, right=True) - 1
     counted = F.ne(indices, padding)
+    if include_last_offset:
+        counted = F.logical_and(counted, F.lt(places, F.narrow(offsets, 0, bags, 1)))
     sizes = F.index_add(F.zeros([bags], dtype=dtypes.int64), 0, bag, F._to_copy(counted, dtype=dtypes.int64))
     if mode == MAX:
         out, largest = _largest_rows(F, weight, indices, bag, bags, counted, sizes)

@@ -455,6 +455,8 @@ def repeat_interleave_each(F: Any, self: Any, repeats: Any, dim: int | None, out
         raise ShapeError(f"repeat_interleave: repeats of sizes {list(repeats.shape)} do not fit a dim of size {length}")
     ends = F.cumsum(F.expand(repeats, [length]), 0)
     total = output_size if output_size is not None else F.select(ends, 0, -1).item() if length else 0
+    allowed = F.arange(total + 1, dtype=ends.dtype)  # whose elements are their own indices: an error beyond them
+    ends = F.index_select(allowed, 0, F.cumsum(F.index_select(allowed, 0, F.expand(repeats, [length])), 0))
     places = F.bucketize(F.arange(total, dtype=ends.dtype), ends, right=True)
     return F.index_select(self, at, places)
 

@@ -1,0 +1,188 @@
+"""A function is run anew, with plain numbers, where code in C did not welcome traced ones.
+
+Note [Run anew]
+    Code in C that takes an `int` or a `float` and nothing else raises when it gets a traced number, or asks for its
+    type and goes another way; which code does, nobody knows beforehand. So three kinds of runs are in doubt: one that
+    ends in an error which no `raise` of the user's has raised; one in which a function in C has raised, and somebody
+    has caught it; and one in which code that asks for exact types began when numbers had been handed out already. What
+    such a run has written to memory, gradients and generators is put back, and the function runs once more with plain
+    numbers, each of them guarded. If that fails in the same places, traced numbers were not to blame, and these places
+    are not suspected again.
+
+    A run that has changed anything else - a list, a file, an attribute - cannot be repeated: its error says so and
+    names the way out, and the next call hands out plain numbers from its start. What is printed is printed twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import traceback
+import types
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jit.ir.errors import Error
+
+from .. import context
+from ..generators import Generator
+from ..tensors import Storage, Tensor
+from .effects import NOTES, Effects
+from .origins import is_foreign
+from .plain_numbers import explained
+from .raising import forget_errors
+from .recalling import recalling, recollection
+from .snapshots import Undo, undoing_tensor
+from .surroundings import GrowingWorld
+
+if TYPE_CHECKING:
+    from .drafting import Draft
+    from .tracer import Trace
+
+Place = tuple[types.CodeType, int]
+"""Code, and the instruction in it."""
+_HARMLESS_DEEDS = ("reads the clock", "asks ", "looks at", "makes text", "catches ")
+"""What may be done twice."""
+
+
+class Notes(Effects):
+    """What a function that is recorded writes to outside of it, and what was there before."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        self._trace = trace
+        self._mode = context.GRAD_ENABLED.get()
+        self._undo: dict[int, list[Undo]] = {}
+        """By the identity of tensors: what they are besides elements."""
+        self._versions: dict[Storage, tuple[int, Any]] = {}
+
+    def note_write(self, tensor: Tensor) -> None:
+        """`tensor` will be written to; what the function has made itself is nobody's business."""
+        binding = self._trace.memory.binding(tensor)
+        if binding is not None and binding.cell.source is None:
+            if self.outer is not None:
+                self.outer.note_write(tensor)
+            return
+        super().note_write(tensor)
+        self._versions.setdefault(tensor._storage, (tensor._storage.version, tensor._storage.writer))
+        if id(tensor) not in self._undo:
+            self._undo[id(tensor)] = list(undoing_tensor(tensor))
+
+    def undo(self) -> None:
+        """Everything as it was."""
+        for region in reversed(list(self.regions.values())):
+            region.array[...] = region.before
+        for storage, (version, writer) in self._versions.items():
+            storage.version, storage.writer = version, writer
+        for undo in (undo for each in self._undo.values() for undo in each):
+            undo()
+        for slot in self._trace.slots.values():
+            slot.holder._grad = slot.initial
+        for generator, state in self.drawn.items():
+            _set_state(generator, state)
+        context.GRAD_ENABLED.set(self._mode)
+
+
+def _set_state(generator: Generator, state: Any) -> None:
+    generator.state = state
+
+
+@dataclass
+class Run:
+    """One run of a function under a recorder."""
+
+    draft: Draft
+    world: GrowingWorld
+    notes: Notes
+    plain: bool
+    """Whether the function gets plain numbers."""
+    result: Any = None
+    error: Exception | None = None
+
+    def is_doubtful(self, known: Collection[Place]) -> bool:
+        """Whether traced numbers may have led it astray; `known` are failures that have nothing to do with them."""
+        trace = self.draft.trace
+        if not trace.numbers or isinstance(self.error, Error):
+            return False
+        if self.error is not None:
+            return trace.asked_late or not _is_raised_by_user(self.error)
+        return trace.asked_late or any(place not in known for place in trace.failures)
+
+    def can_be_repeated(self) -> bool:
+        """Whether all that it has changed can be put back."""
+        trace = self.draft.trace
+        done = [deed for deed in trace.deeds if not deed.startswith(_HARMLESS_DEEDS)]
+        return not (done or trace.hooks or trace.reshaped or self.world.effect())
+
+    def ends_like(self, other: Run) -> bool:
+        """Whether another run has come to the same end in the same way, errors caught on the way included."""
+        same = type(self.error) is type(other.error) and str(self.error) == str(other.error)
+        return same and self.draft.trace.failures == other.draft.trace.failures
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Take notes within this block, and keep what is raised."""
+        token = NOTES.set(self.notes)
+        try:
+            yield
+        except Exception as error:
+            self.error = error
+        finally:
+            NOTES.reset(token)
+
+    def raise_error(self) -> None:
+        """Raise what it ended in, if it did: with the way out, if traced numbers are to blame."""
+        error, self.error = self.error, None
+        try:
+            if error is not None:
+                with contextlib.nullcontext() if self.plain else explained(self.draft.trace):
+                    raise error
+        finally:
+            del error  # which holds this frame
+
+
+def _is_raised_by_user(error: Exception) -> bool:
+    """Whether a `raise` in code that is neither ours nor Python's has raised it."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames or is_foreign(frames[-1][0].f_code.co_filename):
+        return False
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    assert step is not None
+    return dis.opname[step.tb_frame.f_code.co_code[step.tb_lasti]] in ("RAISE_VARARGS", "RERAISE")
+
+
+class Suspicions:
+    """What a traced function has learnt about code that takes plain numbers alone."""
+
+    def __init__(self) -> None:
+        self.innocent: set[Place] = set()
+        """Places where functions in C raise whatever kind of numbers they get."""
+
+    def settled(self, run: Callable[[bool], Run], plain: bool) -> tuple[Run, bool]:
+        """A run that is as eager mode would have it, and whether functions are to get plain numbers from now on.
+
+        Args:
+            run: Runs the function, with plain numbers or traced ones.
+            plain: Which it gets at first.
+        """
+        first = run(plain)
+        if plain or not first.is_doubtful(self.innocent):
+            return first, first.draft.trace.plain_numbers
+        if not first.can_be_repeated():
+            if first.draft.trace.asked_late:
+                first.draft.trace.note_impure("asks a number for its exact type")
+            return first, True
+        first.notes.undo()
+        forget_errors(first.draft.trace)
+        with recalling(calls.again() if (calls := recollection()) is not None else None):
+            second = run(True)
+        if first.ends_like(second) and not first.draft.trace.asked_late:
+            self.innocent.update(first.draft.trace.failures)
+            return second, False
+        return second, True
+
+
+__all__ = ["Notes", "Run", "Suspicions"]
