@@ -93,10 +93,12 @@ _OF_OBJECTS: dict[type, tuple[frozenset[str], str]] = {
     io.FileIO: (frozenset({"read", "readall", "readinto"}), "reads a file"),
     socket.socket: (frozenset({"recv", "recv_into", "recvfrom", "send", "sendall"}), "uses a network"),
 }
-_DULL = frozenset(
-    {sys.getprofile, sys.setprofile, isinstance, issubclass, len, any, all, sum, min, max, getattr, hasattr, callable}
-)
-"""What is called most while a function is recorded, and is none of the above: not worth judging."""
+_PLAIN_OWNERS = frozenset({list, dict, tuple, set, frozenset, int, float, bool, bytes, range, slice})
+"""Types whose methods read nothing but what they are given."""
+_cleared: set[Any] = {
+    sys.getprofile, sys.setprofile, isinstance, issubclass, len, any, all, sum, min, max, getattr, hasattr, callable,
+}
+"""Functions of modules that are none of the above."""
 _NO_READERS = ("<frozen importlib", "linecache.py", "tokenize.py", "traceback.py", "warnings.py", "inspect.py",
                f"logging{os.sep}__init__.py", f"logging{os.sep}handlers.py")  # fmt: skip
 """Files whose code opens files for reasons of its own."""
@@ -160,8 +162,13 @@ class _Eye:
 
     def judge(self, file: str, function: Any, owner: Any) -> None:
         """A call of `function`, bound to `owner`, from code in `file`."""
-        if type(owner) is str and getattr(function, "__name__", "") in ("format", "format_map"):
-            self._tell("note_words", owner)
+        kind = type(owner)
+        if kind in _PLAIN_OWNERS or function in _cleared:  # as are most, and there are thousands
+            return
+        if kind is str:
+            if function.__name__ in ("format", "format_map"):
+                self._tell("note_words", owner)
+            return
         what = self._what(file, function, owner)
         if what is None or (what == "reads the clock" and self.is_foreign(file)):
             return
@@ -171,12 +178,7 @@ class _Eye:
 
     def _what(self, file: str, function: Any, owner: Any) -> str | None:
         """What speaks against a call; None if nothing does."""
-        if function in _DULL:
-            return None
-        try:
-            what = _ANYWHERE.get(function) or _CLOCKS.get(function)
-        except TypeError:  # unhashable
-            what = None
+        what = _ANYWHERE.get(function) or _CLOCKS.get(function)
         if what is None and owner is not None:
             what = _of_object(owner, getattr(function, "__name__", ""))
         return _unknown(file, function, owner) if what is None else what
@@ -195,7 +197,7 @@ class _Eye:
 
     def sees(self, code: types.CodeType, frame: Any) -> None:
         """Code starts or goes on, in `frame`."""
-        if id(code) not in self.known or id(code) in _ASKING or code is _IMPORT_MODULE or code is _SHOWING:
+        if id(code) not in self.known or id(code) in _AGAIN:
             self.begin(code, frame)
 
     def begin(self, code: types.CodeType, frame: Any) -> None:
@@ -244,6 +246,10 @@ def _is_shown_by_log(frame: Any) -> bool:
     return frame is not None and is_harmless(frame.f_code.co_filename)
 
 
+_AGAIN = frozenset({*_ASKING, id(_IMPORT_MODULE), id(_SHOWING)})
+"""Code that counts each time when it starts, by identity."""
+
+
 LOOKING: list[_Eye] = []
 """Those that watch calls now, in whatever thread."""
 
@@ -270,6 +276,8 @@ def _unknown(file: str, function: Any, owner: Any) -> str | None:
     if draws_for_all(function, owner):
         return "draws from the random numbers of Python or numpy"
     if is_pure(function, owner):
+        if owner is None or type(owner) is types.ModuleType:
+            _cleared.add(function)
         return None
     words = words_for(function, owner)
     return None if is_harmless(file) and not words.startswith("asks the operating system") else words
@@ -282,9 +290,13 @@ def _profile(eye: _Eye) -> bool:
     if sys.getprofile() is not None:
         return False
 
+    known = eye.known
+
     def hook(frame: Any, event: str, arg: Any) -> None:
         if event == "call":
-            eye.sees(frame.f_code, frame)
+            code = frame.f_code
+            if id(code) not in known or id(code) in _AGAIN:  # `eye.sees`, written out
+                eye.begin(code, frame)
         elif event == "c_call":
             if arg is print:
                 eye.prints(1)
