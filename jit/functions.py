@@ -20,7 +20,7 @@ from .context import no_grad, user_source
 from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
 from .proxies import TracedScalar
 from .tensors import Tensor
-from .tracing.impurity import LOOKING, pause, resume
+from .watch import LOOKING, pause, resume
 
 
 class Namespace:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import jit
+from jit import watch
 from jit.tracing import impurity
 
 
@@ -110,14 +111,14 @@ def test_clocks_that_libraries_read_do_not_count_but_their_files_do():
 def test_looking_away_and_back():
     ear = Ear()
     with impurity.watching(ear, lambda file: False):
-        hook = impurity.pause()
+        hook = watch.pause()
         assert hook is not None
         os.urandom(1)
-        inner = impurity.pause()  # already looks away
-        impurity.resume(inner)
+        inner = watch.pause()  # already looks away
+        watch.resume(inner)
         os.urandom(1)
         assert ear.heard == []
-        impurity.resume(hook)
+        watch.resume(hook)
         os.urandom(1)
         assert ear.heard == ["draws random bytes"]
     os.urandom(1)
@@ -126,7 +127,7 @@ def test_looking_away_and_back():
 
 def test_nothing_is_left_behind():
     heard(lambda: None)
-    assert sys.getprofile() is None and impurity.pause() is None
+    assert sys.getprofile() is None and watch.pause() is None
     with pytest.raises(KeyError):
         heard(lambda: os.environ["NO SUCH VARIABLE"])
     assert sys.getprofile() is None

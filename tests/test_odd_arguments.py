@@ -272,7 +272,9 @@ TAKERS: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", [None, "text", {"k": 1}, object(), [None], jit.float32, b"ab"], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value", [None, "text", {"k": 1}, object(), [None], jit.float32, b"ab"], ids=lambda value: type(value).__name__
+)
 @pytest.mark.parametrize("taker", TAKERS, ids=lambda taker: taker.__name__)
 def test_an_argument_of_another_kind_is_told_at_the_door(taker, value):
     with pytest.raises(jit.Error) as caught:

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import jit
+from jit import watch
 from jit.context import PACKAGE
 from jit.tracing import impurity
 
@@ -288,10 +289,10 @@ def test_what_this_package_calls_for_somebody_is_seen_each_time():
 def test_what_this_package_calls_while_nobody_looks_is_seen_later():
     ear = Ear()
     with impurity.watching(ear, lambda file: False):
-        hook = impurity.pause()
+        hook = watch.pause()
         HELPER(len, "")
         HELPER(os.urandom, 1)
-        impurity.resume(hook)
+        watch.resume(hook)
         HELPER(os.urandom, 1)
     assert ear.heard == ["draws random bytes"]
 
@@ -368,7 +369,7 @@ def test_many_threads_record_at_once():
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert wrong == [] and impurity.LOOKING == []
+    assert wrong == [] and watch.LOOKING == []
 
 
 @MONITORED
@@ -411,7 +412,7 @@ def test_other_tools_go_on_and_without_a_number_nothing_is_seen():
         monitoring.use_tool_id(number, "somebody's")
     try:
         with impurity.watching(Ear(), lambda file: False) as sees:
-            assert not sees and impurity.pause() is None
+            assert not sees and watch.pause() is None
         f = jit.trace(lambda x: x * 2)
         assert [f(jit.ones(1)).item() for _ in range(2)] == [2.0, 2.0]
         monitoring.free_tool_id(free[-1])
@@ -448,11 +449,11 @@ def test_profilers_and_debuggers_of_the_users_see_and_are_seen():
 def test_recordings_inside_of_recordings_keep_what_is_theirs():
     outer, inner = Ear(), Ear()
     with impurity.watching(outer, lambda file: False):
-        hook = impurity.pause()  # as what runs inside of an operator
+        hook = watch.pause()  # as what runs inside of an operator
         with impurity.watching(inner, lambda file: False) as sees:
             os.urandom(1)
-        assert sees and impurity.pause() is None
-        impurity.resume(hook)
+        assert sees and watch.pause() is None
+        watch.resume(hook)
         time.time()
     assert (outer.heard, inner.heard) == (["reads the clock"], ["draws random bytes"])
 

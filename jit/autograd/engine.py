@@ -22,7 +22,7 @@ from jit.ir.errors import AutogradError, ShapeError, UsageError
 
 from .. import context
 from ..tensors import Tensor
-from ..tracing.impurity import LOOKING, pause, resume, resumed
+from ..watch import LOOKING, pause, resume, resumed
 from .anomaly import watched
 from .nodes import AccumulateGrad, Edge, Node, OpNode, accumulate, edge_of
 from .sharing import Sharing, is_numbered, is_worth_sharing

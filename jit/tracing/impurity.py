@@ -41,6 +41,7 @@ import numpy as np
 
 from .. import context
 from ..context import PACKAGE
+from ..watch import LOOKING, MONITORED
 from . import monitoring
 from .origins import is_harmless
 from .purity import draws_for_all, is_pure, words_for
@@ -137,7 +138,7 @@ def watching(listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | N
     Yields:
         Whether there is a hook: if a profiler has it, nothing is seen.
     """
-    start, stop = (_monitor, _end_monitor) if _MONITORED else (_profile, _end_profile)
+    start, stop = (_monitor, _end_monitor) if MONITORED else (_profile, _end_profile)
     eye = _Eye(listener, is_foreign, ran)
     try:
         try:
@@ -250,10 +251,6 @@ _AGAIN = frozenset({*_ASKING, id(_IMPORT_MODULE), id(_SHOWING)})
 """Code that counts each time when it starts, by identity."""
 
 
-LOOKING: list[_Eye] = []
-"""Those that watch calls now, in whatever thread."""
-
-
 def _of_object(owner: Any, name: str) -> str | None:
     kind = type(owner)  # not `isinstance`, which may run code of the user's
     if issubclass(kind, type):
@@ -323,7 +320,6 @@ def _end_profile(eye: _Eye) -> None:
 
 # -- Python 3.12 and later ---------------------------------------------------------------------------------------
 
-_MONITORED = sys.version_info >= (3, 12)
 
 
 def _monitor(eye: _Eye) -> bool:
@@ -339,42 +335,4 @@ def _end_monitor(eye: _Eye) -> None:
         LOOKING.remove(eye)
 
 
-# -- both --------------------------------------------------------------------------------------------------------
-
-
-def pause() -> Any:
-    """Look away; returns what `resume` wants. For operators, which do nothing of the kind and call a lot.
-
-    As long as `LOOKING` is empty there is nothing to pause. What runs code of the user's meanwhile resumes for as long.
-    """
-    if _MONITORED:
-        return monitoring.pause()
-    hook: Any = sys.getprofile()
-    try:
-        hook.is_ours  # noqa: B018
-    except AttributeError:  # none, or a profiler of the user's, which goes on, and could not be set again
-        return None
-    sys.setprofile(None)
-    return hook
-
-
-def resume(hook: Any) -> None:
-    """Look again."""
-    if _MONITORED:
-        monitoring.resume(hook)
-    elif hook is not None:
-        sys.setprofile(hook)
-
-
-@contextlib.contextmanager
-def resumed(hook: Any) -> Iterator[None]:
-    """Within this block look again, after a `pause` that returned `hook`: code of the user's runs."""
-    resume(hook)
-    try:
-        yield
-    finally:
-        if hook is not None:
-            pause()
-
-
-__all__ = ["LOOKING", "Listener", "pause", "resume", "resumed", "watching"]
+__all__ = ["Listener", "watching"]

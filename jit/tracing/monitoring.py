@@ -25,6 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..context import PACKAGE
+from ..watch import EYES
 from .footprints import holds_nothing
 from .purity import is_pure
 
@@ -50,8 +51,6 @@ class Eye(Protocol):
         """A call of a function in C has raised something."""
 
 
-_eyes: dict[int, list[Any]] = {}
-"""Those that look now, by threads."""
 _open: list[Any] = []
 """All that have not stopped, those that look away included."""
 _lock = threading.RLock()
@@ -65,7 +64,7 @@ def start(eye: Eye) -> bool:
         if number is None and (number := _taken()) is None:
             return False
         _open.append(eye)
-        _eyes.setdefault(_thread.get_ident(), []).append(eye)
+        EYES.setdefault(_thread.get_ident(), []).append(eye)
         events = _monitoring.events
         _monitoring.set_events(number, events.CALL | events.PY_START | events.PY_RESUME)
     return True
@@ -74,27 +73,16 @@ def start(eye: Eye) -> bool:
 def stop(eye: Eye) -> None:
     """Look no more; once more does no harm."""
     with _lock:
-        here = _eyes.get(_thread.get_ident(), [])
+        here = EYES.get(_thread.get_ident(), [])
         if eye in here:
             here.remove(eye)
         if not here:
-            _eyes.pop(_thread.get_ident(), None)
+            EYES.pop(_thread.get_ident(), None)
         if eye in _open:
             _open.remove(eye)
         number = None if _open else _number()
         if number is not None:
             _give_back(number)
-
-
-def pause() -> Any:
-    """Look away in this thread; returns what `resume` wants."""
-    return _eyes.pop(_thread.get_ident(), None)
-
-
-def resume(eyes: Any) -> None:
-    """Look again."""
-    if eyes is not None:
-        _eyes[_thread.get_ident()] = eyes
 
 
 def _number() -> int | None:
@@ -135,7 +123,7 @@ _METHODS = (types.MethodDescriptorType, types.ClassMethodDescriptorType)
 
 
 def _called(code: types.CodeType, offset: int, function: Any, first: Any) -> Any:
-    here = _eyes.get(_thread.get_ident())
+    here = EYES.get(_thread.get_ident())
     if here is not None:
         kind = type(function)
         if kind is types.BuiltinFunctionType:
@@ -160,19 +148,19 @@ def _tell(eyes: list[Any], code: types.CodeType, function: Any, owner: Any) -> N
 
 def _returned(code: types.CodeType, offset: int, function: Any, first: Any) -> Any:
     if function is print:
-        for eye in _eyes.get(_thread.get_ident(), ()):
+        for eye in EYES.get(_thread.get_ident(), ()):
             eye.prints(-1)
 
 
 def _raised(code: types.CodeType, offset: int, function: Any, first: Any) -> Any:
-    for eye in _eyes.get(_thread.get_ident(), ()):
+    for eye in EYES.get(_thread.get_ident(), ()):
         if function is print:
             eye.prints(-1)
         eye.note_failure(code, offset, function)
 
 
 def _started(code: types.CodeType, offset: int) -> Any:
-    here = _eyes.get(_thread.get_ident())
+    here = EYES.get(_thread.get_ident())
     if here is not None:
         for eye in here:
             eye.sees(code, sys._getframe(1))
@@ -216,4 +204,4 @@ _TABLES = (dict, contextvars.ContextVar)
 """Whoever asks these for something does not ask queues for it in the same place."""
 
 
-__all__ = ["Eye", "pause", "resume", "start", "stop"]
+__all__ = ["Eye", "start", "stop"]

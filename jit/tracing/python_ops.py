@@ -16,7 +16,7 @@ from jit.ir.types import Type
 from .. import context, dispatch
 from ..proxies import TracedScalar
 from ..tensors import Tensor
-from .impurity import pause, resume
+from ..watch import pause, resume
 from .properties import type_of
 from .raising import note_foreign
 from .recalling import run_once

@@ -24,10 +24,10 @@ from ..autograd.nodes import next_serial
 from ..generators import Generator, default_generator
 from ..proxies import TracedScalar
 from ..tensors import Tensor, ViewStep
+from ..watch import pause, resume
 from . import gradients, measuring, metadata, python_ops, raising, refusals, writes
 from .capturing import is_from_outside, is_inside, known, state_of
 from .composites import nodes_after, record_composite
-from .impurity import pause, resume
 from .measuring import guard_sizes, has_measured_sizes, settled
 from .memory import Memory
 from .properties import contents_of, row_major, type_of

@@ -15,7 +15,7 @@ from jit.passes.builder import Builder
 from .. import context, dispatch
 from ..autograd.nodes import scatter_steps, shares_places
 from ..tensors import Tensor, ViewStep
-from .impurity import pause, resume
+from ..watch import pause, resume
 from .properties import row_major, type_of
 from .raising import note_raised
 from .refusals import at_line, shared_memory
