@@ -16,7 +16,7 @@ import numpy as np
 
 from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, int64
-from jit.ir.ops.pooling import Pool, divisors
+from jit.ir.pooling import Pool, divisors
 
 from .assembly import Word
 from .conv import Convolution, Triple, Window, segment_tables, supports
