@@ -48,8 +48,6 @@ def verify(graph: Graph) -> None:
     >>> from jit.ir import parse
     >>> verify(parse("graph(%x : Float(2)) { return (%x) }"))
     """
-    from . import ops  # noqa: F401  (fills the registry, against which operators are checked)
-
     graphs, seen = [graph], {id(graph)}
     for current in graphs:
         for number, check in enumerate(CHECKS, 1):
