@@ -22,7 +22,7 @@ accept: .venv ## rewrite the expected texts in tests (T=path limits it); read th
 	EXPECTTEST_ACCEPT=1 $(BIN)/python -m pytest $(T)
 
 generated: .venv ## rewrite what follows from the registry: jit/_stubs and docs/operators.md
-	$(BIN)/python -m jit.stubs
+	$(BIN)/python -m jit.command.stubs
 	$(BIN)/python -m jit.ir.catalog docs > docs/operators.md
 
 examples: .venv ## run the examples
