@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from . import ir
 from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
-from .context import (
+from .eager.context import (
     enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, scope, set_grad_enabled,
 )  # fmt: skip
-from .creation import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, is_tensor, tensor
-from .functions import public
-from .generators import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .eager.creation import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, is_tensor, tensor
+from .eager.functions import public
+from .eager.generators import (
+    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+)  # fmt: skip
 from .ir.devices import device, get_default_device, set_default_device
 from .ir.dtypes import (
     DType, bfloat16, complex64, complex128, float16, float32, float64, int8, int16, int32, int64, uint8,
@@ -37,9 +39,10 @@ from .ir.errors import (
 )  # fmt: skip
 from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
 from .limits import finfo, iinfo
-from .parallel import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
-from .tensors import Size, Tensor, Variable
-from . import methods, spellings  # complete Tensor
+from .eager.parallel import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
+from .eager.tensors import Size, Tensor, Variable
+from .eager import methods
+from . import spellings  # complete Tensor
 from . import autograd, backends, nn, optim
 from .autograd import checkpoint, checkpoint_sequential, grad
 from .tracing.function import trace
@@ -82,7 +85,7 @@ __all__ = [
     "device", "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
     "set_num_interop_threads", "set_num_threads",
 ]  # fmt: skip
-"""What is written by hand; the operators come from the registry, see `jit.functions.public`."""
+"""What is written by hand; the operators come from the registry, see `jit.eager.functions.public`."""
 
 _LATER = {
     "export_onnx": "exporting", "ExportReport": "exporting", "CppOp": "native", "verify": "tracing.verifying",

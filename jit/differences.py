@@ -9,9 +9,9 @@ from jit.ir import dtypes
 from jit.ir.errors import UsageError
 from jit.ir.geometry import wrap_dims
 
-from .expecting import expect
-from .functions import F
-from .tensors import Tensor
+from .eager.expecting import expect
+from .eager.functions import F
+from .eager.tensors import Tensor
 
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:

@@ -19,10 +19,10 @@ from jit.ir.types import GeneratorType
 from jit.passes import EXPORT, run
 from jit.runtime.interpreter import Interpreter
 
-from . import context
-from .creation import asarray
-from .pytree import flatten, unflatten
-from .tensors import Tensor, tensor_of
+from .eager import context
+from .eager.creation import asarray
+from .eager.pytree import flatten, unflatten
+from .eager.tensors import Tensor, tensor_of
 from .tracing.function import TracedFunction
 from .tracing.hosting import PythonHost
 from .tracing.recording import Recording
@@ -237,7 +237,7 @@ def _forgotten(recording: Recording) -> Iterator[str]:
 def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:
     """Have the backwards recorded that the exported stage needs."""
     from .autograd import grad
-    from .functions import F
+    from .eager.functions import F
 
     owners = recording.inputs(arguments)
     wanted = [o for o in owners if isinstance(o, Tensor) and o.requires_grad]

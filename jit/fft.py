@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from .functions import public
+from .eager.functions import public
 
 if TYPE_CHECKING:
     from ._stubs.fft import *  # noqa: F403

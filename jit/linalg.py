@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from jit.ir.errors import LinAlgError as LinAlgError
 
-from .functions import public
+from .eager.functions import public
 
 if TYPE_CHECKING:
     from ._stubs.linalg import *  # noqa: F403

@@ -10,9 +10,9 @@ from typing import Any
 
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 
-from .expecting import expect
-from .functions import F
-from .tensors import Tensor
+from .eager.expecting import expect
+from .eager.functions import F
+from .eager.tensors import Tensor
 
 
 def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:

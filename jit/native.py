@@ -13,8 +13,8 @@ from jit.ir.errors import AutogradError, Error, SchemaError, UsageError
 from jit.ir.schema import parse_schema
 from jit.runtime.native import SIGNATURE, call_native
 
-from . import context, dispatch
-from .tensors import Tensor, tensor_of
+from .eager import context, dispatch
+from .eager.tensors import Tensor, tensor_of
 from .tracing.properties import type_of
 
 TypeRule = Callable[..., Any]

@@ -10,12 +10,12 @@ from jit.ir.errors import AutogradError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes as common_shape
 from jit.ir.memory_formats import as_memory_format, suggested_format
 
-from . import context
 from .differences import gradient
-from .expecting import expect
-from .functions import F
+from .eager import context
+from .eager.expecting import expect
+from .eager.functions import F
+from .eager.tensors import Size, Tensor
 from .lowrank import pca_lowrank, svd_lowrank
-from .tensors import Size, Tensor
 
 __all__ = [
     "allclose", "as_strided_", "broadcast_shapes", "can_cast", "detach_", "equal", "get_default_dtype", "gradient",

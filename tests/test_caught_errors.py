@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jit
-from jit import dispatch
+from jit.eager import dispatch
 from jit.ir.op import REGISTRY, Op
 from jit.runtime import kernels
 from tests.raising import Arrays, Program, by_elements, by_sizes, calls_of, tensors_of

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import jit
-from jit import watch
+from jit.eager import watch
 from jit.tracing import impurity
 
 

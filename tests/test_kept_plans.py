@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import jit
+from jit.eager.pytree import flatten
 from jit.ir.errors import DivisionError, Error
-from jit.pytree import flatten
 from jit.runtime import cache as caching
 from jit.runtime import codegen, entry, plan_image, recipes
 from jit.runtime.recalled import RecalledInterpreter

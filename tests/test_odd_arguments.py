@@ -13,7 +13,7 @@ import pytest
 
 import jit
 import jit.nn.functional as F
-from jit.pytree import DEEPEST, NestingError, ObjectError
+from jit.eager.pytree import DEEPEST, NestingError, ObjectError
 
 
 @dataclasses.dataclass

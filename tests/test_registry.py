@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import jit
-from jit import dispatch
 from jit.autograd import gradcheck, gradgradcheck
-from jit.functions import F, public
+from jit.eager import dispatch
+from jit.eager.functions import F, public
 from jit.ir import catalog
 from jit.ir.op import OVERLOADS, REGISTRY, Op
 from jit.ir.samples import strided

@@ -66,7 +66,7 @@ def same_as_eager(function, *make, calls: int = 3, **options) -> Any:
 def observed(function, make) -> list[Any]:
     inputs = [m() for m in make]
     result = function(*inputs)
-    outputs = [o for o in jit.pytree.flatten(result)[0] if isinstance(o, jit.Tensor)]
+    outputs = [o for o in jit.eager.pytree.flatten(result)[0] if isinstance(o, jit.Tensor)]
     differentiable = [o for o in outputs if o.requires_grad]
     if differentiable:
         jit.autograd.backward([o.sum() for o in differentiable])
@@ -887,7 +887,7 @@ def test_rnn_cells_trace():
         f = jit.trace(cell)
         for _ in range(2):
             found, expected = f(normal(2, 3)), cell(normal(2, 3))
-            for a, b in zip(jit.pytree.flatten(found)[0], jit.pytree.flatten(expected)[0], strict=True):
+            for a, b in zip(jit.eager.pytree.flatten(found)[0], jit.eager.pytree.flatten(expected)[0], strict=True):
                 assert_close(a.detach(), b.detach())
 
 

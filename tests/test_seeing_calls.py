@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 import jit
-from jit import watch
-from jit.context import PACKAGE
+from jit.eager import watch
+from jit.eager.context import PACKAGE
 from jit.tracing import impurity
 
 MONITORING: Any = getattr(sys, "monitoring", None)

@@ -16,7 +16,7 @@ def leaf(*numbers: float) -> Any:
 
 
 def backward(result: Any, **options: Any) -> None:
-    many = [result] if isinstance(result, jit.Tensor) else jit.pytree.flatten(result)[0]
+    many = [result] if isinstance(result, jit.Tensor) else jit.eager.pytree.flatten(result)[0]
     wanted = [r for r in many if r.requires_grad]
     jit.autograd.backward(wanted, [jit.ones_like(r) for r in wanted], **options)
 
@@ -28,7 +28,7 @@ def warmed(function: Any, *args: Any) -> Any:
         backward(traced(*args), retain_graph=True)
     short, _ = traced._shortcuts[0]
     assert short(*args) is not None
-    for tensor in jit.pytree.flatten(args)[0]:
+    for tensor in jit.eager.pytree.flatten(args)[0]:
         tensor.grad = None
     return traced
 
@@ -66,8 +66,8 @@ def test_gradients_are_those_of_eager_mode(name: str, other: Any) -> None:
     f = warmed(function, x, y)
     found, expected = gradients(taken(f, x, y), x, y), gradients(function(x, y), x, y)
     assert [None if g is None else pytest.approx(g, rel=1e-6) for g in expected] == found
-    flags = [t.requires_grad for t in jit.pytree.flatten(taken(f, x, y))[0]]
-    assert flags == [t.requires_grad for t in jit.pytree.flatten(function(x, y))[0]]
+    flags = [t.requires_grad for t in jit.eager.pytree.flatten(taken(f, x, y))[0]]
+    assert flags == [t.requires_grad for t in jit.eager.pytree.flatten(function(x, y))[0]]
 
 
 def test_an_argument_with_a_history_of_its_own() -> None:

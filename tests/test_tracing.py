@@ -587,7 +587,7 @@ def test_an_exception_leaves_no_half_trace(kind):
     with pytest.raises(kind, match="in the middle"):
         f(jit.ones(1))
     assert not f.has_trace_for(jit.ones(1)) and (f.hits, f.misses) == (0, 0)
-    assert jit.context.TRACE.get() is None and jit.context.SOURCE.get() is None
+    assert jit.eager.context.TRACE.get() is None and jit.eager.context.SOURCE.get() is None
     fail[0] = False
     assert f(jit.ones(1)).item() == f(jit.ones(1)).item() == 2 and f.hits == 1
 

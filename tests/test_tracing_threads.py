@@ -148,7 +148,7 @@ def test_an_interrupt_anywhere_leaves_no_half_recording(part):
         jit.manual_seed(0)
         with pytest.raises(KeyboardInterrupt), Interrupting(int(at)):
             everything(traced, state, 1.0)
-        assert jit.context.TRACE.get() is None and sys.getprofile() is None and rate == 0.5
+        assert jit.eager.context.TRACE.get() is None and sys.getprofile() is None and rate == 0.5
         other.copy_(state)
         found: list[Any] = []
         in_threads(lambda _: found.append([everything(traced, state, a) for a in (1.0, -1.0, 3.0)]), 1)  # noqa: B023

@@ -7,11 +7,11 @@ import builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, overload
 
-from jit.generators import Generator
-from jit.hooks import RemovableHandle
+from jit.eager.generators import Generator
+from jit.eager.hooks import RemovableHandle
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
-from jit.tensors import Tensor
+from jit.eager.tensors import Tensor
 from .results import *
 
 _int: TypeAlias = builtins.int

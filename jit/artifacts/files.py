@@ -173,8 +173,9 @@ class LoadedFunction(TracedFunction):
 
     def named_buffers(self) -> list[tuple[str, Any]]:
         """The other tensors that the function reads, with their names."""
+        from jit.eager.tensors import Tensor
+
         from ..nn import Parameter
-        from ..tensors import Tensor
 
         return [(n, t) for n, t in self.tensors.items() if isinstance(t, Tensor) and not isinstance(t, Parameter)]
 

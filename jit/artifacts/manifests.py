@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.generators import Generator, default_generator
+from jit.eager.pytree import Structure
+from jit.eager.tensors import Tensor
 from jit.ir import Graph, Node, dtypes
 from jit.ir.errors import UsageError
 from jit.ir.geometry import Geometry
@@ -17,10 +20,7 @@ from jit.ir.printer import format_graph, large_constants
 from jit.runtime.arrays import address_of, window
 
 from ..autograd.registered import kind_of_call, registered
-from ..generators import Generator, default_generator
 from ..nn import Parameter
-from ..pytree import Structure
-from ..tensors import Tensor
 from ..tracing.chains import Chain
 from ..tracing.compiling import unoptimised
 from ..tracing.function import Entry, Key, TracedFunction, _Promoted

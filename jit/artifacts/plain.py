@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.dispatch import return_type
+from jit.eager.pytree import Static, Structure
+from jit.eager.tensors import Size, Tensor, Variable, ViewStep
 from jit.ir import REGISTRY, RandomState, Source, dtypes
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
@@ -22,10 +25,7 @@ from jit.ir.errors import Error, UsageError
 from jit.ir.ops.scatters import as_strided_of
 from jit.ir.scalars import bits
 
-from ..dispatch import return_type
 from ..nn import Parameter
-from ..pytree import Static, Structure
-from ..tensors import Size, Tensor, Variable, ViewStep
 from ..tracing.function import _Promoted
 from ..tracing.recording import OutputSpec
 from ..tracing.records import Constant

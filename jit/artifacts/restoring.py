@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.generators import Generator, default_generator
+from jit.eager.pytree import Structure, statics
+from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
 
 from ..autograd.registered import registered
-from ..generators import Generator, default_generator
 from ..nn import Parameter
-from ..pytree import Structure, statics
-from ..tensors import Tensor, tensor_of
 from ..tracing.chains import Chain, graph_of
 from ..tracing.compiling import optimise, unoptimised
 from ..tracing.function import Entry, Key, TracedFunction

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.dispatch import coerce
+from jit.eager.generators import Generator
+from jit.eager.pytree import paths
+from jit.eager.tensors import Tensor, ViewStep, tensor_of
 from jit.ir import GENERATOR, HANDLE, UNDEFINED, Graph, Node, Op, TensorType, Value, dtypes, find
 from jit.ir.attempts import KIND, attempt_of
 from jit.ir.inference import inferred_types
 from jit.ir.scalars import scalar_function
 from jit.ir.types import BOOL, ScalarType
 
-from ..dispatch import coerce
-from ..generators import Generator
-from ..pytree import paths
-from ..tensors import Tensor, ViewStep, tensor_of
 from ..tracing.chains import Chain
 from ..tracing.function import Key
 from ..tracing.metadata import FACTS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jit.eager.context import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from jit.eager.tensors import Tensor, Variable
 from jit.ir.errors import AutogradError, UsageError
 
-from ..context import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from ..tensors import Tensor, Variable
 from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
 from .engine import queue_callback, run_backward
 from .nodes import Edge, accumulate
@@ -94,7 +94,7 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(roots, _weights(roots, grad_outputs), leaves, keep, create_graph)
     if materialize_grads:
-        from ..functions import F
+        from jit.eager.functions import F
 
         return tuple(
             F.zeros_like(t).requires_grad_(create_graph) if g is None else g for t, g in zip(leaves, found, strict=True)

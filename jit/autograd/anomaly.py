@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jit.eager import context
 from jit.ir import dtypes
 from jit.ir.errors import AutogradError
-
-from .. import context
 
 if TYPE_CHECKING:
     from .nodes import Node

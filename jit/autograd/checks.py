@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.context import enable_grad
+from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import dtypes
 from jit.ir.errors import UsageError, VerificationError
-
-from ..context import enable_grad
-from ..tensors import Tensor, tensor_of
 
 
 def gradcheck(

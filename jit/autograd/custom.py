@@ -8,10 +8,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jit.eager import context
+from jit.eager.tensors import Tensor, Variable, alias, root_of
 from jit.ir.errors import AutogradError, EscapedTracerError, KindError, UnwrittenError, UsageError
 
-from .. import context
-from ..tensors import Tensor, Variable, alias, root_of
 from .foreign_views import Maker, claim, refuse_write, view_of_itself
 from .nodes import Node, SavedTensor, conform, edge_of, meta_of
 
@@ -112,7 +112,7 @@ class FunctionNode(Node):
             return self._run(gradients, needs)
 
     def _run(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        from ..functions import F
+        from jit.eager.functions import F
 
         filled: list[Any] = list(gradients)
         if self.ctx.materialize_grads:
@@ -289,7 +289,7 @@ def _check_dirty(function: type[Function], tensor: Tensor) -> None:
 
 
 def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs: Sequence[Tensor]) -> FunctionNode:
-    from ..dispatch import rebase
+    from jit.eager.dispatch import rebase
 
     for tensor in ctx._dirty:
         _check_dirty(function, tensor)

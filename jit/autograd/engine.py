@@ -18,11 +18,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jit.eager import context
+from jit.eager.tensors import Tensor
+from jit.eager.watch import LOOKING, pause, resume, resumed
 from jit.ir.errors import AutogradError, ShapeError, UsageError
 
-from .. import context
-from ..tensors import Tensor
-from ..watch import LOOKING, pause, resume, resumed
 from .anomaly import watched
 from .nodes import AccumulateGrad, Edge, Node, OpNode, accumulate, edge_of
 from .sharing import Sharing, is_numbered, is_worth_sharing
@@ -365,7 +365,7 @@ def _input_edge(index: int, tensor: Any) -> Edge:
 
 
 def _initial(output: Tensor, gradient: Any) -> Tensor:
-    from ..functions import F
+    from jit.eager.functions import F
 
     if gradient is None:
         if output._array.size != 1:

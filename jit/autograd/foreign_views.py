@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jit.eager import context
 from jit.ir import Source
 from jit.ir.errors import AutogradError
 from jit.ir.ops.views import alias
 
-from .. import context
-
 if TYPE_CHECKING:
-    from ..tensors import Tensor, ViewStep
+    from jit.eager.tensors import Tensor, ViewStep
 
 
 class Maker(NamedTuple):
@@ -88,7 +87,7 @@ def _reason(maker: Maker) -> str:
 
 def view_of_itself(tensor: Any) -> Any:
     """Another tensor object that is a view of all of `tensor`, without a history of its own."""
-    from ..dispatch import view_of
+    from jit.eager.dispatch import view_of
 
     with context.no_grad():
         return view_of(alias, [tensor], tensor._array, 0)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jit.eager.context import enable_grad
+from jit.eager.tensors import Tensor
 from jit.ir.errors import AutogradError, KindError, ShapeError, UnwrittenError, UsageError
-
-from ..context import enable_grad
-from ..tensors import Tensor
 
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -149,7 +148,7 @@ class _Call:
 
     def jacobian_of(self, number: int, create_graph: bool, strict: bool) -> list[Tensor]:
         """Of one output by each input."""
-        from ..functions import F
+        from jit.eager.functions import F
 
         output = self.outputs[number]
         if strict:
@@ -224,7 +223,7 @@ def _apart(tensor: Tensor, create_graph: bool) -> Tensor:
 
 
 def _zeros_like(tensor: Tensor) -> Tensor:
-    from ..functions import F
+    from jit.eager.functions import F
 
     made: Tensor = F.zeros_like(tensor.detach())
     return made
@@ -232,7 +231,7 @@ def _zeros_like(tensor: Tensor) -> Tensor:
 
 def _weights_for(tensors: Sequence[Tensor], v: Any, what: str) -> list[Tensor]:
     """`v` as one weight for each tensor; made up for a single number."""
-    from ..functions import F
+    from jit.eager.functions import F
 
     if v is None:
         if len(tensors) != 1 or tensors[0].numel() != 1:

@@ -8,11 +8,11 @@ from contextvars import Token
 from types import TracebackType
 from typing import Any
 
+from jit.eager import context
+from jit.eager.hooks import RemovableHandle
+from jit.eager.tensors import Tensor
 from jit.ir.errors import AutogradError, TraceError, UsageError
 
-from .. import context
-from ..hooks import RemovableHandle
-from ..tensors import Tensor
 from .engine import queue_callback
 from .nodes import Edge as GradientEdge
 from .nodes import Node, edge_of

@@ -1,4 +1,4 @@
-"""The nodes of the autograd graph: one per recorded operation, made by `jit.dispatch`, run by `jit.autograd.engine`.
+"""The nodes of the autograd graph: one per recorded operation, made by `jit.eager.dispatch`, run by `engine`.
 
 Note [Histories of views]
     A view knows its base and the path of view ops that leads to it. An in-place operation on the view changes the
@@ -25,6 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jit.eager import context
+from jit.eager.effects import note_write
+from jit.eager.hooks import HookTable, RemovableHandle
+from jit.eager.proxies import concrete
+from jit.eager.tensors import Storage, Tensor, Variable, ViewStep, root_of, tensor_of, variable_of
 from jit.ir import Op, Source
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import from_numpy
@@ -33,11 +38,6 @@ from jit.ir.geometry import Geometry
 from jit.ir.ops.scatters import as_strided_of
 from jit.runtime.arrays import address_of, geometry_of
 
-from .. import context
-from ..hooks import HookTable, RemovableHandle
-from ..proxies import concrete
-from ..tensors import Storage, Tensor, Variable, ViewStep, root_of, tensor_of, variable_of
-from ..tracing.effects import note_write
 from .foreign_views import UNTRACKED, maker_of, refuse_reading
 
 SPAN = 1 << 64
@@ -296,7 +296,7 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
 
 def apart(gradient: Tensor) -> Tensor:
     """A differentiable gradient that is no view, so that `detach_()` and writes to it are its own matter."""
-    from ..functions import F
+    from jit.eager.functions import F
 
     return gradient if gradient._viewed is None else F.clone(gradient)
 
@@ -358,7 +358,7 @@ class OpNode(Node):
         saved = self.saved
         if saved is None:
             raise _freed(self)
-        from ..functions import F
+        from jit.eager.functions import F
 
         differentiable = self.op.differentiable
         if self.op.schema.returns[0].type.is_list:
@@ -458,7 +458,7 @@ def _flatten(results: Sequence[Any], groups: Sequence[int | None]) -> Any:
 
 def conform(node: Node, index: int, gradient: Any, meta: Meta) -> Any:
     """A gradient that came out of a user's function, in the sizes and the dtype of input `index` of `node`."""
-    from ..functions import F
+    from jit.eager.functions import F
 
     if not isinstance(gradient, Tensor) or not gradient.defined:
         raise AutogradError(
@@ -498,7 +498,7 @@ class CopySlices(Node):
         self.is_users = inner.is_users
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        from ..functions import F
+        from jit.eager.functions import F
 
         gradient, inner = gradients[0], self.inner
         if gradient is None:
@@ -521,7 +521,7 @@ class CopySlices(Node):
 
 def replay(path: Sequence[ViewStep], base: Any) -> Any:
     """Follow `path` from `base` to the view."""
-    from ..dispatch import call
+    from jit.eager.dispatch import call
 
     for step in path:
         result = call(step.op, (base, *step.arguments))

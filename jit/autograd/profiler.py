@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from .. import context
+from jit.eager import context
 
 
 @dataclass(slots=True)

@@ -21,11 +21,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jit.eager import context
+from jit.eager.effects import Effects, noting
+from jit.eager.tensors import Tensor, Variable, alias, root_of
 from jit.ir.errors import AutogradError, KindError, UsageError
 
-from .. import context
-from ..tensors import Tensor, Variable, alias, root_of
-from ..tracing.effects import Effects, noting
 from .nodes import AccumulateGrad, Edge, Node, SavedTensor, edge_of, meta_of, next_serial, replay
 
 

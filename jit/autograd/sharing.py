@@ -34,13 +34,14 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context
 from jit.runtime.threads import node_thread_count
 
-from .. import context
 from .nodes import SERIALS, Edge, Node, OpNode, next_serial
 
 if TYPE_CHECKING:
-    from ..tensors import Tensor
+    from jit.eager.tensors import Tensor
+
     from .engine import Task
 
 ENOUGH = 1 << 20

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 import jit
-from jit.context import PACKAGE
+from jit.eager.context import PACKAGE
 from jit.ir.errors import Error, UsageError
 
 DONE, FAILED, WRONG_CALL = 0, 1, 2

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.creation import from_numpy
+from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.errors import Error, UsageError
-
-from ..creation import from_numpy
-from ..tensors import Tensor
 
 
 class UserCodeError(Error):
@@ -212,6 +211,6 @@ def parse_dynamic(texts: Sequence[str]) -> dict[str, dict[int, str]]:
 
 def tensors_of(args: Any) -> list[Tensor]:
     """The tensors among arguments."""
-    from ..pytree import flatten
+    from jit.eager.pytree import flatten
 
     return [t for t in flatten(args)[0] if isinstance(t, Tensor)]

@@ -1,4 +1,4 @@
-"""What has been asked of operators that can choose among algorithms; `jit.context` and `jit.backends` change it."""
+"""What has been asked of operators that can choose among algorithms; set by `jit.eager.context`, `jit.backends`."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..hooks import RemovableHandle
+from jit.eager.hooks import RemovableHandle
 from . import functional, init, utils
 from .activation import (
     CELU, ELU, GELU, GLU, SELU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish,

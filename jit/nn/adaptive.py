@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jit.eager.functions import F
 from jit.ir.errors import ShapeError, UsageError
 
-from ..functions import F
 from . import functional
 from .containers import ModuleList, Sequential
 from .linear import Linear

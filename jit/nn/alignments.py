@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.creation import tensor
+from jit.eager.functions import F
+from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 
-from ..creation import tensor
-from ..functions import F
-from ..tensors import Tensor
 from .reductions import reduction_code
 
 __all__ = ["ctc_loss"]

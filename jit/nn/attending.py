@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from jit.eager.functions import F
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
-
-from ..functions import F
 
 __all__ = ["multi_head_attention_forward"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.errors import ExpectationError
 
-from ..functions import F
 from . import functional, init
 from .linear import Linear
 from .modules import Module

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.errors import ShapeError, UsageError
 
-from ..functions import F
 from . import functional, init
 from .modules import Module
 from .parameter import Parameter

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from jit.eager.tensors import Tensor
 from jit.ir.errors import DimError, KindError, NamingError
 
-from ..tensors import Tensor
 from .containers import named_members
 from .modules import Module
 from .parameter import Parameter

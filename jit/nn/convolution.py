@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.errors import UsageError
 
-from ..functions import F
 from . import functional
 from .linear import fill_like_linear
 from .modules import Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..hooks import HookTable, RemovableHandle
+from jit.eager.hooks import HookTable, RemovableHandle
 
 FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD = HookTable(), HookTable(), HookTable(), HookTable()
 """What runs around every call; entries are those of a module's own tables."""

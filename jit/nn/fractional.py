@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 
-from ..functions import F
 from .unpooling import spread
 
 __all__ = [

@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from jit.eager.expecting import expect
+from jit.eager.functions import F, public
 from jit.ir.errors import ShapeError, UsageError
 
-from ..expecting import expect
-from ..functions import F, public
 from .alignments import *  # noqa: F403
 from .attending import *  # noqa: F403
 from .fractional import *  # noqa: F403

@@ -6,10 +6,9 @@ import math
 import warnings
 from typing import Any
 
+from jit.eager import context
+from jit.eager.expecting import expect
 from jit.ir.errors import UsageError
-
-from .. import context
-from ..expecting import expect
 
 GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0, "conv_transpose2d": 1.0,
@@ -90,7 +89,7 @@ def zeros_(tensor: Any) -> Any:
 def eye_(tensor: Any) -> Any:
     """Fill a matrix with the identity."""
     expect("init.eye_", tensor)
-    from ..functions import F
+    from jit.eager.functions import F
 
     if tensor.ndim != 2:
         raise UsageError(f"eye_ fills a matrix, not a tensor of {tensor.ndim} dims")
@@ -183,7 +182,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
     """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010)."""
     expect("init.sparse_", tensor)
-    from ..functions import F
+    from jit.eager.functions import F
 
     if tensor.ndim != 2:
         raise UsageError(f"sparse_ fills a matrix, not a tensor of {tensor.ndim} dims")

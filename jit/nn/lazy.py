@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
+from jit.eager import context
+from jit.eager.functions import F
 from jit.ir.devices import resolve
 from jit.ir.errors import ShapeError, UsageError
 
-from .. import context
-from ..functions import F
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .linear import Linear
 from .modules import Module

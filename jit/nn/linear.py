@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..functions import F
+from jit.eager.functions import F
+
 from . import functional, init
 from .modules import Module
 from .parameter import Parameter

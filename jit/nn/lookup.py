@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.devices import resolve
 from jit.ir.errors import ExpectationError, UsageError
 
-from ..functions import F
 from . import functional, init
 from .modules import Module
 from .parameter import Parameter

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.errors import ShapeError, UsageError
 
-from ..functions import F
 from .reductions import reduced
 
 __all__ = [

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from jit.eager import context
+from jit.eager.conversions import conversion
+from jit.eager.creation import asarray
+from jit.eager.functions import F
+from jit.eager.hooks import HookTable, RemovableHandle
+from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.devices import accelerator, resolve
 from jit.ir.errors import KindError, MemberError, NamingError, UnwrittenError, UsageError
 
-from .. import context
-from ..conversions import conversion
-from ..creation import asarray
-from ..functions import F
-from ..hooks import HookTable, RemovableHandle
-from ..tensors import Tensor
 from .calling import ForwardHook, HookedCall
 from .everywhere import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, registered
 from .parameter import Parameter, forget_gradient

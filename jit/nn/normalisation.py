@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir import dtypes
 from jit.ir.devices import resolve
 from jit.ir.errors import ShapeError, UsageError
 
-from ..functions import F
 from . import functional, init
 from .modules import Module
 from .parameter import Parameter

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.tensors import Tensor, Variable
 from jit.ir.errors import UsageError
-
-from ..tensors import Tensor, Variable
 
 
 class Parameter(Variable):
@@ -28,7 +27,7 @@ class Parameter(Variable):
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         if data is None:
-            from ..functions import F
+            from jit.eager.functions import F
 
             data = F.empty((0,))
         if not isinstance(data, Tensor):

@@ -6,9 +6,9 @@ import math
 import warnings
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.errors import ShapeError, UsageError
 
-from ..functions import F
 from . import init
 from .modules import Module
 from .parameter import Parameter

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.errors import UsageError
-
-from ..functions import F
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 """The numbers by which ATen knows them."""

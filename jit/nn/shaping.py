@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.expecting import expect_number
+from jit.eager.functions import F
 from jit.ir.errors import KindError, UsageError
 
-from ..expecting import expect_number
-from ..functions import F
 from . import functional
 from .modules import Module
 

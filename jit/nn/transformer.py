@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.errors import UsageError
 
-from ..functions import F
 from . import functional, init
 from .attention import MultiheadAttention
 from .containers import ModuleList

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.errors import DimError, ShapeError, UsageError
-
-from ..functions import F
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d"]
 

@@ -14,12 +14,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.eager.functions import F
+from jit.eager.pytree import flatten, unflatten
+from jit.eager.tensors import Tensor
 from jit.ir.errors import UsageError
 
 from ..autograd import Function
-from ..functions import F
-from ..pytree import flatten, unflatten
-from ..tensors import Tensor
 from .everywhere import BACKWARD, BACKWARD_PRE
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from jit.eager.functions import F
 from jit.ir.errors import DTypeError, UsageError
 
-from ..functions import F
 from ..limits import finfo
 from .optimizer import Optimizer, check_not_negative, chosen
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jit.eager.context import enable_grad, no_grad
+from jit.eager.functions import F
 from jit.ir.errors import UsageError
 
-from ..context import enable_grad, no_grad
-from ..functions import F
 from ..nn.utils.vectors import parameters_to_vector, vector_to_parameters
 from .line_search import strong_wolfe
 from .optimizer import Optimizer, check_not_negative

@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from jit.eager.context import TRACE, enable_grad, set_grad_enabled
+from jit.eager.functions import F
+from jit.eager.hooks import Event, HookTable, RemovableHandle
+from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, NamingError, UsageError
 
-from ..context import TRACE, enable_grad, set_grad_enabled
-from ..functions import F
-from ..hooks import Event, HookTable, RemovableHandle
 from ..nn.parameter import forget_gradient
-from ..tensors import Tensor
 
 
 class Optimizer:

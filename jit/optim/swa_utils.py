@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jit.eager.context import no_grad
+from jit.eager.expecting import expect_number
+from jit.eager.functions import F
 from jit.ir import dtypes
 from jit.ir.devices import resolve
 from jit.ir.errors import UsageError
 
-from ..context import no_grad
-from ..expecting import expect_number
-from ..functions import F
 from ..nn.modules import Module
 from .lr_scheduler.base import LRScheduler, per_group
 

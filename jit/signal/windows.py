@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jit.eager.expecting import expect_number
+from jit.eager.functions import F
+from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, UsageError
-
-from ..expecting import expect_number
-from ..functions import F
-from ..tensors import Tensor
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",

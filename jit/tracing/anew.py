@@ -23,12 +23,12 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context
+from jit.eager.effects import NOTES, Effects
+from jit.eager.generators import Generator
+from jit.eager.tensors import Storage, Tensor
 from jit.ir.errors import Error
 
-from .. import context
-from ..generators import Generator
-from ..tensors import Storage, Tensor
-from .effects import NOTES, Effects
 from .origins import is_foreign
 from .plain_numbers import explained
 from .raising import forget_errors

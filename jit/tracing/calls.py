@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jit.eager.pytree import Structure, flatten, paths, unflatten, without_undefined
 from jit.ir.errors import CompileError, Error, GraphError, TraceError, UsageError
 from jit.ir.refusals import is_of_numbers
 
-from ..pytree import Structure, flatten, paths, unflatten, without_undefined
 from .recalling import Recollection
 from .surroundings import World
 

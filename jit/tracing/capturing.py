@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jit.eager.generators import Generator, default_generator
+from jit.eager.tensors import Tensor
 from jit.ir import GENERATOR, Value
 
 from ..autograd.nodes import edge_of
-from ..generators import Generator, default_generator
-from ..tensors import Tensor
 from .memory import Binding
 from .properties import kind_of, type_of
 from .records import Capture

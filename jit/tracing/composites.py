@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jit.eager import context, dispatch
+from jit.eager.generators import Generator
+from jit.eager.tensors import Tensor
 from jit.ir import Graph, Node, Op, Value
 
-from .. import context, dispatch
-from ..generators import Generator
-from ..tensors import Tensor
 from .memory import Cell
 from .records import Composite
 

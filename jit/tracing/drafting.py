@@ -10,6 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.becoming import become
+from jit.eager.generators import default_generator
+from jit.eager.proxies import TracedScalar
+from jit.eager.pytree import Structure, flatten, statics
+from jit.eager.tensors import Tensor, Variable
 from jit.ir import Value
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
@@ -18,11 +23,6 @@ from jit.ir.graph import leaves as leaves_of
 from jit.ir.scalars import exactly
 
 from ..autograd.nodes import Node, OpNode, edge_of
-from ..becoming import become
-from ..generators import default_generator
-from ..proxies import TracedScalar
-from ..pytree import Structure, flatten, statics
-from ..tensors import Tensor, Variable
 from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from .chains import Chain
 from .gradients import GradientSlot

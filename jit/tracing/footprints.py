@@ -21,7 +21,8 @@ import types
 from collections.abc import Collection, Iterator, Set
 from typing import Any, NamedTuple
 
-from ..context import PACKAGE
+from jit.eager.context import PACKAGE
+
 from .descriptions import DESCRIPTIONS
 from .origins import is_foreign, is_harmless, is_ours
 

@@ -16,14 +16,14 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from jit.eager import context
+from jit.eager.pytree import ObjectError, statics, too_deep
+from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.errors import Error, TraceError, UsageError
 from jit.runtime.interpreter import GuardFailed
 
-from .. import context
 from ..inspection.inspected import Inspected
-from ..pytree import ObjectError, statics, too_deep
-from ..tensors import Tensor
 from .anew import Notes, Run, Suspicions
 from .calls import (
     Call,

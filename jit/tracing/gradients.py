@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context
+from jit.eager.tensors import Tensor
 from jit.ir import Value
 from jit.ir.errors import TraceError
 
-from .. import context
 from ..autograd.nodes import apart, is_plain
-from ..tensors import Tensor
 from .capturing import capture, is_from_outside, known
 from .properties import has_hooks
 from .refusals import at_line, check_first_stage, refuse_change
@@ -55,7 +55,7 @@ def set_gradient(trace: Trace, tensor: Tensor, gradient: Tensor | None) -> None:
 
 def accumulate(trace: Trace, tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
     """What `jit.autograd.nodes.accumulate` does, by operators that are recorded."""
-    from ..functions import F
+    from jit.eager.functions import F
 
     have = gradient_of(trace, tensor)
     if have is None:

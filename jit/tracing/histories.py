@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager import context, dispatch
+from jit.eager.effects import note_write
+from jit.eager.tensors import Tensor, Variable, alias, tensor_of
 from jit.ir.ops.assignment import copy as COPY
 
-from .. import context, dispatch
 from ..autograd.nodes import AccumulateGrad, Edge, Node, edge_of
-from ..tensors import Tensor, Variable, alias, tensor_of
-from .effects import note_write
 from .surroundings import attributes_of
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager import context, dispatch
+from jit.eager.tensors import Tensor, Variable, alias, tensor_of
 from jit.ir import HANDLE, Node, TensorType, dtypes
 from jit.ir.errors import TraceError
 
-from .. import context, dispatch
-from ..tensors import Tensor, Variable, alias, tensor_of
 from .histories import PassThrough
 from .recalling import run_once
 

@@ -39,9 +39,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import context
-from ..context import PACKAGE
-from ..watch import LOOKING, MONITORED
+from jit.eager import context
+from jit.eager.context import PACKAGE
+from jit.eager.watch import LOOKING, MONITORED
+
 from . import monitoring
 from .origins import is_harmless
 from .purity import draws_for_all, is_pure, words_for

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.eager.tensors import Tensor
+
 from ..autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of
-from ..tensors import Tensor
 
 if TYPE_CHECKING:
     from .tracer import Trace

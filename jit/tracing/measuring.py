@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context
+from jit.eager.proxies import TracedScalar, concrete
+from jit.eager.tensors import Size, Tensor
 from jit.ir import Op, Value, dtypes
 from jit.ir.errors import EscapedTracerError, TraceError
 from jit.ir.types import INT, ScalarType
 
-from .. import context
-from ..proxies import TracedScalar, concrete
-from ..tensors import Size, Tensor
 from .records import GuardRecord
 from .refusals import at_line
 
@@ -58,7 +58,7 @@ LISTED = 64
 
 def elements(trace: Trace, tensor: Tensor) -> Any:
     """What `tolist()` gives, as traced numbers: what Python decides on one of them is guarded, as of `item()`."""
-    from ..functions import F
+    from jit.eager.functions import F
 
     if tensor._array.size > LISTED:
         raise EscapedTracerError(

@@ -7,10 +7,10 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+from jit.eager.tensors import Storage, Tensor, ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 
-from ..tensors import Storage, Tensor, ViewStep
 from .refusals import at_line
 from .sharing import extent_of, overlap, place_and_extent, place_of
 

@@ -20,14 +20,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context
+from jit.eager.becoming import become, past_of
+from jit.eager.pytree import Structure, flatten
+from jit.eager.tensors import Tensor, ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 from jit.runtime.arrays import offset_of, owner_of
 
-from .. import context
-from ..becoming import become, past_of
-from ..pytree import Structure, flatten
-from ..tensors import Tensor, ViewStep
 from . import measuring
 from .capturing import known
 from .memory import Binding
@@ -202,7 +202,7 @@ def note_reshaped(trace: Trace, tensor: Tensor, before: Tensor) -> None:
 
 def resize(trace: Trace, tensor: Tensor, sizes: Sequence[Any]) -> None:
     """`resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
-    from ..functions import F
+    from jit.eager.functions import F
 
     meet(trace, tensor)
     wanted, start = tuple(map(int, sizes)), offset_of(tensor._array)

@@ -24,8 +24,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..context import PACKAGE
-from ..watch import EYES
+from jit.eager.context import PACKAGE
+from jit.eager.watch import EYES
+
 from .footprints import holds_nothing
 from .purity import is_pure
 

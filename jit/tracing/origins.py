@@ -14,7 +14,7 @@ import sys
 import sysconfig
 from typing import Any
 
-from ..context import PACKAGE
+from jit.eager.context import PACKAGE
 
 HARMLESS = frozenset({
     "__future__", "_collections_abc", "_colorize", "_py_warnings", "_weakrefset", "abc", "annotationlib", "argparse",

@@ -32,14 +32,14 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.generators import Generator
+from jit.eager.hooks import HookTable
+from jit.eager.proxies import TracedScalar
+from jit.eager.tensors import Tensor
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
 
 from ..autograd.custom import Function
-from ..generators import Generator
-from ..hooks import HookTable
-from ..proxies import TracedScalar
-from ..tensors import Tensor
 from .contents import COPIED, is_copied
 from .descriptions import (
     said_by_cell,

@@ -9,9 +9,9 @@ import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from jit.eager.proxies import TracedScalar
 from jit.ir.errors import Error, TraceError
 
-from ..proxies import TracedScalar
 from .origins import is_foreign
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from jit.eager import context
+from jit.eager.generators import Generator
+from jit.eager.tensors import Tensor
 from jit.ir import TensorType
 from jit.ir.dtypes import from_numpy
 from jit.ir.types import is_contiguous
 
-from .. import context
-from ..generators import Generator
-from ..tensors import Tensor
 from .promoting import KINDS
 from .surroundings import class_of
 

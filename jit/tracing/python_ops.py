@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jit.eager import context, dispatch
+from jit.eager.proxies import TracedScalar
+from jit.eager.tensors import Tensor
+from jit.eager.watch import pause, resume
 from jit.ir import HANDLE, Value
 from jit.ir.errors import EscapedTracerError, TraceError
 from jit.ir.graph import leaves
 from jit.ir.types import Type
 
-from .. import context, dispatch
-from ..proxies import TracedScalar
-from ..tensors import Tensor
-from ..watch import pause, resume
 from .properties import type_of
 from .raising import note_foreign
 from .recalling import run_once

@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context
 from jit.ir import Op, Source, errors
 from jit.ir.attempts import KIND, name_in_place
 from jit.ir.errors import (
@@ -28,7 +29,6 @@ from jit.ir.refusals import FOREIGN
 from jit.ir.scalars import scalar_function
 from jit.ir.types import BOOL
 
-from .. import context
 from .refusals import at_line
 
 if TYPE_CHECKING:

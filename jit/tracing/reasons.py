@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..pytree import Static, Structure, paths
+from jit.eager.pytree import Static, Structure, paths
 
 MOST = 3
 """How many differences are named."""

@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.tensors import Tensor, tensor_of
+
 from ..autograd.custom import FunctionNode
 from ..autograd.nodes import SavedTensor
-from ..tensors import Tensor, tensor_of
 
 
 @dataclass(slots=True)

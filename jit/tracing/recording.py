@@ -11,6 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager import context, dispatch
+from jit.eager.effects import note_write
+from jit.eager.generators import Generator
+from jit.eager.pytree import paths, unflatten
+from jit.eager.tensors import Tensor, ViewStep, tensor_of
 from jit.ir import Graph
 from jit.ir.attempts import KIND
 from jit.ir.errors import Error
@@ -19,15 +24,10 @@ from jit.passes import CLEANUP, run
 from jit.runtime import blocks
 from jit.runtime.interpreter import GuardFailed, Interpreter
 
-from .. import context, dispatch
 from ..autograd.nodes import Edge, edge_of
-from ..generators import Generator
-from ..pytree import paths, unflatten
-from ..tensors import Tensor, ViewStep, tensor_of
 from .aliasing import analyse
 from .chains import Chain, Key, Plan, fork, graph_of, numbered
 from .compiling import engine, unoptimised
-from .effects import note_write
 from .histories import give_history, overwrite
 from .hosting import PythonHost
 from .kept_plans import keep, name_of, recalled

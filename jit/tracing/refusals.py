@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context
+from jit.eager.generators import Generator
+from jit.eager.tensors import Tensor
 from jit.ir.errors import EscapedTracerError, TraceError
-
-from .. import context
-from ..generators import Generator
-from ..tensors import Tensor
 
 if TYPE_CHECKING:
     from .tracer import Trace

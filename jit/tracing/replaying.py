@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager import context, dispatch
+from jit.eager.generators import Generator
+from jit.eager.proxies import TracedScalar, concrete
+from jit.eager.tensors import Tensor, Variable, alias, tensor_of, variable_of
 from jit.ir import Node, Op, Value, find
 from jit.ir.errors import TraceError
 from jit.ir.graph import map_template
 from jit.runtime.interpreter import Interpreter
 
-from .. import context, dispatch
 from ..autograd.nodes import AccumulateGrad, Edge, edge_of
-from ..generators import Generator
-from ..proxies import TracedScalar, concrete
-from ..tensors import Tensor, Variable, alias, tensor_of, variable_of
 from .hosting import PythonHost
 from .recalling import run_once
 from .stage_recording import Live

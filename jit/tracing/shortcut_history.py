@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.eager.pytree import TENSOR
+from jit.eager.tensors import Tensor, tensor_of
+
 from ..autograd.nodes import edge_of
-from ..pytree import TENSOR
-from ..tensors import Tensor, tensor_of
 from .histories import give_history
 from .stage_node import Kept, StageNode, mark_of
 

@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jit.eager import context
+from jit.eager.pytree import TENSOR, Structure, unflatten
+from jit.eager.tensors import Storage, Tensor, Variable, tensor_of
 from jit.ir.graph import Ref
 from jit.runtime import entry
 
-from .. import context
-from ..pytree import TENSOR, Structure, unflatten
-from ..tensors import Storage, Tensor, Variable, tensor_of
 from .contents import same_contents
 from .places import _class_entry, _class_of, _contents, _default, _entry, _item, _itself, _names_in, _wrapped_by
 from .shortcut_history import with_history

@@ -1,7 +1,7 @@
 """The world as it was before a function ran: what `trace(example_inputs=...)`, exports and `jit.verify` leave behind.
 
 Note [Snapshots]
-    Elements are copied when they are first written to (see jit.tracing.effects), arguments and small tensors at once,
+    Elements are copied when they are first written to (see jit.eager.effects), arguments and small tensors at once,
     since foreign code may write to them unseen. Everything else is Python: what the walk of jit.tracing.surroundings
     meets - objects, modules, optimizers, containers, arrays, classes, functions with their cells and globals, random
     generators - is noted one level deep at the beginning, and put back where it differs. Storages count their versions
@@ -26,11 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import context
-from ..generators import Generator, default_generator
-from ..hooks import Event
-from ..tensors import Storage, Tensor
-from .effects import NOTES, Effects, Region, fresh_version
+from jit.eager import context
+from jit.eager.effects import NOTES, Effects, Region, fresh_version
+from jit.eager.generators import Generator, default_generator
+from jit.eager.hooks import Event
+from jit.eager.tensors import Storage, Tensor
+
 from .footprints import names_in_code
 from .origins import is_foreign_class
 from .places import asked, has_state, slots_of

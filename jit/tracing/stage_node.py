@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context, dispatch
+from jit.eager.tensors import Tensor, tensor_of
 from jit.ir.errors import AutogradError, Error
 from jit.runtime.interpreter import GuardFailed
 
-from .. import context, dispatch
 from ..autograd.blame import refuse_nan
 from ..autograd.nodes import Edge, Node, edge_of
-from ..tensors import Tensor, tensor_of
 from .chains import BRANCHES, Chain, Key, Plan, fork
 from .histories import give_history
 from .hosting import PythonHost

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jit.eager import context, dispatch
+from jit.eager.tensors import Tensor, Variable, alias
 from jit.ir.errors import TraceError
 from jit.ir.scalars import exactly
 
-from .. import context, dispatch
 from ..autograd.engine import run_backward
 from ..autograd.nodes import Edge, edge_of
-from ..tensors import Tensor, Variable, alias
 from .chains import Chain, Key
 from .impurity import watching
 from .origins import is_foreign

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from types import CellType, FrameType
 from typing import Any
 
-from ..tensors import Size
+from jit.eager.tensors import Size
+
 from .places import has_state, slots_of
 
 Swap = Callable[[Any], Any]

@@ -37,14 +37,14 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager.generators import Generator
+from jit.eager.hooks import HookTable
+from jit.eager.pytree import looking
+from jit.eager.tensors import Tensor, Variable
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.scalars import exactly
 
-from ..generators import Generator
-from ..hooks import HookTable
-from ..pytree import looking
-from ..tensors import Tensor, Variable
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
 from .footprints import Footprint, Step, codes_in, is_mute, scan, words_in
 from .judgements import generation_of, judgement_of

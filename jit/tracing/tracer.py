@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from jit.eager import context, dispatch
+from jit.eager.generators import Generator, default_generator
+from jit.eager.proxies import TracedScalar
+from jit.eager.tensors import Tensor, ViewStep
+from jit.eager.watch import pause, resume
 from jit.ir import GENERATOR, Graph, Node, Op, Value
 from jit.ir.errors import Error, TraceError
 from jit.ir.types import UNDEFINED, ScalarType, Type
 from jit.passes.builder import Builder
 
-from .. import context, dispatch
 from ..autograd.nodes import next_serial
-from ..generators import Generator, default_generator
-from ..proxies import TracedScalar
-from ..tensors import Tensor, ViewStep
-from ..watch import pause, resume
 from . import gradients, measuring, metadata, python_ops, raising, refusals, writes
 from .capturing import is_from_outside, is_inside, known, state_of
 from .composites import nodes_after, record_composite

@@ -9,12 +9,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from jit.eager.pytree import Structure, flatten, statics, unflatten
+from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import dtypes
 from jit.ir.errors import AutogradError, Error, UsageError, VerificationError
 
 from ..autograd import grad
-from ..pytree import Structure, flatten, statics, unflatten
-from ..tensors import Tensor, tensor_of
 from .snapshots import preserved
 from .surroundings import Surroundings
 

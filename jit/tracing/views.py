@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context, dispatch
+from jit.eager.proxies import TracedScalar
+from jit.eager.tensors import Tensor, ViewStep
 from jit.ir import Op, TensorType, Value
 from jit.ir.errors import ShapeError, TraceError
 from jit.ir.geometry import Geometry
@@ -15,10 +18,7 @@ from jit.ir.types import Type
 from jit.passes.builder import Builder
 from jit.runtime.arrays import geometry_of, offset_of
 
-from .. import context, dispatch
 from ..autograd.nodes import replay, strided_step
-from ..proxies import TracedScalar
-from ..tensors import Tensor, ViewStep
 from .measuring import plain_number
 from .memory import Binding
 from .refusals import at_line

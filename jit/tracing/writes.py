@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.eager import context, dispatch
+from jit.eager.tensors import Tensor, ViewStep
+from jit.eager.watch import pause, resume
 from jit.ir import Op, TensorType, Value
 from jit.ir.errors import TraceError
 from jit.ir.geometry import Geometry
@@ -12,10 +15,7 @@ from jit.ir.ops.casting import _to_copy
 from jit.ir.ops.views import expand
 from jit.passes.builder import Builder
 
-from .. import context, dispatch
 from ..autograd.nodes import scatter_steps, shares_places
-from ..tensors import Tensor, ViewStep
-from ..watch import pause, resume
 from .properties import row_major, type_of
 from .raising import note_raised
 from .refusals import at_line, shared_memory

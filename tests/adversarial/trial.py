@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import jit
-from jit.pytree import Structure, flatten, paths
+from jit.eager.pytree import Structure, flatten, paths
 from tests.tolerances import assert_close
 
 Log = list[tuple[str, Any]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jit
-from jit import dispatch
+from jit.eager import dispatch
 from jit.export import Exported, export_graph, verify_model
 from jit.ir import REGISTRY, Graph, Node, Op
 from jit.ir.types import GeneratorType

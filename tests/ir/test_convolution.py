@@ -12,7 +12,7 @@ import pytest
 
 import jit
 from jit.autograd import gradcheck, gradgradcheck
-from jit.functions import F
+from jit.eager.functions import F
 from jit.ir.errors import Error
 from jit.ir.ops import convolving
 from jit.ir.ops.convolving import TABLES, Algorithm, Problem, Window, window_of

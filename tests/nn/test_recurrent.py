@@ -7,8 +7,8 @@ import pytest
 
 import jit
 from jit import nn
+from jit.eager.pytree import flatten
 from jit.nn.utils import rnn
-from jit.pytree import flatten
 from tests.references_arrays import gru_cell, lstm_cell, network, packed_network, relu, rnn_cell
 from tests.tolerances import assert_close
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from jit.eager.context import no_grad
+from jit.eager.functions import F
 from jit.ir.errors import UsageError
-
-from ...context import no_grad
-from ...functions import F
 
 
 def fuse_conv_bn_weights(

@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from jit.eager.context import no_grad
+from jit.eager.functions import F
+from jit.eager.tensors import Tensor
 from jit.ir.errors import UsageError
-
-from ...context import no_grad
-from ...functions import F
-from ...tensors import Tensor
 
 
 def _gradients(parameters: Any) -> list[Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.expecting import expect
+from jit.eager.functions import F
 from jit.ir.errors import UsageError
 
-from ...expecting import expect
-from ...functions import F
 from ..lazy import refuse_lazy
 from ..modules import Module
 from ..parameter import Parameter

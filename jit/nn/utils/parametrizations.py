@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.context import no_grad
+from jit.eager.expecting import expect
+from jit.eager.functions import F
+from jit.eager.tensors import Tensor
 from jit.ir.errors import ShapeError, UnwrittenError, UsageError
 
-from ...context import no_grad
-from ...expecting import expect
-from ...functions import F
-from ...tensors import Tensor
 from .. import functional
 from ..modules import Module
 from .parametrize import register_parametrization

@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
+from jit.eager.context import no_grad
+from jit.eager.expecting import expect
+from jit.eager.tensors import Tensor
 from jit.ir.errors import UsageError
 
-from ...context import no_grad
-from ...expecting import expect
-from ...tensors import Tensor
 from ..containers import ModuleDict, ModuleList
 from ..lazy import refuse_lazy
 from ..modules import Module

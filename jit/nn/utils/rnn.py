@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from jit.eager.creation import tensor
+from jit.eager.expecting import expect
+from jit.eager.functions import F
+from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, ShapeError, UsageError
-
-from ...creation import tensor
-from ...expecting import expect
-from ...functions import F
-from ...tensors import Tensor
 
 
 class PackedSequence(NamedTuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...context import no_grad
-from ...functions import F
+from jit.eager.context import no_grad
+from jit.eager.functions import F
+
 from ..lazy import refuse_lazy
 
 

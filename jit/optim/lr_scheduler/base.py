@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, NamingError, UsageError
 
-from ...tensors import Tensor
 from ..optimizer import Optimizer
 
 

@@ -6,9 +6,9 @@ import bisect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jit.eager.expecting import expect
 from jit.ir.errors import KindError, UsageError
 
-from ...expecting import expect
 from ..optimizer import Optimizer
 from .base import LRScheduler
 from .plateau import ReduceLROnPlateau

@@ -1,6 +1,6 @@
 """What `jit.Tensor(...)` and `jit.Variable(...)` make of their arguments: PyTorch's oldest constructors.
 
-Tensors of the package itself come from `jit.tensors.tensor_of`.
+Tensors of the package itself come from `jit.eager.tensors.tensor_of`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from jit.autograd.foreign_views import refuse_write
+from jit.autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of, requires_grad
 from jit.ir import Op, dtypes
 from jit.ir.devices import device, name_of
 from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaError, ShapeError
@@ -23,12 +25,10 @@ from jit.ir.schema import Argument
 from jit.runtime.kernels import execute
 
 from . import context
-from .autograd.foreign_views import refuse_write
-from .autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of, requires_grad
+from .effects import note_write
 from .generators import default_generator
 from .proxies import TracedScalar, concrete
 from .tensors import Tensor, Variable, root_of, tensor_of, variable_of
-from .tracing.effects import note_write
 
 
 class Mismatch(Exception):

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jit.ir import RandomState
 
-    from ..generators import Generator
-    from ..tensors import Storage, Tensor
+    from .generators import Generator
+    from .tensors import Storage, Tensor
 
 NOTES: ContextVar[Effects | None] = ContextVar("notes", default=None)
 """Who wants to know of effects; None most of the time."""

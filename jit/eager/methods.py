@@ -123,7 +123,7 @@ def _backward(
     self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
     """Add the gradients of this tensor to `.grad` of the leaves that it depends on."""
-    from .autograd import backward
+    from jit.autograd import backward
 
     backward([self], [gradient], retain_graph, create_graph, inputs)
 

@@ -2,7 +2,7 @@
 
 Both have the same layout, so an object is promoted by `__class__`: `requires_grad_()`, or an in-place operation that
 gives it a history, turns a Tensor into a Variable, and nobody who holds it needs to know. Operators are not here:
-methods such as `add` or `sum` are generated from the registry by `jit.functions`.
+methods such as `add` or `sum` are generated from the registry by `jit.eager.functions`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from . import context
 from .proxies import TracedScalar
 
 if TYPE_CHECKING:
-    from ._stubs.methods import Methods
-    from .autograd.foreign_views import Maker
-    from .autograd.nodes import Node
+    from jit._stubs.methods import Methods
+    from jit.autograd.foreign_views import Maker
+    from jit.autograd.nodes import Node
 else:
-    Methods = object  # jit.functions and jit.methods add them at run time
+    Methods = object  # jit.eager.functions and jit.eager.methods add them at run time
 
 
 class Storage:
@@ -522,7 +522,7 @@ class Tensor(Methods):
         if trace is not None:
             trace.resize(self, sizes)
         else:
-            from .tracing.effects import note_write
+            from .effects import note_write
 
             note_write(self)
             self._array = restrided(self._defined(), sizes)
@@ -571,7 +571,7 @@ class Variable(Tensor):
     def requires_grad(self) -> bool:
         """Whether gradients flow into this tensor."""
         if self._viewed is not None and self._grad_version != self._storage.version:
-            from .autograd.nodes import stale_requires_grad
+            from jit.autograd.nodes import stale_requires_grad
 
             return stale_requires_grad(self)
         return self._requires_grad or self._grad_fn is not None
@@ -585,7 +585,7 @@ class Variable(Tensor):
         """The node that computes this tensor's gradient; None for leaves."""
         base = self._viewed
         if base is not None and self._grad_version != self._storage.version:
-            from .autograd.nodes import view_history
+            from jit.autograd.nodes import view_history
 
             view_history(self)
         return self._grad_fn

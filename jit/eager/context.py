@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jit.ir import Source
 
 if TYPE_CHECKING:
-    from .tracing.tracer import Trace
+    from jit.tracing.tracer import Trace
 
 GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -248,7 +248,7 @@ def tracing(trace: Trace | None) -> Iterator[None]:
         TRACE.set(before)
 
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 """Where this package lies: frames and modules from there are not the user's."""
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 

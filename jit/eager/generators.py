@@ -11,7 +11,7 @@ from jit.ir.devices import resolve
 from jit.ir.errors import KindError, UsageError
 
 from . import context
-from .tracing.effects import NOTES, REPLAYED
+from .effects import NOTES, REPLAYED
 
 
 class Generator:
