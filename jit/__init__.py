@@ -38,11 +38,11 @@ from .ir.errors import (
     GraphError, ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
 )  # fmt: skip
 from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
-from .limits import finfo, iinfo
+from .library.limits import finfo, iinfo
 from .eager.parallel import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
 from .eager.tensors import Size, Tensor, Variable
 from .eager import methods
-from . import spellings  # complete Tensor
+from .library import spellings  # complete Tensor
 from . import autograd, backends, nn, optim
 from .autograd import checkpoint, checkpoint_sequential, grad
 from .tracing.function import trace
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from .artifacts.files import load as load
     from .exporting import ExportReport as ExportReport, export_onnx as export_onnx
     from .native import CppOp as CppOp
-    from .spellings import *  # noqa: F403
+    from .library.spellings import *  # noqa: F403
     from .tracing.verifying import verify as verify
 
 memory_format = MemoryFormat

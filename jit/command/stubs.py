@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jit import spellings
 from jit.eager.functions import public
 from jit.eager.tensors import Tensor
 from jit.ir import OVERLOADS, Op
 from jit.ir.schema import REQUIRED, Argument
+from jit.library import spellings
 from jit.nn import functional
 
 FOLDER = Path(__file__).parents[1] / "_stubs"

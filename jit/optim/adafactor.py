@@ -7,8 +7,8 @@ from typing import Any
 
 from jit.eager.functions import F
 from jit.ir.errors import DTypeError, UsageError
+from jit.library.limits import finfo
 
-from ..limits import finfo
 from .optimizer import Optimizer, check_not_negative, chosen
 
 

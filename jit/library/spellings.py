@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager import context
+from jit.eager.expecting import expect
+from jit.eager.functions import F
+from jit.eager.tensors import Size, Tensor
 from jit.ir import dtypes
 from jit.ir.errors import AutogradError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes as common_shape
 from jit.ir.memory_formats import as_memory_format, suggested_format
 
 from .differences import gradient
-from .eager import context
-from .eager.expecting import expect
-from .eager.functions import F
-from .eager.tensors import Size, Tensor
 from .lowrank import pca_lowrank, svd_lowrank
 
 __all__ = [

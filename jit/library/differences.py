@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from jit.eager.expecting import expect
+from jit.eager.functions import F
+from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.errors import UsageError
 from jit.ir.geometry import wrap_dims
-
-from .eager.expecting import expect
-from .eager.functions import F
-from .eager.tensors import Tensor
 
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:

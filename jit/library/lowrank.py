@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.expecting import expect
+from jit.eager.functions import F
+from jit.eager.tensors import Tensor
 from jit.ir.errors import DTypeError, ShapeError, UsageError
-
-from .eager.expecting import expect
-from .eager.functions import F
-from .eager.tensors import Tensor
 
 
 def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
