@@ -23,7 +23,7 @@ accept: .venv ## rewrite the expected texts in tests (T=path limits it); read th
 
 generated: .venv ## rewrite what follows from the registry: jit/_stubs and docs/operators.md
 	$(BIN)/python -m jit.command.stubs
-	$(BIN)/python -m jit.ir.catalog docs > docs/operators.md
+	$(BIN)/python -m jit.ops.catalog docs > docs/operators.md
 
 examples: .venv ## run the examples
 	set -e; for program in examples/*.py; do echo "== $$program"; $(BIN)/python "$$program"; done

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jit.ir import ops  # noqa: F401  (fills the registry)
+from jit import ops  # noqa: F401  (fills the registry)
 from jit.ir.op import OVERLOADS, REGISTRY
 
 PACKAGE = Path(__file__).resolve().parent.parent / "jit"

@@ -20,10 +20,10 @@ import jit
 from jit.autograd import gradcheck, gradgradcheck
 from jit.eager import dispatch
 from jit.eager.functions import F, public
-from jit.ir import catalog
 from jit.ir.op import OVERLOADS, REGISTRY, Op
 from jit.ir.samples import strided
 from jit.ir.types import TensorType
+from jit.ops import catalog
 from tests.ir.test_ops import REFERENCES, arguments, each, type_of, wide
 from tests.registry_cases import Case, bits, cases, floats, mapped, tensors_in, weights_for
 from tests.tolerances import as_array, assert_close

@@ -22,8 +22,8 @@ from jit.ir import REGISTRY, RandomState, Source, dtypes
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.errors import Error, UsageError
-from jit.ir.ops.scatters import as_strided_of
 from jit.ir.scalars import bits
+from jit.ops.scatters import as_strided_of
 
 from ..nn import Parameter
 from ..tracing.function import _Promoted

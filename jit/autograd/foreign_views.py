@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jit.eager import context
 from jit.ir import Source
 from jit.ir.errors import AutogradError
-from jit.ir.ops.views import alias
+from jit.ops.views import alias
 
 if TYPE_CHECKING:
     from jit.eager.tensors import Tensor, ViewStep

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-import jit.ir.ops  # noqa: F401  (fills the registry)
+import jit.ops  # noqa: F401  (fills the registry)
 from jit.ir import OVERLOADS, Op
 from jit.ir.errors import Error
 from jit.ir.memory_formats import as_memory_format

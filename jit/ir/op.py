@@ -1,4 +1,4 @@
-"""How an operator is declared: once, with every facet, next to its neighbours in `jit/ir/ops/<family>.py`.
+"""How an operator is declared: once, with every facet, next to its neighbours in `jit/ops/<family>.py`.
 
     @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", onnx="Tanh", samples=unary(-3, 3),
                grad=dict(self=lambda F, g, out: g * (1 - out * out)))

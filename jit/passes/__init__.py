@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-import jit.ir.ops  # noqa: F401  (passes look operators up)
+import jit.ops  # noqa: F401  (passes look operators up)
 from jit.ir import Graph, verify
 from jit.ir.errors import Error, GraphError, UsageError
 from jit.ir.files import write_atomically

@@ -12,9 +12,9 @@ from jit.ir import Graph, Node, Op, TensorType, Value, find
 from jit.ir.attempts import KIND, raises_always
 from jit.ir.errors import GraphError
 from jit.ir.inference import SIZES
-from jit.ir.ops.creation import arange
 from jit.ir.scalars import exactly, scalar_function, type_of_number
 from jit.ir.verifier import neighbourhood
+from jit.ops.creation import arange
 
 from .analysis import calls_out, confirm_sizes, fixed_inputs, has_subgraphs, with_subgraphs
 

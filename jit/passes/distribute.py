@@ -37,7 +37,7 @@ from functools import cached_property
 
 from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.attempts import may_raise
-from jit.ir.ops.joining import cat as joining
+from jit.ops.joining import cat as joining
 
 from .builder import Builder
 from .fusable import Supported, is_fusable, is_known, is_row_major, is_special

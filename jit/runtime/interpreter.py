@@ -70,7 +70,7 @@ class Interpreter:
     """Runs the stages of `graph`. Thread-safe: a run owns its registers.
 
     >>> from jit.ir import Graph, TensorType, dtypes
-    >>> import jit.ir.ops, numpy as np
+    >>> import jit.ops, numpy as np
     >>> g = Graph(); x = g.add_input(TensorType(dtypes.float32, (2,)), "x")
     >>> g.set_return([g.add("aten::mul", (x, 2), types=[x.type]).output])
     >>> outputs, updates, state = Interpreter(g).run(0, [np.ones(2, np.float32)])

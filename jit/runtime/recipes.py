@@ -7,7 +7,7 @@ Note [What a recipe says, and what it cannot]
     from a fusion group carries a `recipe`, the text of the group, since operators, dtypes and constants decide on it.
     What is left is the code of this package that makes the one from the other, `compute` lines included:
 
-        name = digest(recipes of a module's nests, target, versions, digest of jit/ir, passes, runtime, tracing)
+        name = digest(recipes of a module's nests, target, versions, digest of jit/ir, ops, passes, runtime, tracing)
 
     Whatever else there is has no recipe and is found by its LLVM text, as everything was before: operators whose body
     stands elsewhere, bodies made by hand, constants that are no plain numbers. Nor has anything a recipe in a process
@@ -166,8 +166,8 @@ def _scipy() -> str:
 
 
 _ROOT = str(Path(__file__).parents[1])
-_OPERATORS = os.path.join(_ROOT, "ir", "ops")
-_FOLDERS = ("ir", "ir/ops", "passes", "runtime", "runtime/targets", "tracing")
+_OPERATORS = os.path.join(_ROOT, "ops")
+_FOLDERS = ("ir", "ops", "passes", "runtime", "tracing")
 """Where the code is that makes plans of recordings and LLVM text of groups."""
 _MARGIN = 10**9
 """Nanoseconds: clocks of file systems lag behind, and some files were read before `BEGAN`."""
@@ -204,5 +204,6 @@ def contents(root: str = _ROOT) -> str:
 
 def _files(root: str = _ROOT) -> Iterator[str]:
     for folder in _FOLDERS:
-        where = os.path.join(root, folder)
-        yield from sorted(os.path.join(where, name) for name in os.listdir(where) if name.endswith(".py"))
+        for where, inner, names in os.walk(os.path.join(root, folder)):
+            inner.sort()
+            yield from sorted(os.path.join(where, name) for name in names if name.endswith(".py"))

@@ -10,7 +10,7 @@ import numpy as np
 from jit.eager import context, dispatch
 from jit.eager.effects import note_write
 from jit.eager.tensors import Tensor, Variable, alias, tensor_of
-from jit.ir.ops.assignment import copy as COPY
+from jit.ops.assignment import copy as COPY
 
 from ..autograd.nodes import AccumulateGrad, Edge, Node, edge_of
 from .surroundings import attributes_of

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jit.ir import Graph, Node, TensorType, Value
-from jit.ir.ops.views import alias
+from jit.ops.views import alias
 from jit.passes.analysis import calls_out, has_effects, with_subgraphs
 
 Path = tuple[int, ...]

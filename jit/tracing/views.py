@@ -12,9 +12,9 @@ from jit.ir import Op, TensorType, Value
 from jit.ir.errors import ShapeError, TraceError
 from jit.ir.geometry import Geometry
 from jit.ir.graph import leaves
-from jit.ir.ops.scatters import as_strided_of
-from jit.ir.ops.views import as_strided
 from jit.ir.types import Type
+from jit.ops.scatters import as_strided_of
+from jit.ops.views import as_strided
 from jit.passes.builder import Builder
 from jit.runtime.arrays import geometry_of, offset_of
 

@@ -11,8 +11,8 @@ from jit.eager.watch import pause, resume
 from jit.ir import Op, TensorType, Value
 from jit.ir.errors import TraceError
 from jit.ir.geometry import Geometry
-from jit.ir.ops.casting import _to_copy
-from jit.ir.ops.views import expand
+from jit.ops.casting import _to_copy
+from jit.ops.views import expand
 from jit.passes.builder import Builder
 
 from ..autograd.nodes import scatter_steps, shares_places

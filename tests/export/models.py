@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-import jit.ir.ops  # noqa: F401  (declares the operators)
+import jit.ops  # noqa: F401  (declares the operators)
 from jit.export import Exported, export_graph
 from jit.export.verification import open_engine
 from jit.ir import TensorType, dtypes, parse

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import jit.ir.ops  # noqa: F401
+import jit.ops  # noqa: F401
 from jit.export import export_graph, register_symbolic, unregister_symbolic
 from jit.export.builder import Builder
 from jit.export.proxies import Unsupported

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import jit.ir.ops  # noqa: F401  (declares the operators)
+import jit.ops  # noqa: F401  (declares the operators)
 from jit.export import export_graph
 from jit.export.verification import open_engine, verify_model
 from jit.ir import GENERATOR, REGISTRY, Graph, Op, Value

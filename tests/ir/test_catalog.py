@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jit.ir import catalog
 from jit.ir.op import REGISTRY, Op
 from jit.ir.schema import parse_schema
+from jit.ops import catalog
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 
@@ -82,11 +82,11 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_as_a_program() -> None:
-    command = [sys.executable, "-m", "jit.ir.catalog"]
+    command = [sys.executable, "-m", "jit.ops.catalog"]
     assert "aten::tanh" in subprocess.run([*command, "samples"], check=True, capture_output=True, text=True).stdout
     assert subprocess.run([*command, "nonsense"], capture_output=True).returncode == 2
 
 
 def test_page_is_up_to_date() -> None:
     if PAGE.read_text(encoding="utf-8") != catalog.page():
-        pytest.fail("run: python -m jit.ir.catalog docs > docs/operators.md", pytrace=False)
+        pytest.fail("run: python -m jit.ops.catalog docs > docs/operators.md", pytrace=False)

@@ -14,9 +14,9 @@ import jit
 from jit.autograd import gradcheck, gradgradcheck
 from jit.eager.functions import F
 from jit.ir.errors import Error
-from jit.ir.ops import convolving
-from jit.ir.ops.convolving import TABLES, Algorithm, Problem, Window, window_of
 from jit.ir.settings import SETTINGS
+from jit.ops import convolving
+from jit.ops.convolving import TABLES, Algorithm, Problem, Window, window_of
 from jit.runtime import numpy_math
 from tests.references_arrays import convolution, convolution_backward
 from tests.tolerances import assert_close

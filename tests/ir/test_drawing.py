@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import jit.ir.ops  # noqa: F401  (the colours come from the operators' families)
+import jit.ops  # noqa: F401  (the colours come from the operators' families)
 from jit.ir import Error, Graph, TensorType, dtypes, parse
 from jit.ir.cards import COLOURS, cards_of, family_of
 from jit.ir.drawing import to_dot, to_svg

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import jit.ir.ops  # noqa: F401  (fills the registry)
+import jit.ops  # noqa: F401  (fills the registry)
 from jit.ir import dtypes
 from jit.ir.errors import DimError, DivisionError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import Geometry

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import jit.ir.ops  # noqa: F401  (fills the registry)
+import jit.ops  # noqa: F401  (fills the registry)
 import tests
 from jit.ir import dtypes
 from jit.ir.op import REGISTRY, Op

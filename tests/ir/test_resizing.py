@@ -10,8 +10,8 @@ import pytest
 
 import jit
 from jit.ir.errors import Error
-from jit.ir.ops import resize_taps
 from jit.nn.functional import interpolate, upsample_bilinear, upsample_nearest
+from jit.ops import resize_taps
 from tests.references_arrays import adjoint
 from tests.references_resize import resized
 

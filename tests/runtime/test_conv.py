@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jit.ir import dtypes, parse
-from jit.ir.ops.convolving import Window, by_input, by_weight, forward
+from jit.ops.convolving import Window, by_input, by_weight, forward
 from jit.runtime import conv
 from jit.runtime.conv_steps import layer_of, parts_by_input, phases
 from jit.runtime.conv_weight import WeightGradient

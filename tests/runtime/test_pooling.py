@@ -8,7 +8,7 @@ import pytest
 
 from jit.ir import parse
 from jit.ir.errors import DimError
-from jit.ir.ops.pooling import Pool
+from jit.ir.pooling import Pool
 from jit.runtime.interpreter import Interpreter
 from jit.runtime.plan import PlannedInterpreter
 from jit.runtime.pooling import MaxPool, MaxUnpool, MeanPool

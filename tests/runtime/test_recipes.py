@@ -180,11 +180,15 @@ def test_doubt_has_no_name(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "file", ["ir/ops/activations.py", "ir/dtypes.py", "passes/spaces.py", "runtime/llvm_math.py", "runtime/entry.py"]
+    "file",
+    [
+        *("ops/activations.py", "ir/dtypes.py", "passes/spaces.py"),
+        *("runtime/llvm_math.py", "runtime/entry.py"),
+    ],
 )
 def test_every_byte_of_the_code_that_makes_llvm_text_counts(tmp_path, file):
     package = Path(jit.__file__).parent
-    for folder in ("ir", "passes", "runtime", "tracing"):
+    for folder in ("ir", "ops", "passes", "runtime", "tracing"):
         shutil.copytree(package / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     before = recipes.contents(str(tmp_path))
     assert before == recipes.contents()
@@ -197,7 +201,7 @@ def test_every_module_of_the_lowering_is_among_the_sources():
     package = Path(jit.__file__).parent
     listed = set(recipes._files())
     for name, module in list(sys.modules.items()):
-        if name.startswith(("jit.ir.", "jit.passes.", "jit.runtime.", "jit.tracing.")) and module.__file__:
+        if name.startswith(("jit.ir.", "jit.ops.", "jit.passes.", "jit.runtime.", "jit.tracing.")) and module.__file__:
             assert module.__file__ in listed, name
     assert all(Path(path).is_relative_to(package) for path in listed)
 

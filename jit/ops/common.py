@@ -1,0 +1,155 @@
+"""What several families of operators share: dtype rules, refusals, and spellings in ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.dtypes import DType
+from jit.ir.errors import DTypeError
+from jit.ir.op import Op, Refusal, absent
+
+SIZES_ONLY = absent("only its sizes are used")
+
+# -- operands that an op does not take ---------------------------------------------------------------------------
+
+
+def is_bool(dtype: DType) -> bool:
+    """True of bool alone."""
+    return dtype is dtypes.bool_
+
+
+def is_integral(dtype: DType) -> bool:
+    """True of the integer types and bool."""
+    return dtype.is_integral
+
+
+def is_fractional(dtype: DType) -> bool:
+    """True of the floating and complex types."""
+    return not dtype.is_integral
+
+
+def is_complex(dtype: DType) -> bool:
+    """True of the complex types."""
+    return dtype.is_complex
+
+
+def is_integral_or_complex(dtype: DType) -> bool:
+    """True of all but the real floating types."""
+    return not dtype.is_floating_point
+
+
+floats_only = Refusal(is_integral_or_complex, "cast to a floating dtype first, e.g. x.float()")
+no_integers = Refusal(is_integral, "cast to a floating dtype first, e.g. x.float()")
+integers_only = Refusal(is_fractional, "it works on the bits of integers and bools; cast with x.long() or x.bool()")
+ordered_only = Refusal(is_complex, "complex numbers have no order; compare abs() or the real parts")
+no_bool = Refusal(is_bool, "cast with x.int(), or use logical_not, logical_and, logical_or, logical_xor")
+
+
+def require_order(name: str, dtype: Any) -> None:
+    """Refuse to compare complex numbers; takes a dtype of ours or of numpy."""
+    if getattr(dtype, "kind", "") == "c" or getattr(dtype, "is_complex", False):
+        raise DTypeError(f"{name} does not take complex tensors: {ordered_only.way_out}")
+
+
+# -- elements that an op does not take ---------------------------------------------------------------------------
+
+
+def divides_by_zero(op: Op, values: Sequence[Any]) -> bool:
+    """Whether a division of these operands raises where the divisor is 0: one of integers, unless by another number."""
+    divisor = values[1]
+    return op.compute_dtype(values).is_integral and not (isinstance(divisor, (int, float)) and divisor != 0)
+
+
+# -- numbers given as attributes ---------------------------------------------------------------------------------
+
+
+def times(array: Any, number: Any) -> Any:
+    """`array * number` on numpy without leaving the array's dtype; integers do not take a fractional number."""
+    require_real_factor(array.dtype, number)
+    if number == 1:
+        return array
+    if array.dtype.kind in "biu":
+        if not isinstance(number, (int, np.integer)):
+            raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {number}; cast the tensor to float")
+        number = np.asarray(number).astype(array.dtype)
+    return array * number
+
+
+def weighted(array: Any, alpha: Any) -> Any:
+    """`times` as sums do it: a truth value weighs truth values alone, a fraction no whole numbers."""
+    if alpha == 1 and type(alpha) is int:
+        return array
+    if isinstance(alpha, (bool, np.bool_)) and array.dtype.kind != "b":
+        raise DTypeError(f"alpha = {alpha} is for tensors of bools alone; give a number")
+    if isinstance(alpha, (float, np.floating)) and array.dtype.kind in "biu":
+        raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {alpha}; cast the tensor to float")
+    return times(array, alpha)
+
+
+def require_real_factor(dtype: Any, number: Any) -> None:
+    """Refuse to multiply elements of a real dtype by a complex number in their own dtype."""
+    if isinstance(number, (complex, np.complexfloating)) and dtype.kind != "c":
+        raise DTypeError(f"a real tensor cannot be multiplied by {number} in place of its dtype; cast it to complex")
+
+
+# -- dtypes of results -------------------------------------------------------------------------------------------
+
+
+def accumulation(dtype: DType) -> Any:
+    """The numpy dtype that a result of `dtype` is accumulated in: float32 for the 16-bit floats."""
+    return np.dtype(np.float32) if dtype.is_half else dtype.numpy
+
+
+def wide_sum_dtype(dtype: DType) -> DType:
+    """What sums and products of `dtype` are: int64 for all integers and bool."""
+    return dtypes.int64 if dtype.is_integral else dtype
+
+
+# -- ONNX --------------------------------------------------------------------------------------------------------
+
+
+def onnx_if_fractional(name: str) -> Callable[..., Any]:
+    """A symbolic for functions that leave integers as they are: `Floor` of an integer is that integer."""
+
+    def symbolic(g: Any, self: Any) -> Any:
+        return g.op("Identity", self) if self.dtype.is_integral else g.op(name, self)
+
+    return symbolic
+
+
+def onnx_scaled(g: Any, x: Any, number: Any) -> Any:
+    """`x * number`."""
+    return x if number == 1 else g.op("Mul", x, g.constant(number, like=x))
+
+
+def onnx_trunc(g: Any, x: Any) -> Any:
+    """A floating `x` rounded toward zero."""
+    return g.op("Where", g.op("Less", x, g.constant(0, like=x)), g.op("Ceil", x), g.op("Floor", x))
+
+
+def onnx_number(g: Any, value: Any, dtype: DType) -> Any:
+    """A 0-d constant, or a traced number cast to `dtype`."""
+    return g.cast(value, dtype) if hasattr(value, "ndim") else g.constant(value, dtype=dtype)
+
+
+def onnx_shape(g: Any, sizes: Any) -> Any:
+    """A list of sizes, some of them perhaps traced, as a 1-D int64 value."""
+    return g.ints(list(sizes))
+
+
+def onnx_expm1(g: Any, x: Any) -> Any:
+    """exp(x) - 1 as tanh(x / 2) * (exp(x) + 1), which keeps its digits near 0."""
+    half = g.op("Tanh", g.op("Mul", x, g.constant(0.5, like=x)))
+    return g.op("Mul", half, g.op("Add", g.op("Exp", x), g.constant(1, like=x)))
+
+
+def onnx_softplus(g: Any, x: Any) -> Any:
+    """log(1 + exp(x)); in float64, where onnxruntime has no Softplus, as max(x, 0) + log(1 + exp(-|x|))."""
+    if x.dtype is not dtypes.float64:
+        return g.op("Softplus", x)
+    small = g.op("Exp", g.op("Neg", g.op("Abs", x)))
+    return g.op("Add", g.op("Max", x, g.constant(0, like=x)), g.op("Log", g.op("Add", small, g.constant(1, like=x))))

@@ -1,0 +1,389 @@
+"""Comparisons, logic, bits, and choosing between two tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.op import absent, array, composite, pointwise
+from jit.ir.samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
+from jit.ir.types import TensorType
+
+from .common import integers_only, ordered_only
+
+BOOLEAN = absent("the result is boolean")
+BITS = absent("the result is integral")
+CHOOSES = absent("it chooses, and is no number")
+
+# -- comparisons -------------------------------------------------------------------------------------------------
+
+
+def comparable() -> Any:
+    """Pairs with ties, numbers, bools and special values among them."""
+    yield from binary()()
+    yield sample(
+        make(20, low=0, high=3, dtype="int32"), make(20, low=0, high=3, dtype="int32", seed=1), note="ties", grad=False
+    )
+    yield sample(make(8, dtype="bool"), make(8, dtype="bool", seed=1), note="bool", grad=False)
+    yield sample(make(5, low=0, high=3, dtype="int64"), 1.5, note="integer and fraction", grad=False)
+
+
+def onnx_ordered(name: str, otherwise: str | None = None) -> Any:
+    """`Less` and its like, which take no bools; `otherwise` is the opposite, used where `name` is too new."""
+
+    def symbolic(g: Any, self: Any, other: Any) -> Any:
+        if self.dtype is dtypes.bool_:
+            self, other = g.cast(self, dtypes.int32), g.cast(other, dtypes.int32)
+        return g.op(name, self, other)
+
+    return symbolic
+
+
+@pointwise("aten::eq(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
+           onnx="Equal", samples=comparable, grad=BOOLEAN)  # fmt: skip
+def eq(m: Any, self: Any, other: Any) -> Any:
+    """Whether equal; NaN equals nothing."""
+    return self == other
+
+
+@pointwise("aten::ne(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("not_equal",),
+           onnx=lambda g, self, other: g.op("Not", g.op("Equal", self, other)), samples=comparable,
+           grad=BOOLEAN)  # fmt: skip
+def ne(m: Any, self: Any, other: Any) -> Any:
+    """Whether different."""
+    return self != other
+
+
+@ordered_only
+@pointwise("aten::lt(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("less",),
+           onnx=onnx_ordered("Less"), samples=comparable, grad=BOOLEAN)  # fmt: skip
+def lt(m: Any, self: Any, other: Any) -> Any:
+    """Whether less."""
+    return self < other
+
+
+@ordered_only
+@pointwise("aten::le(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("less_equal",),
+           onnx=onnx_ordered("LessOrEqual"), samples=comparable, grad=BOOLEAN)  # fmt: skip
+def le(m: Any, self: Any, other: Any) -> Any:
+    """Whether less or equal."""
+    return self <= other
+
+
+@ordered_only
+@pointwise("aten::gt(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("greater",),
+           onnx=onnx_ordered("Greater"), samples=comparable, grad=BOOLEAN)  # fmt: skip
+def gt(m: Any, self: Any, other: Any) -> Any:
+    """Whether greater."""
+    return self > other
+
+
+@ordered_only
+@pointwise("aten::ge(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
+           aliases=("greater_equal",), onnx=onnx_ordered("GreaterOrEqual"), samples=comparable,
+           grad=BOOLEAN)  # fmt: skip
+def ge(m: Any, self: Any, other: Any) -> Any:
+    """Whether greater or equal."""
+    return self >= other
+
+
+@composite(
+    "aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"
+)
+def isclose(F: Any, self: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+    """Whether |self - other| <= atol + rtol * |other|."""
+    if rtol < 0 or atol < 0:
+        raise UsageError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
+    near = F.eq(self, other)
+    if self.dtype is dtypes.bool_ and other.dtype is dtypes.bool_:
+        return near
+    if equal_nan:
+        near = F.logical_or(near, F.logical_and(F.isnan(self), F.isnan(other)))
+    distance = F.abs(self - other)
+    return F.logical_or(near, F.logical_and(F.isfinite(distance), F.le(distance, F.abs(other * rtol) + atol)))
+
+
+@isclose.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(3, 4) + 1e-9)
+    yield sample(make(3, 4), make(4, seed=1), 0.5, 0.1, note="broadcast", grad=False)
+    yield sample(make(5, dtype="bool"), make(5, dtype="bool", seed=1), note="bool", grad=False)
+    yield sample(SPECIAL.copy(), SPECIAL.copy(), equal_nan=True, note="special", grad=False)
+    yield sample(
+        make(5, low=0, high=3, dtype="int64"), make(5, low=0, high=3, dtype="int64", seed=1), note="integer", grad=False
+    )
+
+
+# -- what kind of number -----------------------------------------------------------------------------------------
+
+
+def _numbers() -> Any:
+    yield from unary()()
+    yield sample(make(4, dtype="bool"), note="bool", grad=False)
+
+
+def _onnx_none(g: Any, self: Any) -> Any:
+    """False everywhere: integers are neither NaN nor infinite."""
+    return g.op("Not", g.op("Equal", self, self))
+
+
+@pointwise("aten::isnan(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN,
+           onnx=lambda g, self: _onnx_none(g, self) if self.dtype.is_integral else g.op("IsNaN", self))  # fmt: skip
+def isnan(m: Any, self: Any) -> Any:
+    """Whether not a number."""
+    return self != self
+
+
+@pointwise("aten::isinf(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN)
+def isinf(m: Any, self: Any) -> Any:
+    """Whether infinite."""
+    return m.isinf(self)
+
+
+@isinf.onnx
+def _(g: Any, self: Any) -> Any:
+    if self.dtype.is_integral:
+        return _onnx_none(g, self)
+    return g.op("Equal", g.op("Abs", self), g.constant(float("inf"), like=self))  # IsInf takes halves since 20 only
+
+
+@pointwise("aten::isfinite(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN)
+def isfinite(m: Any, self: Any) -> Any:
+    """Whether neither infinite nor NaN."""
+    return m.isfinite(self)
+
+
+@isfinite.onnx
+def _(g: Any, self: Any) -> Any:
+    if self.dtype.is_integral:
+        return g.op("Equal", self, self)
+    return g.op("Less", g.op("Abs", self), g.constant(float("inf"), like=self))
+
+
+# -- logic: any dtype in, bool out -------------------------------------------------------------------------------
+
+
+def onnx_logic(name: str) -> Any:
+    """`And` and its like on operands of any dtype."""
+    return lambda g, *operands: g.op(name, *(g.cast(x, dtypes.bool_) for x in operands))
+
+
+@pointwise("aten::logical_and(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
+           onnx=onnx_logic("And"), samples=comparable, grad=BOOLEAN)  # fmt: skip
+def logical_and(m: Any, self: Any, other: Any) -> Any:
+    """Whether both are nonzero."""
+    return (self != 0) & (other != 0)
+
+
+@pointwise("aten::logical_or(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
+           onnx=onnx_logic("Or"), samples=comparable, grad=BOOLEAN)  # fmt: skip
+def logical_or(m: Any, self: Any, other: Any) -> Any:
+    """Whether one is nonzero, or both."""
+    return (self != 0) | (other != 0)
+
+
+@pointwise("aten::logical_xor(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
+           onnx=onnx_logic("Xor"), samples=comparable, grad=BOOLEAN)  # fmt: skip
+def logical_xor(m: Any, self: Any, other: Any) -> Any:
+    """Whether one is nonzero and the other is not."""
+    return (self != 0) ^ (other != 0)
+
+
+@pointwise("aten::logical_not(Tensor self) -> Tensor", result=dtypes.bool_, inplace=True,
+           onnx=onnx_logic("Not"), samples=_numbers, grad=BOOLEAN)  # fmt: skip
+def logical_not(m: Any, self: Any) -> Any:
+    """Whether zero."""
+    return self == 0
+
+
+# -- bits --------------------------------------------------------------------------------------------------------
+
+
+def _bits() -> Any:
+    yield sample(whole(3, 4), whole(3, 4, seed=1))
+    yield sample(
+        make(3, 1, low=0, high=255, dtype="uint8"), make(4, low=0, high=255, dtype="uint8", seed=1), note="broadcast"
+    )
+    yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool")
+    yield sample(whole(5, dtype="int32"), 6, note="number")
+    yield sample(make(dtype="int8"), make(0, 2, dtype="int8"), note="empty")
+
+
+def _one_of_bits() -> Any:
+    for pair in _bits():
+        yield Sample(pair.args[:1], note=pair.note)
+
+
+def onnx_bits(name: str) -> Any:
+    """`And` on bools, `BitwiseAnd` (opset 18) on integers."""
+
+    def symbolic(g: Any, *operands: Any) -> Any:
+        if operands[0].dtype is dtypes.bool_:
+            return g.op(name, *operands)
+        if g.opset < 18:
+            raise g.unsupported(f"Bitwise{name} of integers", since=18)
+        return g.op(f"Bitwise{name}", *operands)
+
+    return symbolic
+
+
+@integers_only
+@pointwise(
+    "aten::bitwise_and(Tensor self, Tensor other) -> Tensor",
+    inplace=True,
+    onnx=onnx_bits("And"),
+    samples=_bits,
+    grad=BITS,
+)
+def bitwise_and(m: Any, self: Any, other: Any) -> Any:
+    """The bits set in both; of bools, the logical and."""
+    return self & other
+
+
+@integers_only
+@pointwise(
+    "aten::bitwise_or(Tensor self, Tensor other) -> Tensor",
+    inplace=True,
+    onnx=onnx_bits("Or"),
+    samples=_bits,
+    grad=BITS,
+)
+def bitwise_or(m: Any, self: Any, other: Any) -> Any:
+    """The bits set in one or both."""
+    return self | other
+
+
+@integers_only
+@pointwise(
+    "aten::bitwise_xor(Tensor self, Tensor other) -> Tensor",
+    inplace=True,
+    onnx=onnx_bits("Xor"),
+    samples=_bits,
+    grad=BITS,
+)
+def bitwise_xor(m: Any, self: Any, other: Any) -> Any:
+    """The bits set in one alone."""
+    return self ^ other
+
+
+@integers_only
+@pointwise(
+    "aten::bitwise_not(Tensor self) -> Tensor", inplace=True, onnx=onnx_bits("Not"), samples=_one_of_bits, grad=BITS
+)
+def bitwise_not(m: Any, self: Any) -> Any:
+    """Every bit turned; of bools, the logical not."""
+    return ~self
+
+
+# -- choosing ----------------------------------------------------------------------------------------------------
+
+
+@pointwise("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", promote=("self", "other"),
+           namespaces=("jit",),
+           grad=dict(condition=CHOOSES, self=lambda F, g, condition: F.where(condition, g, 0),
+                     other=lambda F, g, condition: F.where(condition, 0, g)))  # fmt: skip
+def where(m: Any, condition: Any, self: Any, other: Any) -> Any:
+    """self where condition, other elsewhere."""
+    return m.where(condition, self, other)
+
+
+where.keeps_numbers = True
+
+
+@where.onnx
+def _(g: Any, condition: Any, self: Any, other: Any) -> Any:
+    return g.op("Where", g.cast(condition, dtypes.bool_), self, other)
+
+
+@where.samples
+def _() -> Any:
+    yield sample(make(3, 4, dtype="bool"), make(3, 4), make(3, 4, seed=1))
+    yield sample(make(3, 1, dtype="bool"), make(4), make(1, seed=1), note="broadcast")
+    yield sample(make(dtype="bool"), make(2), make(2, seed=1), note="0-d")
+    yield sample(make(0, 2, dtype="bool"), make(2), make(2, seed=1), note="empty")
+    yield sample(make(3, 5, dtype="bool"), strided(make(3, 5)), 0.5, note="number")
+    yield sample(make(4, dtype="bool"), make(4), make(4, dtype="float64", seed=1), note="mixed dtypes")
+    yield sample(make(4, dtype="bool"), whole(4), 7, note="integer", grad=False)
+    yield sample(make(4, dtype="bool"), 1.5, float("nan"), note="two numbers", grad=False)
+    yield sample(
+        make(4, dtype="bool"), make(4, dtype="float16"), make(4, dtype="float16", seed=1), note="half", grad=False
+    )
+
+
+@pointwise("aten::masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor", promote=("self", "value"),
+           computes_in="self", inplace=True,
+           grad=dict(mask=CHOOSES, self=lambda F, g, mask: F.masked_fill(g, mask, 0),
+                     value=lambda F, g, mask: F.where(mask, g, 0)))  # fmt: skip
+def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:
+    """self with `value`, a number or 0-d tensor, where mask is true."""
+    return m.where(mask, value, self)
+
+
+masked_fill.keeps_numbers = True
+
+
+@masked_fill.numpy
+def _(m: Any, self: Any, mask: Any, value: Any) -> Any:
+    if value.ndim:
+        raise ShapeError(f"masked_fill: the value is a number or a 0-d tensor, and this has {value.ndim} dims")
+    if mask.dtype.kind != "b":
+        raise DTypeError(f"masked_fill: the mask should be a tensor of bools, got {mask.dtype.name}")
+    return m.where(mask, value, self)
+
+
+@masked_fill.onnx
+def _(g: Any, self: Any, mask: Any, value: Any) -> Any:
+    return g.op("Where", g.cast(mask, dtypes.bool_), value, self)
+
+
+@masked_fill.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(3, 4, dtype="bool"), -1e9)
+    yield sample(make(3, 4), make(4, dtype="bool"), 0.5, note="broadcast")
+    yield sample(make(3, 4), make(3, 4, dtype="bool"), float("-inf"), note="-inf", grad=False)
+    yield sample(make(3, 4), make(3, 4, dtype="bool"), make(seed=1), note="0-d value")
+    yield sample(make(), make(dtype="bool"), 2, note="0-d")
+    yield sample(make(0, 3), make(3, dtype="bool"), 2.5, note="empty")
+    yield sample(whole(4, dtype="int32"), make(4, dtype="bool"), 2.5, note="toward zero", grad=False)
+    yield sample(make(4, dtype="float16"), make(4, dtype="bool"), 0.1, note="half", grad=False)
+
+
+# -- sorting into buckets ----------------------------------------------------------------------------------------
+
+
+@array("aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+       grad=absent("the result is a tensor of indices"))  # fmt: skip
+def bucketize(m: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+    """Between which two of the sorted boundaries each element lies."""
+    if boundaries.ndim != 1:
+        raise ShapeError(f"bucketize: boundaries is 1-dimensional, got {list(boundaries.shape)}")
+    found = m.searchsorted(boundaries, self, side="right" if right else "left")
+    return m.asarray(found).astype(m.int32 if out_int32 else m.int64)
+
+
+@bucketize.type
+def _(self: TensorType, boundaries: TensorType, out_int32: bool, right: bool) -> TensorType:
+    return TensorType(dtypes.int32 if out_int32 else dtypes.int64, self.shape, None, self.device)
+
+
+@bucketize.onnx
+def _(g: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+    """How many boundaries lie below."""
+    common = dtypes.promote(self.dtype, boundaries.dtype)
+    value = g.op("Unsqueeze", g.cast(self, common), g.ints([-1]))
+    below = g.op("LessOrEqual" if right else "Less", g.cast(boundaries, common), value)
+    return g.cast(g.op("ReduceSum", g.cast(below, dtypes.int64), g.ints([self.ndim]), keepdims=0), g.out.dtype)
+
+
+@bucketize.samples
+def _() -> Any:
+    edges = np.array([-1.0, 0.0, 0.5, 1.0], np.float32)
+    yield sample(make(3, 4), edges)
+    yield sample(edges, edges, note="on the boundaries")
+    yield sample(edges, edges, right=True, out_int32=True, note="on the boundaries")
+    yield sample(make(), edges, note="0-d")
+    yield sample(make(0, 3), edges, note="empty")
+    yield sample(whole(5), np.array([-3, 0, 3]), note="integer")

@@ -1,0 +1,602 @@
+"""Convolutions over one to three spatial dims: strided, padded, dilated, grouped, depthwise, transposed.
+
+Note [Three maps of a convolution]
+    A convolution y = conv(x, w) is linear in x and in w, so everything about it is one of three maps:
+
+        forward(x, w) -> y          by_input(y, w) -> x          by_weight(y, x) -> w
+
+    The last two are the adjoints that give the gradients. A transposed convolution *is* `by_input`, so its own
+    gradients are `forward` (by its input) and `by_weight` with the roles of x and y exchanged. `aten::convolution`
+    and `aten::convolution_backward` are all there is: the derivative of each is written with the two of them,
+
+        d convolution_backward(g, x, w) along (gx, gw, gb):   g: conv(gx, w) + conv(x, gw) + gb
+                                                              x: by_input(g, gw)      w: by_weight(g, gx)
+
+    and so derivatives of every order exist. ATen knows that second pair as `_convolution_double_backward`. Masks say
+    which of the maps are wanted; the others are not computed.
+    How each of the maps is computed is told in Note [How a convolution is computed].
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.kernel import Kernel
+from jit.ir.op import array, composite
+from jit.ir.samples import make, sample, strided
+from jit.ir.settings import Settings, settings_for_call
+from jit.ir.types import UNDEFINED, TensorType
+
+from .convolving import Window, by_input, by_weight, forward, window_of
+
+
+class Fit(NamedTuple):
+    """Arguments that have been found to fit each other."""
+
+    window: Window
+    sizes: tuple[int, ...]
+    """Of the result."""
+
+
+def _fit(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Fit:  # fmt: skip
+    """The window and the result's sizes; ShapeError or DTypeError where the arguments do not fit each other."""
+    dtypes = {o.dtype for o in (input, weight, bias) if o is not None}
+    if len(dtypes) > 1:
+        names = " and ".join(sorted(map(str, dtypes)))
+        raise DTypeError(f"convolution: expects one dtype, got {names}; cast one")
+    shapes = tuple(input.shape), tuple(weight.shape), None if bias is None else tuple(bias.shape)
+    numbers = tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding), groups
+    return _fit_sizes(*shapes, *numbers)
+
+
+@lru_cache(1024)
+def _fit_sizes(
+    input: tuple[int, ...], weight: tuple[int, ...], bias: tuple[int, ...] | None, stride: Any, padding: Any,
+    dilation: Any, transposed: bool, output_padding: Any, groups: int,
+) -> Fit:  # fmt: skip
+    w = window_of(_check_ranks(input, weight), stride, padding, dilation, groups)
+    channels, filters = (weight[0], weight[1] * groups) if transposed else (weight[1] * groups, weight[0])
+    if input[1] != channels or weight[0] % groups:
+        raise ShapeError(
+            f"convolution: a weight of sizes {list(weight)} with groups={groups} takes {channels} channels in whole "
+            f"groups, but the input has the sizes {list(input)}"
+        )
+    if bias is not None and bias != (filters,):
+        raise ShapeError(f"convolution: expects a bias of sizes [{filters}], got {list(bias)}")
+    kernel = weight[2:]
+    if transposed:
+        extra = tuple(output_padding) * len(kernel) if len(output_padding) == 1 else tuple(output_padding)
+        places = w.image(input[2:], kernel, extra)
+    else:
+        places = w.places(input[2:], kernel)
+    if min(places) < 1 or 0 in kernel:
+        raise ShapeError(f"convolution: the kernel {list(kernel)} does not fit the padded input {list(input)}")
+    return Fit(w, (input[0], filters, *places))
+
+
+def _check_ranks(input: Any, weight: Any) -> int:
+    if len(input) != len(weight) or not 3 <= len(input) <= 5:
+        raise ShapeError(
+            f"convolution: expects input and weight of equally many dims, 3 to 5, got {list(input)} and {list(weight)}"
+        )
+    return len(input) - 2
+
+
+def _per_channel(m: Any, values: Any, ndim: int) -> Any:
+    return m.reshape(values, (-1, *(1,) * (ndim - 2)))
+
+
+# -- the two operators -------------------------------------------------------------------------------------------
+
+
+def _flops(out: Any, input: Any, weight: Any, transposed: bool) -> int:
+    """Every tap meets every place: of the result, or of what a transposed convolution takes."""
+    return _meetings(input if transposed else out, weight)
+
+
+def _flops_of_gradients(out: Any, grad_output: Any, input: Any, weight: Any, transposed: bool, output_mask: Any) -> int:
+    """That of the input and that of the weight each take as long as the convolution."""
+    return sum(output_mask[:2]) * _meetings(input if transposed else grad_output, weight)
+
+
+def _meetings(places: Any, weight: Any) -> int:
+    return int(2 * places.numel * (weight.numel // max(weight.sizes[0], 1)))
+
+
+@array("aten::convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+       "bool transposed, int[] output_padding, int groups) -> Tensor",
+       kernel=Kernel(step="convolution", product="matrices", flops=_flops), namespaces=("jit",))  # fmt: skip
+def convolution(
+    m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    w, sizes = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    out = by_input(m, input, weight, sizes[2:], w) if transposed else forward(m, input, weight, w)
+    if bias is not None:
+        out += _per_channel(m, bias, out.ndim)
+    return out
+
+
+@convolution.type
+def _(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> TensorType:  # fmt: skip
+    fit = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    return TensorType(input.dtype, fit.sizes, None, input.device)
+
+
+@convolution.grad
+def _(
+    F: Any, g: Any, needs: Any, input: Any, weight: Any, bias_meta: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    bias_sizes = None if bias_meta is None else bias_meta.shape
+    wanted = [bool(n) for n in needs]
+    return F.convolution_backward(
+        g, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, wanted
+    )
+
+
+@convolution.onnx
+def _onnx_convolution(
+    g: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    w = window_of(input.ndim - 2, stride, padding, dilation, groups)
+    if not transposed:
+        return _onnx_conv(g, "Conv", input, weight, bias, w)
+    extra = list(output_padding) * (input.ndim - 2) if len(output_padding) == 1 else list(output_padding)
+    return _onnx_conv(g, "ConvTranspose", input, weight, bias, w, output_padding=extra)
+
+
+def _onnx_conv(g: Any, name: str, x: Any, weight: Any, bias: Any, w: Window, **more: Any) -> Any:
+    geometry = {"strides": list(w.stride), "pads": list(w.padding * 2), "dilations": list(w.dilation)}
+    return g.op(name, x, weight, bias, group=w.groups, **geometry, **more)
+
+
+def _cases() -> Any:
+    """(input, weight, bias sizes or None, stride, padding, dilation, transposed, output_padding, groups)."""
+    yield (2, 2, 5), (3, 2, 3), 3, [1], [0], [1], False, [0], 1
+    yield (1, 4, 6), (4, 2, 2), 4, [2], [1], [2], False, [0], 2
+    yield (1, 2, 4, 4), (2, 2, 3, 2), 2, [1, 1], [1, 0], [1, 1], False, [0, 0], 1
+    yield (1, 2, 5, 4), (4, 1, 2, 2), None, [2, 1], [1, 2], [1, 2], False, [0, 0], 2
+    yield (1, 2, 3, 3), (2, 1, 2, 2), 2, [1, 1], [1, 1], [1, 1], False, [0, 0], 2
+    yield (2, 2, 3, 3), (2, 2, 1, 1), 2, [2, 2], [0, 0], [1, 1], False, [0, 0], 1
+    yield (1, 1, 2, 3, 2), (2, 1, 2, 2, 1), 2, [1, 2, 1], [0, 1, 0], [1, 1, 1], False, [0, 0, 0], 1
+    yield (1, 2, 3), (2, 2, 3), 2, [2], [1], [1], True, [1], 1
+    yield (1, 4, 2, 2), (4, 1, 3, 2), 2, [2, 1], [1, 0], [1, 2], True, [1, 0], 2
+    yield (1, 2, 2, 2), (2, 1, 2, 2), 2, [2, 2], [0, 0], [1, 1], True, [0, 0], 2
+    yield (1, 1, 2, 2, 2), (1, 1, 2, 2, 2), None, [1, 1, 1], [0, 0, 0], [1, 1, 1], True, [0, 0, 0], 1
+
+
+@convolution.samples
+def _() -> Any:
+    for image, kernel, bias, *rest in _cases():
+        yield sample(make(*image), make(*kernel, seed=1), None if bias is None else make(bias, seed=2), *rest)
+    plain = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+    yield sample(strided(make(1, 2, 3, 3)), strided(make(2, 2, 2, 2)), None, *plain, note="strided")
+    wide = [2, 1], [1, 2], [1, 2], False, [0, 0], 2
+    yield sample(make(3, 4, 9, 8), make(6, 2, 3, 3, seed=1), make(6, seed=2), *wide, note="larger", grad=False)
+    turned = make(2, 4, 5, 4), make(4, 3, 3, 3, seed=1)
+    yield sample(*turned, None, *wide[:3], True, [1, 0], 2, note="larger transposed", grad=False)
+    yield sample(make(0, 2, 4, 4), make(2, 2, 3, 3), None, *plain, note="empty", onnx=False)
+    half = make(1, 2, 4, 4, dtype="float16"), make(2, 2, 3, 3, dtype="float16")
+    yield sample(*half, None, *plain, note="half", grad=False)
+
+
+@array("aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, "
+       "int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[3] output_mask) "
+       "-> (Tensor, Tensor, Tensor)",
+       kernel=Kernel(step="convolution gradients", product="matrices", flops=_flops_of_gradients),
+       namespaces=(), differentiable=(0, 1, 2))  # fmt: skip
+def convolution_backward(
+    m: Any, grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
+) -> Any:  # fmt: skip
+    w = window_of(input.ndim - 2, stride, padding, dilation, groups)
+    kernel = weight.shape[2:]
+    by_x = by_w = by_bias = None
+    if output_mask[0]:
+        sizes = input.shape[2:]
+        by_x = forward(m, grad_output, weight, w) if transposed else by_input(m, grad_output, weight, sizes, w)
+        by_x = by_x[(..., *map(slice, sizes))]  # an output padding beyond the stride reaches further than the input
+    if output_mask[1]:
+        small, large = (input, grad_output) if transposed else (grad_output, input)
+        by_w = by_weight(m, small, large, kernel, w)
+    if output_mask[2]:
+        by_bias = m.sum(grad_output, axis=(0, *range(2, grad_output.ndim)), dtype=grad_output.dtype)
+    return by_x, by_w, by_bias
+
+
+@convolution_backward.type
+def _(
+    grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
+) -> Any:  # fmt: skip
+    shapes = input.shape, weight.shape, (grad_output.shape[1],)
+    types = [TensorType(grad_output.dtype, shape, None, grad_output.device) for shape in shapes]
+    return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
+
+
+@convolution_backward.grad
+def _(
+    F: Any, g: Any, needs: Any, grad_output: Any, input: Any, weight: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    rest = stride, padding, dilation, transposed, output_padding, groups
+    return _double_backward(F, g[0], g[1], g[2], grad_output, weight, input, rest, needs)
+
+
+def _double_backward(
+    F: Any, by_x: Any, by_w: Any, by_bias: Any, grad_output: Any, weight: Any, input: Any, rest: Any, mask: Any
+) -> tuple[Any, Any, Any]:
+    """See Note [Three maps of a convolution]; the gradients along grad_output, input and weight."""
+    along_g = along_x = along_w = None
+    if mask[0]:
+        terms = [
+            None if by_x is None else F.convolution(by_x, weight, None, *rest),
+            None if by_w is None else F.convolution(input, by_w, None, *rest),
+            None if by_bias is None else _over_places(F, by_bias, grad_output),
+        ]
+        along_g = _sum_of(terms)
+    if mask[1] and by_w is not None:
+        along_x = F.convolution_backward(grad_output, input, by_w, None, *rest, [True, False, False])[0]
+    if mask[2] and by_x is not None:
+        along_w = F.convolution_backward(grad_output, by_x, weight, None, *rest, [False, True, False])[1]
+    return along_g, along_x, along_w
+
+
+def _sum_of(terms: Any) -> Any:
+    total = None
+    for term in terms:
+        if term is not None:
+            total = term if total is None else total + term
+    return total
+
+
+def _over_places(F: Any, bias: Any, like: Any) -> Any:
+    return F.expand(F.view(bias, [1, -1, *[1] * (like.ndim - 2)]), like.shape)
+
+
+@convolution_backward.onnx
+def _(
+    g: Any, grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
+) -> Any:  # fmt: skip
+    w = window_of(input.ndim - 2, stride, padding, dilation, groups)
+    by_x = by_w = by_bias = None
+    if output_mask[0] and transposed:
+        by_x = _onnx_conv(g, "Conv", grad_output, weight, None, w)
+    elif output_mask[0]:
+        extra = _onnx_output_padding(g, grad_output, input, weight, w)
+        by_x = _onnx_conv(g, "ConvTranspose", grad_output, weight, None, w, output_padding=extra)
+    if output_mask[1]:
+        small, large = (input, grad_output) if transposed else (grad_output, input)
+        by_w = _onnx_by_weight(g, small, large, weight, w)
+    if output_mask[2]:
+        by_bias = g.reduce("ReduceSum", grad_output, [0, *range(2, grad_output.ndim)], False)
+    return by_x, by_w, by_bias
+
+
+def _onnx_output_padding(g: Any, y: Any, x: Any, weight: Any, w: Window) -> list[int]:
+    """How far the image is larger than the smallest one with as many places."""
+    if all(s == 1 for s in w.stride):
+        return [0] * (x.ndim - 2)
+    if not all(isinstance(n, int) for n in (*x.shape[2:], *y.shape[2:])):
+        raise g.unsupported("the gradient of a strided convolution needs known spatial sizes")
+    smallest = w.image(y.shape[2:], weight.shape[2:], [0] * (x.ndim - 2))
+    return [n - least for n, least in zip(x.shape[2:], smallest)]
+
+
+def _onnx_by_weight(g: Any, y: Any, x: Any, weight: Any, w: Window) -> Any:
+    """A convolution of x by y in which batch and channels change places, and so do stride and dilation.
+
+    x[N, G * c, ...] becomes [c, G * N, ...], y[N, G * o, ...] becomes a weight [G * o, N, ...] of G groups.
+    """
+    groups, n = w.groups, x.ndim
+    image = g.op("Transpose", x, perm=[1, 0, *range(2, n)])
+    if groups > 1:
+        batch, channels = x.shape[0], weight.shape[1]
+        if not all(isinstance(s, int) for s in x.shape):
+            raise g.unsupported("the gradient of a grouped convolution needs known sizes")
+        apart = g.op("Reshape", x, g.ints([batch, groups, channels, *x.shape[2:]]))
+        turned = g.op("Transpose", apart, perm=[2, 1, 0, *range(3, n + 1)])
+        image = g.op("Reshape", turned, g.ints([channels, groups * batch, *x.shape[2:]]))
+    kernel = g.op("Transpose", y, perm=[1, 0, *range(2, n)])
+    swapped = w._replace(stride=w.dilation, dilation=w.stride)
+    found = g.op("Transpose", _onnx_conv(g, "Conv", image, kernel, None, swapped), perm=[1, 0, *range(2, n)])
+    axes = list(range(2, n))
+    return g.op("Slice", found, g.ints([0] * len(axes)), g.ints(list(weight.shape[2:])), g.ints(axes))
+
+
+@convolution_backward.samples
+def _() -> Any:
+    for image, kernel, _, *rest in _cases():
+        out = _fit_sizes(image, kernel, None, *map(tuple, rest[:3]), rest[3], tuple(rest[4]), rest[5]).sizes
+        yield sample(make(*out, seed=3), make(*image), make(*kernel, seed=1), [out[1]], *rest, [True, True, True])
+    yield sample(make(1, 2, 2, 2), make(1, 2, 4, 4), make(2, 2, 3, 3), None, [1], [0], [1], False, [0], 1,
+                 [True, False, False], note="masked")  # fmt: skip
+
+
+# -- under other names -------------------------------------------------------------------------------------------
+
+
+@array("aten::_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+       "bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, "
+       "bool allow_tf32=True) -> Tensor",
+       kernel=Kernel(product="matrices", flops=_flops), namespaces=("jit",))  # fmt: skip
+def _convolution(
+    m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
+) -> Any:  # fmt: skip
+    """`convolution` with settings of its own for the choice of the algorithm; the last two flags are cuDNN's."""
+    with settings_for_call(Settings(benchmark, deterministic)):
+        return convolution.body(
+            m, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+        )  # fmt: skip
+
+
+@_convolution.type
+def _(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
+) -> TensorType:  # fmt: skip
+    fit = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    return TensorType(input.dtype, fit.sizes, None, input.device)
+
+
+@_convolution.grad
+def _(
+    F: Any, g: Any, needs: Any, input: Any, weight: Any, bias_meta: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Any:  # fmt: skip
+    bias_sizes = None if bias_meta is None else bias_meta.shape
+    rest = stride, padding, dilation, transposed, output_padding, groups
+    return F.convolution_backward(g, input, weight, bias_sizes, *rest, [bool(n) for n in needs])
+
+
+@_convolution.onnx
+def _(
+    g: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
+) -> Any:  # fmt: skip
+    return _onnx_convolution(
+        g, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    )  # fmt: skip
+
+
+@_convolution.samples
+def _() -> Any:
+    flags = False, False, False
+    for number, (image, kernel, bias, *rest) in enumerate(_cases()):
+        if number % 3 == 0:
+            bias = None if bias is None else make(bias, seed=2)
+            yield sample(make(*image), make(*kernel, seed=1), bias, *rest, *flags)
+    yield sample(make(1, 2, 4), make(3, 2, 2, seed=1), None, [1], [0], [1], False, [0], 1, True, False, True,
+                 note="timed")  # fmt: skip
+
+
+@composite("aten::_convolution_nogroup(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, "
+           "int[] dilation, bool transposed, int[] output_padding) -> Tensor", namespaces=())  # fmt: skip
+def _convolution_nogroup(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any,
+) -> Any:  # fmt: skip
+    """`convolution` of one group."""
+    return F.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, 1)
+
+
+@_convolution_nogroup.samples
+def _() -> Any:
+    yield sample(make(2, 2, 4), make(3, 2, 2, seed=1), make(3, seed=2), [1], [0], [1], False, [0])
+    yield sample(make(1, 2, 2, 2), make(2, 1, 2, 2, seed=1), None, [2, 2], [0, 0], [1, 1], True, [0, 0])
+
+
+@composite("aten::_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, "
+           "Tensor self, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, "
+           "int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=())  # fmt: skip
+def _convolution_double_backward(
+    F: Any, ggI: Any, ggW: Any, ggb: Any, gO: Any, weight: Any, self: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
+) -> Any:  # fmt: skip
+    """The derivative of `convolution_backward`: along its gradient, its input and its weight, as the mask asks."""
+    rest = stride, padding, dilation, transposed, output_padding, groups
+    return _double_backward(F, ggI, ggW, ggb, gO, weight, self, rest, output_mask)
+
+
+@_convolution_double_backward.samples
+def _() -> Any:
+    x, w, g = make(1, 2, 4, 3), make(2, 2, 2, 2, seed=1), make(1, 2, 3, 2, seed=2)
+    plain = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+    seconds = make(1, 2, 4, 3, seed=3), make(2, 2, 2, 2, seed=4), make(2, seed=5)
+    yield sample(*seconds, g, w, x, *plain, [True, True, True])
+    yield sample(seconds[0], None, None, g, w, x, *plain, [True, False, True], note="masked")
+
+
+# -- as users call them ------------------------------------------------------------------------------------------
+
+_FACES = ("jit", "nn.functional")
+
+
+def _batched(F: Any, name: str, input: Any, weight: Any, run: Any) -> Any:
+    """Run on a batch; an input without a batch dim becomes a batch of one."""
+    if input.ndim == weight.ndim - 1:
+        return F.squeeze(run(F.unsqueeze(input, 0)), 0)
+    if input.ndim != weight.ndim:
+        raise ShapeError(
+            f"{name}: expects an input of {weight.ndim - 1} or {weight.ndim} dims, got the sizes {list(input.shape)}"
+        )
+    return run(input)
+
+
+def _conv(
+    F: Any, n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    if weight.ndim != n + 2:
+        raise ShapeError(f"conv{n}d: expects a weight of {n + 2} dims, got the sizes {list(weight.shape)}")
+    zeros = [0] * n
+
+    def run(x: Any) -> Any:
+        return F.convolution(x, weight, bias, stride, padding, dilation, False, zeros, groups)
+
+    return _batched(F, f"conv{n}d", input, weight, run)
+
+
+def _conv_named(
+    F: Any, n: int, input: Any, weight: Any, bias: Any, stride: Any, name: str, dilation: Any, groups: int
+) -> Any:
+    """Padding "valid" (none) or "same" (as many places as entries; an odd one goes to the end)."""
+    if name == "valid":
+        return _conv(F, n, input, weight, bias, stride, [0] * n, dilation, groups)
+    if name != "same":
+        raise UsageError(f"conv{n}d: padding {name!r} is neither 'same' nor 'valid'")
+    if any(s != 1 for s in stride):
+        raise UsageError(f"conv{n}d: padding 'same' goes with stride 1 only, got {list(stride)}")
+    totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:])]
+    odd = [t % 2 for t in totals]
+    if any(odd):
+        input = F.constant_pad_nd(input, [p for extra in reversed(odd) for p in (0, extra)])
+    return _conv(F, n, input, weight, bias, stride, [t // 2 for t in totals], dilation, groups)
+
+
+@composite("aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
+           "int[1] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv1d(F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    return _conv(F, 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv1d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 7), make(4, 3, 3, seed=1), make(4, seed=2), 2, 1)
+    yield sample(make(3, 7), make(4, 3, 3, seed=1), note="unbatched")
+
+
+@composite("aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, "
+           "str padding='valid', int[1] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv1d_named(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
+) -> Any:
+    return _conv_named(F, 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv1d_named.samples
+def _() -> Any:
+    yield sample(make(2, 3, 7), make(4, 3, 2, seed=1), padding="same")
+
+
+@composite("aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
+           "int[2] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv2d(F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    return _conv(F, 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv2d.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 4), make(2, 2, 3, 3, seed=1), make(2, seed=2), 1, 1)
+    yield sample(make(1, 4, 4, 3), make(2, 2, 3, 2, seed=1), None, [2, 1], [1, 0], 1, 2)
+    yield sample(make(2, 3, 3), make(2, 2, 2, 2, seed=1), note="unbatched")
+
+
+@composite("aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, "
+           "str padding='valid', int[2] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv2d_named(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
+) -> Any:
+    return _conv_named(F, 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv2d_named.samples
+def _() -> Any:
+    yield sample(make(1, 2, 4, 3), make(2, 2, 3, 2, seed=1), padding="same")
+    yield sample(make(1, 2, 4, 3), make(2, 2, 3, 2, seed=1), padding="valid")
+
+
+@composite("aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
+           "int[3] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv3d(F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    return _conv(F, 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv3d.samples
+def _() -> Any:
+    yield sample(make(1, 2, 2, 2, 2), make(1, 2, 2, 2, 2, seed=1), make(1, seed=2), 1, [1, 0, 0])
+
+
+@composite("aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, "
+           "str padding='valid', int[3] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv3d_named(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
+) -> Any:
+    return _conv_named(F, 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@conv3d_named.samples
+def _() -> Any:
+    yield sample(make(1, 1, 3, 2, 2), make(2, 1, 3, 1, 2, seed=1), padding="same")
+
+
+def _conv_transpose(
+    F: Any, n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    if weight.ndim != n + 2:
+        raise ShapeError(f"conv_transpose{n}d: expects a weight of {n + 2} dims, got the sizes {list(weight.shape)}")
+    for extra, step, gap in zip(output_padding, stride, dilation):
+        if extra >= max(step, gap):
+            raise UsageError(f"conv_transpose{n}d: output_padding {extra} must be smaller than stride or dilation")
+
+    def run(x: Any) -> Any:
+        return F.convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
+
+    return _batched(F, f"conv_transpose{n}d", input, weight, run)
+
+
+@composite("aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
+           "int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor", namespaces=_FACES)  # fmt: skip
+def conv_transpose1d(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    return _conv_transpose(F, 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@conv_transpose1d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4), make(3, 2, 3, seed=1), make(2, seed=2), 2, 1, 1)
+
+
+@composite("aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, "
+           "int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor",
+           namespaces=_FACES)  # fmt: skip
+def conv_transpose2d(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    return _conv_transpose(F, 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@conv_transpose2d.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 2), make(2, 2, 3, 2, seed=1), make(2, seed=2), 2, 1, 1)
+    yield sample(make(2, 2, 2), make(2, 1, 3, 2, seed=1), note="unbatched")
+
+
+@composite("aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, "
+           "int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor",
+           namespaces=_FACES)  # fmt: skip
+def conv_transpose3d(
+    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
+    dilation: Any,
+) -> Any:  # fmt: skip
+    return _conv_transpose(F, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@conv_transpose3d.samples
+def _() -> Any:
+    yield sample(make(1, 1, 2, 1, 2), make(1, 2, 2, 2, 2, seed=1), None, 2)

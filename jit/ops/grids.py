@@ -1,0 +1,259 @@
+"""Looking images up at any place: grids of places from affine maps, and what an image has at the places of a grid.
+
+Note [Places and taps]
+    A grid names places by coordinates from -1 to 1, x first: the corners' centres (`align_corners`) or their outer
+    edges. Along each dim a place becomes a number of *taps*, entries of the image that are read, with weights: one for
+    nearest, two for linear, four for cubic. The taps of several dims multiply. Indices carry no gradient, weights do;
+    so everything is said in differentiable operators, and derivatives of all orders follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jit.ir import dtypes
+from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.op import composite
+from jit.ir.samples import make, sample, strided
+
+LINEAR, NEAREST, CUBIC = range(3)
+"""How to interpolate, as ATen counts."""
+ZEROS, BORDER, REFLECTION = range(3)
+"""What is outside of the image."""
+
+# -- grids -------------------------------------------------------------------------------------------------------
+
+
+@composite("aten::affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor", namespaces=("jit",))
+def affine_grid_generator(F: Any, theta: Any, size: Any, align_corners: bool) -> Any:
+    """The places that the affine maps `theta`, [N, 2, 3] or [N, 3, 4], send an output of sizes `size` to."""
+    _check_affine(theta, size)
+    places, rank = list(size[2:]), len(size) - 2
+    along = [_evenly(F, n, align_corners, theta) for n in places]
+    lined = [F.reshape(a, [-1 if d == i else 1 for i in range(rank)]) for d, a in enumerate(along)]
+    columns = [F.expand(a, places) for a in (*reversed(lined), F.ones_like(lined[0]))]
+    base = F.reshape(F.stack(columns, rank), [math.prod(places), rank + 1])
+    return F.reshape(F.matmul(base, F.transpose(theta, 1, 2)), [size[0], *places, rank])
+
+
+def _check_affine(theta: Any, size: Any) -> None:
+    if not theta.dtype.is_floating_point:
+        raise DTypeError(f"affine_grid: theta should be floating, and this one is {theta.dtype}")
+    if len(size) not in (4, 5):
+        raise ShapeError(f"affine_grid: the output has 4 or 5 dims, not the sizes {list(size)}")
+    wanted = (size[0], len(size) - 2, len(size) - 1)
+    if tuple(theta.shape) != wanted:
+        raise ShapeError(f"affine_grid: theta should have the sizes {list(wanted)}, got {list(theta.shape)}")
+    if any(n < 1 for n in size):
+        raise ShapeError(f"affine_grid: the output's sizes should be at least 1, got {list(size)}")
+
+
+def _evenly(F: Any, n: Any, align_corners: bool, like: Any) -> Any:
+    """The n places of one dim, from -1 to 1: those of the corners' centres, or of what lies between the edges."""
+    numbers = F.arange(n, dtype=dtypes.float32 if like.dtype.is_half else like.dtype, device=like.device)
+    steps = max(n - 1, 1) if align_corners else n
+    return F._to_copy((numbers * 2 - (n - 1)) / steps, dtype=like.dtype)
+
+
+@affine_grid_generator.onnx
+def _(g: Any, theta: Any, size: Any, align_corners: bool) -> Any:
+    return g.op("AffineGrid", theta, g.ints(list(size)), align_corners=int(align_corners))
+
+
+@affine_grid_generator.samples
+def _() -> Any:
+    for align in (True, False):
+        yield sample(make(2, 2, 3), [2, 3, 4, 5], align)
+        yield sample(make(1, 3, 4), [1, 1, 2, 3, 4], align)
+        yield sample(make(1, 2, 3), [1, 2, 1, 3], align, note="to one", onnx=False)  # onnxruntime divides by 1 - 1
+    yield sample(strided(make(2, 2, 3)), [2, 1, 2, 2], False, note="strided")
+    yield sample(make(1, 2, 3, dtype="float64"), [1, 1, 3, 2], False, note="float64")
+    yield sample(make(1, 2, 3, dtype="float16"), [1, 1, 3, 2], False, note="half", grad=False, onnx=False)
+
+
+# -- taps along one dim ------------------------------------------------------------------------------------------
+
+
+def _taps(F: Any, x: Any, size: Any, mode: int, padding: int, align: bool) -> tuple[Any, Any, Any]:
+    """(entries to read, whether they are inside, weights) of coordinates [N, places]; each of [N, taps, places]."""
+    place = ((x + 1) * (size - 1) if align else (x + 1) * size - 1) / 2
+    far = 2.0**30 if padding == REFLECTION else size + 3  # finite, and further than any tap reaches
+    place = F.clamp(place, -far, far)
+    if mode != CUBIC:
+        place = _brought_inside(F, place, size, padding, align)
+    entries, weights = _neighbours(F, place, mode)
+    if mode == CUBIC:
+        entries = [_brought_inside(F, e, size, padding, align) for e in entries]
+    entry, weight = F.stack(entries, 1), F.stack(weights, 1)
+    inside = F.logical_and(entry >= 0, entry <= size - 1)
+    return F._to_copy(F.clamp(entry, 0, size - 1), dtype=dtypes.int64), inside, weight
+
+
+def _neighbours(F: Any, place: Any, mode: int) -> tuple[list[Any], list[Any]]:
+    """The entries around a place, without gradients, and their weights."""
+    if mode == NEAREST:
+        nearest = F.round(place)  # its derivative is zero: the grid has a gradient, and that is zero
+        return [F.detach(nearest)], [nearest - F.detach(nearest) + 1]
+    low = F.floor(F.detach(place))
+    part = place - low
+    if mode == LINEAR:
+        return [low, low + 1], [1 - part, part]
+    return [low + k for k in (-1, 0, 1, 2)], [_far(part + 1), _near(part), _near(1 - part), _far(2 - part)]
+
+
+def _near(x: Any) -> Any:
+    """The kernel of cubic convolution with a = -0.75, up to distance 1."""
+    return (x * 1.25 - 2.25) * x * x + 1
+
+
+def _far(x: Any) -> Any:
+    """The same from 1 to 2."""
+    return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0
+
+
+def _brought_inside(F: Any, place: Any, size: Any, padding: int, align: bool) -> Any:
+    """Places outside moved to the border, or reflected at it; on the border and beyond it they have no gradient."""
+    if padding == ZEROS:
+        return place
+    if padding == REFLECTION:
+        place = _reflected(F, place, 0.0, size - 1.0) if align else _reflected(F, place, -0.5, size - 0.5)
+    between = F.logical_and(place > 0, place < size - 1)
+    return F.where(between, place, F.clamp(F.detach(place), 0, size - 1))
+
+
+def _reflected(F: Any, place: Any, low: float, high: Any) -> Any:
+    """As between two mirrors: the way from `low`, folded every `high - low`."""
+    span = high - low
+    if span == 0:
+        return place * 0
+    way = F.abs(place - low)
+    rest, turned = F.fmod(way, span), F.remainder(F.floor(F.detach(way) / span), 2) == 1
+    return F.where(turned, span - rest, rest) + low
+
+
+# -- sampling ----------------------------------------------------------------------------------------------------
+
+
+def _check(input: Any, grid: Any, mode: int, padding: int, rank: int | None = None) -> None:
+    if input.ndim not in (4, 5) or grid.ndim != input.ndim or (rank is not None and input.ndim != rank + 2):
+        wanted = "4 or 5" if rank is None else str(rank + 2)
+        raise ShapeError(f"grid_sampler: image and grid have {wanted} dims, not the sizes {_sizes(input, grid)}")
+    if input.shape[0] != grid.shape[0] or grid.shape[-1] != input.ndim - 2:
+        wanted = f"[{input.shape[0]}, ..., {input.ndim - 2}]"
+        raise ShapeError(
+            f"grid_sampler: the grid should have the sizes {wanted}; image and grid: {_sizes(input, grid)}"
+        )
+    if any(n == 0 for n in input.shape[2:]):
+        raise ShapeError(f"grid_sampler: there is nothing to sample in an image of sizes {list(input.shape)}")
+    if input.dtype is not grid.dtype or not input.dtype.is_floating_point:
+        raise DTypeError(f"grid_sampler: expects one floating dtype, got {input.dtype} and {grid.dtype}")
+    if mode not in (LINEAR, NEAREST, CUBIC) or padding not in (ZEROS, BORDER, REFLECTION):
+        raise UsageError(f"grid_sampler: modes and paddings are 0, 1 or 2, not {mode} and {padding}")
+    if mode == CUBIC and input.ndim == 5:
+        raise UsageError("grid_sampler: bicubic interpolation is for images of 4 dims")
+
+
+def _sizes(*tensors: Any) -> str:
+    return " and ".join(str(list(t.shape)) for t in tensors)
+
+
+def _sampled(F: Any, input: Any, grid: Any, mode: int, padding: int, align: bool) -> Any:
+    """The weighted sum of each place's taps; see Note [Places and taps]."""
+    (batch, channels, *sizes), (_, *places, rank) = input.shape, grid.shape
+    count = math.prod(places)
+    image, grid = (F._to_copy(t, dtype=dtypes.float32) if t.dtype.is_half else t for t in (input, grid))
+    grid = F.reshape(F.where(F.isnan(grid), -1, grid), [batch, count, rank])
+    taps = [_taps(F, F.select(grid, 2, rank - 1 - d), n, mode, padding, align) for d, n in enumerate(sizes)]
+    entry, inside, weight = _multiplied(F, taps, sizes, [batch, -1, count])
+    number = (1, 2, 4)[(NEAREST, LINEAR, CUBIC).index(mode)] ** rank
+    index = F.expand(F.reshape(entry, [batch, 1, number * count]), [batch, channels, number * count])
+    read = F.gather(F.reshape(image, [batch, channels, math.prod(sizes)]), 2, index)
+    read = F.where(F.unsqueeze(inside, 1), F.reshape(read, [batch, channels, number, count]), 0)
+    out = F.reshape(F.sum(read * F.unsqueeze(weight, 1), [2]), [batch, channels, *places])
+    return F._to_copy(out, dtype=input.dtype) if input.dtype.is_half else out
+
+
+def _multiplied(F: Any, taps: Sequence[Any], sizes: Sequence[Any], shape: list[Any]) -> tuple[Any, Any, Any]:
+    """The taps of several dims at once: entries of the flattened image, and products of weights."""
+    entry, inside, weight = taps[0]
+    for (entry_d, inside_d, weight_d), size in zip(taps[1:], sizes[1:], strict=True):
+        entry, inside, weight = (F.unsqueeze(t, 2) for t in (entry, inside, weight))
+        entry_d, inside_d, weight_d = (F.unsqueeze(t, 1) for t in (entry_d, inside_d, weight_d))
+        found = entry * size + entry_d, F.logical_and(inside, inside_d), weight * weight_d
+        taps_so_far = found[0].shape[1] * found[0].shape[2]
+        entry, inside, weight = (F.reshape(t, [shape[0], taps_so_far, shape[2]]) for t in found)
+    return entry, inside, weight
+
+
+_SAMPLER = "Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners"
+
+
+@composite(f"aten::grid_sampler({_SAMPLER}) -> Tensor", namespaces=("jit",))
+def grid_sampler(F: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """What `input`, [N, C, ...], has at the places that `grid`, [N, ..., 2 or 3], names."""
+    _check(input, grid, interpolation_mode, padding_mode)
+    sampler = F.grid_sampler_2d if input.ndim == 4 else F.grid_sampler_3d
+    return sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@composite(f"aten::grid_sampler_2d({_SAMPLER}) -> Tensor", namespaces=("jit",))
+def grid_sampler_2d(
+    F: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """`grid_sampler` of images."""
+    _check(input, grid, interpolation_mode, padding_mode, 2)
+    return _sampled(F, input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@composite(f"aten::grid_sampler_3d({_SAMPLER}) -> Tensor", namespaces=("jit",))
+def grid_sampler_3d(
+    F: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """`grid_sampler` of volumes."""
+    _check(input, grid, interpolation_mode, padding_mode, 3)
+    return _sampled(F, input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _onnx(g: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    if g.opset < 20 and input.ndim != 4:
+        raise g.unsupported("GridSample takes volumes from opset 20 on", since=20)
+    names = ("linear", "nearest", "cubic") if g.opset >= 20 else ("bilinear", "nearest", "bicubic")
+    padding = ("zeros", "border", "reflection")[padding_mode]
+    mode = names[interpolation_mode]
+    return g.op("GridSample", input, grid, mode=mode, padding_mode=padding, align_corners=int(align_corners))
+
+
+for _op in (grid_sampler, grid_sampler_2d, grid_sampler_3d):
+    _op.onnx(_onnx)
+
+
+def _two_dims() -> Any:
+    for padding in (ZEROS, BORDER, REFLECTION):
+        for align in (True, False):
+            for mode in (LINEAR, NEAREST, CUBIC):
+                yield sample(make(2, 2, 3, 4), make(2, 2, 3, 2, low=-1.4, high=1.4), mode, padding, align)
+    yield sample(strided(make(1, 2, 3, 4)), strided(make(1, 2, 2, 2)), LINEAR, ZEROS, False, note="strided")
+    yield sample(make(1, 1, 1, 1), make(1, 2, 2, 2), LINEAR, REFLECTION, True, note="one entry", grad=False, onnx=False)
+    yield sample(make(1, 2, 3, 3), make(1, 0, 2, 2), LINEAR, ZEROS, False, note="empty", onnx=False)
+    doubles = make(1, 2, 3, 3, dtype="float64"), make(1, 2, 2, 2, dtype="float64")
+    yield sample(*doubles, CUBIC, BORDER, False, note="float64", onnx=False)
+    halves = make(1, 2, 3, 3, dtype="float16"), make(1, 2, 2, 2, dtype="float16")
+    yield sample(*halves, LINEAR, ZEROS, False, note="half", grad=False, onnx=False)
+
+
+def _three_dims() -> Any:
+    for padding, align in ((ZEROS, True), (BORDER, False), (REFLECTION, False), (REFLECTION, True)):
+        for mode in (LINEAR, NEAREST):
+            yield sample(make(1, 2, 2, 3, 4), make(1, 2, 1, 3, 3, low=-1.4, high=1.4), mode, padding, align)
+
+
+@grid_sampler.samples
+def _() -> Any:
+    yield from (s for number, s in enumerate(_two_dims()) if number % 5 == 0)
+    yield from (s for number, s in enumerate(_three_dims()) if number % 3 == 0)
+
+
+grid_sampler_2d.samples(_two_dims)
+grid_sampler_3d.samples(_three_dims)

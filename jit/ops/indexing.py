@@ -1,0 +1,1148 @@
+"""Picking and placing elements by integer tensors and masks; sorting; triangles.
+
+Every picking operator has a placing one that adds where places coincide, and they are each other's derivatives:
+gather and scatter_add, index_select and index_add, index and index_put, masked_select and masked_scatter, embedding and
+embedding_dense_backward.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jit.ir import dtypes
+from jit.ir.errors import DimError, DTypeError, ShapeError, UsageError
+from jit.ir.fitting import fitted
+from jit.ir.geometry import broadcast_shapes, wrap_dim
+from jit.ir.kernel import Kernel
+from jit.ir.op import absent, array, composite
+from jit.ir.samples import make, sample, strided
+from jit.ir.types import TensorType
+
+from .common import require_order, require_real_factor
+from .views import sum_to
+
+_INTEGERS = absent("its result is made of integers")
+
+
+def _like(self: TensorType, *_: Any) -> TensorType:
+    return TensorType(self.dtype, self.shape, None, self.device)
+
+
+def _zeros(F: Any, g: Any, meta: Any) -> Any:
+    return F.zeros(meta.shape, dtype=g.dtype, device=g.device)
+
+
+def _check_index(m: Any, name: str, index: Any, size: int, negative: bool = False) -> None:
+    """Integers within a dim of `size`."""
+    if index.dtype.kind not in "iu":
+        raise DTypeError(f"{name}: an index should be a tensor of integers, got {index.dtype}")
+    if index.size:
+        low, high = int(index.min()), int(index.max())
+        if low < (-size if negative else 0) or high >= size:
+            raise DimError(f"{name}: index {high if high >= size else low} is out of range for a dim of size {size}")
+
+
+# -- one index per element: gather and scatter -------------------------------------------------------------------
+
+
+def _fits(name: str, index: Any, shape: Any, dim: int, whole: bool = False) -> int:
+    """The dim, made non-negative; ShapeError if `index` leaves `shape` in another dim (or, `whole`, in any)."""
+    at = wrap_dim(dim, len(shape))
+    if math.prod(index) == 0 and all(isinstance(n, int) for n in index):
+        return at  # no indices: nothing is looked at, whatever the dims
+    if len(index) != len(shape) and (len(index) or 1) != (len(shape) or 1):
+        raise ShapeError(f"{name}: an index of sizes {list(index)} and {list(shape)} should have equally many dims")
+    for d, (a, b) in enumerate(zip(index, shape)):
+        if a > b and (whole or d != at):
+            raise ShapeError(f"{name}: an index of sizes {list(index)} does not fit {list(shape)} in dim {d}")
+    return at
+
+
+def _flat_places(m: Any, index: Any, shape: Any, dim: int) -> Any:
+    """Where in a row-major array of `shape` each element of `index`, along `dim`, points; one flat array."""
+    if not shape or not index.size:
+        return m.zeros(index.size, m.int64)
+    places = index.reshape(index.shape or (1,)) * math.prod(shape[dim + 1 :])
+    for d, size in enumerate(places.shape):
+        if d != dim:
+            line = m.arange(size) * math.prod(shape[d + 1 :])
+            places = places + line.reshape([-1 if i == d else 1 for i in range(places.ndim)])
+    return places.reshape(-1)
+
+
+def _first(array: Any, shape: Any) -> Any:
+    """The leading part of `array` of that shape, flat."""
+    return array[tuple(slice(n) for n in shape)].reshape(-1) if array.ndim else array.reshape(-1)
+
+
+def _padded_gather(F: Any, g: Any, dim: int, index: Any, meta: Any) -> Any:
+    """The gradient of a source of which only the leading part, of the index's sizes, was used."""
+    picked = F.gather(g, dim, index)
+    missing = [a - b for a, b in zip(meta.shape, index.shape)]
+    if not any(missing):
+        return picked
+    return F.constant_pad_nd(picked, [p for n in reversed(missing) for p in (0, n)])
+
+
+@array("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", raises=True,
+       kernel=Kernel(moves=True),
+       grad=dict(self=lambda F, g, self_meta, dim, index:
+                 F.scatter_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
+def gather(m: Any, self: Any, dim: int, index: Any, sparse_grad: bool) -> Any:
+    at = _fits("gather", index.shape, self.shape, dim)
+    _check_index(m, "gather", index, self.shape[at] if self.ndim else 1)
+    return m.take(self, _flat_places(m, index, self.shape, at)).reshape(index.shape)
+
+
+@gather.type
+def _(self: TensorType, dim: int, index: TensorType, sparse_grad: bool) -> TensorType:
+    _fits("gather", index.sizes, self.sizes, dim)
+    return TensorType(self.dtype, index.shape, None, self.device)
+
+
+@gather.onnx
+def _(g: Any, self: Any, dim: int, index: Any, sparse_grad: bool) -> Any:
+    if self.ndim == 0:
+        return g.op("Identity", self)
+    return g.op("GatherElements", self, g.cast(index, dtypes.int64), axis=wrap_dim(dim, self.ndim))
+
+
+def _places(*rows: Any) -> Any:
+    import numpy as np
+
+    return np.array(rows, np.int64)
+
+
+@gather.samples
+def _() -> Any:
+    yield sample(make(3, 4), 1, _places([0, 3], [1, 1], [2, 0]))
+    yield sample(make(3, 4), -2, _places([0, 2, 1, 1]))
+    yield sample(make(2, 3, 2), 1, _places([[0, 1], [2, 2]], [[1, 1], [0, 2]]))
+    yield sample(make(4), 0, _places(2, 2, 0), note="1-d")
+    yield sample(make(), 0, _places(0).reshape(()), note="0-d")
+    yield sample(make(3, 4), 0, _places().reshape(0, 4), note="empty", onnx=False)
+    yield sample(strided(make(3, 4)), 0, _places([0, 2, 1, 1]), note="strided")
+
+
+def _scattered(m: Any, name: str, self: Any, dim: int, index: Any, src: Any, reduce: str | None = None) -> Any:
+    """A copy of self with `src` (flat or a number) put, or added, where `index` points."""
+    at = _fits(name, index.shape, self.shape, dim)
+    _check_index(m, name, index, self.shape[at] if self.ndim else 1)
+    out = m.array(self, order="C")
+    places, flat = _flat_places(m, index, self.shape, at), out.reshape(-1)
+    if reduce is None:
+        flat[places] = src
+    else:
+        getattr(m, reduce).at(flat, places, src)
+    return out
+
+
+def _surely_same(a: Any, b: Any) -> bool:
+    """Whether two shapes are equal, whatever the sizes of dynamic axes."""
+    fixed = all(isinstance(size, int) for size in (*a, *b))
+    return tuple(a) == tuple(b) if fixed else len(a) == len(b) and all(x is y for x, y in zip(a, b))
+
+
+def _onnx_scatter(g: Any, self: Any, dim: int, index: Any, src: Any, reduction: str = "none") -> Any:
+    if self.ndim == 0:
+        combined = {"none": None, "add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}[reduction]
+        return g.op(combined, self, src) if combined else g.op("Identity", src)
+    if reduction != "none" and g.opset < 16:
+        raise g.unsupported("ScatterElements reduces only", since=16)
+    if reduction in ("max", "min") and g.opset < 18:
+        raise g.unsupported(f"ScatterElements reduces by {reduction} only", since=18)
+    if not _surely_same(src.shape, index.shape):
+        axes = list(range(self.ndim))
+        src = g.op("Slice", src, g.ints([0] * self.ndim), g.op("Shape", index), g.ints(axes))
+    more = {} if reduction == "none" else {"reduction": reduction}
+    return g.op("ScatterElements", self, g.cast(index, dtypes.int64), src, axis=wrap_dim(dim, self.ndim), **more)
+
+
+@array("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", raises=True, inplace=True,
+       kernel=Kernel(moves=True),
+       grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0),
+                 src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
+def scatter(m: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+    _fits("scatter", index.shape, src.shape, dim, whole=True)
+    if src.dtype != self.dtype:
+        raise DTypeError(f"scatter: expects one dtype, got {self.dtype} and {src.dtype}; cast one of them")
+    return _scattered(m, "scatter", self, dim, index, _first(src, index.shape))
+
+
+scatter.type_rule = _like
+
+
+@scatter.onnx
+def _(g: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+    return _onnx_scatter(g, self, dim, index, src)
+
+
+@scatter.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [1, 0, 2, 2]), make(2, 4, seed=1))
+    yield sample(make(3, 4), -1, _places([3, 0], [1, 2]), make(3, 3, seed=1), note="source partly used")
+    yield sample(make(4), 0, _places(2, 0), make(2, seed=1), note="1-d")
+    yield sample(strided(make(3, 4)), 0, _places([0, 2, 1, 0]), make(1, 4, seed=1), note="strided")
+
+
+@array("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", raises=True, inplace=True,
+       kernel=Kernel(moves=True),
+       grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0)))  # fmt: skip
+def scatter_value(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+    return _scattered(m, "scatter", self, dim, index, fitted(value, self.dtype))
+
+
+scatter_value.type_rule = _like
+
+
+@scatter_value.onnx
+def _(g: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+    source = g.op("Expand", g.constant(value, like=self), g.op("Shape", index))
+    return _onnx_scatter(g, self, dim, index, source)
+
+
+@scatter_value.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places([0, 2, 1, 0]), 1.5)
+    yield sample(make(3, 4), 1, _places([0], [2], [2]), 2)
+
+
+_REDUCTIONS = {"add": "add", "multiply": "multiply"}
+_NOT_DIFFERENTIABLE = absent("scatter with reduce has no derivative; scatter_add and scatter_reduce have")
+
+
+def _reduction(reduce: str) -> str:
+    """numpy's name for what `scatter` does with what is already there."""
+    if reduce not in _REDUCTIONS:
+        raise UsageError(f"scatter: reduce is 'add' or 'multiply', got {reduce!r}")
+    return _REDUCTIONS[reduce]
+
+
+@array("aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", raises=True,
+       inplace=True,
+       grad=_NOT_DIFFERENTIABLE)  # fmt: skip
+def scatter_combined(m: Any, self: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+    """self with src added to, or multiplied into, the places that index names along dim."""
+    _fits("scatter", index.shape, src.shape, dim, whole=True)
+    return _scattered(m, "scatter", self, dim, index, _first(src, index.shape), _reduction(reduce))
+
+
+@array("aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+       raises=True,
+       inplace=True, grad=_NOT_DIFFERENTIABLE)  # fmt: skip
+def scatter_value_combined(m: Any, self: Any, dim: int, index: Any, value: Any, reduce: str) -> Any:
+    """self with a number added to, or multiplied into, the places that index names along dim."""
+    return _scattered(m, "scatter", self, dim, index, m.asarray(value).astype(self.dtype), _reduction(reduce))
+
+
+scatter_combined.type_rule = _like
+scatter_value_combined.type_rule = _like
+
+
+@scatter_combined.onnx
+def _(g: Any, self: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+    return _onnx_scatter(g, self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
+
+
+@scatter_value_combined.onnx
+def _(g: Any, self: Any, dim: int, index: Any, value: Any, reduce: str) -> Any:
+    source = g.op("Expand", g.constant(value, like=self), g.op("Shape", index))
+    return _onnx_scatter(g, self, dim, index, source, {"add": "add", "multiply": "mul"}[reduce])
+
+
+@scatter_combined.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [0, 0, 2, 2]), make(2, 4, seed=1), reduce="add")
+    yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), make(3, 3, seed=1), reduce="multiply", note="partly used")
+
+
+@scatter_value_combined.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [0, 0, 2, 2]), 1.5, reduce="add")
+    yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), 3, reduce="multiply")
+
+
+@array("aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", raises=True, inplace=True,
+       grad=dict(self=lambda F, g: g,
+                 src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
+def scatter_add(m: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+    _fits("scatter_add", index.shape, src.shape, dim, whole=True)
+    if src.dtype != self.dtype:
+        raise DTypeError(f"scatter_add: expects one dtype, got {self.dtype} and {src.dtype}; cast one of them")
+    return _scattered(m, "scatter_add", self, dim, index, _first(src, index.shape), "add")
+
+
+scatter_add.type_rule = _like
+
+
+@scatter_add.onnx
+def _(g: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+    return _onnx_scatter(g, self, dim, index, src, "add")
+
+
+@scatter_add.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [0, 0, 2, 2]), make(2, 4, seed=1))
+    yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), make(3, 3, seed=1), note="source partly used")
+    yield sample(make(), 0, _places(0).reshape(()), make(seed=1), note="0-d")
+
+
+@composite("aten::take(Tensor self, Tensor index) -> Tensor")
+def take(F: Any, self: Any, index: Any) -> Any:
+    return F.index(F.reshape(self, [-1]), [index])
+
+
+@take.samples
+def _() -> Any:
+    yield sample(make(3, 4), _places([0, 11], [-1, 5]))
+
+
+@composite("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
+def take_along_dim(F: Any, self: Any, indices: Any, dim: int | None) -> Any:
+    """What stands at the places `indices` along dim; the other dims broadcast."""
+    if indices.dtype is not dtypes.int64:
+        raise DTypeError(f"take_along_dim: the indices should be int64, got {indices.dtype.name}")
+    at = 0 if dim is None else wrap_dim(dim, self.ndim)
+    if dim is not None and self.ndim != indices.ndim:
+        raise ShapeError(
+            f"take_along_dim: the tensor has {self.ndim} dims and the indices {indices.ndim}; both need as many"
+        )
+    if dim is None:
+        self, indices = F.reshape(self, [-1]), F.reshape(indices, [-1])
+    indices = F.where(F.lt(indices, 0), indices + self.shape[at], indices)  # unlike gather, it counts from the end
+    own, asked = list(self.shape), list(indices.shape)
+    common = list(broadcast_shapes(tuple(own[:at] + own[at + 1 :]), tuple(asked[:at] + asked[at + 1 :])))
+    return F.gather(
+        F.expand(self, [*common[:at], own[at], *common[at:]]), at,
+        F.expand(indices, [*common[:at], asked[at], *common[at:]]),
+    )  # fmt: skip
+
+
+@take_along_dim.samples
+def _() -> Any:
+    yield sample(make(3, 4), _places([0, 2]), 1)
+    yield sample(make(3, 4), _places(0, 5))
+
+
+# -- one index per row -------------------------------------------------------------------------------------------
+
+
+def _row_check(m: Any, name: str, self: Any, dim: int, index: Any) -> int:
+    at = wrap_dim(dim, len(self.shape))
+    if index.ndim > 1:
+        raise ShapeError(f"{name}: the index should have one dim, got the sizes {list(index.shape)}")
+    _check_index(m, name, index, self.shape[at] if self.ndim else 1)
+    return at
+
+
+def _add_rows(m: Any, out: Any, index: Any, rows: Any) -> None:
+    """`out[index[i]] += rows[i]` for all i, in order; rows that go to one place are summed together first."""
+    if index.size == 0:
+        return
+    order = m.argsort(index, kind="stable")
+    places = index[order]
+    starts = m.flatnonzero(m.concatenate([[True], places[1:] != places[:-1]]))
+    out[places[starts]] += m.add.reduceat(rows[order], starts, axis=0, dtype=out.dtype)
+
+
+@array("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", raises=True, kernel=Kernel(moves=True),
+       grad=dict(self=lambda F, g, self_meta, dim, index:
+                 F.index_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
+def index_select(m: Any, self: Any, dim: int, index: Any) -> Any:
+    at = _row_check(m, "index_select", self, dim, index)
+    if self.ndim == 0 and index.size != 1:
+        raise ShapeError(f"index_select: a 0-d tensor has one element to select, and there are {index.size} indices")
+    return m.array(self) if self.ndim == 0 else m.array(m.take(self, index.reshape(-1), axis=at), order="C")
+
+
+@index_select.type
+def _(self: TensorType, dim: int, index: TensorType) -> TensorType:
+    sizes = list(self.sizes or ())
+    if sizes:
+        sizes[wrap_dim(dim, len(sizes))] = index.numel or 0
+    return TensorType(self.dtype, tuple(sizes), None, self.device)
+
+
+@index_select.onnx
+def _(g: Any, self: Any, dim: int, index: Any) -> Any:
+    if self.ndim == 0:
+        return g.op("Identity", self)
+    return g.op("Gather", self, g.op("Reshape", index, g.ints([-1])), axis=wrap_dim(dim, self.ndim))
+
+
+@index_select.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places(2, 0, 2))
+    yield sample(make(3, 4), -1, _places(1, 1))
+    yield sample(make(3, 4), 1, _places(), note="empty", onnx=False)
+    yield sample(strided(make(3, 4)), 1, _places(3, 0), note="strided")
+
+
+def _same_dtype(name: str, self: Any, source: Any) -> None:
+    if source.dtype != self.dtype:
+        raise DTypeError(f"{name}: the source should be {self.dtype.name} as the tensor is, got {source.dtype.name}")
+
+
+def _source_check(name: str, self: Any, at: int, index: Any, source: Any) -> None:
+    """Whether the source has a row for each index; of a 0-d tensor, one element."""
+    wanted = (*self.shape[:at], index.size, *self.shape[at + 1 :])
+    if self.ndim and source.shape != wanted:
+        raise DimError(f"{name}: expects a source of sizes {list(wanted)}, got {list(source.shape)}")
+
+
+def _scaled_source(m: Any, self: Any, source: Any, alpha: Any) -> Any:
+    require_real_factor(self.dtype, alpha)
+    return source if alpha == 1 else (source * m.asarray(alpha).astype(self.dtype)).astype(self.dtype)
+
+
+@array("aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", raises=True,
+       inplace=True,
+       grad=dict(self=lambda F, g: g, source=lambda F, g, source_meta, dim, index, alpha:
+                 F.reshape(F.index_select(g, dim, index) * alpha, source_meta.shape)))  # fmt: skip
+def index_add(m: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
+    at = _row_check(m, "index_add", self, dim, index)
+    _same_dtype("index_add", self, source)
+    out = m.array(self, order="C")
+    rows = _scaled_source(m, self, source, alpha)
+    if self.ndim == 0:
+        return out + m.sum(rows, dtype=out.dtype)
+    wanted = (*self.shape[:at], index.size, *self.shape[at + 1 :])
+    if source.shape != wanted:
+        raise ShapeError(f"index_add: expects a source of sizes {list(wanted)}, got {list(source.shape)}")
+    _add_rows(m, m.moveaxis(out, at, 0), index.reshape(-1), m.moveaxis(rows, at, 0))
+    return out
+
+
+index_add.type_rule = _like
+
+
+@index_add.onnx
+def _(g: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
+    scaled = source if alpha == 1 else g.op("Mul", source, g.constant(alpha, like=self))
+    return _onnx_rows(g, self, dim, index, scaled, "add")
+
+
+def _onnx_rows(g: Any, self: Any, dim: int, index: Any, source: Any, reduction: str = "none") -> Any:
+    """Scatter whole rows: the index repeated for every element of a row."""
+    at = wrap_dim(dim, self.ndim)
+    column = g.op("Reshape", index, g.ints([-1 if d == at else 1 for d in range(self.ndim)]))
+    return _onnx_scatter(g, self, dim, g.op("Expand", column, g.op("Shape", source)), source, reduction)
+
+
+@index_add.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places(2, 0, 2), make(3, 4, seed=1))
+    yield sample(make(3, 4), 1, _places(1, 1), make(3, 2, seed=1), alpha=2)
+    yield sample(strided(make(3, 4)), 1, _places(3), make(3, 1, seed=1), note="strided")
+
+
+@array("aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", raises=True, inplace=True,
+       kernel=Kernel(moves=True),
+       grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0),
+                 source=lambda F, g, source_meta, dim, index:
+                 F.reshape(F.index_select(g, dim, index), source_meta.shape)))  # fmt: skip
+def index_copy(m: Any, self: Any, dim: int, index: Any, source: Any) -> Any:
+    at = _row_check(m, "index_copy", self, dim, index)
+    _same_dtype("index_copy", self, source)
+    if source.size != 1 or source.ndim:
+        _source_check("index_copy", self, at, index, source)
+    out = m.array(self, order="C")
+    if self.ndim == 0:
+        return m.array(source).reshape(())
+    if source.ndim == 0:
+        out[(slice(None),) * at + (index.reshape(-1),)] = source
+        return out
+    m.moveaxis(out, at, 0)[index.reshape(-1)] = m.moveaxis(source, at, 0)
+    return out
+
+
+index_copy.type_rule = _like
+
+
+@index_copy.onnx
+def _(g: Any, self: Any, dim: int, index: Any, source: Any) -> Any:
+    return _onnx_rows(g, self, dim, index, source)
+
+
+@index_copy.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places(2, 0), make(2, 4, seed=1))
+    yield sample(make(3, 4), -1, _places(1), make(3, 1, seed=1))
+
+
+# Before the declaration for numbers, which a 0-d tensor fits too, but without its history.
+@composite("aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", inplace=True)
+def index_fill_tensor(F: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+    """self with the 0-d tensor `value` in the rows that index names."""
+    if value.ndim:
+        raise ShapeError(f"index_fill takes a number or a 0-d tensor, and this one has {value.ndim} dims")
+    rows = F.index_fill(F.zeros_like(self, dtype=dtypes.bool_), dim, index, True)
+    return F.masked_fill(self, rows, value)
+
+
+@index_fill_tensor.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places(2, 0), make(seed=1))
+    yield sample(make(3, 4), -1, _places(1), make(seed=1, dtype="float64"), note="another dtype", grad=False)
+
+
+@array("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", raises=True,
+       inplace=True, kernel=Kernel(moves=True),
+       grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0)))  # fmt: skip
+def index_fill(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+    at = _row_check(m, "index_fill", self, dim, index)
+    value = fitted(value, self.dtype)
+    out = m.array(self, order="C")
+    if self.ndim == 0:
+        return m.full((), value, self.dtype)
+    m.moveaxis(out, at, 0)[index.reshape(-1)] = value
+    return out
+
+
+index_fill.type_rule = _like
+
+
+@index_fill.onnx
+def _(g: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+    at = wrap_dim(dim, self.ndim)
+    rows = g.op("Gather", self, g.op("Reshape", index, g.ints([-1])), axis=at)
+    return _onnx_rows(g, self, dim, index, g.op("Expand", g.constant(value, like=self), g.op("Shape", rows)))
+
+
+@index_fill.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, _places(2, 0), 1.5)
+    yield sample(make(3, 4), 1, _places(1), 2)
+
+
+# -- indices as in t[...] ----------------------------------------------------------------------------------------
+
+
+def _key(name: str, shape: Any, indices: Any) -> tuple[Any, ...]:
+    """The numpy index that `indices` (None: all of a dim) mean; bytes are masks."""
+    key: list[Any] = []
+    for index in indices:
+        if index is not None and index.dtype.kind not in "biu":
+            raise DTypeError(f"{name}: an index should be a tensor of integers or a mask, got {index.dtype}")
+        byte = index is not None and index.dtype.name == "uint8"
+        key.append(slice(None) if index is None else index.astype(bool) if byte else index)
+    used = sum(k.ndim if not isinstance(k, slice) and k.dtype.kind == "b" else 1 for k in key)
+    if used > len(shape):
+        raise DimError(f"{name}: {used} indices are too many for the sizes {list(shape)}")
+    return tuple(key)
+
+
+def _picked(name: str, self: Any, indices: Any) -> Any:
+    try:
+        return self[_key(name, self.shape, indices)]
+    except IndexError as error:
+        raise DimError(f"{name}: {error}; the tensor has the sizes {list(self.shape)}") from None
+
+
+@array("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", raises=True, kernel=Kernel(moves=True),
+       namespaces=(),
+       measures=lambda indices: any(t is not None and t.dtype is dtypes.bool_ for t in indices),
+       grad=dict(self=lambda F, g, self_meta, indices:
+                 F.index_put(_zeros(F, g, self_meta), indices, g, True)))  # fmt: skip
+def index(m: Any, self: Any, indices: Any) -> Any:
+    return m.array(_picked("index", self, indices), order="C")
+
+
+@index.type
+def _(self: TensorType, indices: Any) -> TensorType:
+    return TensorType(self.dtype, _indexed_shape(self.shape, indices), None, self.device)
+
+
+def _indexed_shape(shape: Any, indices: Any) -> tuple[Any, ...]:
+    """Where the tensor indices stand together, their common shape takes their place; else it comes first.
+
+    How many elements a mask picks is not known, so its size is None.
+    """
+    spans, dim = [], 0
+    for given in indices:
+        width = given.ndim if given is not None and _is_mask(given) else 1
+        spans.append((given, dim, dim + width))
+        dim += width
+    tensors = [(given, start, end) for given, start, end in spans if given is not None]
+    masked = any(_is_mask(given) for given, _, _ in tensors)
+    common = (None,) if masked else broadcast_shapes(*(given.sizes for given, _, _ in tensors))
+    taken = {d for _, start, end in tensors for d in range(start, end)}
+    rest = [s for d, s in enumerate(shape) if d not in taken]
+    where = [i for i, (given, _, _) in enumerate(spans) if given is not None]
+    together = where == list(range(where[0], where[-1] + 1)) if where else True
+    before = sum(1 for d in range(tensors[0][1]) if d not in taken) if together and tensors else 0
+    return (*rest[:before], *common, *rest[before:])
+
+
+def _is_mask(given: Any) -> bool:
+    return given.dtype in (dtypes.bool_, dtypes.uint8)
+
+
+class _OnnxIndex:
+    """ONNX's GatherND and ScatterND take the indexed dims first, with one row of integers per element."""
+
+    def __init__(self, g: Any, self_: Any, indices: Any) -> None:
+        self.g = g
+        columns: dict[int, Any] = {}
+        dim = 0
+        for given in indices:
+            if given is None:
+                dim += 1
+            elif _is_mask(given):
+                found = g.op("NonZero", g.cast(given, dtypes.bool_))
+                for row in range(given.ndim):
+                    columns[dim] = g.op("Gather", found, g.constant(row, dtype="int64"), axis=0)
+                    dim += 1
+            else:
+                columns[dim] = g.cast(given, dtypes.int64)
+                dim += 1
+        dims = list(columns)
+        self.order = dims + [d for d in range(self_.ndim) if d not in dims]
+        self.rank = max(c.ndim for c in columns.values())
+        self.front = dims[0] if dims == list(range(dims[0], dims[-1] + 1)) else 0
+        self.rows = self._rows([columns[d] for d in dims])
+
+    def _rows(self, columns: list[Any]) -> Any:
+        """The columns broadcast against each other and put side by side in a last dim."""
+        g, total = self.g, None
+        for column in columns[1:]:
+            zero = g.op("Mul", column, g.constant(0, dtype="int64"))
+            total = zero if total is None else g.op("Add", total, zero)
+        first = columns[0] if total is None else g.op("Add", columns[0], total)
+        shape = g.op("Shape", first)
+        wide = [first, *(g.op("Expand", c, shape) for c in columns[1:])]
+        last = [g.op("Unsqueeze", c, g.ints([-1])) for c in wide]
+        return last[0] if len(last) == 1 else g.op("Concat", *last, axis=-1)
+
+    def moved(self, x: Any) -> Any:
+        """The tensor with its indexed dims first."""
+        return x if self.order == sorted(self.order) else self.g.op("Transpose", x, perm=self.order)
+
+    def moved_back(self, x: Any) -> Any:
+        """The inverse of `moved`."""
+        if self.order == sorted(self.order):
+            return x
+        return self.g.op("Transpose", x, perm=[self.order.index(d) for d in range(len(self.order))])
+
+    def result_order(self, ndim: int) -> list[int]:
+        """The permutation that brings a result with the common dims first into ATen's order."""
+        common, rest = list(range(self.rank)), list(range(self.rank, ndim))
+        return [*rest[: self.front], *common, *rest[self.front :]]
+
+
+@index.onnx
+def _(g: Any, self: Any, indices: Any) -> Any:
+    given = [i for i in indices if i is not None]
+    if not given:
+        return g.op("Identity", self)
+    if len(given) == 1 and not _is_mask(given[0]):
+        at = next(d for d, i in enumerate(indices) if i is not None)
+        return g.op("Gather", self, g.cast(given[0], dtypes.int64), axis=at)
+    plan = _OnnxIndex(g, self, indices)
+    out = g.op("GatherND", plan.moved(self), plan.rows)
+    order = plan.result_order(g.out.ndim)
+    return out if order == sorted(order) else g.op("Transpose", out, perm=order)
+
+
+def _mask(*rows: Any) -> Any:
+    import numpy as np
+
+    return np.array(rows, np.bool_)
+
+
+@index.samples
+def _() -> Any:
+    yield sample(make(3, 4), [_places(2, 0, 2)])
+    yield sample(make(3, 4), [None, _places([1, -1], [0, 2])])
+    yield sample(make(3, 4), [_places(2, 0), _places(1, -1)], note="pairs")
+    yield sample(make(3, 4, 2), [_places([0], [1]), None, _places(1, 0)], note="apart, broadcast")
+    yield sample(make(2, 3, 4), [None, _places(2, 0), _places(1, 3)], note="together")
+    yield sample(make(3, 4), [_mask(True, False, True)], note="mask")
+    yield sample(make(2, 3), [_mask([True, False, True], [False, True, True])], note="mask of two dims")
+    yield sample(make(3, 4), [_places()], note="empty", onnx=False)
+    yield sample(strided(make(3, 4)), [_places(2, 0, 2)], note="strided")
+
+
+@array("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", raises=True,
+       inplace=True,
+       grad=dict(self=lambda F, g, indices, values_meta, accumulate:
+                 g if accumulate else F.index_put(g, indices, _zeros(F, g, values_meta)),
+                 values=lambda F, g, indices, values_meta:
+                 sum_to(F, F.index(g, indices), values_meta.shape)))  # fmt: skip
+def index_put(m: Any, self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
+    if values.dtype != self.dtype:
+        raise DTypeError(f"index_put: expects one dtype, got {self.dtype} and {values.dtype}; cast one of them")
+    if not indices:
+        raise UsageError("index_put: expects at least one index; use copy_ to write everywhere")
+    out = m.array(self, order="C")
+    places = _picked("index_put", m.arange(out.size).reshape(out.shape), indices)
+    source = _spread(m, values, places.shape)
+    if accumulate:
+        m.add.at(out.reshape(-1), places.reshape(-1), source.reshape(-1))
+    else:
+        out.reshape(-1)[places] = source
+    return out
+
+
+def _spread(m: Any, values: Any, shape: Any) -> Any:
+    while values.ndim > len(shape) and values.shape[0] == 1:
+        values = values[0]
+    try:
+        return m.broadcast_to(values, shape)
+    except ValueError:
+        raise ShapeError(
+            f"index_put: values of sizes {list(values.shape)} do not broadcast to the {list(shape)} that are indexed"
+        ) from None
+
+
+@index_put.type
+def _(self: TensorType, indices: Any, values: TensorType, accumulate: bool) -> TensorType:
+    return _like(self)
+
+
+@index_put.onnx
+def _(g: Any, self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
+    if accumulate and g.opset < 16:
+        raise g.unsupported("ScatterND adds only", since=16)
+    at = _OnnxIndex(g, self, indices)
+    moved = at.moved(self)
+    picked = g.op("GatherND", moved, at.rows)
+    order = at.result_order(picked.ndim)
+    source = values
+    if order != sorted(order):  # broadcast in ATen's order, then bring the common dims to the front
+        source = g.op("Expand", source, g.op("Shape", g.op("Transpose", picked, perm=order)))
+        source = g.op("Transpose", source, perm=[order.index(d) for d in range(len(order))])
+    else:
+        source = g.op("Expand", source, g.op("Shape", picked))
+    more = {"reduction": "add"} if accumulate else {}
+    return at.moved_back(g.op("ScatterND", moved, at.rows, source, **more))
+
+
+@index_put.samples
+def _() -> Any:
+    yield sample(make(3, 4), [_places(2, 0)], make(2, 4, seed=1))
+    yield sample(make(3, 4), [_places(2, 0, 2)], make(4, seed=1), True, note="accumulate, broadcast")
+    yield sample(make(3, 4), [None, _places(1, -1)], make(3, 2, seed=1))
+    yield sample(make(3, 4), [_places(2, 0), _places(1, 3)], make(2, seed=1))
+    yield sample(make(3, 4, 2), [_places(0, 1), None, _places(1, 0)], make(2, 4, seed=1), note="apart")
+    yield sample(make(2, 3), [_mask([True, False, True], [False, True, True])], make(seed=1), note="mask")
+    yield sample(strided(make(3, 4)), [_places(2, 0)], make(1, 1, seed=1), note="strided")
+
+
+# -- masks -------------------------------------------------------------------------------------------------------
+
+
+@array("aten::masked_select(Tensor self, Tensor mask) -> Tensor", kernel=Kernel(moves=True), measures=True,
+       grad=dict(self=lambda F, g, self_meta, mask: _unselected(F, g, self_meta, mask)))  # fmt: skip
+def masked_select(m: Any, self: Any, mask: Any) -> Any:
+    if mask.dtype != bool:
+        raise DTypeError(f"masked_select: the mask should be a tensor of bools, got {mask.dtype}")
+    shape = broadcast_shapes(self.shape, mask.shape)
+    return m.broadcast_to(self, shape)[m.broadcast_to(mask, shape)]
+
+
+def _unselected(F: Any, g: Any, meta: Any, mask: Any) -> Any:
+    shape = broadcast_shapes(tuple(meta.shape), tuple(mask.shape))
+    whole = F.masked_scatter(F.zeros(shape, dtype=g.dtype, device=g.device), mask, g)
+    return sum_to(F, whole, meta.shape)
+
+
+@masked_select.type
+def _(self: TensorType, mask: TensorType) -> TensorType:
+    broadcast_shapes(self.sizes or (), mask.sizes or ())
+    return TensorType(self.dtype, (None,), None, self.device)
+
+
+@masked_select.onnx
+def _(g: Any, self: Any, mask: Any) -> Any:
+    if tuple(self.shape) != tuple(mask.shape):
+        zero = g.op("Expand", g.constant(False, dtype="bool"), g.op("Shape", self))
+        mask = g.op("Or", mask, zero)
+        self = g.op("Expand", self, g.op("Shape", mask))
+    flat = g.ints([-1])
+    return g.op("Compress", g.op("Reshape", self, flat), g.op("Reshape", mask, flat), axis=0)
+
+
+@masked_select.samples
+def _() -> Any:
+    yield sample(make(2, 3), _mask([True, False, True], [False, True, True]))
+    yield sample(make(2, 3), _mask(True, False, True), note="broadcast")
+    yield sample(make(3), _mask([True, False, True], [False, True, True]), note="broadcast self")
+    yield sample(strided(make(2, 3)), _mask([True, False, True], [False, True, True]), note="strided")
+
+
+@array("aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", raises=True, inplace=True,
+       kernel=Kernel(moves=True),
+       grad=dict(self=lambda F, g, self_meta, mask: sum_to(F, F.masked_fill(g, mask, 0), self_meta.shape),
+                 source=lambda F, g, mask, source_meta: _used_first(F, g, mask, source_meta)))  # fmt: skip
+def masked_scatter(m: Any, self: Any, mask: Any, source: Any) -> Any:
+    if mask.dtype != bool:
+        raise DTypeError(f"masked_scatter: the mask should be a tensor of bools, got {mask.dtype}")
+    shape = broadcast_shapes(self.shape, mask.shape)
+    out = m.array(m.broadcast_to(self, shape), order="C")
+    where = m.broadcast_to(mask, shape)
+    count = int(where.sum())
+    if count > source.size:
+        raise ShapeError(f"masked_scatter: the mask wants {count} elements, and the source has {source.size}")
+    out[where] = source.reshape(-1)[:count]
+    return out
+
+
+def _used_first(F: Any, g: Any, mask: Any, meta: Any) -> Any:
+    """Only as many of the source's elements were used as the mask has places."""
+    used = F.masked_select(g, mask)
+    missing = math.prod(meta.shape) - used.shape[0]
+    return F.reshape(F.constant_pad_nd(used, [0, missing]) if missing else used, meta.shape)
+
+
+@masked_scatter.type
+def _(self: TensorType, mask: TensorType, source: TensorType) -> TensorType:
+    return TensorType(self.dtype, broadcast_shapes(self.sizes or (), mask.sizes or ()), None, self.device)
+
+
+@masked_scatter.onnx
+def _(g: Any, self: Any, mask: Any, source: Any) -> Any:
+    whole = self if _surely_same(self.shape, g.out.shape) else g.op("Expand", self, g.op("Shape", mask))
+    rows = g.op("Transpose", g.op("NonZero", g.op("Expand", mask, g.op("Shape", whole))), perm=[1, 0])
+    count = g.op("Slice", g.op("Shape", rows), g.ints([0]), g.ints([1]))
+    used = g.op("Slice", g.op("Reshape", source, g.ints([-1])), g.ints([0]), count)
+    return g.op("ScatterND", whole, rows, used)
+
+
+@masked_scatter.samples
+def _() -> Any:
+    yield sample(make(2, 3), _mask([True, False, True], [False, True, True]), make(4, seed=1))
+    yield sample(make(2, 3), _mask(True, False, True), make(3, 2, seed=1), note="broadcast, partly used")
+    yield sample(make(3), _mask([True, False, True], [False, True, True]), make(4, seed=1), note="broadcast self")
+
+
+@array("aten::nonzero(Tensor self) -> Tensor", measures=True, grad=_INTEGERS, aliases=("argwhere",))
+def nonzero(m: Any, self: Any) -> Any:
+    if self.ndim == 0:
+        return m.zeros((int(bool(self)), 0), m.int64)
+    return m.array(m.argwhere(self), dtype=m.int64, order="C")
+
+
+@nonzero.type
+def _(self: TensorType) -> TensorType:
+    return TensorType(dtypes.int64, (None, self.ndim), None, self.device)
+
+
+@nonzero.onnx
+def _(g: Any, self: Any) -> Any:
+    return g.op("Transpose", g.op("NonZero", self), perm=[1, 0])
+
+
+@nonzero.samples
+def _() -> Any:
+    yield sample(make(2, 3, low=-1, high=1, dtype="int64"))
+    yield sample(make(4, dtype="bool"))
+    yield sample(make(), note="0-d", onnx=False)
+    yield sample(make(0, 3), note="empty", onnx=False)
+
+
+# -- embeddings --------------------------------------------------------------------------------------------------
+
+
+@array("aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+       "bool sparse=False) -> Tensor", raises=True, kernel=Kernel("gather", moves=True), namespaces=("jit",),
+       grad=dict(weight=lambda F, g, weight_meta, indices, padding_idx, scale_grad_by_freq:
+                 F.embedding_dense_backward(g, indices, weight_meta.shape[0], padding_idx,
+                                            scale_grad_by_freq)))  # fmt: skip
+def embedding(m: Any, weight: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding: the weight should have 2 dims, got the sizes {list(weight.shape)}")
+    _check_index(m, "embedding", indices, weight.shape[0])
+    return m.take(weight, indices, axis=0)
+
+
+@embedding.type
+def _(weight: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> TensorType:
+    return TensorType(weight.dtype, (*indices.shape, weight.shape[1]), None, weight.device)
+
+
+@embedding.onnx
+def _(g: Any, weight: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
+    return g.op("Gather", weight, indices, axis=0)
+
+
+@embedding.samples
+def _() -> Any:
+    yield sample(make(5, 3), _places([0, 4], [2, 2]))
+    yield sample(make(5, 3), _places(1, 1, 3), 1, note="padding", grad=False)  # its gradient is 0 by definition
+    yield sample(make(5, 3), _places(1, 1, 3), -1, True, note="by frequency", grad=False)  # scaled by definition
+    yield sample(make(5, 3), _places().reshape(0, 2), note="empty", onnx=False)
+
+
+@array("aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, "
+       "bool scale_grad_by_freq) -> Tensor", raises=True, namespaces=(),
+       grad=dict(grad_output=lambda F, g, indices, num_weights, padding_idx, scale_grad_by_freq:
+                 F.embedding(_row_factors(F, g, indices, num_weights, padding_idx, scale_grad_by_freq),
+                             indices)))  # fmt: skip
+def embedding_dense_backward(
+    m: Any, grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Any:
+    out = m.zeros((num_weights, grad_output.shape[-1]), grad_output.dtype)
+    rows = indices.reshape(-1)
+    _add_rows(m, out, rows, grad_output.reshape(rows.size, grad_output.shape[-1]))
+    if scale_grad_by_freq:
+        out /= m.maximum(m.bincount(rows, minlength=num_weights), 1)[:, None].astype(out.dtype)
+    if 0 <= padding_idx < num_weights:
+        out[padding_idx] = 0
+    return out
+
+
+def _row_factors(F: Any, g: Any, indices: Any, num_weights: int, padding_idx: int, by_frequency: bool) -> Any:
+    """`g`, row by row, as the backward weighs the rows: nothing for padding, and by how often each was looked up."""
+    if by_frequency:
+        rows = F.reshape(indices, [-1])
+        ones = F.ones(rows.shape, dtype=g.dtype, device=g.device)
+        counts = F.index_add(F.zeros([num_weights], dtype=g.dtype, device=g.device), 0, rows, ones)
+        g = g / F.unsqueeze(F.clamp(counts, min=1), 1)
+    if 0 <= padding_idx < num_weights:
+        g = F.select_scatter(g, F.zeros_like(F.select(g, 0, padding_idx)), 0, padding_idx)
+    return g
+
+
+@embedding_dense_backward.type
+def _(grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> TensorType:
+    return TensorType(grad_output.dtype, (num_weights, grad_output.shape[-1]), None, grad_output.device)
+
+
+@embedding_dense_backward.onnx
+def _(g: Any, grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
+    width = grad_output.shape[-1]
+    if scale_grad_by_freq or not isinstance(width, int):
+        raise g.unsupported("it divides by counts, or the width is dynamic")
+    rows = g.op("Reshape", indices, g.ints([-1, 1]))
+    grads = g.op("Reshape", grad_output, g.ints([-1, width]))
+    if 0 <= padding_idx < num_weights:
+        kept = g.op("Not", g.op("Equal", rows, g.constant(padding_idx, like=rows)))
+        grads = g.op("Mul", grads, g.cast(kept, grad_output.dtype))
+    zeros = g.op("Expand", g.constant(0, like=grad_output), g.ints([num_weights, width]))
+    return _onnx_rows(g, zeros, 0, rows, grads, "add")
+
+
+@embedding_dense_backward.samples
+def _() -> Any:
+    yield sample(make(2, 2, 3), _places([0, 4], [2, 2]), 5, -1, False)
+    yield sample(make(3, 3), _places(1, 1, 3), 5, 1, False, note="padding")
+    yield sample(make(3, 3), _places(1, 1, 3), 5, -1, True, note="by frequency", onnx=False)
+
+
+@array("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", raises=True,
+       measures=lambda num_classes: num_classes == -1, namespaces=("nn.functional",), grad=_INTEGERS)
+def one_hot(m: Any, self: Any, num_classes: int) -> Any:
+    if num_classes == -1:
+        if self.size == 0:
+            raise UsageError("one_hot: num_classes cannot be inferred from an empty tensor; give it")
+        num_classes = int(self.max()) + 1
+    _check_index(m, "one_hot", self, num_classes)
+    return (self[..., None] == m.arange(num_classes)).astype(m.int64)
+
+
+@one_hot.type
+def _(self: TensorType, num_classes: int) -> TensorType:
+    shape = self.shape or ()
+    return TensorType(dtypes.int64, (*shape, None if num_classes == -1 else num_classes), None, self.device)
+
+
+@one_hot.onnx
+def _(g: Any, self: Any, num_classes: int) -> Any:
+    depth = g.constant(num_classes, dtype="int64")
+    if num_classes == -1:
+        depth = g.op("Add", g.reduce("ReduceMax", self, None, False), g.constant(1, like=self))
+    return g.op("OneHot", self, depth, g.constant([0, 1], dtype="int64"), axis=-1)
+
+
+@one_hot.samples
+def _() -> Any:
+    yield sample(_places(0, 2, 1))
+    yield sample(_places([0, 2], [1, 3]), 5)
+    yield sample(_places().reshape(0, 2), 3, note="empty", onnx=False)
+
+
+# -- order -------------------------------------------------------------------------------------------------------
+
+
+def _ordered(m: Any, self: Any, dim: int, descending: bool) -> tuple[Any, int]:
+    """(stable argsort along `dim`, dim); NaN counts as the largest."""
+    require_order("sort", self.dtype)
+    line = self.reshape(self.shape or (1,))
+    at = wrap_dim(dim, line.ndim)
+    if not descending:
+        return m.argsort(line, axis=at, kind="stable"), at
+    turned = m.argsort(m.flip(line, at), axis=at, kind="stable")
+    return m.flip(line.shape[at] - 1 - turned, at), at
+
+
+def _picked_order(m: Any, self: Any, order: Any, at: int, shape: Any) -> Any:
+    values = m.take_along_axis(self.reshape(self.shape or (1,)), order, at)
+    return m.array(values.reshape(shape), order="C"), m.array(order.reshape(shape), dtype=m.int64, order="C")
+
+
+@array("aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+       grad=dict(self=lambda F, g, out, self_meta, dim:
+                 F.scatter_add(_zeros(F, g, self_meta), dim, out[1], g)))  # fmt: skip
+def sort(m: Any, self: Any, dim: int, descending: bool) -> Any:
+    order, at = _ordered(m, self, dim, descending)
+    return _picked_order(m, self, order, at, self.shape)
+
+
+@sort.type
+def _(self: TensorType, dim: int, descending: bool) -> Any:
+    wrap_dim(dim, len(self.sizes or ()))
+    return _like(self), TensorType(dtypes.int64, self.shape, None, self.device)
+
+
+@sort.onnx
+def _(g: Any, self: Any, dim: int, descending: bool) -> Any:
+    if self.ndim == 0:
+        return g.op("Identity", self), g.constant(0, dtype="int64")
+    at = wrap_dim(dim, self.ndim)
+    size = g.op("Slice", g.op("Shape", self), g.ints([at]), g.ints([at + 1]))
+    return g.op("TopK", self, size, axis=at, largest=int(descending), sorted=1, outputs=2)
+
+
+@sort.samples
+def _() -> Any:
+    yield sample(make(3, 4))
+    yield sample(make(3, 4), 0, True)
+    yield sample(make(6, low=-1, high=1, dtype="int64"), note="ties", grad=False)
+    yield sample(make(), note="0-d")
+    yield sample(make(0, 3), 0, note="empty", onnx=False)
+    yield sample(strided(make(3, 4)), note="strided")
+
+
+@composite("aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) "
+           "-> (Tensor values, Tensor indices)")  # fmt: skip
+def sort_stable(F: Any, self: Any, stable: bool | None, dim: int, descending: bool) -> Any:
+    return F.sort(self, dim, descending)
+
+
+@sort_stable.samples
+def _() -> Any:
+    yield sample(make(3, 4), stable=True, dim=0)
+
+
+@composite("aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor")
+def argsort_stable(F: Any, self: Any, stable: bool, dim: int, descending: bool) -> Any:
+    """The order that sorts; ties keep theirs."""
+    return F.sort(self, dim, descending)[1]
+
+
+@argsort_stable.samples
+def _() -> Any:
+    yield sample(make(3, 4), stable=True, dim=0, grad=False)
+
+
+@composite("aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor")
+def argsort(F: Any, self: Any, dim: int, descending: bool) -> Any:
+    return F.sort(self, dim, descending)[1]
+
+
+@argsort.samples
+def _() -> Any:
+    yield sample(make(3, 4), 0, grad=False)
+
+
+@array("aten::topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) "
+       "-> (Tensor values, Tensor indices)",
+       grad=dict(self=lambda F, g, out, self_meta, dim:
+                 F.scatter_add(_zeros(F, g, self_meta), dim, out[1], g)))  # fmt: skip
+def topk(m: Any, self: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
+    shape = _topk_shape(self.shape, k, dim)
+    order, at = _ordered(m, self, dim, largest)
+    return _picked_order(m, self, m.take(order, m.arange(k), axis=at), at, shape)
+
+
+def _topk_shape(shape: Any, k: int, dim: int) -> tuple[int, ...]:
+    at = wrap_dim(dim, len(shape))
+    size = shape[at] if shape else 1
+    if not 0 <= k <= size:
+        raise UsageError(f"topk: k = {k} is out of range for a dim of size {size}")
+    return (*shape[:at], k, *shape[at + 1 :]) if shape else ()
+
+
+@topk.type
+def _(self: TensorType, k: int, dim: int, largest: bool, sorted: bool) -> Any:
+    sizes = _topk_shape(self.sizes or (), k, dim)
+    types = [TensorType(d, sizes, None, self.device) for d in (self.dtype, dtypes.int64)]
+    return types
+
+
+@topk.onnx
+def _(g: Any, self: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
+    if self.ndim == 0:
+        return g.op("Identity", self), g.constant(0, dtype="int64")
+    at = wrap_dim(dim, self.ndim)
+    return g.op("TopK", self, g.ints([k]), axis=at, largest=int(largest), sorted=int(sorted), outputs=2)
+
+
+@topk.samples
+def _() -> Any:
+    yield sample(make(3, 5), 2)
+    yield sample(make(3, 5), 2, 0, False)
+    yield sample(make(), 1, note="0-d")
+    yield sample(strided(make(3, 5)), 3, note="strided")
+
+
+# -- triangles ---------------------------------------------------------------------------------------------------
+
+
+def _check_matrix(name: str, ndim: int) -> None:
+    if ndim < 2:
+        raise ShapeError(f"{name}: expects at least 2 dims, got {ndim}")
+
+
+@array("aten::tril(Tensor self, int diagonal=0) -> Tensor", kernel=Kernel(moves=True), inplace=True,
+       grad=dict(self=lambda F, g, diagonal: F.tril(g, diagonal)))  # fmt: skip
+def tril(m: Any, self: Any, diagonal: int) -> Any:
+    _check_matrix("tril", self.ndim)
+    return m.array(m.tril(self, diagonal), order="C")
+
+
+@tril.type
+def _(self: TensorType, diagonal: int) -> TensorType:
+    _check_matrix("tril", self.ndim or 0)
+    return _like(self)
+
+
+@tril.onnx
+def _(g: Any, self: Any, diagonal: int) -> Any:
+    return g.op("Trilu", self, g.constant(diagonal, dtype="int64"), upper=0)
+
+
+@tril.samples
+def _() -> Any:
+    yield sample(make(3, 4))
+    yield sample(make(2, 3, 3), 1)
+    yield sample(make(3, 3), -1)
+    yield sample(make(0, 3), note="empty", onnx=False)
+    yield sample(strided(make(3, 4)), note="strided")
+
+
+@array("aten::triu(Tensor self, int diagonal=0) -> Tensor", kernel=Kernel(moves=True), inplace=True,
+       grad=dict(self=lambda F, g, diagonal: F.triu(g, diagonal)))  # fmt: skip
+def triu(m: Any, self: Any, diagonal: int) -> Any:
+    _check_matrix("triu", self.ndim)
+    return m.array(m.triu(self, diagonal), order="C")
+
+
+@triu.type
+def _(self: TensorType, diagonal: int) -> TensorType:
+    _check_matrix("triu", self.ndim or 0)
+    return _like(self)
+
+
+@triu.onnx
+def _(g: Any, self: Any, diagonal: int) -> Any:
+    return g.op("Trilu", self, g.constant(diagonal, dtype="int64"), upper=1)
+
+
+@triu.samples
+def _() -> Any:
+    yield sample(make(3, 4))
+    yield sample(make(2, 3, 3), 1)
+    yield sample(strided(make(3, 4)), -1, note="strided")

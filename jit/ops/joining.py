@@ -1,0 +1,546 @@
+"""Joining, padding, repeating and reordering: every element of the result is a copy of one of the inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.errors import DimError, ShapeError, UsageError
+from jit.ir.fitting import fitted
+from jit.ir.geometry import broadcast_shapes, wrap_dim, wrap_dims
+from jit.ir.kernel import Kernel
+from jit.ir.op import absent, array, composite
+from jit.ir.samples import make, sample, strided
+from jit.ir.types import TensorType
+
+# -- joining -----------------------------------------------------------------------------------------------------
+
+
+def _is_nothing(shape: Any) -> bool:
+    """A 1-d tensor without elements, which ATen lets stand beside tensors of any shape (a dynamic size is not 0)."""
+    return len(shape) == 1 and isinstance(shape[0], int) and shape[0] == 0
+
+
+def _joined_shape(shapes: Any, dim: int) -> tuple[list[int], int]:
+    """(sizes of the concatenation, dim made non-negative)."""
+    if not shapes:
+        raise ShapeError("cat: expects at least one tensor")
+    real = [s for s in shapes if not _is_nothing(s)] or [shapes[0]]
+    first = list(real[0])
+    if not first:
+        raise ShapeError("cat: 0-dim tensors cannot be concatenated; use stack")
+    at = 0 if _is_nothing(first) else wrap_dim(dim, len(first))  # of nothing but such, any dim will do
+    for shape in real:
+        if len(shape) != len(first) or any(a != b for i, (a, b) in enumerate(zip(shape, first)) if i != at):
+            raise ShapeError(f"cat: the sizes {list(shape)} and {first} differ in a dim other than {at}")
+    return [*first[:at], sum(s[at] for s in real), *first[at + 1 :]], at
+
+
+@array("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", namespaces=("jit",), aliases=("concat", "concatenate"),
+       kernel=Kernel("join", step="join", moves=True),
+       promote="common", grad=lambda F, g, tensors_meta, dim: (_cut(F, g, tensors_meta, dim),))  # fmt: skip
+def cat(m: Any, tensors: Any, dim: int) -> Any:
+    sizes, at = _joined_shape([t.shape for t in tensors], dim)
+    parts = [t for t in tensors if not _is_nothing(t.shape)] or [tensors[0]]
+    return m.concatenate(parts, axis=at, out=m.empty(sizes, parts[0].dtype))
+
+
+def _cut(F: Any, g: Any, metas: Any, dim: int) -> list[Any]:
+    """Each tensor's part of the gradient of a concatenation, in the dtype that the tensor had."""
+    parts, start = [], 0
+    for meta in metas:
+        length = 0 if meta.ndim == 1 and g.ndim != 1 else meta.shape[dim]
+        part = F.narrow(g, dim, start, length)
+        part = part if part.ndim == meta.ndim else F.reshape(part, meta.shape)
+        parts.append(part if part.dtype is meta.dtype else F._to_copy(part, dtype=meta.dtype))
+        start = start + length
+    return parts
+
+
+@cat.type
+def _(tensors: Any, dim: int) -> TensorType:
+    sizes, _ = _joined_shape([t.sizes for t in tensors], dim)
+    return TensorType(common_dtype(tensors), tuple(sizes), None, tensors[0].device)
+
+
+def common_dtype(tensors: Any) -> dtypes.DType:
+    """What tensors of several types are joined in."""
+    return dtypes.result_type([(t.dtype, t.ndim, t) for t in tensors])
+
+
+@cat.onnx
+def _(g: Any, tensors: Any, dim: int) -> Any:
+    parts = [t for t in tensors if not _is_nothing(t.shape)] or [tensors[0]]
+    if len(parts) == 1:
+        return g.op("Identity", parts[0])
+    return g.op("Concat", *parts, axis=wrap_dim(dim, parts[0].ndim))
+
+
+@cat.samples
+def _() -> Any:
+    yield sample([make(2, 3), make(4, 3, seed=1)])
+    yield sample([make(2, 3), make(2, 1, seed=1), make(2, 2, seed=2)], 1)
+    yield sample([make(2, 3), make(2, 1, seed=1)], -1)
+    yield sample([make(2, 3)], 0, note="one tensor")
+    yield sample([make(2, 3), make(0, 3)], 0, note="empty", onnx=False)
+    yield sample([make(2, 3), make(0)], 1, note="1-d without elements", onnx=False)
+    yield sample([strided(make(2, 3)), make(4, 3, seed=1)], note="strided")
+    yield sample([make(2), make(2, dtype="float64")], note="mixed dtypes")
+    yield sample([make(2, low=-9, high=9, dtype="int64"), make(2)], note="mixed dtypes", grad=False)
+    yield sample([make(2, dtype="float16"), make(1, dtype="float16")], note="half", grad=False)
+
+
+@composite("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", kernel=Kernel(moves=True), namespaces=("jit",))
+def stack(F: Any, tensors: Any, dim: int) -> Any:
+    if not tensors:
+        raise ShapeError("stack: expects at least one tensor")
+    first = tuple(tensors[0].shape)
+    for tensor in tensors[1:]:
+        if tuple(tensor.shape) != first:
+            raise ShapeError(f"stack: the sizes {list(first)} and {list(tensor.shape)} are not equal")
+    at = wrap_dim(dim, len(first) + 1)
+    return F.cat([F.unsqueeze(t, at) for t in tensors], at)
+
+
+@stack.samples
+def _() -> Any:
+    yield sample([make(2, 3), make(2, 3, seed=1)])
+    yield sample([make(2, 3), make(2, 3, seed=1)], -1)
+    yield sample([make(), make(seed=1)], note="0-d")
+
+
+def _rows(F: Any, tensors: Any, ndim: int) -> list[Any]:
+    return [F.reshape(t, [1] * (ndim - t.ndim) + list(t.shape)) if t.ndim < ndim else t for t in tensors]
+
+
+@composite("aten::hstack(Tensor[] tensors) -> Tensor", namespaces=("jit",))
+def hstack(F: Any, tensors: Any) -> Any:
+    lines = _rows(F, tensors, 1)
+    return F.cat(lines, 0 if not lines or lines[0].ndim == 1 else 1)
+
+
+@hstack.samples
+def _() -> Any:
+    yield sample([make(2), make(3, seed=1)])
+    yield sample([make(2, 1), make(2, 3, seed=1)])
+
+
+@composite("aten::vstack(Tensor[] tensors) -> Tensor", namespaces=("jit",), aliases=("row_stack",))
+def vstack(F: Any, tensors: Any) -> Any:
+    return F.cat(_rows(F, tensors, 2), 0)
+
+
+@vstack.samples
+def _() -> Any:
+    yield sample([make(3), make(3, seed=1)])
+    yield sample([make(2, 3), make(1, 3, seed=1)])
+
+
+# -- padding -----------------------------------------------------------------------------------------------------
+
+
+def _by_dim(pad: Any, ndim: int) -> list[tuple[int, int]]:
+    """ATen's pad, which begins at the last dim, as (before, after) of each dim."""
+    if len(pad) % 2 or len(pad) > 2 * ndim:
+        raise ShapeError(f"pad: {list(pad)} does not pair up with the last of {ndim} dims")
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
+
+
+def _padded_shape(shape: Any, pad: Any) -> tuple[int, ...]:
+    sizes = tuple(s + before + after for s, (before, after) in zip(shape, _by_dim(pad, len(shape))))
+    if min(sizes, default=0) < 0:
+        raise ShapeError(f"pad: {list(pad)} cuts {list(shape)} down to negative sizes")
+    return sizes
+
+
+@array("aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", namespaces=("jit",),
+       kernel=Kernel(moves=True),
+       grad=dict(self=lambda F, g, pad: F.constant_pad_nd(g, [-p for p in pad])))  # fmt: skip
+def constant_pad_nd(m: Any, self: Any, pad: Any, value: Any) -> Any:
+    out = m.full(_padded_shape(self.shape, pad), fitted(value, self.dtype), self.dtype)
+    pairs = _by_dim(pad, self.ndim)
+    kept = tuple(slice(max(-before, 0), s - max(-after, 0)) for s, (before, after) in zip(self.shape, pairs))
+    place = tuple(slice(max(before, 0), s - max(after, 0)) for s, (before, after) in zip(out.shape, pairs))
+    out[place] = self[kept]
+    return out
+
+
+@constant_pad_nd.type
+def _(self: TensorType, pad: Any, value: Any) -> TensorType:
+    return TensorType(self.dtype, _padded_shape(self.sizes, pad), None, self.device)
+
+
+@constant_pad_nd.onnx
+def _(g: Any, self: Any, pad: Any, value: Any) -> Any:
+    pairs = _by_dim(pad, self.ndim)
+    return g.op("Pad", self, g.ints([p[0] for p in pairs] + [p[1] for p in pairs]), g.constant(value, like=self))
+
+
+@constant_pad_nd.samples
+def _() -> Any:
+    yield sample(make(2, 3), [1, 2])
+    yield sample(make(2, 3), [1, 0, 0, 2], 1.5)
+    yield sample(make(4, 5), [-1, 2, 1, -1], note="cuts")
+    yield sample(make(2, 3), [0, 0])
+    yield sample(make(0, 3), [0, 0, 1, 1], note="empty", onnx=False)
+    yield sample(strided(make(2, 3)), [1, 1], note="strided")
+    yield sample(make(3, low=-9, high=9, dtype="int64"), [1, 1], 7, note="integer", grad=False)
+
+
+def _source_rows(m: Any, mode: str, size: int, before: int, after: int) -> Any:
+    """Which entry of a dim each entry of the padded dim copies."""
+    if mode == "circular":  # negative padding cuts first; what is left wraps around
+        start, left = max(-before, 0), size - max(-before, 0) - max(-after, 0)
+        return start + m.arange(-max(before, 0), left + max(after, 0)) % max(left, 1)
+    places = m.arange(-before, size + after)
+    if mode == "replicate":
+        return m.clip(places, 0, size - 1)
+    return size - 1 - m.abs(size - 1 - m.abs(places))
+
+
+def _check_pad(mode: str, shape: Any, pad: Any) -> list[tuple[int, int]]:
+    limits = {"reflect": -1, "circular": 0}
+    pairs = _by_dim(pad, len(shape))
+    for size, pair in zip(shape, pairs):
+        if pair != (0, 0) and (size == 0 or (mode in limits and max(pair) > size + limits[mode])):
+            raise ShapeError(f"pad: {mode} padding {list(pad)} is too large for the sizes {list(shape)}")
+    _padded_shape(shape, pad)
+    return pairs
+
+
+@array("aten::edge_pad_nd(Tensor self, int[] pad, str mode) -> Tensor", kernel=Kernel(moves=True), namespaces=(),
+       grad=dict(self=lambda F, g, self_meta, pad, mode:
+                 F.edge_pad_nd_backward(g, self_meta.shape, pad, mode)))  # fmt: skip
+def edge_pad_nd(m: Any, self: Any, pad: Any, mode: str) -> Any:
+    pairs = _check_pad(mode, self.shape, pad)
+    for dim, (before, after) in enumerate(pairs):
+        if before or after:
+            self = m.take(self, _source_rows(m, mode, self.shape[dim], before, after), axis=dim)
+    return m.array(self, order="C")
+
+
+@edge_pad_nd.type
+def _(self: TensorType, pad: Any, mode: str) -> TensorType:
+    _check_pad(mode, self.sizes, pad)
+    return TensorType(self.dtype, _padded_shape(self.sizes, pad), None, self.device)
+
+
+@edge_pad_nd.onnx
+def _(g: Any, self: Any, pad: Any, mode: str) -> Any:
+    pairs = _by_dim(pad, self.ndim)
+    pads = g.ints([p[0] for p in pairs] + [p[1] for p in pairs])
+    if mode == "circular" and g.opset < 19:
+        raise g.unsupported("Pad wraps around only", since=19)
+    if mode == "circular" and min(pad) < 0:
+        raise g.unsupported("Pad does not cut and wrap around at once")
+    return g.op("Pad", self, pads, mode={"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
+
+
+@edge_pad_nd.samples
+def _() -> Any:
+    for mode in ("reflect", "replicate", "circular"):
+        yield sample(make(2, 3, 4), [1, 2], mode)
+        yield sample(make(2, 3, 4), [2, 1, 0, 1], mode)
+    yield sample(strided(make(2, 4)), [1, 1], "reflect", note="strided")
+    yield sample(make(2, 5), [-1, 2], "circular", note="cuts", onnx=False)
+
+
+@array("aten::edge_pad_nd_backward(Tensor grad_output, int[] input_sizes, int[] pad, str mode) -> Tensor",
+       namespaces=(), onnx=absent("the gradient of a reflecting or repeating pad has no ONNX operator"),
+       grad=dict(grad_output=lambda F, g, pad, mode: F.edge_pad_nd(g, pad, mode)))  # fmt: skip
+def edge_pad_nd_backward(m: Any, grad_output: Any, input_sizes: Any, pad: Any, mode: str) -> Any:
+    for dim, (before, after) in enumerate(_by_dim(pad, len(input_sizes))):
+        if before or after:
+            size = input_sizes[dim]
+            sums = m.zeros((size, *grad_output.shape[:dim], *grad_output.shape[dim + 1 :]), grad_output.dtype)
+            m.add.at(sums, _source_rows(m, mode, size, before, after), m.moveaxis(grad_output, dim, 0))
+            grad_output = m.moveaxis(sums, 0, dim)
+    return m.array(grad_output, order="C")
+
+
+@edge_pad_nd_backward.type
+def _(grad_output: TensorType, input_sizes: Any, pad: Any, mode: str) -> TensorType:
+    return TensorType(grad_output.dtype, tuple(input_sizes), None, grad_output.device)
+
+
+@edge_pad_nd_backward.samples
+def _() -> Any:
+    yield sample(make(2, 3, 7), [2, 3, 4], [1, 2], "reflect")
+    yield sample(make(2, 4, 7), [2, 3, 4], [2, 1, 0, 1], "replicate")
+    yield sample(make(2, 7), [2, 4], [1, 2], "circular")
+
+
+@composite('aten::pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
+           namespaces=("nn.functional",))  # fmt: skip
+def pad(F: Any, self: Any, pad: Any, mode: str, value: float | None) -> Any:
+    if mode == "constant":
+        return F.constant_pad_nd(self, pad, 0 if value is None else value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise UsageError(f"pad: mode {mode!r} is none of constant, reflect, replicate, circular")
+    return F.edge_pad_nd(self, pad, mode)
+
+
+@pad.samples
+def _() -> Any:
+    yield sample(make(2, 3), [1, 2], value=1.0)
+    yield sample(make(2, 3, 4), [1, 2], "reflect")
+    yield sample(make(2, 3, 4), [1, 2], "replicate")
+
+
+# -- the same elements elsewhere ---------------------------------------------------------------------------------
+
+
+@array("aten::flip(Tensor self, int[] dims) -> Tensor",
+       kernel=Kernel(moves=True), grad=dict(self=lambda F, g, dims: F.flip(g, dims)))
+def flip(m: Any, self: Any, dims: Any) -> Any:
+    axes = wrap_dims(tuple(dims), self.ndim) if dims else ()
+    return m.array(m.flip(self, axes) if self.ndim else self, order="C")
+
+
+@flip.type
+def _(self: TensorType, dims: Any) -> TensorType:
+    wrap_dims(tuple(dims), len(self.sizes or ()))
+    return TensorType(self.dtype, self.shape, None, self.device)
+
+
+@flip.onnx
+def _(g: Any, self: Any, dims: Any) -> Any:
+    if not dims or not self.ndim:
+        return g.op("Identity", self)
+    axes = [wrap_dim(d, self.ndim) for d in dims]
+    ones = [-1] * len(axes)
+    return g.op("Slice", self, g.ints(ones), g.ints([-(2**63)] * len(axes)), g.ints(axes), g.ints(ones))
+
+
+@flip.samples
+def _() -> Any:
+    yield sample(make(2, 3), [0])
+    yield sample(make(2, 3, 4), [0, -1])
+    yield sample(make(2, 3), [], note="no dims")
+    yield sample(make(0, 3), [1], note="empty")
+    yield sample(strided(make(2, 3)), [1], note="strided")
+
+
+def _opposite(shifts: Any) -> list[int]:
+    return [-s for s in shifts]
+
+
+@array("aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", kernel=Kernel(moves=True),
+       grad=dict(self=lambda F, g, shifts, dims: F.roll(g, _opposite(shifts), dims)))  # fmt: skip
+def roll(m: Any, self: Any, shifts: Any, dims: Any) -> Any:
+    if not shifts:
+        raise UsageError("roll needs at least one shift")
+    if not dims and len(shifts) == 1:
+        return m.roll(self, shifts[0])
+    if len(shifts) != len(dims):
+        raise ShapeError(f"roll: {list(shifts)} and dims {list(dims)} are not equally long")
+    if self.ndim == 0:
+        raise DimError("roll: a 0-d tensor has no dim to roll; leave dims out")
+    return m.array(m.roll(self, tuple(shifts), tuple(wrap_dim(d, self.ndim) for d in dims)), order="C")
+
+
+@roll.type
+def _(self: TensorType, shifts: Any, dims: Any) -> TensorType:
+    return TensorType(self.dtype, self.shape, None, self.device)
+
+
+@roll.onnx
+def _(g: Any, self: Any, shifts: Any, dims: Any) -> Any:
+    if dims:
+        return _onnx_roll(g, self, shifts, [wrap_dim(d, self.ndim) for d in dims]) if self.ndim else self
+    flat = _onnx_roll(g, g.op("Reshape", self, g.ints([-1])), shifts, [0])
+    return g.op("Reshape", flat, g.op("Shape", self))
+
+
+def _onnx_roll(g: Any, self: Any, shifts: Any, dims: Any) -> Any:
+    for shift, dim in zip(shifts, dims):
+        size = self.shape[dim]
+        if not isinstance(size, int):
+            raise g.unsupported(f"dim {dim} is dynamic, and where to cut depends on its size")
+        cut = g.ints([(-shift) % size if size else 0])
+        tail = g.op("Slice", self, cut, g.ints([2**63 - 1]), g.ints([dim]))
+        self = g.op("Concat", tail, g.op("Slice", self, g.ints([0]), cut, g.ints([dim])), axis=dim)
+    return self
+
+
+@roll.samples
+def _() -> Any:
+    yield sample(make(5, 2), 2, 0)
+    yield sample(make(2, 3), 1, note="flat")
+    yield sample(make(3, 4), [1, -2], [0, -1])
+    yield sample(make(3, 4), 7, 1)
+    yield sample(make(0, 3), 1, 0, note="empty", onnx=False)
+    yield sample(strided(make(3, 4)), 1, 1, note="strided")
+
+
+def _repeated_shape(shape: Any, repeats: Any) -> tuple[int, ...]:
+    lead = len(repeats) - len(shape)
+    if lead < 0 or min(repeats, default=0) < 0:
+        raise ShapeError(f"repeat: {list(repeats)} does not say how often to repeat each of {list(shape)}")
+    return tuple(r * s for r, s in zip(repeats, (*(1,) * lead, *shape)))
+
+
+@array("aten::repeat(Tensor self, int[] repeats) -> Tensor", kernel=Kernel(moves=True), namespaces=("Tensor",),
+       grad=dict(self=lambda F, g, self_meta, repeats: _unrepeat(F, g, self_meta, repeats)))  # fmt: skip
+def repeat(m: Any, self: Any, repeats: Any) -> Any:
+    _repeated_shape(self.shape, repeats)
+    return m.array(m.tile(self, tuple(repeats)), order="C")
+
+
+def _unrepeat(F: Any, g: Any, meta: Any, repeats: Any) -> Any:
+    """The copies side by side in dims of their own, and summed over these."""
+    sizes = [1] * (len(repeats) - meta.ndim) + list(meta.shape)
+    if 0 in repeats:
+        return F.zeros(meta.shape, dtype=meta.dtype, device=meta.device)
+    apart = F.reshape(g, [n for pair in zip(repeats, sizes) for n in pair])
+    return F.reshape(F.sum(apart, list(range(0, 2 * len(sizes), 2))) if sizes else g, meta.shape)
+
+
+@repeat.type
+def _(self: TensorType, repeats: Any) -> TensorType:
+    return TensorType(self.dtype, _repeated_shape(self.sizes, repeats), None, self.device)
+
+
+@repeat.onnx
+def _(g: Any, self: Any, repeats: Any) -> Any:
+    lead = len(repeats) - self.ndim
+    if not len(repeats):
+        return g.op("Identity", self)
+    wide = g.op("Unsqueeze", self, g.ints(list(range(lead)))) if lead else self
+    return g.op("Tile", wide, g.ints(list(repeats)))
+
+
+@repeat.samples
+def _() -> Any:
+    yield sample(make(2, 3), [2, 3])
+    yield sample(make(3), [2, 1, 2])
+    yield sample(make(), [2], note="0-d")
+    yield sample(make(2, 3), [0, 1], note="empty", onnx=False)
+    yield sample(strided(make(2, 3)), [1, 2], note="strided")
+
+
+@composite("aten::tile(Tensor self, int[] dims) -> Tensor")
+def tile(F: Any, self: Any, dims: Any) -> Any:
+    return F.repeat(self, [1] * (self.ndim - len(dims)) + list(dims))
+
+
+@tile.samples
+def _() -> Any:
+    yield sample(make(2, 3), [2])
+    yield sample(make(3), [2, 2])
+
+
+@composite("aten::repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None)"
+           " -> Tensor")  # fmt: skip
+def repeat_interleave(F: Any, self: Any, repeats: int, dim: int | None, output_size: int | None) -> Any:
+    if dim is None:
+        self, dim = F.reshape(self, [-1]), 0
+    at = wrap_dim(dim, self.ndim)
+    copies = F.expand(F.unsqueeze(self, at + 1), [-1] * (at + 1) + [repeats] + [-1] * (self.ndim - at - 1))
+    return F.flatten(F.clone(copies), at, at + 1)
+
+
+@composite("aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None)"
+           " -> Tensor")  # fmt: skip
+def repeat_interleave_each(F: Any, self: Any, repeats: Any, dim: int | None, output_size: int | None) -> Any:
+    """Each element along dim as many times as its entry of repeats says."""
+    if dim is None:
+        self, dim = F.reshape(self, [-1]), 0
+    at = wrap_dim(dim, self.ndim)
+    length = self.shape[at]
+    if repeats.ndim > 1 or (repeats.ndim and repeats.shape[0] not in (1, length)):
+        raise ShapeError(f"repeat_interleave: repeats of sizes {list(repeats.shape)} do not fit a dim of size {length}")
+    ends = F.cumsum(F.expand(repeats, [length]), 0)
+    total = output_size if output_size is not None else F.select(ends, 0, -1).item() if length else 0
+    allowed = F.arange(total + 1, dtype=ends.dtype)  # whose elements are their own indices: an error beyond them
+    ends = F.index_select(allowed, 0, F.cumsum(F.index_select(allowed, 0, F.expand(repeats, [length])), 0))
+    places = F.bucketize(F.arange(total, dtype=ends.dtype), ends, right=True)
+    return F.index_select(self, at, places)
+
+
+@repeat_interleave_each.samples
+def _() -> Any:
+    yield sample(make(2, 3), np.array([2, 0, 1]), 1, output_size=3)
+    yield sample(make(4), np.array(2), output_size=8, note="one number")
+    yield sample(make(2, 2), np.array([1, 0, 3, 1]), output_size=5, note="flattened")
+
+
+@repeat_interleave.samples
+def _() -> Any:
+    yield sample(make(2, 3), 2, 1)
+    yield sample(make(2, 3), 3)
+
+
+@composite('aten::meshgrid.indexing(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', namespaces=("jit",))
+def meshgrid(F: Any, tensors: Any, indexing: str) -> Any:
+    if indexing not in ("ij", "xy"):
+        raise UsageError(f"meshgrid: indexing {indexing!r} is neither 'ij' nor 'xy'")
+    if not tensors:
+        raise UsageError("meshgrid: expects at least one tensor")
+    for tensor in tensors:
+        if tensor.ndim > 1:
+            raise ShapeError(f"meshgrid: expects tensors of at most 1 dim, got the sizes {list(tensor.shape)}")
+    swap = indexing == "xy" and len(tensors) > 1
+    lines = [tensors[1], tensors[0], *tensors[2:]] if swap else list(tensors)
+    sizes = [line.numel() for line in lines]
+    grids = [F.expand(F.view(t, [-1 if i == j else 1 for j in range(len(lines))]), sizes) for i, t in enumerate(lines)]
+    return [grids[1], grids[0], *grids[2:]] if swap else grids
+
+
+@meshgrid.samples
+def _() -> Any:
+    yield sample([make(2), make(3, seed=1)])
+    yield sample([make(2), make(3, seed=1)], indexing="xy")
+
+
+@composite("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", namespaces=("jit",))
+def broadcast_tensors(F: Any, tensors: Any) -> Any:
+    shape = broadcast_shapes(*(tuple(t.shape) for t in tensors))
+    return [F.expand(t, shape) for t in tensors]
+
+
+@broadcast_tensors.samples
+def _() -> Any:
+    yield sample([make(2, 1), make(3, seed=1)])
+
+
+@composite("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", namespaces=("jit", "nn.functional"))
+def pixel_shuffle(F: Any, self: Any, upscale_factor: int) -> Any:
+    r, (*lead, channels, height, width) = upscale_factor, self.shape
+    if channels % (r * r):
+        raise ShapeError(f"pixel_shuffle: {channels} channels do not divide by {r} * {r}")
+    n = len(lead)
+    apart = F.reshape(self, [*lead, channels // (r * r), r, r, height, width])
+    mixed = F.permute(apart, [*range(n), n, n + 3, n + 1, n + 4, n + 2])
+    return F.reshape(F.clone(mixed), [*lead, channels // (r * r), height * r, width * r])
+
+
+@pixel_shuffle.onnx
+def _(g: Any, self: Any, upscale_factor: int) -> Any:
+    if self.ndim != 4:
+        raise g.unsupported("DepthToSpace takes 4 dims")
+    return g.op("DepthToSpace", self, blocksize=upscale_factor, mode="CRD")
+
+
+@pixel_shuffle.samples
+def _() -> Any:
+    yield sample(make(2, 8, 2, 3), 2)
+
+
+@composite("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", namespaces=("jit", "nn.functional"))
+def pixel_unshuffle(F: Any, self: Any, downscale_factor: int) -> Any:
+    r, (*lead, channels, height, width) = downscale_factor, self.shape
+    if height % r or width % r:
+        raise ShapeError(f"pixel_unshuffle: the sizes {height}, {width} do not divide by {r}")
+    n = len(lead)
+    apart = F.reshape(self, [*lead, channels, height // r, r, width // r, r])
+    mixed = F.permute(apart, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
+    return F.reshape(F.clone(mixed), [*lead, channels * r * r, height // r, width // r])
+
+
+@pixel_unshuffle.samples
+def _() -> Any:
+    yield sample(make(2, 2, 4, 6), 2)

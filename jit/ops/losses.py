@@ -1,0 +1,431 @@
+"""Losses. A reduction is ATen's number: 0 leaves the elements, 1 takes their mean, 2 their sum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jit.ir.errors import DimError, DTypeError, ShapeError, UsageError
+from jit.ir.op import absent, array, composite
+from jit.ir.samples import make, sample, strided
+from jit.ir.types import TensorType
+
+from .common import SIZES_ONLY
+
+NONE, MEAN, SUM = range(3)
+CLASSES, NOT_LEARNT = absent("classes are integers"), absent("the weights of classes are constants")
+_CONSTANTS = dict(target=CLASSES, weight=NOT_LEARNT)
+
+
+def _reduced(F: Any, losses: Any, reduction: int) -> Any:
+    if reduction not in (NONE, MEAN, SUM):
+        raise UsageError(f"reduction {reduction} is none of 0 (none), 1 (mean), 2 (sum)")
+    return losses if reduction == NONE else F.mean(losses) if reduction == MEAN else F.sum(losses)
+
+
+def _share(g: Any, count: Any, reduction: int) -> Any:
+    """The gradient of each of `count` elements of a reduced loss."""
+    return g / count if reduction == MEAN else g
+
+
+# -- of differences ----------------------------------------------------------------------------------------------
+
+
+@composite("aten::mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", namespaces=("nn.functional",))
+def mse_loss(F: Any, self: Any, target: Any, reduction: int) -> Any:
+    difference = self - target
+    return _reduced(F, difference * difference, reduction)
+
+
+@mse_loss.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(3, 4, seed=1))
+    yield sample(make(3, 4), make(3, 4, seed=1), 0)
+    yield sample(make(3, 4), make(4, seed=1), 2, note="broadcast")
+    yield sample(make(), make(seed=1), note="0-d")
+
+
+@composite("aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+           namespaces=())  # fmt: skip
+def mse_loss_backward(F: Any, grad_output: Any, self: Any, target: Any, reduction: int) -> Any:
+    return (self - target) * (_share(grad_output, self.numel(), reduction) * 2)
+
+
+@mse_loss_backward.samples
+def _() -> Any:
+    yield sample(make(), make(3, 4, seed=1), make(3, 4, seed=2), 1)
+    yield sample(make(3, 4), make(3, 4, seed=1), make(3, 4, seed=2), 0)
+
+
+@composite("aten::l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", namespaces=("nn.functional",))
+def l1_loss(F: Any, self: Any, target: Any, reduction: int) -> Any:
+    return _reduced(F, F.abs(self - target), reduction)
+
+
+@l1_loss.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(3, 4, seed=1))
+    yield sample(make(3, 4), make(3, 4, seed=1), 0)
+
+
+@composite("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
+           namespaces=("nn.functional",))  # fmt: skip
+def smooth_l1_loss(F: Any, self: Any, target: Any, reduction: int, beta: float) -> Any:
+    if beta < 0:
+        raise UsageError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    size = F.abs(self - target)
+    if beta == 0:
+        return _reduced(F, size, reduction)
+    return _reduced(F, F.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta), reduction)
+
+
+@smooth_l1_loss.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(3, 4, seed=1))
+    yield sample(make(3, 4), make(3, 4, seed=1), 2, 0.5)
+    yield sample(make(3, 4), make(3, 4, seed=1), 0, 0.0)
+
+
+@composite("aten::huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
+           namespaces=("nn.functional",))  # fmt: skip
+def huber_loss(F: Any, self: Any, target: Any, reduction: int, delta: float) -> Any:
+    if delta <= 0:
+        raise UsageError(f"huber_loss: delta must be positive, got {delta}")
+    size = F.abs(self - target)
+    return _reduced(F, F.where(size < delta, size * size * 0.5, (size - 0.5 * delta) * delta), reduction)
+
+
+@huber_loss.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(3, 4, seed=1))
+    yield sample(make(3, 4), make(3, 4, seed=1), 2, 0.5)
+
+
+# -- of probabilities --------------------------------------------------------------------------------------------
+
+
+@composite("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
+           namespaces=("nn.functional",))  # fmt: skip
+def binary_cross_entropy(F: Any, self: Any, target: Any, weight: Any, reduction: int) -> Any:
+    """Logarithms are cut off at -100, so that a wrong certainty costs much but not infinitely much."""
+    if tuple(self.shape) != tuple(target.shape):
+        raise ShapeError(f"binary_cross_entropy: the sizes {list(self.shape)} and {list(target.shape)} are not equal")
+    yes, no = F.clamp(F.log(self), min=-100), F.clamp(F.log1p(-self), min=-100)
+    losses = (target - 1) * no - target * yes
+    return _reduced(F, losses if weight is None else losses * weight, reduction)
+
+
+@binary_cross_entropy.grad
+def _(F: Any, g: Any, needs: Any, self: Any, target: Any, weight: Any, reduction: int) -> Any:
+    """Through the formula the cut-off would give 0 * inf; here the denominator is what cannot vanish."""
+    shares = _share(g, self.numel(), reduction)
+    weighted = shares if weight is None else shares * weight
+    by_self = by_target = by_weight = None
+    if needs[0]:
+        by_self = weighted * (self - target) / F.clamp((1 - self) * self, min=1e-12)
+    if needs[1] or needs[2]:
+        yes, no = F.clamp(F.log(self), min=-100), F.clamp(F.log1p(-self), min=-100)
+        by_target = weighted * (no - yes) if needs[1] else None
+        by_weight = F.sum_to_size(shares * ((target - 1) * no - target * yes), weight.shape) if needs[2] else None
+    return by_self, by_target, by_weight
+
+
+@binary_cross_entropy.samples
+def _() -> Any:
+    yield sample(make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1, seed=1))
+    yield sample(make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1, seed=1), make(4, low=0, seed=2), 2)
+    yield sample(make(3, low=0.1, high=0.9), make(3, low=0, high=1, seed=1), reduction=0)
+
+
+@composite("aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
+           "Tensor? pos_weight=None, int reduction=Mean) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
+def binary_cross_entropy_with_logits(
+    F: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: int
+) -> Any:
+    if tuple(self.shape) != tuple(target.shape):
+        raise ShapeError(f"binary_cross_entropy: the sizes {list(self.shape)} and {list(target.shape)} are not equal")
+    certainty = F.log_sigmoid(self)
+    if pos_weight is not None:
+        certainty = certainty * ((pos_weight - 1) * target + 1)
+    losses = (1 - target) * self - certainty
+    return _reduced(F, losses if weight is None else losses * weight, reduction)
+
+
+@binary_cross_entropy_with_logits.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(3, 4, low=0, high=1, seed=1))
+    yield sample(make(3, 4), make(3, 4, low=0, high=1, seed=1), make(4, low=0, seed=2), make(4, low=0, seed=3), 0)
+    yield sample(make(4, low=-90, high=90), make(4, low=0, high=1, seed=1), note="large", grad=False)
+
+
+@composite("aten::kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
+           namespaces=("jit", "nn.functional"))  # fmt: skip
+def kl_div(F: Any, self: Any, target: Any, reduction: int, log_target: bool) -> Any:
+    if log_target:
+        return _reduced(F, F.exp(target) * (target - self), reduction)
+    return _reduced(F, F.xlogy(target, target) - target * self, reduction)
+
+
+@kl_div.samples
+def _() -> Any:
+    yield sample(make(3, 4, high=0), make(3, 4, low=0.1, high=1, seed=1))
+    yield sample(make(3, 4, high=0), make(3, 4, low=-2, high=0, seed=1), 2, log_target=True)
+
+
+# -- of classes --------------------------------------------------------------------------------------------------
+
+
+def _check_classes(self: Any, target: Any, weight: Any) -> int:
+    """The dim of the classes; ShapeError if the target is not made for it."""
+    dim = 0 if len(self) == 1 else 1
+    if not len(self) >= 1 or tuple(target) != (*self[:dim], *self[dim + 1 :]):
+        raise ShapeError(f"nll_loss: a target of sizes {list(target)} does not fit an input of sizes {list(self)}")
+    if weight is not None and tuple(weight) != (self[dim],):
+        raise ShapeError(f"nll_loss: expects {self[dim]} weights, one per class, got the sizes {list(weight)}")
+    return dim
+
+
+def _class_weights(m: Any, self: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
+    """(classes, 0 for ignored ones; the weight of each element, 0 for ignored ones)."""
+    dim = _check_classes(self.shape, target.shape, None if weight is None else weight.shape)
+    valid = target != ignore_index
+    classes = m.where(valid, target, 0)
+    wrong = (classes < 0) | (classes >= self.shape[dim])
+    if wrong.any():
+        raise DimError(f"nll_loss: target {int(target[wrong][0])} is out of range for {self.shape[dim]} classes")
+    return classes, valid.astype(self.dtype) if weight is None else m.where(valid, weight[classes], 0)
+
+
+@array("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) "
+       "-> (Tensor output, Tensor total_weight)", raises=True, namespaces=(),
+       grad=_CONSTANTS)  # fmt: skip
+def nll_loss_forward(m: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    """(minus the entries of the target classes, weighted and reduced; the sum of the weights)."""
+    if self.dtype.kind in "iub":
+        raise DTypeError(f"nll_loss: scores should be floating, and these are {self.dtype}; cast with x.float()")
+    classes, weights = _class_weights(m, self, target, weight, ignore_index)
+    dim = min(1, self.ndim - 1)
+    picked = m.take_along_axis(self, m.expand_dims(classes, dim), dim).reshape(target.shape)
+    losses, total = -picked * weights, m.sum(weights)
+    if reduction == NONE:
+        return m.array(losses, order="C"), total
+    return (m.sum(losses) / total if reduction == MEAN else m.sum(losses)), total
+
+
+@nll_loss_forward.type
+def _(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    _check_classes(self.sizes, target.sizes, None if weight is None else weight.sizes)
+    shape = target.shape if reduction == NONE else ()
+    return TensorType(self.dtype, shape, None, self.device), TensorType(self.dtype, (), None, self.device)
+
+
+@nll_loss_forward.grad
+def _(F: Any, g: Any, out: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    return F.nll_loss_backward(g, self, target, weight, reduction, ignore_index, out[1]), None, None
+
+
+def _onnx_nll(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    batch = g.ints([0])
+    single = self.ndim == 1
+    x, t = (g.op("Unsqueeze", v, batch) for v in (self, target)) if single else (self, target)
+    word = ("none", "mean", "sum")[reduction]
+    out = g.op("NegativeLogLikelihoodLoss", x, t, weight, ignore_index=ignore_index, reduction=word)
+    return g.op("Squeeze", out, batch) if single and reduction == NONE else out
+
+
+def _onnx_weights(g: Any, self: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
+    """`_class_weights` in ONNX."""
+    valid = g.op("Not", g.op("Equal", target, g.constant(ignore_index, like=target)))
+    classes = g.op("Where", valid, target, g.constant(0, like=target))
+    kept = g.cast(valid, self.dtype)
+    return classes, kept if weight is None else g.op("Mul", kept, g.op("Gather", weight, classes, axis=0))
+
+
+@nll_loss_forward.onnx
+def _(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    _, weights = _onnx_weights(g, self, target, weight, ignore_index)
+    total = g.reduce("ReduceSum", weights, None, False) if target.ndim else weights
+    return _onnx_nll(g, self, target, weight, reduction, ignore_index), total
+
+
+def _classes(*targets: Any) -> Any:
+    import numpy as np
+
+    return np.array(targets, np.int64)
+
+
+@nll_loss_forward.samples
+def _() -> Any:
+    yield sample(make(3, 4), _classes(1, 0, 3), None, 1, -100)
+    yield sample(make(3, 4), _classes(1, 0, 3), make(4, low=0.1, seed=1), 1, -100, note="weights")
+    yield sample(make(3, 4), _classes(1, 2, 3), None, 0, 2, note="ignores")
+    yield sample(make(2, 3, 2), _classes([1, 0], [2, 2]), None, 2, -100)
+    yield sample(make(4), _classes(2).reshape(()), None, 1, -100, note="unbatched")
+    yield sample(strided(make(3, 4)), _classes(1, 0, 3), None, 0, -100, note="strided")
+
+
+@array("aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, "
+       "int ignore_index, Tensor total_weight) -> Tensor", raises=True, namespaces=(),
+       grad=dict(self=SIZES_ONLY, target=CLASSES, weight=NOT_LEARNT, total_weight=NOT_LEARNT,
+                 grad_output=lambda F, g, target, weight, reduction, ignore_index:
+                 F.nll_loss_forward(g, target, weight, reduction, ignore_index)[0]))  # fmt: skip
+def nll_loss_backward(
+    m: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
+) -> Any:
+    classes, weights = _class_weights(m, self, target, weight, ignore_index)
+    dim = min(1, self.ndim - 1)
+    shares = -weights * (grad_output / total_weight if reduction == MEAN else grad_output)
+    out = m.zeros(self.shape, grad_output.dtype)
+    m.put_along_axis(out, m.expand_dims(classes, dim), m.expand_dims(shares, dim), dim)
+    return out
+
+
+@nll_loss_backward.type
+def _(
+    grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
+) -> TensorType:
+    return TensorType(grad_output.dtype, self.shape, None, self.device)
+
+
+@nll_loss_backward.onnx
+def _(
+    g: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
+) -> Any:
+    axis = g.ints([min(1, self.ndim - 1)])
+    classes, weights = _onnx_weights(g, self, target, weight, ignore_index)
+    shares = g.op("Mul", g.op("Neg", weights), grad_output)
+    if reduction == MEAN:
+        shares = g.op("Div", shares, total_weight)
+    zeros = g.op("Mul", self, g.constant(0, like=self))
+    places, updates = (g.op("Unsqueeze", v, axis) for v in (classes, shares))
+    return g.op("ScatterElements", zeros, places, updates, axis=min(1, self.ndim - 1))
+
+
+@nll_loss_backward.samples
+def _() -> Any:
+    import numpy as np
+
+    total = np.array(3, np.float32)
+    yield sample(make(), make(3, 4), _classes(1, 0, 3), None, 1, -100, total)
+    yield sample(make(3), make(3, 4), _classes(1, 2, 3), make(4, low=0.1, seed=1), 0, 2, total)
+
+
+_NLL = "Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100"
+
+
+@composite(f"aten::nll_loss({_NLL}) -> Tensor", namespaces=("nn.functional",), grad=_CONSTANTS)
+def nll_loss(F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
+
+
+@nll_loss.onnx
+def _(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    return _onnx_nll(g, self, target, weight, reduction, ignore_index)
+
+
+@nll_loss.samples
+def _() -> Any:
+    yield sample(make(3, 4), _classes(1, 0, 3))
+
+
+@composite(f"aten::nll_loss2d({_NLL}) -> Tensor", namespaces=(), grad=_CONSTANTS)
+def nll_loss2d(F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
+
+
+@nll_loss2d.onnx
+def _(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    return _onnx_nll(g, self, target, weight, reduction, ignore_index)
+
+
+@nll_loss2d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 2, 2), _classes([[1, 0], [2, 2]], [[0, 1], [1, 1]]))
+
+
+@composite(f"aten::nll_loss_nd({_NLL}) -> Tensor", namespaces=(), grad=_CONSTANTS)
+def nll_loss_nd(F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
+
+
+@nll_loss_nd.onnx
+def _(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    return _onnx_nll(g, self, target, weight, reduction, ignore_index)
+
+
+@nll_loss_nd.samples
+def _() -> Any:
+    yield sample(make(3, 4), _classes(1, 0, 3), make(4, low=0.1, seed=1))
+    yield sample(make(2, 3, 2), _classes([1, 0], [2, -100]), None, 2)
+
+
+@composite("aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, "
+           "int ignore_index=-100, float label_smoothing=0.0) -> Tensor", namespaces=(),
+           grad=dict(weight=NOT_LEARNT))  # fmt: skip
+def cross_entropy_loss(
+    F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, label_smoothing: float
+) -> Any:
+    if not 0 <= label_smoothing <= 1:
+        raise UsageError(f"cross_entropy: label_smoothing must lie between 0 and 1, got {label_smoothing}")
+    dim = min(1, self.ndim - 1)
+    log_probabilities = F.log_softmax(self, dim)
+    if target.dtype.is_floating_point:
+        return _soft_cross_entropy(F, log_probabilities, target, weight, reduction, dim, label_smoothing)
+    hard = F.nll_loss_forward(log_probabilities, target, weight, reduction, ignore_index)[0]
+    if label_smoothing == 0:
+        return hard
+    even = _even_cross_entropy(F, log_probabilities, target, weight, reduction, ignore_index, dim)
+    return hard * (1 - label_smoothing) + even * (label_smoothing / self.shape[dim])
+
+
+def _per_class(F: Any, weight: Any, ndim: int, dim: int) -> Any:
+    return F.view(weight, [-1 if d == dim else 1 for d in range(ndim)])
+
+
+def _soft_cross_entropy(
+    F: Any, log_probabilities: Any, target: Any, weight: Any, reduction: int, dim: int, smoothing: float
+) -> Any:
+    """Against probabilities. The mean is over the places, whatever the weights."""
+    if tuple(target.shape) != tuple(log_probabilities.shape):
+        raise ShapeError(
+            f"cross_entropy: probabilities of sizes {list(target.shape)} do not fit {list(log_probabilities.shape)}"
+        )
+    if smoothing > 0:
+        target = target * (1 - smoothing) + smoothing / target.shape[dim]
+    terms = log_probabilities * target
+    if weight is not None:
+        terms = terms * _per_class(F, weight, terms.ndim, dim)
+    if reduction == NONE:
+        return -F.sum(terms, [dim])
+    places = math.prod(n for d, n in enumerate(target.shape) if d != dim) if reduction == MEAN else 1
+    return -F.sum(terms) / places
+
+
+def _even_cross_entropy(
+    F: Any, log_probabilities: Any, target: Any, weight: Any, reduction: int, ignore_index: int, dim: int
+) -> Any:
+    """Against all classes alike, times their number; the mean is weighted as that of the hard loss."""
+    terms = log_probabilities
+    if weight is not None:
+        terms = terms * _per_class(F, weight, terms.ndim, dim)
+    ignored = target == ignore_index
+    losses = F.masked_fill(-F.sum(terms, [dim]), ignored, 0.0)
+    if reduction != MEAN:
+        return _reduced(F, losses, reduction)
+    if weight is None:
+        kept = F._to_copy(F.logical_not(ignored), dtype=losses.dtype)
+    else:
+        classes = F.masked_fill(target, ignored, 0)
+        kept = F.masked_fill(F.index(weight, [classes]), ignored, 0.0)
+    return F.sum(losses) / F.sum(kept)
+
+
+@cross_entropy_loss.samples
+def _() -> Any:
+    yield sample(make(3, 4), _classes(1, 0, 3))
+    yield sample(make(3, 4), _classes(1, -100, 3), make(4, low=0.1, seed=1), 1, -100, 0.1)
+    yield sample(make(2, 3, 2), _classes([1, 0], [2, 2]), None, 0, label_smoothing=0.2)
+    yield sample(make(3, 4), _classes(1, 2, 3), None, 2, 2, 0.1, note="ignores")
+    yield sample(make(3, 4), make(3, 4, low=0, high=1, seed=1), note="probabilities")
+    yield sample(make(3, 4), make(3, 4, low=0, high=1, seed=1), make(4, low=0.1, seed=2), 0, label_smoothing=0.3)
+    yield sample(make(4), _classes(2).reshape(()), note="unbatched")

@@ -1,0 +1,1104 @@
+"""Arithmetic and elementary functions, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.dtypes import DType
+from jit.ir.errors import DTypeError, UsageError
+from jit.ir.op import Op, Operand, Refusal, absent, composite, pointwise
+from jit.ir.samples import SPECIAL, binary, make, sample, strided, unary, whole
+
+from .common import (
+    divides_by_zero,
+    is_bool,
+    is_integral,
+    no_bool,
+    onnx_expm1,
+    onnx_if_fractional,
+    onnx_scaled,
+    onnx_softplus,
+    onnx_trunc,
+    ordered_only,
+    times,
+    weighted,
+)
+
+STEPS = absent("the derivative is 0 wherever there is one")
+SQRT_2, LN_2, LN_10, TWO_OVER_SQRT_PI = math.sqrt(2), math.log(2), math.log(10), 2 / math.sqrt(math.pi)
+
+
+def flat(F: Any, g: Any) -> Any:
+    """The derivative of a step function."""
+    return F.zeros_like(g)
+
+
+# -- sums and products -------------------------------------------------------------------------------------------
+
+
+def _weighted() -> Any:
+    yield from binary()()
+    yield sample(make(3, 4), make(3, 4, seed=1), alpha=0.5, note="alpha")
+    yield sample(whole(4, dtype="int32"), whole(4, dtype="int32", seed=1), alpha=-3, note="alpha", grad=False)
+
+
+def _sums() -> Any:
+    yield from _weighted()
+    yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
+    yield sample(np.array([250, 7], np.uint8), np.array([10, 1], np.uint8), note="wraps", grad=False)
+
+
+@pointwise("aten::add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, samples=_sums,
+           into=lambda np, out, self, other, alpha:
+               np.add(self, other, out=out) if alpha == 1 else None,
+           numpy=lambda m, self, other, alpha: self + weighted(other, alpha),
+           grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: g if alpha == 1 else g * alpha))  # fmt: skip
+def add(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+    """self + alpha * other."""
+    return self + other if alpha == 1 else self + alpha * other
+
+
+@add.onnx
+def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
+    if self.dtype is dtypes.bool_:
+        return g.op("Or", self, other)
+    return g.op("Add", self, onnx_scaled(g, other, alpha))
+
+
+no_bool_operand = Refusal(is_bool, "cast with x.int(), or use logical_not or logical_xor", each=True)
+
+
+@no_bool_operand
+@pointwise("aten::sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", inplace=True, aliases=("subtract",),
+           into=lambda np, out, self, other, alpha:
+               np.subtract(self, other, out=out) if alpha == 1 else None,
+           samples=_weighted, numpy=lambda m, self, other, alpha: self - weighted(other, alpha),
+           grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: -g if alpha == 1 else g * -alpha))  # fmt: skip
+def sub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+    """self - alpha * other; bools are refused."""
+    return self - other if alpha == 1 else self - alpha * other
+
+
+@sub.onnx
+def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
+    return g.op("Sub", self, onnx_scaled(g, other, alpha))
+
+
+@no_bool_operand
+@pointwise("aten::rsub(Tensor self, Tensor other, Scalar alpha=1) -> Tensor", namespaces=("jit",),
+           samples=_weighted, numpy=lambda m, self, other, alpha: other - weighted(self, alpha),
+           grad=dict(self=lambda F, g, alpha: -g if alpha == 1 else g * -alpha, other=lambda F, g: g))  # fmt: skip
+def rsub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+    """other - alpha * self."""
+    return other - self if alpha == 1 else other - alpha * self
+
+
+@rsub.onnx
+def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
+    return g.op("Sub", other, onnx_scaled(g, self, alpha))
+
+
+def _products() -> Any:
+    yield from binary()()
+    yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
+    yield sample(np.array([2**62, -(2**63)], np.int64), np.array([4, -1], np.int64), note="wraps", grad=False)
+
+
+@pointwise("aten::mul(Tensor self, Tensor other) -> Tensor", inplace=True, aliases=("multiply",), samples=_products,
+           into=lambda np, out, self, other: np.multiply(self, other, out=out),
+           onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Mul", self, other),
+           grad=dict(self=lambda F, g, other: g * other, other=lambda F, g, self: g * self))  # fmt: skip
+def mul(m: Any, self: Any, other: Any) -> Any:
+    """self * other; of bools, the logical and."""
+    return self * other
+
+
+@no_bool
+@pointwise("aten::neg(Tensor self) -> Tensor", inplace=True, aliases=("negative",), onnx="Neg", samples=unary(),
+           into=lambda np, out, self: np.negative(self, out=out),
+           grad=dict(self=lambda F, g: -g))  # fmt: skip
+def neg(m: Any, self: Any) -> Any:
+    """-self."""
+    return -self
+
+
+@composite("aten::square(Tensor self) -> Tensor", inplace=True, samples=unary(),
+           onnx=lambda g, self: g.op("Mul", self, self))  # fmt: skip
+def square(F: Any, self: Any) -> Any:
+    """self * self."""
+    return F.pow(self, 2)
+
+
+def _triples() -> Any:
+    yield sample(make(3, 4), make(3, 4, seed=1), make(3, 4, low=0.5, high=2, seed=2))
+    yield sample(make(3, 1), make(4, seed=1), make(1, low=0.5, high=2, seed=2), value=-0.5, note="broadcast")
+    yield sample(make(), make(2, seed=1), make(2, low=0.5, high=2, seed=2), note="0-d")
+    yield sample(make(0, 2), make(2, seed=1), make(2, low=0.5, high=2, seed=2), note="empty")
+    yield sample(strided(make(3, 5)), make(5, seed=1), make(5, low=0.5, high=2, seed=2), note="strided")
+    yield sample(*(make(4, low=0.5, high=2, dtype="float16", seed=i) for i in range(3)), note="half", grad=False)
+
+
+@pointwise("aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True,
+           numpy=lambda m, self, tensor1, tensor2, value: self + times(tensor1 * tensor2, value),
+           grad=dict(self=lambda F, g: g,
+                     tensor1=lambda F, g, tensor2, value: g * (tensor2 * value),
+                     tensor2=lambda F, g, tensor1, value: g * (tensor1 * value)))  # fmt: skip
+def addcmul(m: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    """self + value * tensor1 * tensor2."""
+    return self + tensor1 * tensor2 * value if value != 1 else self + tensor1 * tensor2
+
+
+@addcmul.onnx
+def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    return g.op("Add", self, onnx_scaled(g, g.op("Mul", tensor1, tensor2), value))
+
+
+@addcmul.samples
+def _() -> Any:
+    yield from _triples()
+    yield sample(*(whole(4, seed=i) for i in range(3)), value=2, note="integer", grad=False)
+
+
+@Refusal(is_integral, "cast to a floating dtype first, e.g. x.float()")
+@pointwise("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", inplace=True,
+           cost=5, samples=_triples,
+           grad=dict(self=lambda F, g: g,
+                     tensor1=lambda F, g, tensor2, value: g * value / tensor2,
+                     tensor2=lambda F, g, tensor1, tensor2, value:
+                             g * -value * (tensor1 / (tensor2 * tensor2))))  # fmt: skip
+def addcdiv(m: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    """self + value * tensor1 / tensor2."""
+    return self + tensor1 / tensor2 * value if value != 1 else self + tensor1 / tensor2
+
+
+@addcdiv.onnx
+def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+    return g.op("Add", self, onnx_scaled(g, g.op("Div", tensor1, tensor2), value))
+
+
+@Refusal(is_integral, "cast to a floating dtype first, e.g. x.float()")
+@pointwise("aten::lerp(Tensor self, Tensor end, Tensor weight) -> Tensor", inplace=True,
+           grad=dict(self=lambda F, g, weight: g * (1 - weight),
+                     end=lambda F, g, weight: g * weight,
+                     weight=lambda F, g, self, end: g * (end - self)))  # fmt: skip
+def lerp(m: Any, self: Any, end: Any, weight: Any) -> Any:
+    """From self to end, a `weight` of the way; exact at both ends."""
+    gap = end - self  # counted from the nearer end, so that both ends are hit exactly
+    return m.where(m.abs(weight) < 0.5, self + weight * gap, end - gap * (1 - weight))
+
+
+@lerp.onnx
+def _(g: Any, self: Any, end: Any, weight: Any) -> Any:
+    gap = g.op("Sub", end, self)
+    from_self = g.op("Add", self, g.op("Mul", weight, gap))
+    from_end = g.op("Sub", end, g.op("Mul", gap, g.op("Sub", g.constant(1, like=weight), weight)))
+    return g.op("Where", g.op("Less", g.op("Abs", weight), g.constant(0.5, like=weight)), from_self, from_end)
+
+
+@lerp.samples
+def _() -> Any:
+    yield sample(make(3, 4), make(3, 4, seed=1), 0.25, note="number")
+    yield sample(make(3, 1), make(4, seed=1), make(3, 4, low=-0.5, high=1.5, seed=2), note="broadcast")
+    yield sample(make(), make(2, seed=1), 1.0, note="0-d")
+    yield sample(make(0, 2), make(2, seed=1), 0, note="empty")
+    yield sample(make(4, dtype="float16"), make(4, dtype="float16", seed=1), 0.7, note="half", grad=False)
+
+
+# -- quotients ---------------------------------------------------------------------------------------------------
+
+
+def away_from_zero(*shape: int, dtype: Any = np.float32, seed: int = 1) -> Any:
+    """Divisors: of both signs, none near 0."""
+    values = make(*shape, low=0.5, high=2.5, dtype=np.float64, seed=seed)
+    signs = np.where(make(*shape, seed=seed + 100) < 0, -1.0, 1.0)
+    return (values * signs).astype(dtype)
+
+
+def _quotients(special: bool = True) -> Any:
+    yield sample(make(3, 4), away_from_zero(3, 4))
+    yield sample(make(3, 1), away_from_zero(4), note="broadcast")
+    yield sample(make(), away_from_zero(2, 3), note="0-d")
+    yield sample(make(0, 3), away_from_zero(1, 3), note="empty")
+    yield sample(strided(make(3, 5)), away_from_zero(3, 5), note="strided")
+    yield sample(make(4), 0.75, note="number")
+    yield sample(3.5, away_from_zero(4), note="number first")
+    yield sample(make(4, dtype="float16"), away_from_zero(4, dtype="float16"), note="half", grad=False)
+    yield sample(whole(9), np.array([1, -1, 2, -2, 3, -3, 4, -4, 5]), note="integer", grad=False)
+    yield sample(whole(9, dtype="int32"), 4, note="integer by number", grad=False)
+    if special:
+        yield sample(SPECIAL.copy(), SPECIAL[::-1].copy(), note="special", grad=False)
+
+
+def _rounded_quotients() -> Any:
+    yield from _quotients(special=False)
+    yield sample(np.array([1.0, -1.0, 0.0, np.inf, np.nan, 1.0], np.float32),
+                 np.array([0.0, 0.0, 0.0, 2.0, 1.0, np.inf], np.float32), note="special", grad=False)  # fmt: skip
+    yield sample(np.array([-(2**31)], np.int32), np.array([-1], np.int32), note="wraps", grad=False, onnx=False)
+    yield sample(np.array([7, 250], np.uint8), np.array([2, 100], np.uint8), note="uint8", grad=False)
+
+
+@pointwise("aten::div(Tensor self, Tensor other) -> Tensor", cost=4, promote="float", inplace=True,
+           into=lambda np, out, self, other: np.divide(self, other, out=out),
+           aliases=("divide", "true_divide"), onnx="Div", samples=_quotients,
+           grad=dict(self=lambda F, g, other: g / other,
+                     other=lambda F, g, self, other: -g * (self / (other * other))))  # fmt: skip
+def div(m: Any, self: Any, other: Any) -> Any:
+    """self / other, integers as floats."""
+    return self / other
+
+
+@composite(
+    "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", promote="common", inplace=True
+)
+def div_mode(F: Any, self: Any, other: Any, rounding_mode: Any) -> Any:
+    """self / other, rounded down ("floor"), toward zero ("trunc") or not at all (None)."""
+    if rounding_mode is None:
+        return F.div(self, other)
+    if rounding_mode not in ("floor", "trunc"):
+        raise UsageError(f"div: rounding_mode is None, 'floor' or 'trunc', got {rounding_mode!r}")
+    if rounding_mode == "floor":
+        return F.floor_divide(self, other)
+    if any(getattr(getattr(x, "dtype", None), "is_half", False) for x in (self, other)):
+        return F.trunc(F.div(self, other))  # the quotient is rounded to 16 bits first, as ATen does
+    return F._div_trunc(self, other)
+
+
+@div_mode.samples
+def _() -> Any:
+    for mode in ("floor", "trunc", None):
+        yield sample(make(3, 4), away_from_zero(4), rounding_mode=mode)
+        yield sample(whole(5), 4, rounding_mode=mode, note="integer", grad=False)
+
+
+@ordered_only
+@no_bool
+@pointwise("aten::floor_divide(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, inplace=True,
+           cost=100, samples=_rounded_quotients,
+           grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
+def floor_divide(m: Any, self: Any, other: Any) -> Any:
+    """self / other rounded down, as Python's `//`; DivisionError for an integer divided by 0."""
+    return m.floor_divide(self, other)
+
+
+@floor_divide.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    if self.dtype.is_integral:  # ONNX's Div truncates; its Mod has the divisor's sign, and what is left divides evenly
+        return g.op("Div", g.op("Sub", self, g.op("Mod", self, other)), other)
+    rest = onnx_remainder(g, self, other)
+    quotient = g.op("Round", g.op("Div", g.op("Sub", self, rest), other))
+    by_zero = g.op("Equal", other, g.constant(0, like=other))
+    return g.op("Where", by_zero, g.op("Div", self, other), quotient)
+
+
+@ordered_only
+@no_bool
+@pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, cost=5, namespaces=(),
+           samples=_rounded_quotients,
+           grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
+def _div_trunc(m: Any, self: Any, other: Any) -> Any:
+    """self / other rounded toward zero, as C divides integers."""
+    return m.trunc(self / other)
+
+
+@_div_trunc.numpy
+def _(m: Any, self: Any, other: Any) -> Any:
+    if self.dtype.kind == "f":
+        return m.trunc(self / other)
+    # Integers: round down, then up again where the quotient is negative and not whole.
+    floor, rest = m.floor_divide(self, other), m.remainder(self, other)
+    return floor + ((rest != 0) & ((self < 0) != (other < 0)))
+
+
+@_div_trunc.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    quotient = g.op("Div", self, other)
+    return quotient if self.dtype.is_integral else onnx_trunc(g, quotient)
+
+
+@ordered_only
+@no_bool
+@pointwise("aten::remainder(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, cost=100, inplace=True,
+           samples=_rounded_quotients,
+           grad=dict(self=lambda F, g: g,
+                     other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
+def remainder(m: Any, self: Any, other: Any) -> Any:
+    """What `floor_divide` leaves: it has the sign of other, as Python's `%`."""
+    return m.remainder(self, other)
+
+
+def onnx_remainder(g: Any, self: Any, other: Any) -> Any:
+    """What is left of `self`, with the sign of `other`; ONNX does that for integers alone."""
+    if self.dtype.is_integral:
+        return g.op("Mod", self, other)
+    zero = g.constant(0, like=self)
+    rest = g.op("Mod", self, other, fmod=1)
+    signs_differ = g.op("Xor", g.op("Less", rest, zero), g.op("Less", other, zero))
+    wrong = g.op("And", signs_differ, g.op("Not", g.op("Equal", rest, zero)))
+    return g.op("Where", wrong, g.op("Add", rest, other), rest)
+
+
+remainder.onnx(lambda g, self, other: onnx_remainder(g, self, other))
+
+
+@ordered_only
+@no_bool
+@pointwise("aten::fmod(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, cost=100, inplace=True,
+           samples=_rounded_quotients,
+           onnx=lambda g, self, other: g.op("Mod", self, other, fmod=1),
+           grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.trunc(self / other)))  # fmt: skip
+def fmod(m: Any, self: Any, other: Any) -> Any:
+    """What a division rounded toward zero leaves: it has the sign of self, as C's fmod."""
+    return m.fmod(self, other)
+
+
+@pointwise("aten::reciprocal(Tensor self) -> Tensor", cost=4, promote="float", inplace=True, onnx="Reciprocal",
+           samples=unary(0.5, 3),
+           grad=dict(self=lambda F, g, out: -g * (out * out)))  # fmt: skip
+def reciprocal(m: Any, self: Any) -> Any:
+    """1 / self."""
+    return m.reciprocal(self)
+
+
+# -- powers and roots --------------------------------------------------------------------------------------------
+
+
+def power_gradient(F: Any, g: Any, self: Any, exponent: Any) -> Any:
+    """exponent * self**(exponent - 1); 0 for the exponent 0, also at self = 0."""
+    if isinstance(exponent, (int, float)):
+        if exponent == 0:
+            return F.zeros_like(g)
+        return g * (exponent * (self if exponent == 2 else self ** (exponent - 1)))
+    constant = F.eq(exponent, 0)
+    return F.where(constant, 0, g * (exponent * self ** F.where(constant, 1, exponent - 1)))
+
+
+def exponent_gradient(F: Any, g: Any, self: Any, exponent: Any, out: Any) -> Any:
+    """out * log(self); 0**exponent does not move with the exponent where that is not negative."""
+    if isinstance(self, (int, float)) and self != 0:
+        return g * (out * (math.log(self) if self > 0 else math.nan))
+    size = F.real(exponent) if getattr(getattr(exponent, "dtype", None), "is_complex", False) else exponent
+    still = F.logical_and(F.eq(self, 0), F.ge(size, 0))
+    if isinstance(self, (int, float)):
+        return g * F.where(still, 0.0, -math.inf)
+    return g * (out * F.log(F.where(still, 1, self)))
+
+
+class _NegativePowers(Refusal):
+    """Refuses integers to a negative number: not to tensors, whose elements make 1 / self ** n toward zero."""
+
+    def check(self, op: Op, computed: DType, operands: Sequence[Operand]) -> None:
+        dtype, _, number = operands[1]
+        if dtype is None and type(number) is int and number < 0 and computed.is_integral:
+            raise DTypeError(f"pow: an integer to a negative power is no integer; {self.way_out}")
+
+
+@_NegativePowers(is_integral, "cast to a floating dtype first, e.g. x.float()")
+@no_bool
+@pointwise("aten::pow(Tensor self, Tensor exponent) -> Tensor", cost=60, inplace=True,
+           grad=dict(self=lambda F, g, self, exponent: power_gradient(F, g, self, exponent),
+                     exponent=lambda F, g, self, exponent, out:
+                              exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
+def pow(m: Any, self: Any, exponent: Any) -> Any:
+    """self ** exponent; of integers to negative powers what is left toward zero, DTypeError if that is a number.
+
+    Note [Roots]
+        To the numbers 0.5 and -0.5 it is sqrt and rsqrt: NaN of -inf, and a zero keeps its sign. To a tensor of 0.5 it
+        is C's pow, as all other powers are: inf of -inf, and 0.0 of -0.0. ATen draws the same line.
+    """
+    return m.pow(self, exponent)
+
+
+pow.tells_numbers = True
+
+
+@pow.numpy
+def _(m: Any, self: Any, exponent: Any) -> Any:
+    if isinstance(exponent, np.generic):
+        return _number_power(m, self, exponent, exponent.item())
+    if self.dtype.kind in "iu" and (exponent < 0).any():
+        return _integer_power(m, self, exponent)
+    power = m.power(self, exponent)
+    is_each_its_own = exponent.ndim and exponent.shape == self.shape and 0 not in exponent.strides
+    if is_each_its_own or self.dtype.kind != "f" or not (half := exponent == 0.5).any():
+        return power
+    # where one exponent serves several bases numpy takes 0.5 for a root
+    return m.where(half & ((self == 0) | (self == -math.inf)), m.abs(self), power)
+
+
+_ROOTS = (0.5, -0.5)
+
+
+def _number_power(m: Any, self: Any, exponent: Any, number: Any) -> Any:
+    if number == 2:
+        return self * self
+    if number in _ROOTS and self.dtype.kind == "f":
+        root = m.sqrt(self)
+        return root if number > 0 else 1 / root
+    return m.power(self, exponent)
+
+
+def _integer_power(m: Any, self: Any, exponent: Any) -> Any:
+    """Negative exponents among others: 1 / self ** n toward zero, as ATen has it."""
+    inverse = m.where(self == 1, 1, m.where(self == -1, 1 - 2 * (exponent & 1), 0)).astype(self.dtype)
+    return m.where(exponent < 0, inverse, m.power(self, m.maximum(exponent, 0)))
+
+
+@pow.onnx
+def _(g: Any, self: Any, exponent: Any) -> Any:
+    number = exponent.constant
+    if number is not None and number.ndim == 0 and self.dtype.is_floating_point and number in _ROOTS:
+        root = g.op("Sqrt", self)
+        return root if number > 0 else g.op("Reciprocal", root)
+    return g.op("Pow", self, exponent)
+
+
+@pow.samples
+def _() -> Any:
+    yield sample(make(3, 4, low=0.5, high=2), make(3, 4, seed=1))
+    yield sample(make(3, 1, low=0.5, high=2), make(4, seed=1), note="broadcast")
+    yield sample(make(3, 4), 2, note="square")
+    yield sample(make(3, 4), 3, note="cube")
+    yield sample(make(4, low=0.5, high=2), -1.5, note="number")
+    yield sample(2.0, make(4), note="number first")
+    yield sample(make(low=0.5, high=2), make(2, seed=1), note="0-d")
+    yield sample(make(0, 3), make(1, 3, seed=1), note="empty")
+    yield sample(strided(make(3, 5, low=0.5, high=2)), 0.5, note="strided")
+    bases, exponents = np.array([0.0, 0.0, 0.0, -1.0, -2.0]), np.array([0, 2, -1, 0.5, 3])
+    yield sample(bases.astype("float32"), exponents.astype("float32"), note="kinks", grad=False)
+    yield sample(make(4, low=0.5, high=2, dtype="float16"), 3, note="half", grad=False)
+    yield sample(whole(4, low=-5, high=5), whole(4, low=0, high=4, seed=1), note="integer", grad=False)
+    yield sample(make(4, low=-5, high=5, dtype="int32"), 0.5, note="integer to a fraction", grad=False)
+    bases, exponents = np.array([1, -1, -1, 3, 3, 0]), np.array([-5, -3, -2, -1, 2, 0])
+    yield sample(bases, exponents, note="integers to negative powers", grad=False, onnx=False)
+    yield sample(bases.astype("int8"), np.array(-3, "int8"), note="integers to one negative power", grad=False,
+                 onnx=False)  # fmt: skip
+    yield sample(2, exponents, note="a number to negative powers", grad=False, onnx=False)
+
+
+@pointwise("aten::sqrt(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sqrt", samples=unary(0.1, 4),
+           into=lambda np, out, self: np.sqrt(self, out=out),
+           cost=6, grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
+def sqrt(m: Any, self: Any) -> Any:
+    """The square root."""
+    return m.sqrt(self)
+
+
+@pointwise("aten::rsqrt(Tensor self) -> Tensor", cost=8, promote="float", inplace=True, samples=unary(0.1, 4),
+           onnx=lambda g, self: g.op("Reciprocal", g.op("Sqrt", self)),
+           grad=dict(self=lambda F, g, out: g * (out * out * out) * -0.5))  # fmt: skip
+def rsqrt(m: Any, self: Any) -> Any:
+    """1 / sqrt(self)."""
+    return m.rsqrt(self)
+
+
+# -- exponentials and logarithms ---------------------------------------------------------------------------------
+
+
+@pointwise("aten::exp(Tensor self) -> Tensor", cost=20, promote="float", inplace=True, onnx="Exp", samples=unary(),
+           into=lambda np, out, self: np.exp(self, out=out),
+           grad=dict(self=lambda F, g, out: g * out))  # fmt: skip
+def exp(m: Any, self: Any) -> Any:
+    """e ** self."""
+    return m.exp(self)
+
+
+@pointwise("aten::exp2(Tensor self) -> Tensor", cost=40, promote="float", inplace=True, samples=unary(),
+           namespaces=("jit", "Tensor", "special"), onnx=lambda g, self: g.op("Pow", g.constant(2, like=self), self),
+           grad=dict(self=lambda F, g, out: g * (out * LN_2)))  # fmt: skip
+def exp2(m: Any, self: Any) -> Any:
+    """2 ** self."""
+    return m.exp2(self)
+
+
+@pointwise("aten::expm1(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(),
+           namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g, out: g * (out + 1)))  # fmt: skip
+def expm1(m: Any, self: Any) -> Any:
+    """exp(self) - 1, exact near 0."""
+    return m.expm1(self)
+
+
+expm1.onnx(lambda g, self: onnx_expm1(g, self))
+
+
+@pointwise("aten::log(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Log", samples=unary(0.1, 4),
+           into=lambda np, out, self: np.log(self, out=out),
+           cost=20, grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
+def log(m: Any, self: Any) -> Any:
+    """The natural logarithm."""
+    return m.log(self)
+
+
+@pointwise("aten::log2(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
+           onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_2, like=self)),
+           grad=dict(self=lambda F, g, self: g / (self * LN_2)))  # fmt: skip
+def log2(m: Any, self: Any) -> Any:
+    """The logarithm to base 2."""
+    return m.log2(self)
+
+
+@pointwise("aten::log10(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
+           onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_10, like=self)),
+           grad=dict(self=lambda F, g, self: g / (self * LN_10)))  # fmt: skip
+def log10(m: Any, self: Any) -> Any:
+    """The logarithm to base 10."""
+    return m.log10(self)
+
+
+@pointwise("aten::log1p(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(-0.9, 3),
+           namespaces=("jit", "Tensor", "special"), grad=dict(self=lambda F, g, self: g / (self + 1)))  # fmt: skip
+def log1p(m: Any, self: Any) -> Any:
+    """log(1 + self), exact near 0."""
+    return m.log1p(self)
+
+
+@log1p.numpy
+def _(m: Any, self: Any) -> Any:
+    """For complex numbers by size and angle: near 0 the size of 1 + z is 1 and a little, which is summed up apart."""
+    if self.dtype.kind != "c":
+        return m.log1p(self)
+    x, y = self.real, self.imag
+    near = m.abs(self) < 0.5
+    little = m.where(near, x * (2 + x) + y * y, 0)
+    size = m.where(near, m.where(little == 0, x, m.log1p(little) / 2), m.log(m.hypot(x + 1, y)))
+    return m.asarray(size + 1j * m.arctan2(y, x + 1))
+
+
+@log1p.onnx
+def _(g: Any, self: Any) -> Any:
+    """log(u) for u = 1 + x, times x / (u - 1) for what x lost in the sum; x itself where it lost everything."""
+    one, zero = g.constant(1, like=self), g.constant(0, like=self)
+    rounded = g.op("Add", one, self)
+    kept = g.op("Sub", rounded, one)
+    plain = g.op("Log", rounded)
+    mended = g.op("Div", g.op("Mul", plain, self), kept)
+    near_zero = g.op("Where", g.op("Equal", kept, zero), self, mended)
+    return g.op("Where", g.op("Equal", kept, self), plain, near_zero)
+
+
+@pointwise("aten::xlogy(Tensor self, Tensor other) -> Tensor", cost=12, promote="float", inplace=True,
+           namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g, self, other:
+                          g * F.log(F.where(F.logical_and(F.eq(self, 0), F.le(other, 0)), 1, other)),
+                     other=lambda F, g, self, other: g * self / other))  # fmt: skip
+def xlogy(m: Any, self: Any, other: Any) -> Any:
+    """self * log(other), 0 where self is 0."""
+    return m.where((self == 0) & (other == other), 0, self * m.log(other))
+
+
+@xlogy.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    zero = g.constant(0, like=self)
+    known = g.op("And", g.op("Equal", self, zero), g.op("Equal", other, other))
+    return g.op("Where", known, zero, g.op("Mul", self, g.op("Log", other)))
+
+
+@xlogy.samples
+def _() -> Any:
+    yield from binary(other_low=0.1, other_high=3)()
+    yield sample(
+        np.array([0.0, 0.0, 1.0], np.float32), np.array([0.0, np.nan, 0.0], np.float32), note="0 log 0", grad=False
+    )
+
+
+@pointwise("aten::logaddexp(Tensor self, Tensor other) -> Tensor", cost=80, promote="float",
+           grad=dict(self=lambda F, g, self, other: g * F.sigmoid(self - other),
+                     other=lambda F, g, self, other: g * F.sigmoid(other - self)))  # fmt: skip
+def logaddexp(m: Any, self: Any, other: Any) -> Any:
+    """log(exp(self) + exp(other)), without overflow."""
+    higher = m.maximum(self, other) + m.log1p(m.exp(-m.abs(self - other)))
+    return m.where(self == other, self + LN_2, higher)  # inf - inf would be NaN
+
+
+@logaddexp.numpy
+def _(m: Any, self: Any, other: Any) -> Any:
+    if self.dtype.kind != "c":
+        return logaddexp.body(m, self, other)
+    first = self.real >= other.real
+    high, low = m.where(first, self, other), m.where(first, other, self)
+    return m.where(self == other, self + LN_2, high + m.log1p(m.exp(low - high)))
+
+
+@logaddexp.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    apart = g.op("Neg", g.op("Abs", g.op("Sub", self, other)))
+    higher = g.op("Add", g.op("Max", self, other), onnx_softplus(g, apart))
+    return g.op("Where", g.op("Equal", self, other), g.op("Add", self, g.constant(LN_2, like=self)), higher)
+
+
+@logaddexp.samples
+def _() -> Any:
+    yield from binary()()
+    yield sample(
+        np.array([900.0, -np.inf, np.inf], np.float32),
+        np.array([901.0, -np.inf, np.inf], np.float32),
+        note="far out",
+        grad=False,
+    )
+
+
+def logit_gradient(F: Any, g: Any, self: Any, eps: Any) -> Any:
+    """1 / (x (1 - x)); 0 where x was clamped, NaN outside [0, 1] if it was not."""
+    low, outside = (0.0, math.nan) if eps is None else (eps, 0.0)
+    inside = F.logical_and(F.ge(self, low), F.le(self, 1 - low))
+    safe = F.where(inside, self, 0.5)
+    return F.where(inside, g / (safe * (1 - safe)), outside)
+
+
+@pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", cost=45, promote="float", inplace=True,
+           namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g, self, eps: logit_gradient(F, g, self, eps)))  # fmt: skip
+def logit(m: Any, self: Any, eps: Any) -> Any:
+    """log(self / (1 - self)), self first clamped to [eps, 1 - eps] if eps is given."""
+    if eps is not None:
+        self = m.minimum(m.maximum(self, eps), 1 - eps)
+    return m.log(self / (1 - self))
+
+
+@logit.onnx
+def _(g: Any, self: Any, eps: Any) -> Any:
+    if eps is not None:
+        self = g.op("Min", g.op("Max", self, g.constant(eps, like=self)), g.constant(1 - eps, like=self))
+    return g.op("Log", g.op("Div", self, g.op("Sub", g.constant(1, like=self), self)))
+
+
+@logit.samples
+def _() -> Any:
+    yield sample(make(3, 4, low=0.1, high=0.9))
+    yield sample(make(low=0.1, high=0.9), note="0-d")
+    yield sample(make(3, 4, low=-0.5, high=1.5), 0.1, note="clamped")
+    yield sample(np.array([0.0, 1.0, -1.0, 2.0, np.nan], np.float32), note="special", grad=False)
+
+
+# -- trigonometric and hyperbolic functions ----------------------------------------------------------------------
+
+
+@pointwise("aten::sin(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Sin", samples=unary(-4, 4),
+           into=lambda np, out, self: np.sin(self, out=out),
+           grad=dict(self=lambda F, g, self: g * F.cos(self)))  # fmt: skip
+def sin(m: Any, self: Any) -> Any:
+    """The sine of radians."""
+    return m.sin(self)
+
+
+@pointwise("aten::cos(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Cos", samples=unary(-4, 4),
+           into=lambda np, out, self: np.cos(self, out=out),
+           grad=dict(self=lambda F, g, self: g * -F.sin(self)))  # fmt: skip
+def cos(m: Any, self: Any) -> Any:
+    """The cosine of radians."""
+    return m.cos(self)
+
+
+@pointwise("aten::tan(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Tan",
+           samples=unary(-1, 1, double=False),
+           grad=dict(self=lambda F, g, out: g * (1 + out * out)))  # fmt: skip
+def tan(m: Any, self: Any) -> Any:
+    """The tangent of radians."""
+    return m.tan(self)
+
+
+@pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin",
+           cost=100, samples=unary(-0.9, 0.9, double=False),
+           grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
+def asin(m: Any, self: Any) -> Any:
+    """The angle whose sine is self."""
+    return m.arcsin(self)
+
+
+@pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos",
+           cost=100, samples=unary(-0.9, 0.9, double=False),
+           grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
+def acos(m: Any, self: Any) -> Any:
+    """The angle whose cosine is self."""
+    return m.arccos(self)
+
+
+@pointwise("aten::atan(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctan",), onnx="Atan",
+           cost=100, samples=unary(-3, 3, double=False),
+           grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
+def atan(m: Any, self: Any) -> Any:
+    """The angle whose tangent is self."""
+    return m.arctan(self)
+
+
+@ordered_only
+@pointwise("aten::atan2(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True, aliases=("arctan2",),
+           cost=100,
+           grad=dict(self=lambda F, g, self, other: g * (other / (self * self + other * other)),
+                     other=lambda F, g, self, other: g * (-self / (self * self + other * other))))  # fmt: skip
+def atan2(m: Any, self: Any, other: Any) -> Any:
+    """The angle of the point (other, self), from -pi to pi."""
+    return m.arctan2(self, other)
+
+
+@atan2.onnx
+def _(g: Any, self: Any, other: Any) -> Any:
+    """atan(y / x), half a turn further where x is negative (-0 included); infinities of both count as 1s."""
+    zero, turn, infinity = (g.constant(number, like=self) for number in (0, math.pi, math.inf))
+    endless = g.op("And", *(g.op("Equal", g.op("Abs", each), infinity) for each in (self, other)))
+    y, x = (g.op("Where", endless, g.op("Sign", each), each) for each in (self, other))
+    origin = g.op("And", g.op("Equal", y, zero), g.op("Equal", x, zero))
+    angle = g.op("Where", origin, y, g.op("Atan", g.op("Div", y, x)))
+    half_turn = g.op("Where", onnx_is_negative(g, y), g.op("Neg", turn), turn)
+    return g.op("Where", onnx_is_negative(g, x), g.op("Add", angle, half_turn), angle)
+
+
+def onnx_is_negative(g: Any, x: Any) -> Any:
+    """Whether the sign is minus, also of -0, whose reciprocal is -inf."""
+    zero = g.constant(0, like=x)
+    return g.op("Or", g.op("Less", x, zero), g.op("Less", g.op("Reciprocal", x), zero))
+
+
+@atan2.samples
+def _() -> Any:
+    yield from _quotients()
+    ends = np.array([0.0, -0.0, np.inf, -np.inf], np.float32)
+    yield sample(ends[:, None], ends, note="corners", grad=False)
+
+
+@pointwise("aten::sinh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Sinh",
+           samples=unary(-3, 3, double=False),
+           grad=dict(self=lambda F, g, self: g * F.cosh(self)))  # fmt: skip
+def sinh(m: Any, self: Any) -> Any:
+    """The hyperbolic sine."""
+    return m.sinh(self)
+
+
+@pointwise("aten::cosh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Cosh",
+           samples=unary(-3, 3, double=False),
+           grad=dict(self=lambda F, g, self: g * F.sinh(self)))  # fmt: skip
+def cosh(m: Any, self: Any) -> Any:
+    """The hyperbolic cosine."""
+    return m.cosh(self)
+
+
+@pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tanh", samples=unary(-3, 3),
+           into=lambda np, out, self: np.tanh(self, out=out),
+           cost=25, grad=dict(self=lambda F, g, out: F.tanh_backward(g, out)))  # fmt: skip
+def tanh(m: Any, self: Any) -> Any:
+    """The hyperbolic tangent."""
+    return m.tanh(self)
+
+
+@pointwise("aten::asinh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsinh",), onnx="Asinh",
+           cost=100, samples=unary(-3, 3, double=False),
+           grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
+def asinh(m: Any, self: Any) -> Any:
+    """The inverse of sinh."""
+    return m.arcsinh(self)
+
+
+@pointwise("aten::acosh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccosh",), onnx="Acosh",
+           cost=100, samples=unary(1.1, 4, double=False),
+           grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
+def acosh(m: Any, self: Any) -> Any:
+    """The inverse of cosh."""
+    return m.arccosh(self)
+
+
+@pointwise("aten::atanh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctanh",), onnx="Atanh",
+           cost=100, samples=unary(-0.9, 0.9, double=False),
+           grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
+def atanh(m: Any, self: Any) -> Any:
+    """The inverse of tanh."""
+    return m.arctanh(self)
+
+
+@pointwise("aten::sigmoid(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sigmoid", samples=unary(-4, 4),
+           cost=25, namespaces=("jit", "Tensor", "nn.functional"),
+           grad=dict(self=lambda F, g, out: F.sigmoid_backward(g, out)))  # fmt: skip
+def sigmoid(m: Any, self: Any) -> Any:
+    """1 / (1 + exp(-self))."""
+    return m.sigmoid(self)
+
+
+@pointwise("aten::erf(Tensor self) -> Tensor", cost=30, promote="float", inplace=True, onnx="Erf",
+           samples=unary(-3, 3, double=False), namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * TWO_OVER_SQRT_PI)))  # fmt: skip
+def erf(m: Any, self: Any) -> Any:
+    """The error function."""
+    return m.erf(self)
+
+
+@pointwise("aten::erfc(Tensor self) -> Tensor", promote="float", inplace=True, samples=unary(-3, 3, double=False),
+           cost=100, namespaces=("jit", "Tensor", "special"),
+           onnx=lambda g, self: g.op("Sub", g.constant(1, like=self), g.op("Erf", self)),
+           grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * -TWO_OVER_SQRT_PI)))  # fmt: skip
+def erfc(m: Any, self: Any) -> Any:
+    """1 - erf(self), exact in the tail."""
+    return m.erfc(self)
+
+
+# -- rounding and signs ------------------------------------------------------------------------------------------
+
+
+def _steps() -> Any:
+    yield from unary()()
+    yield sample(np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.0], np.float32), note="halves", grad=False)
+    yield sample(np.array([-128, 0, 127], np.int8), note="int8", grad=False)
+
+
+@ordered_only
+@pointwise("aten::floor(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Floor"), samples=_steps,
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+def floor(m: Any, self: Any) -> Any:
+    """Rounded down."""
+    return m.floor(self)
+
+
+@ordered_only
+@pointwise("aten::ceil(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Ceil"), samples=_steps,
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+def ceil(m: Any, self: Any) -> Any:
+    """Rounded up."""
+    return m.ceil(self)
+
+
+@ordered_only
+@pointwise("aten::trunc(Tensor self) -> Tensor", inplace=True, aliases=("fix",), samples=_steps,
+           onnx=lambda g, self: g.op("Identity", self) if self.dtype.is_integral else onnx_trunc(g, self),
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+def trunc(m: Any, self: Any) -> Any:
+    """Rounded toward zero."""
+    return m.trunc(self)
+
+
+@ordered_only
+@pointwise("aten::round(Tensor self, *, int decimals=0) -> Tensor", inplace=True,
+           namespaces=("jit", "Tensor", "special"),
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+def round(m: Any, self: Any, decimals: int) -> Any:
+    """Rounded to `decimals` places, halves to even."""
+    if decimals == 0:
+        return m.round(self)
+    scale = 10.0 ** abs_int(decimals)
+    return m.round(self * scale) / scale if decimals > 0 else m.round(self / scale) * scale
+
+
+def abs_int(number: int) -> int:
+    """|number|, for a module in which `abs` is an operator."""
+    return number if number >= 0 else -number
+
+
+@round.onnx
+def _(g: Any, self: Any, decimals: int) -> Any:
+    if self.dtype.is_integral:
+        return g.op("Identity", self)
+    scale = g.constant(10.0 ** abs_int(decimals), like=self)
+    before, after = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return g.op("Round", self) if decimals == 0 else g.op(after, g.op("Round", g.op(before, self, scale)), scale)
+
+
+@round.samples
+def _() -> Any:
+    yield from _steps()
+    yield sample(make(5), decimals=1, note="decimals", grad=False)
+    yield sample(make(5, low=-999, high=999), decimals=-2, note="decimals", grad=False)
+
+
+@ordered_only
+@Refusal(is_integral, "integers have no fractional part; cast with x.float()")
+@pointwise("aten::frac(Tensor self) -> Tensor", inplace=True, samples=unary(integers=False),
+           onnx=lambda g, self: g.op("Sub", self, onnx_trunc(g, self)), grad=dict(self=lambda F, g: g))  # fmt: skip
+def frac(m: Any, self: Any) -> Any:
+    """What trunc cuts off, with the sign of self."""
+    return self - m.trunc(self)
+
+
+@pointwise("aten::abs(Tensor self) -> Tensor", result=dtypes.real_of, inplace=True, aliases=("absolute",), onnx="Abs",
+           holomorphic=False, samples=_steps, grad=dict(self=lambda F, g, self: g * F.sgn(self)))  # fmt: skip
+def abs(m: Any, self: Any) -> Any:
+    """Without its sign."""
+    return m.abs(self)
+
+
+def _signs() -> Any:
+    yield from _steps()
+    yield sample(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32), note="special values", grad=False)
+
+
+@ordered_only
+@pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx=lambda g, self: onnx_sign(g, self), samples=_signs,
+           grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
+def sign(m: Any, self: Any) -> Any:
+    """-1, 0 or 1; of NaN 0."""
+    return m.sign(self)
+
+
+def onnx_sign(g: Any, self: Any) -> Any:
+    """ONNX's Sign leaves NaN as it is."""
+    signs = g.op("Sign", self)
+    if not self.dtype.is_floating_point:
+        return signs
+    return g.op("Where", g.op("IsNaN", self), g.constant(0, like=self), signs)
+
+
+@ordered_only
+@pointwise("aten::heaviside(Tensor self, Tensor values) -> Tensor", inplace=True, grad=STEPS)
+def heaviside(m: Any, self: Any, values: Any) -> Any:
+    """0 below 0, 1 above, `values` at 0."""
+    return m.where(self > 0, 1, m.where(self == 0, values, 0))
+
+
+@heaviside.onnx
+def _(g: Any, self: Any, values: Any) -> Any:
+    zero, one = g.constant(0, like=self), g.constant(1, like=self)
+    step = g.op("Where", g.op("Greater", self, zero), one, zero)
+    return g.op("Where", g.op("Equal", self, zero), values, step)
+
+
+@heaviside.samples
+def _() -> Any:
+    yield sample(np.array([-1.5, 0.0, 2.0, -0.0], np.float32), np.array([0.5], np.float32))
+    yield sample(make(5, low=-1, high=1, dtype="int64"), np.array(7), note="integer")
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------
+
+
+def larger_share(F: Any, g: Any, mine: Any, other: Any) -> Any:
+    """The gradient of `maximum` for `mine`: all of it where larger, half at a tie."""
+    return F.where(F.eq(mine, other), g / 2, F.where(F.lt(mine, other), 0, g))
+
+
+def _pairs() -> Any:
+    yield from binary()()
+    yield sample(np.array([1.0, 2.0, 3.0], np.float32), np.array([1.0, 3.0, 2.0], np.float32), note="ties", grad=False)
+    yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
+
+
+@ordered_only
+@pointwise("aten::maximum(Tensor self, Tensor other) -> Tensor", samples=_pairs,
+           into=lambda np, out, self, other: np.maximum(self, other, out=out),
+           onnx=lambda g, self, other: g.op("Or" if self.dtype is dtypes.bool_ else "Max", self, other),
+           grad=dict(self=lambda F, g, self, other: larger_share(F, g, self, other),
+                     other=lambda F, g, self, other: larger_share(F, g, other, self)))  # fmt: skip
+def maximum(m: Any, self: Any, other: Any) -> Any:
+    """The larger of the two; NaN if either is."""
+    return m.maximum(self, other)
+
+
+@ordered_only
+@pointwise("aten::minimum(Tensor self, Tensor other) -> Tensor", samples=_pairs,
+           into=lambda np, out, self, other: np.minimum(self, other, out=out),
+           onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Min", self, other),
+           grad=dict(self=lambda F, g, self, other: larger_share(F, g, -self, -other),
+                     other=lambda F, g, self, other: larger_share(F, g, -other, -self)))  # fmt: skip
+def minimum(m: Any, self: Any, other: Any) -> Any:
+    """The smaller of the two; NaN if either is."""
+    return m.minimum(self, other)
+
+
+def inside(F: Any, self: Any, min: Any, max: Any) -> Any:
+    """Where `clamp` hands its input on, the bounds included."""
+    if min is None or max is None:
+        return F.le(self, max) if min is None else F.ge(self, min)
+    return F.logical_and(F.ge(self, min), F.le(self, max))
+
+
+def below_min(F: Any, self: Any, min: Any, max: Any) -> Any:
+    """Where `clamp` gives `min`."""
+    below = F.lt(self, min)
+    return below if max is None else F.logical_and(below, F.lt(min, max))
+
+
+def above_max(F: Any, self: Any, min: Any, max: Any) -> Any:
+    """Where `clamp` gives `max`; it wins if the bounds cross."""
+    above = F.gt(self, max)
+    return above if min is None else F.logical_or(above, F.gt(min, max))
+
+
+@ordered_only
+@pointwise("aten::clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", inplace=True, aliases=("clip",),
+           grad=dict(self=lambda F, g, self, min, max: F.where(inside(F, self, min, max), g, 0),
+                     min=lambda F, g, self, min, max: F.where(below_min(F, self, min, max), g, 0),
+                     max=lambda F, g, self, min, max: F.where(above_max(F, self, min, max), g, 0)))  # fmt: skip
+def clamp(m: Any, self: Any, min: Any, max: Any) -> Any:
+    """Kept between min and max, numbers or tensors, either of which may be None; max wins if they cross."""
+    if min is None and max is None:
+        raise UsageError("clamp needs min, max or both")
+    raised = self if min is None else m.maximum(self, min)
+    return raised if max is None else m.minimum(raised, max)
+
+
+clamp.keeps_numbers = True
+
+
+@clamp.onnx
+def _(g: Any, self: Any, min: Any, max: Any) -> Any:
+    raised = self if min is None else g.op("Max", self, min)
+    return raised if max is None else g.op("Min", raised, max)
+
+
+@clamp.samples
+def _() -> Any:
+    yield sample(make(3, 4), -0.5, 0.5)
+    yield sample(make(3, 4), -0.5, note="min")
+    yield sample(make(3, 4), max=0.5, note="max")
+    yield sample(make(3, 4), make(4, low=-1, high=0, seed=1), make(3, 1, low=0, high=1, seed=2), note="broadcast")
+    yield sample(make(3, 4), 0.5, -0.5, note="crossed")
+    yield sample(make(), 0, 1, note="0-d")
+    yield sample(make(0, 3), 0, 1, note="empty")
+    yield sample(np.array([-1.0, 0.0, 1.0], np.float32), 0.0, 1.0, note="at the bounds", grad=False)
+    yield sample(SPECIAL.copy(), -1.0, 1.0, note="special", grad=False)
+    yield sample(whole(5), -3, 4, note="integer", grad=False)
+    yield sample(whole(5), -2.5, note="integer and fraction", grad=False)
+    yield sample(make(5, dtype="float16"), -0.3, 0.3, note="half", grad=False)
+
+
+@ordered_only
+@pointwise("aten::clamp_min(Tensor self, Tensor min) -> Tensor", inplace=True, onnx="Max", samples=binary(),
+           grad=dict(self=lambda F, g, self, min: F.where(F.ge(self, min), g, 0),
+                     min=lambda F, g, self, min: F.where(F.lt(self, min), g, 0)))  # fmt: skip
+def clamp_min(m: Any, self: Any, min: Any) -> Any:
+    """At least min."""
+    return m.maximum(self, min)
+
+
+clamp_min.keeps_numbers = True
+
+
+@ordered_only
+@pointwise("aten::clamp_max(Tensor self, Tensor max) -> Tensor", inplace=True, onnx="Min", samples=binary(),
+           grad=dict(self=lambda F, g, self, max: F.where(F.le(self, max), g, 0),
+                     max=lambda F, g, self, max: F.where(F.gt(self, max), g, 0)))  # fmt: skip
+def clamp_max(m: Any, self: Any, max: Any) -> Any:
+    """At most max."""
+    return m.minimum(self, max)
+
+
+clamp_max.keeps_numbers = True
+
+
+@composite(
+    "aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", inplace=True
+)
+def nan_to_num(F: Any, self: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    """NaN and infinities replaced, by default by 0 and the largest numbers of the dtype."""
+    if self.dtype.is_integral:
+        return F.clone(self)
+    largest = largest_of(self.dtype)
+    known = F.where(F.isnan(self), 0.0 if nan is None else nan, self)
+    bounded = F.where(F.eq(known, math.inf), largest if posinf is None else posinf, known)
+    return F.where(F.eq(bounded, -math.inf), -largest if neginf is None else neginf, bounded)
+
+
+def largest_of(dtype: Any) -> float:
+    """The largest finite number of a floating dtype."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype.numpy).max)
+
+
+@nan_to_num.samples
+def _() -> Any:
+    yield sample(make(3, 4))
+    yield sample(np.array([math.nan, 1.0, -2.0], np.float32), note="nan", grad=False)
+    yield sample(SPECIAL.copy(), 1.0, 2.0, -2.0, note="given", grad=False)
+    yield sample(np.array([np.nan, np.inf], np.float16), posinf=0.1, note="half", grad=False)
+    yield sample(whole(3), note="integer", grad=False)

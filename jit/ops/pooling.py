@@ -1,0 +1,930 @@
+"""Pooling: the maximum or the mean of each window of an image, over one to three spatial dims."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jit.ir import dtypes
+from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.kernel import Kernel
+from jit.ir.op import array, composite
+from jit.ir.pooling import Pool, divisors
+from jit.ir.samples import make, sample, strided
+from jit.ir.types import TensorType
+
+from .common import SIZES_ONLY
+
+_FACES = ("jit", "nn.functional")
+
+
+def _check_counts(name: str, n: int, **lists: Any) -> None:
+    """ShapeError if a list of numbers is not one a dim; an empty stride is the kernel's."""
+    for what, numbers in lists.items():
+        if len(numbers) not in (1, n) and not (what == "stride" and not numbers):
+            raise ShapeError(f"{name}: {what} is one number or {n}, one a dim, and {len(numbers)} were given")
+
+
+def _pool(name: str, shape: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Pool:
+    if len(shape) not in (n + 1, n + 2) or 0 in shape[-n - 1 :]:
+        raise ShapeError(
+            f"{name}: expects {n + 1} or {n + 2} dims, of which only that of the batch may be empty, got {list(shape)}"
+        )
+
+    def each(values: Any) -> tuple[int, ...]:
+        return tuple(values) * n if len(values) == 1 else tuple(values)
+
+    _check_counts(name, n, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    pool = Pool(each(kernel), each(stride or kernel), each(padding), each(dilation), ceil)
+    if min(*pool.kernel, *pool.stride, *pool.dilation) < 1 or min(pool.padding) < 0:
+        raise UsageError(f"{name}: kernel, stride and dilation should be positive, and padding not negative")
+    if any(2 * p > k for p, k in zip(pool.padding, pool.kernel)):
+        raise UsageError(f"{name}: padding {list(pool.padding)} exceeds half of the kernel {list(pool.kernel)}")
+    return pool
+
+
+def _pooled(self: TensorType, pool: Pool, dtype: Any = None) -> TensorType:
+    n, sizes = len(pool.kernel), self.sizes
+    assert sizes is not None
+    split = len(sizes) - n
+    return TensorType(dtype or self.dtype, (*sizes[:split], *pool.places(sizes[split:])), None, self.device)
+
+
+def _onnx_pool(g: Any, name: str, self: Any, pool: Pool, **more: Any) -> Any:
+    """The pooling operators of ONNX want a batch dim."""
+    single = self.ndim == len(pool.kernel) + 1
+    x = g.op("Unsqueeze", self, g.ints([0])) if single else self
+    pads, ceil = list(pool.padding * 2), pool.ceil
+    sizes = self.shape[self.ndim - len(pool.kernel) :]
+    if ceil and name == "MaxPool" and all(isinstance(size, int) for size in sizes):
+        pads, ceil = [*pool.padding, *_far_padding(pool, sizes)], False
+    geometry = {"kernel_shape": list(pool.kernel), "strides": list(pool.stride), "pads": pads}
+    found = g.op(name, x, ceil_mode=int(ceil), **geometry, **more)
+    many = found if isinstance(found, tuple) else (found,)
+    results = tuple(g.op("Squeeze", r, g.ints([0])) if single else r for r in many)
+    return results if isinstance(found, tuple) else results[0]
+
+
+def _far_padding(pool: Pool, sizes: Any) -> list[int]:
+    """What to pad behind, so that the windows that fit are those of `ceil`: runtimes differ on the last of them."""
+    return [
+        max(p, (count - 1) * s + reach - n - p)
+        for n, p, s, reach, count in zip(sizes, pool.padding, pool.stride, pool.reach, pool.places(sizes))
+    ]
+
+
+# -- the maximum -------------------------------------------------------------------------------------------------
+
+
+def _max_pool(m: Any, x: Any, pool: Pool) -> Any:
+    """(maxima, where each lies in its image, counted row by row). A NaN wins, and of equals the first."""
+    n = len(pool.kernel)
+    sizes = x.shape[x.ndim - n :]
+    places = pool.places(sizes)
+    lowest = -math.inf if x.dtype.kind == "f" else m.iinfo(x.dtype).min
+    image = pool.padded(m, x, lowest)
+    best = winner = None
+    distances = []
+    for offset, where in pool.taps(places):
+        distances.append(sum(o * math.prod(sizes[i + 1 :]) for i, o in enumerate(offset)))
+        here = image[where]
+        if best is None:
+            best, winner = m.array(here, order="C"), m.zeros(here.shape, m.intp)
+            continue
+        better = ~(here <= best) & (best == best)
+        m.copyto(best, here, where=better)
+        m.copyto(winner, len(distances) - 1, where=better)
+    found = m.take(m.asarray(distances, m.int64), winner) + _corners(m, sizes, places, pool, False)
+    if any(pool.padding):  # where nothing beats the padding, the first entry of the image in the window is named
+        m.copyto(found, _corners(m, sizes, places, pool, True), where=best == lowest)
+    return best, found
+
+
+def _corners(m: Any, sizes: Any, places: Any, pool: Pool, inside: bool) -> Any:
+    """The index of each window's first entry, which may lie in the padding; or of its first one that does not."""
+    total = m.zeros(tuple(places), m.int64)
+    for dim, (count, size, s, p, d) in enumerate(zip(places, sizes, pool.stride, pool.padding, pool.dilation)):
+        line = m.arange(count) * s - p
+        if inside:
+            line = m.minimum(m.where(line < 0, line % d, line), size - 1)
+        line = line * math.prod(sizes[dim + 1 :])
+        total += line.reshape([-1 if other == dim else 1 for other in range(len(places))])
+    return total
+
+
+def _add_at(m: Any, grad_output: Any, shape: Any, indices: Any, n: int) -> Any:
+    """An image of `shape` with each gradient added where `indices` says; n spatial dims."""
+    lead = math.prod(shape[: len(shape) - n])
+    plane = math.prod(shape[len(shape) - n :])
+    flat = indices.reshape(lead, math.prod(indices.shape[len(shape) - n :])) + (m.arange(lead) * plane)[:, None]
+    sums = m.bincount(flat.ravel(), grad_output.ravel(), lead * plane)
+    return sums.astype(grad_output.dtype).reshape(shape)
+
+
+def gather_places(F: Any, image: Any, indices: Any, n: int) -> Any:
+    """The entries of the last n dims of `image` that `indices` name, counted row by row."""
+    flat = F.gather(F.flatten(image, -n), -1, F.flatten(indices, -n))
+    return F.reshape(flat, indices.shape)
+
+
+def _onnx_max_pool(g: Any, self: Any, pool: Pool) -> Any:
+    """ONNX counts indices through the whole tensor, ATen through one image."""
+    values, indices = _onnx_pool(g, "MaxPool", self, pool, dilations=list(pool.dilation), outputs=2)
+    n = len(pool.kernel)
+    plane = g.op("ReduceProd", g.op("Slice", g.op("Shape", self), g.ints([-n]), g.ints([2**63 - 1])), keepdims=1)
+    return values, g.op("Mod", indices, plane)
+
+
+@array("aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, "
+       "int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+       kernel=Kernel(step="maxima"), namespaces=("nn.functional",))  # fmt: skip
+def max_pool2d_with_indices(
+    m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    return _max_pool(m, self, _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode))
+
+
+@max_pool2d_with_indices.type
+def _(self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    pool = _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode)
+    return _pooled(self, pool), _pooled(self, pool, dtypes.int64)
+
+
+@max_pool2d_with_indices.grad
+def _(
+    F: Any, g: Any, self: Any, out: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    return (
+        F.max_pool2d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, out[1]),
+    )  # fmt: skip
+
+
+@max_pool2d_with_indices.onnx
+def _(g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    pool = _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode)
+    return _onnx_max_pool(g, self, pool)
+
+
+def _distinct(*shape: int) -> Any:
+    """Numbers far enough apart that a derivative by differences sees no change of the maximum."""
+    x = make(*shape)
+    return (x.ravel().argsort().argsort().reshape(shape) / 4).astype(x.dtype)
+
+
+@max_pool2d_with_indices.samples
+def _() -> Any:
+    yield sample(_distinct(2, 3, 4, 6), [2, 2])
+    yield sample(_distinct(1, 2, 5, 6), [3, 2], [2, 1], [1, 0])
+    yield sample(_distinct(1, 2, 7, 7), [2, 2], [2, 2], [0, 0], [2, 3])
+    yield sample(_distinct(1, 1, 5, 6), [2, 2], [2, 2], [1, 1], [1, 1], True, note="ceil")
+    yield sample(_distinct(2, 5, 5), [3, 3], [1, 1], note="unbatched")
+    yield sample(strided(_distinct(1, 2, 4, 4)), [2, 2], note="strided")
+
+
+@array("aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, "
+       "int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", raises=True, namespaces=(),
+       kernel=Kernel(step="maxima gradients"),
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
+def max_pool2d_with_indices_backward(
+    m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Any,
+) -> Any:  # fmt: skip
+    return _add_at(m, grad_output, self.shape, indices, 2)
+
+
+@max_pool2d_with_indices_backward.type
+def _(
+    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Any,
+) -> TensorType:  # fmt: skip
+    return TensorType(grad_output.dtype, self.shape, None, self.device)
+
+
+@max_pool2d_with_indices_backward.onnx
+def _(
+    g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Any,
+) -> Any:  # fmt: skip
+    return _onnx_add_at(g, grad_output, self, indices, 2)
+
+
+def _onnx_add_at(g: Any, grad_output: Any, self: Any, indices: Any, n: int) -> Any:
+    if g.opset < 16:
+        raise g.unsupported("ScatterElements adds only", since=16)
+    lead = [0] * (self.ndim - n)
+    flat = g.op("Reshape", self, g.ints([*lead, -1]))
+    zeros = g.op("Mul", flat, g.constant(0, like=self))
+    places, grads = (g.op("Reshape", x, g.ints([*lead, -1])) for x in (indices, grad_output))
+    sums = g.op("ScatterElements", zeros, places, grads, axis=self.ndim - n, reduction="add")
+    return g.op("Reshape", sums, g.op("Shape", self))
+
+
+@max_pool2d_with_indices_backward.samples
+def _() -> Any:
+    import numpy as np
+
+    places = np.array([[[[0, 3], [8, 10]]]], np.int64)
+    yield sample(make(1, 1, 2, 2), make(1, 1, 4, 4), [2, 2], [2, 2], [0, 0], [1, 1], False, places)
+    twice = np.array([[[[5, 5], [5, 6]]]], np.int64)
+    yield sample(make(1, 1, 2, 2), make(1, 1, 4, 4), [3, 3], [1, 1], [0, 0], [1, 1], False, twice, note="overlapping")
+
+
+@composite("aten::max_pool2d(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
+           "bool ceil_mode=False) -> Tensor", namespaces=_FACES)  # fmt: skip
+def max_pool2d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    return F.max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+@max_pool2d.onnx
+def _(g: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    pool = _pool("max_pool2d", input.shape, 2, kernel_size, stride, padding, dilation, ceil_mode)
+    return _onnx_pool(g, "MaxPool", input, pool, dilations=list(pool.dilation))
+
+
+@max_pool2d.samples
+def _() -> Any:
+    yield sample(_distinct(2, 3, 4, 6), 2)
+    yield sample(_distinct(2, 5, 5), [3, 2], 1, 1, note="unbatched")
+
+
+@array("aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, "
+       "int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", namespaces=("nn.functional",))  # fmt: skip
+def max_pool3d_with_indices(
+    m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    return _max_pool(m, self, _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode))
+
+
+@max_pool3d_with_indices.type
+def _(self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    pool = _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode)
+    return _pooled(self, pool), _pooled(self, pool, dtypes.int64)
+
+
+@max_pool3d_with_indices.grad
+def _(
+    F: Any, g: Any, self: Any, out: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    return (
+        F.max_pool3d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, out[1]),
+    )  # fmt: skip
+
+
+@max_pool3d_with_indices.onnx
+def _(g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    pool = _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode)
+    return _onnx_max_pool(g, self, pool)
+
+
+@max_pool3d_with_indices.samples
+def _() -> Any:
+    yield sample(_distinct(1, 2, 4, 3, 4), [2, 2, 2], [1, 1, 2], [0, 1, 0])
+
+
+@array("aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, "
+       "int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor", raises=True, namespaces=(),
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
+def max_pool3d_with_indices_backward(
+    m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Any,
+) -> Any:  # fmt: skip
+    return _add_at(m, grad_output, self.shape, indices, 3)
+
+
+@max_pool3d_with_indices_backward.type
+def _(
+    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Any,
+) -> TensorType:  # fmt: skip
+    return TensorType(grad_output.dtype, self.shape, None, self.device)
+
+
+@max_pool3d_with_indices_backward.onnx
+def _(
+    g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Any,
+) -> Any:  # fmt: skip
+    return _onnx_add_at(g, grad_output, self, indices, 3)
+
+
+@max_pool3d_with_indices_backward.samples
+def _() -> Any:
+    import numpy as np
+
+    places = np.array([[[[[0, 3]], [[9, 14]]]]], np.int64)
+    yield sample(make(1, 1, 2, 1, 2), make(1, 1, 4, 2, 2), [2, 2, 1], [2, 2, 1], [0] * 3, [1] * 3, False, places)
+
+
+@composite("aten::max_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, "
+           "bool ceil_mode=False) -> Tensor", namespaces=_FACES)  # fmt: skip
+def max_pool3d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    return F.max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+@max_pool3d.onnx
+def _(g: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    pool = _pool("max_pool3d", input.shape, 3, kernel_size, stride, padding, dilation, ceil_mode)
+    return _onnx_pool(g, "MaxPool", input, pool, dilations=list(pool.dilation))
+
+
+@max_pool3d.samples
+def _() -> Any:
+    yield sample(_distinct(1, 2, 4, 4, 4), 2)
+
+
+@composite("aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, "
+           "int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", namespaces=())  # fmt: skip
+def max_pool1d_with_indices(
+    F: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Any:
+    """(The largest element of each window, its place)."""
+    if self.ndim not in (2, 3):
+        raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(self.shape)}")
+    _check_counts("max_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding, dilation=dilation)
+    step = stride or kernel_size
+    both = F.max_pool2d_with_indices(
+        F.unsqueeze(self, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode
+    )  # fmt: skip
+    return tuple(F.squeeze(each, -2) for each in both)
+
+
+@max_pool1d_with_indices.samples
+def _() -> Any:
+    yield sample(_distinct(2, 3, 7), 3, 2, 1)
+    yield sample(_distinct(3, 6), 2, note="unbatched")
+
+
+@composite("aten::max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, "
+           "bool ceil_mode=False) -> Tensor", namespaces=_FACES)  # fmt: skip
+def max_pool1d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    if input.ndim not in (2, 3):
+        raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(input.shape)}")
+    _check_counts("max_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding, dilation=dilation)
+    step = stride or kernel_size
+    flat = F.max_pool2d(
+        F.unsqueeze(input, -2), [1, *kernel_size], [1, *step], [0, *padding], [1, *dilation], ceil_mode
+    )  # fmt: skip
+    return F.squeeze(flat, -2)
+
+
+@max_pool1d.samples
+def _() -> Any:
+    yield sample(_distinct(2, 3, 7), 3, 2, 1)
+    yield sample(_distinct(3, 6), 2, note="unbatched")
+
+
+# -- the mean ----------------------------------------------------------------------------------------------------
+
+
+def _avg_pool(m: Any, x: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:
+    sizes = x.shape[x.ndim - len(pool.kernel) :]
+    image = pool.padded(m, x, 0)
+    out = None
+    for _, where in pool.taps(pool.places(sizes)):
+        out = m.array(image[where], order="C") if out is None else m.add(out, image[where], out=out)
+    shares = divisors(m, sizes, pool, include_pad, override, x.dtype)
+    if x.dtype.kind == "f":
+        return out / shares
+    return m.sign(out) * m.sign(shares) * (m.abs(out) // m.abs(shares))  # integers, toward zero
+
+
+def _avg_pool_backward(m: Any, g: Any, shape: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:
+    n = len(pool.kernel)
+    sizes = shape[len(shape) - n :]
+    image = m.zeros(shape, g.dtype)
+    wide = pool.padded(m, image, 0)
+    shares = g / divisors(m, sizes, pool, include_pad, override, g.dtype)
+    for _, where in pool.taps(g.shape[g.ndim - n :]):
+        wide[where] += shares
+    inside = (..., *(slice(p, p + size) for p, size in zip(pool.padding, sizes)))
+    return m.array(wide[inside], order="C")
+
+
+def _onnx_avg_pool(g: Any, self: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:
+    out = _onnx_pool(g, "AveragePool", self, pool, count_include_pad=int(include_pad or override is not None))
+    if override is None:
+        return out
+    if pool.ceil:
+        raise g.unsupported("AveragePool has no divisor of its own, and ceil_mode leaves windows of several sizes")
+    return g.op("Mul", out, g.constant(math.prod(pool.kernel) / override, like=self))
+
+
+def _onnx_avg_pool_backward(g: Any, grad: Any, self: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:
+    """A transposed convolution, channel by channel, of the gradient by ones."""
+    n = len(pool.kernel)
+    shape = self.shape
+    if not all(isinstance(s, int) for s in shape):
+        raise g.unsupported("the gradient of a mean pooling needs known sizes")
+    import numpy as np
+
+    parts = divisors(np, shape[-n:], pool, include_pad, override, np.float64)
+    shares = g.op("Div", grad, g.constant(parts, like=grad))
+    flat = g.op("Reshape", shares, g.ints([math.prod(shape[:-n]), 1, *grad.shape[-n:]]))
+    spans = zip(shape[-n:], pool.places(shape[-n:]), pool.stride, pool.kernel, pool.padding)
+    after = [p + (count - 1) * s + k - (size + 2 * p) for size, count, s, k, p in spans]
+    ones = g.constant(np.ones((1, 1, *pool.kernel)), like=grad)
+    pads = [*pool.padding, *(max(a, 0) for a in after)]
+    extra = [max(-a, 0) for a in after]
+    image = g.op("ConvTranspose", flat, ones, strides=list(pool.stride), pads=pads, output_padding=extra)
+    return g.op("Reshape", image, g.ints(list(shape)))
+
+
+@array("aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
+       "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+       kernel=Kernel(step="means"), namespaces=("nn.functional",))  # fmt: skip
+def avg_pool2d(
+    m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: Any,
+) -> Any:  # fmt: skip
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
+    return _avg_pool(m, self, pool, count_include_pad, divisor_override)
+
+
+@avg_pool2d.type
+def _(
+    self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: Any,
+) -> TensorType:  # fmt: skip
+    return _pooled(self, _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode))
+
+
+@avg_pool2d.grad
+def _(
+    F: Any, g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: Any,
+) -> Any:  # fmt: skip
+    rest = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    return (F.avg_pool2d_backward(g, self, *rest),)
+
+
+@avg_pool2d.onnx
+def _(
+    g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: Any,
+) -> Any:  # fmt: skip
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
+    return _onnx_avg_pool(g, self, pool, count_include_pad, divisor_override)
+
+
+@avg_pool2d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4, 6), [2, 2])
+    yield sample(make(1, 2, 5, 6), [3, 2], [2, 1], [1, 1])
+    yield sample(make(1, 2, 5, 6), [3, 2], [2, 1], [1, 1], False, False)
+    yield sample(make(1, 1, 5, 6), [2, 2], [2, 2], [0, 0], True, note="ceil")
+    yield sample(make(1, 1, 4, 4), [2, 2], divisor_override=3)
+    yield sample(make(2, 4, 4), [2, 2], note="unbatched")
+    yield sample(strided(make(1, 2, 4, 4)), [2, 2], [1, 1], note="strided")
+
+
+@array("aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
+       "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor", namespaces=(),
+       grad=dict(self=SIZES_ONLY,
+                 grad_output=lambda F, g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override:
+                 F.avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad,
+                              divisor_override)))  # fmt: skip
+def avg_pool2d_backward(
+    m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: Any,
+) -> Any:  # fmt: skip
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
+    return _avg_pool_backward(m, grad_output, self.shape, pool, count_include_pad, divisor_override)
+
+
+@avg_pool2d_backward.type
+def _(
+    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: Any,
+) -> TensorType:  # fmt: skip
+    return TensorType(grad_output.dtype, self.shape, None, self.device)
+
+
+@avg_pool2d_backward.onnx
+def _(
+    g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: Any,
+) -> Any:  # fmt: skip
+    pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
+    return _onnx_avg_pool_backward(g, grad_output, self, pool, count_include_pad, divisor_override)
+
+
+@avg_pool2d_backward.samples
+def _() -> Any:
+    yield sample(make(2, 3, 2, 3), make(2, 3, 4, 6), [2, 2], [2, 2], [0, 0], False, True, None)
+    yield sample(make(1, 2, 3, 7), make(1, 2, 5, 6), [3, 2], [2, 1], [1, 1], False, False, None)
+    yield sample(make(1, 1, 3, 3), make(1, 1, 5, 6), [2, 2], [2, 2], [0, 0], True, True, None, note="ceil")
+
+
+@array("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
+       "bool count_include_pad=True, int? divisor_override=None) -> Tensor", namespaces=("nn.functional",))  # fmt: skip
+def avg_pool3d(
+    m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: Any,
+) -> Any:  # fmt: skip
+    pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
+    return _avg_pool(m, self, pool, count_include_pad, divisor_override)
+
+
+@avg_pool3d.type
+def _(
+    self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: Any,
+) -> TensorType:  # fmt: skip
+    return _pooled(self, _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode))
+
+
+@avg_pool3d.grad
+def _(
+    F: Any, g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: Any,
+) -> Any:  # fmt: skip
+    rest = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    return (F.avg_pool3d_backward(g, self, *rest),)
+
+
+@avg_pool3d.onnx
+def _(
+    g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: Any,
+) -> Any:  # fmt: skip
+    pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
+    return _onnx_avg_pool(g, self, pool, count_include_pad, divisor_override)
+
+
+@avg_pool3d.samples
+def _() -> Any:
+    yield sample(make(1, 2, 4, 3, 4), [2, 2, 2], [1, 1, 2], [0, 1, 0])
+
+
+@array("aten::avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, "
+       "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor", namespaces=(),
+       grad=dict(self=SIZES_ONLY,
+                 grad_output=lambda F, g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override:
+                 F.avg_pool3d(g, kernel_size, stride, padding, ceil_mode, count_include_pad,
+                              divisor_override)))  # fmt: skip
+def avg_pool3d_backward(
+    m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: Any,
+) -> Any:  # fmt: skip
+    pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
+    return _avg_pool_backward(m, grad_output, self.shape, pool, count_include_pad, divisor_override)
+
+
+@avg_pool3d_backward.type
+def _(
+    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: Any,
+) -> TensorType:  # fmt: skip
+    return TensorType(grad_output.dtype, self.shape, None, self.device)
+
+
+@avg_pool3d_backward.onnx
+def _(
+    g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: Any,
+) -> Any:  # fmt: skip
+    pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
+    return _onnx_avg_pool_backward(g, grad_output, self, pool, count_include_pad, divisor_override)
+
+
+@avg_pool3d_backward.samples
+def _() -> Any:
+    yield sample(make(1, 2, 2, 1, 2), make(1, 2, 4, 3, 4), [2, 2, 2], [2, 2, 2], [0, 0, 0], False, True, None)
+
+
+@composite("aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, "
+           "bool ceil_mode=False, bool count_include_pad=True) -> Tensor", namespaces=_FACES)  # fmt: skip
+def avg_pool1d(
+    F: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool
+) -> Any:
+    _check_counts("avg_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding)
+    geometry = [1, *kernel_size], [1, *(stride or kernel_size)], [0, *padding]
+    return F.squeeze(F.avg_pool2d(F.unsqueeze(self, -2), *geometry, ceil_mode, count_include_pad), -2)
+
+
+@avg_pool1d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 7), 3, 2, 1)
+    yield sample(make(3, 6), 2, note="unbatched")
+
+
+# -- windows that follow from the size of the result -------------------------------------------------------------
+
+
+def _bounds(size: int, count: int) -> list[tuple[int, int]]:
+    """Where each of `count` windows over `size` entries begins and ends."""
+    return [(i * size // count, -((i + 1) * size // -count)) for i in range(count)]
+
+
+def _averaging(m: Any, size: int, count: int, dtype: Any) -> Any:
+    """The matrix [count, size] that takes the mean of each window."""
+    matrix = m.zeros((count, size), dtype)
+    for row, (start, end) in enumerate(_bounds(size, count)):
+        matrix[row, start:end] = 1 / (end - start)
+    return matrix
+
+
+def _averaged(m: Any, x: Any, matrices: Any) -> Any:
+    """Each of the last dims multiplied by a matrix [result, entries]."""
+    n = len(matrices)
+    for i, matrix in enumerate(matrices):
+        x = m.moveaxis(m.tensordot(x, matrix, axes=(x.ndim - n + i, 1)), -1, x.ndim - n + i)
+    return m.array(x, order="C")
+
+
+def _adaptive_sizes(name: str, shape: Any, n: int, output_size: Any) -> list[int]:
+    if len(shape) not in (n + 1, n + 2) or 0 in shape[len(shape) - n :]:
+        raise ShapeError(f"{name}: expects {n + 1} or {n + 2} dims, none of the last empty, got {list(shape)}")
+    if min(output_size) < 0:
+        raise UsageError(f"{name}: output_size {list(output_size)} must not be negative")
+    return [*shape[: len(shape) - n], *output_size]
+
+
+def _onnx_averaged(g: Any, self: Any, output_size: Any) -> Any:
+    """GlobalAveragePool where one number per image is wanted, else a product with a constant matrix per dim."""
+    n = len(output_size)
+    if all(s == 1 for s in output_size):
+        return g.reduce("ReduceMean", self, list(range(self.ndim - n, self.ndim)), True)
+    import numpy as np
+
+    for i, count in enumerate(output_size):
+        dim = self.ndim - n + i
+        size = self.shape[dim]
+        if not isinstance(size, int):
+            raise g.unsupported(f"dim {dim} is dynamic, and the windows of an adaptive pooling depend on its size")
+        order = [d for d in range(self.ndim) if d != dim] + [dim]
+        product = g.op("MatMul", g.op("Transpose", self, perm=order) if dim != self.ndim - 1 else self,
+                       g.constant(_averaging(np, size, count, np.float64).T, like=self))  # fmt: skip
+        back = [order.index(d) for d in range(self.ndim)]
+        self = g.op("Transpose", product, perm=back) if dim != self.ndim - 1 else product
+    return self
+
+
+@array("aten::adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor", namespaces=("nn.functional",),
+       grad=dict(self=lambda F, g, self: F._adaptive_avg_pool2d_backward(g, self)))  # fmt: skip
+def adaptive_avg_pool2d(m: Any, self: Any, output_size: Any) -> Any:
+    _adaptive_sizes("adaptive_avg_pool2d", self.shape, 2, output_size)
+    return _adaptive_avg(m, self, output_size)
+
+
+def _adaptive_avg(m: Any, x: Any, output_size: Any) -> Any:
+    if x.dtype.kind in "iub":
+        raise DTypeError(f"only floating tensors can be averaged, and this one is {x.dtype}; cast with x.float()")
+    n = len(output_size)
+    if all(s == 1 for s in output_size):
+        return m.mean(x, axis=tuple(range(x.ndim - n, x.ndim)), keepdims=True)
+    return _averaged(m, x, [_averaging(m, s, c, x.dtype) for s, c in zip(x.shape[x.ndim - n :], output_size)])
+
+
+def _adaptive_avg_backward(m: Any, g: Any, shape: Any, n: int) -> Any:
+    sizes, counts = shape[len(shape) - n :], g.shape[g.ndim - n :]
+    return _averaged(m, g, [_averaging(m, s, c, g.dtype).T for s, c in zip(sizes, counts)])
+
+
+@adaptive_avg_pool2d.type
+def _(self: Any, output_size: Any) -> TensorType:
+    sizes = _adaptive_sizes("adaptive_avg_pool2d", self.sizes, 2, output_size)
+    return TensorType(self.dtype, tuple(sizes), None, self.device)
+
+
+@adaptive_avg_pool2d.onnx
+def _(g: Any, self: Any, output_size: Any) -> Any:
+    return _onnx_averaged(g, self, output_size)
+
+
+@adaptive_avg_pool2d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 4, 6), [1, 1])
+    yield sample(make(2, 3, 4, 6), [2, 3])
+    yield sample(make(1, 2, 5, 7), [3, 2])
+    yield sample(make(2, 3, 4), [5, 2], note="unbatched")
+    yield sample(strided(make(1, 2, 4, 4)), [3, 3], note="strided")
+
+
+def _onnx_adaptive_backward(g: Any, grad: Any, self: Any, n: int) -> Any:
+    import numpy as np
+
+    for dim in range(self.ndim - n, self.ndim):
+        size, count = self.shape[dim], grad.shape[dim]
+        if not isinstance(size, int) or not isinstance(count, int):
+            raise g.unsupported("the gradient of an adaptive pooling needs known sizes")
+        order = [d for d in range(self.ndim) if d != dim] + [dim]
+        matrix = g.constant(_averaging(np, size, count, np.float64), like=grad)
+        product = g.op("MatMul", g.op("Transpose", grad, perm=order), matrix)
+        grad = g.op("Transpose", product, perm=[order.index(d) for d in range(self.ndim)])
+    return grad
+
+
+@array("aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", namespaces=(),
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, grad_output_meta:
+                 F.adaptive_avg_pool2d(g, grad_output_meta.shape[-2:])))  # fmt: skip
+def _adaptive_avg_pool2d_backward(m: Any, grad_output: Any, self: Any) -> Any:
+    return _adaptive_avg_backward(m, grad_output, self.shape, 2)
+
+
+@_adaptive_avg_pool2d_backward.type
+def _(grad_output: Any, self: Any) -> TensorType:
+    return TensorType(grad_output.dtype, self.shape, None, self.device)
+
+
+@_adaptive_avg_pool2d_backward.onnx
+def _(g: Any, grad_output: Any, self: Any) -> Any:
+    return _onnx_adaptive_backward(g, grad_output, self, 2)
+
+
+@_adaptive_avg_pool2d_backward.samples
+def _() -> Any:
+    yield sample(make(2, 3, 1, 1), make(2, 3, 4, 6))
+    yield sample(make(1, 2, 3, 2), make(1, 2, 5, 7))
+
+
+@composite("aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", namespaces=_FACES)
+def adaptive_avg_pool1d(F: Any, self: Any, output_size: Any) -> Any:
+    return F.squeeze(F.adaptive_avg_pool2d(F.unsqueeze(self, -2), [1, *output_size]), -2)
+
+
+@adaptive_avg_pool1d.samples
+def _() -> Any:
+    yield sample(make(2, 3, 7), 3)
+
+
+@array("aten::adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor", namespaces=("nn.functional",),
+       grad=dict(self=lambda F, g, self: F._adaptive_avg_pool3d_backward(g, self)))  # fmt: skip
+def adaptive_avg_pool3d(m: Any, self: Any, output_size: Any) -> Any:
+    _adaptive_sizes("adaptive_avg_pool3d", self.shape, 3, output_size)
+    return _adaptive_avg(m, self, output_size)
+
+
+@adaptive_avg_pool3d.type
+def _(self: Any, output_size: Any) -> TensorType:
+    sizes = _adaptive_sizes("adaptive_avg_pool3d", self.sizes, 3, output_size)
+    return TensorType(self.dtype, tuple(sizes), None, self.device)
+
+
+@adaptive_avg_pool3d.onnx
+def _(g: Any, self: Any, output_size: Any) -> Any:
+    return _onnx_averaged(g, self, output_size)
+
+
+@adaptive_avg_pool3d.samples
+def _() -> Any:
+    yield sample(make(1, 2, 4, 3, 5), [2, 2, 3])
+
+
+@array("aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor", namespaces=(),
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, grad_output_meta:
+                 F.adaptive_avg_pool3d(g, grad_output_meta.shape[-3:])))  # fmt: skip
+def _adaptive_avg_pool3d_backward(m: Any, grad_output: Any, self: Any) -> Any:
+    return _adaptive_avg_backward(m, grad_output, self.shape, 3)
+
+
+@_adaptive_avg_pool3d_backward.type
+def _(grad_output: Any, self: Any) -> TensorType:
+    return TensorType(grad_output.dtype, self.shape, None, self.device)
+
+
+@_adaptive_avg_pool3d_backward.onnx
+def _(g: Any, grad_output: Any, self: Any) -> Any:
+    return _onnx_adaptive_backward(g, grad_output, self, 3)
+
+
+@_adaptive_avg_pool3d_backward.samples
+def _() -> Any:
+    yield sample(make(1, 2, 2, 2, 3), make(1, 2, 4, 3, 5))
+
+
+def _adaptive_max(m: Any, x: Any, output_size: Any) -> Any:
+    """(maxima, where each lies in its image); a NaN wins, as argmax has it."""
+    n = len(output_size)
+    sizes = x.shape[x.ndim - n :]
+    lead = x.shape[: x.ndim - n]
+    if 0 in x.shape[1:]:
+        raise ShapeError(f"adaptive max pooling takes inputs of which only the batch may be empty, not {list(x.shape)}")
+    values, places = m.empty((*lead, *output_size), x.dtype), m.empty((*lead, *output_size), m.int64)
+    lines = m.arange(math.prod(sizes)).reshape(sizes)
+    cells: list[tuple[tuple[int, ...], tuple[Any, ...]]] = [((), ())]
+    for size, count in zip(sizes, output_size):
+        spans = list(enumerate(_bounds(size, count)))
+        cells = [((*at, i), (*where, slice(*span))) for at, where in cells for i, span in spans]
+    for at, where in cells:
+        window = x[(..., *where)]
+        window = window.reshape(*lead, math.prod(window.shape[len(lead) :]))
+        winner = m.argmax(window, axis=-1)
+        values[(..., *at)] = m.take_along_axis(window, winner[..., None], axis=-1)[..., 0]
+        places[(..., *at)] = m.take(lines[where].ravel(), winner)
+    return values, places
+
+
+def _onnx_adaptive_max(g: Any, self: Any, output_size: Any) -> Any:
+    n = len(output_size)
+    sizes = self.shape[self.ndim - n :]
+    if not all(isinstance(s, int) and s % c == 0 for s, c in zip(sizes, output_size)):
+        raise g.unsupported("MaxPool has windows of one size only; make the input's sizes multiples of the output's")
+    kernel = tuple(s // c for s, c in zip(sizes, output_size))
+    return _onnx_max_pool(g, self, Pool(kernel, kernel, (0,) * n, (1,) * n, False))
+
+
+@array("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", namespaces=(),
+       grad=lambda F, g, self, out: (F.adaptive_max_pool2d_backward(g, self, out[1]),))  # fmt: skip
+def adaptive_max_pool2d(m: Any, self: Any, output_size: Any) -> Any:
+    _adaptive_sizes("adaptive_max_pool2d", self.shape, 2, output_size)
+    return _adaptive_max(m, self, output_size)
+
+
+@adaptive_max_pool2d.type
+def _(self: Any, output_size: Any) -> Any:
+    sizes = tuple(_adaptive_sizes("adaptive_max_pool2d", self.sizes, 2, output_size))
+    return TensorType(self.dtype, sizes, None, self.device), TensorType(dtypes.int64, sizes, None, self.device)
+
+
+@adaptive_max_pool2d.onnx
+def _(g: Any, self: Any, output_size: Any) -> Any:
+    return _onnx_adaptive_max(g, self, output_size)
+
+
+@adaptive_max_pool2d.samples
+def _() -> Any:
+    yield sample(_distinct(2, 3, 4, 6), [2, 3])
+    yield sample(_distinct(1, 2, 5, 7), [3, 2], onnx=False, note="windows of several sizes")
+
+
+@array("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", raises=True,
+       namespaces=(),
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
+def adaptive_max_pool2d_backward(m: Any, grad_output: Any, self: Any, indices: Any) -> Any:
+    return _add_at(m, grad_output, self.shape, indices, 2)
+
+
+@adaptive_max_pool2d_backward.type
+def _(grad_output: Any, self: Any, indices: Any) -> TensorType:
+    return TensorType(grad_output.dtype, self.shape, None, self.device)
+
+
+@adaptive_max_pool2d_backward.onnx
+def _(g: Any, grad_output: Any, self: Any, indices: Any) -> Any:
+    return _onnx_add_at(g, grad_output, self, indices, 2)
+
+
+@adaptive_max_pool2d_backward.samples
+def _() -> Any:
+    import numpy as np
+
+    yield sample(make(1, 1, 2, 2), make(1, 1, 4, 4), np.array([[[[0, 3], [8, 10]]]], np.int64))
+
+
+@array("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", namespaces=(),
+       grad=lambda F, g, self, out: (F.adaptive_max_pool3d_backward(g, self, out[1]),))  # fmt: skip
+def adaptive_max_pool3d(m: Any, self: Any, output_size: Any) -> Any:
+    _adaptive_sizes("adaptive_max_pool3d", self.shape, 3, output_size)
+    return _adaptive_max(m, self, output_size)
+
+
+@adaptive_max_pool3d.type
+def _(self: Any, output_size: Any) -> Any:
+    sizes = tuple(_adaptive_sizes("adaptive_max_pool3d", self.sizes, 3, output_size))
+    return TensorType(self.dtype, sizes, None, self.device), TensorType(dtypes.int64, sizes, None, self.device)
+
+
+@adaptive_max_pool3d.onnx
+def _(g: Any, self: Any, output_size: Any) -> Any:
+    return _onnx_adaptive_max(g, self, output_size)
+
+
+@adaptive_max_pool3d.samples
+def _() -> Any:
+    yield sample(_distinct(1, 2, 4, 3, 4), [2, 1, 2])
+
+
+@array("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", raises=True,
+       namespaces=(),
+       grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
+def adaptive_max_pool3d_backward(m: Any, grad_output: Any, self: Any, indices: Any) -> Any:
+    return _add_at(m, grad_output, self.shape, indices, 3)
+
+
+@adaptive_max_pool3d_backward.type
+def _(grad_output: Any, self: Any, indices: Any) -> TensorType:
+    return TensorType(grad_output.dtype, self.shape, None, self.device)
+
+
+@adaptive_max_pool3d_backward.onnx
+def _(g: Any, grad_output: Any, self: Any, indices: Any) -> Any:
+    return _onnx_add_at(g, grad_output, self, indices, 3)
+
+
+@adaptive_max_pool3d_backward.samples
+def _() -> Any:
+    import numpy as np
+
+    yield sample(make(1, 1, 1, 1, 2), make(1, 1, 2, 2, 2), np.array([[[[[0, 3]]]]], np.int64))
+
+
+@composite("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", namespaces=("jit",))
+def adaptive_max_pool1d(F: Any, self: Any, output_size: Any) -> Any:
+    values, indices = F.adaptive_max_pool2d(F.unsqueeze(self, -2), [1, *output_size])
+    return F.squeeze(values, -2), F.squeeze(indices, -2)
+
+
+@adaptive_max_pool1d.samples
+def _() -> Any:
+    yield sample(_distinct(2, 3, 6), 3)

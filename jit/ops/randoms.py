@@ -1,0 +1,785 @@
+"""Random numbers, drawn from an explicit counter-based state.
+
+Element i of a draw depends on the seed, the offset and i alone (see Note [Where a random number lies] in
+jit/runtime/philox.py), so a body says which numbers it wants and how many blocks of the sequence they cost.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+
+from jit.ir import dtypes
+from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.op import absent, composite, random
+from jit.ir.samples import make, sample, strided
+from jit.ir.types import TensorType
+
+_NOTHING = absent("creates a tensor from nothing")
+_FLAT = absent("the draw does not depend on the input's values")
+_NEW = "ScalarType? dtype=None, Device? device=None, Generator? generator=None) -> Tensor"
+
+
+def _new(size: Any, dtype: Any, device: Any) -> TensorType:
+    return TensorType(dtype or dtypes.DEFAULT, tuple(size), None, device or "cpu")
+
+
+def _like(self: TensorType, dtype: Any, device: Any, generator: Any) -> TensorType:
+    return TensorType(dtype or self.dtype, self.shape, None, device or self.device)
+
+
+def _drawn(m: Any, kind: str, state: Any, shape: Any, element: Any) -> tuple[Any, int]:
+    """(numbers of that `kind`, blocks spent). Of complex numbers both parts are drawn, normal ones for a variance of 1
+    together."""
+    if m.dtype(element).kind == "c":
+        part = dtypes.real_of(dtypes.from_numpy(m.dtype(element))).numpy
+        pairs, blocks = _drawn(m, kind, state, (*shape, 2), part)
+        pairs = pairs * part.type(math.sqrt(0.5)) if kind == "normal" else pairs
+        return pairs.view(element)[..., 0], blocks
+    numbers = getattr(m.philox, kind)(state, tuple(shape), element)
+    return numbers, m.philox.blocks_used(kind, math.prod(shape), element)
+
+
+def _element(dtype: Any) -> Any:
+    return (dtype or dtypes.DEFAULT).numpy
+
+
+def _check_sizes(size: Any) -> None:
+    if min(size, default=0) < 0:
+        raise ShapeError(f"a tensor cannot have the negative size in {list(size)}")
+
+
+def _onnx_draw(g: Any, name: str, size: Any, **parameters: Any) -> Any:
+    """RandomUniform or RandomNormal; where a size is traced, the Like form over a tensor of that size."""
+    if all(isinstance(s, int) for s in size):
+        return g.op(name, dtype=g.out.dtype, shape=list(size), **parameters)
+    like = g.op("Expand", g.constant(0.0, dtype=g.out.dtype), g.ints(list(size)))
+    return g.op(f"{name}Like", like, dtype=g.out.dtype, **parameters)
+
+
+# -- new tensors -------------------------------------------------------------------------------------------------
+
+
+@random(f"aten::rand(int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
+def rand(m: Any, state: Any, size: Any, dtype: Any, device: Any) -> Any:
+    _check_sizes(size)
+    return _drawn(m, "uniform", state, size, _element(dtype))
+
+
+@rand.onnx
+def _(g: Any, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+    return _onnx_draw(g, "RandomUniform", size)
+
+
+@rand.samples
+def _() -> Any:
+    yield sample([2, 3])
+    yield sample([], note="0-d")
+    yield sample([0], note="empty")
+    yield sample([4], dtype=dtypes.float64, note="float64")
+
+
+@random(f"aten::randn(int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
+def randn(m: Any, state: Any, size: Any, dtype: Any, device: Any) -> Any:
+    _check_sizes(size)
+    return _drawn(m, "normal", state, size, _element(dtype))
+
+
+@rand.type
+@randn.type
+def _(size: Any, dtype: Any, device: Any, generator: Any) -> TensorType:
+    return _new(size, dtype, device)
+
+
+@randn.onnx
+def _(g: Any, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+    return _onnx_draw(g, "RandomNormal", size)
+
+
+@randn.samples
+def _() -> Any:
+    yield sample([2, 3])
+    yield sample([0], note="empty")
+    yield sample([3], dtype=dtypes.float16, note="half")
+
+
+def _integers(m: Any, state: Any, low: int, high: int, size: Any, dtype: Any) -> tuple[Any, int]:
+    if low >= high:
+        raise UsageError(f"randint: low {low} must be less than high {high}")
+    if dtype is not None:
+        _check_bounds(m, "randint", low, high, dtype.numpy)
+    numbers = m.philox.randint(state, low, high, tuple(size))
+    return numbers.astype((dtype or dtypes.int64).numpy), m.philox.blocks_used("randint", math.prod(size))
+
+
+def _check_bounds(m: Any, name: str, low: int, high: int, dtype: Any) -> None:
+    """Refuse numbers from low up to high that a dtype cannot hold: they would wrap around."""
+    kind = dtypes.from_numpy(dtype)
+    if kind is dtypes.bool_:
+        least, most = 0, 1
+    elif kind is dtypes.float16:
+        least, most = -65504, 65504
+    elif not kind.is_integral:
+        return
+    else:
+        least, most = int(m.iinfo(dtype).min), int(m.iinfo(dtype).max)
+    if low < least or high - 1 > most:
+        raise UsageError(f"{name}: numbers from {low} to {high - 1} do not fit {kind.name}, [{least}, {most}]")
+
+
+def _onnx_integers(g: Any, low: int, high: int, size: Any) -> Any:
+    if not all(isinstance(s, int) for s in size):
+        raise g.unsupported("a size is traced, and RandomUniform takes numbers")
+    numbers = g.op("RandomUniform", dtype=dtypes.float32, shape=list(size), low=float(low), high=float(high))
+    return g.cast(g.op("Floor", numbers), g.out.dtype)
+
+
+@random(f"aten::randint.low(int low, int high, int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
+def randint_low(m: Any, state: Any, low: int, high: int, size: Any, dtype: Any, device: Any) -> Any:
+    return _integers(m, state, low, high, size, dtype)
+
+
+@randint_low.type
+def _(low: int, high: int, size: Any, dtype: Any, device: Any, generator: Any) -> TensorType:
+    return _new(size, dtype or dtypes.int64, device)
+
+
+@randint_low.onnx
+def _(g: Any, low: int, high: int, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+    return _onnx_integers(g, low, high, size)
+
+
+@randint_low.samples
+def _() -> Any:
+    yield sample(-3, 4, [2, 3])
+    yield sample(0, 2, [3], dtype=dtypes.float32, note="float")
+
+
+@random(f"aten::randint(int high, int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
+def randint(m: Any, state: Any, high: int, size: Any, dtype: Any, device: Any) -> Any:
+    return _integers(m, state, 0, high, size, dtype)
+
+
+@randint.type
+def _(high: int, size: Any, dtype: Any, device: Any, generator: Any) -> TensorType:
+    return _new(size, dtype or dtypes.int64, device)
+
+
+@randint.onnx
+def _(g: Any, high: int, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+    return _onnx_integers(g, 0, high, size)
+
+
+@randint.samples
+def _() -> Any:
+    yield sample(10, [2, 3])
+    yield sample(1, [0], note="empty")
+
+
+@random(f"aten::randperm(int n, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
+def randperm(m: Any, state: Any, n: int, dtype: Any, device: Any) -> Any:
+    if n < 0:
+        raise UsageError(f"randperm: n must not be negative, got {n}")
+    order = m.philox.permutation(state, n).astype((dtype or dtypes.int64).numpy)
+    return order, m.philox.blocks_used("permutation", n)
+
+
+@randperm.type
+def _(n: int, dtype: Any, device: Any, generator: Any) -> TensorType:
+    return _new((n,), dtype or dtypes.int64, device)
+
+
+@randperm.onnx
+def _(g: Any, n: Any, dtype: Any, device: Any, generator: Any) -> Any:
+    if not isinstance(n, int):
+        raise g.unsupported("n is traced, and RandomUniform takes numbers")
+    keys = g.op("RandomUniform", dtype=dtypes.float32, shape=[n])
+    return g.cast(g.op("TopK", keys, g.ints([n]), axis=0, outputs=2)[1], g.out.dtype)
+
+
+@randperm.samples
+def _() -> Any:
+    yield sample(5)
+    yield sample(0, note="empty", onnx=False)
+
+
+# -- like a given tensor -----------------------------------------------------------------------------------------
+
+
+@random(f"aten::rand_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT)
+def rand_like(m: Any, state: Any, self: Any, dtype: Any, device: Any) -> Any:
+    return _drawn(m, "uniform", state, self.shape, dtype.numpy if dtype else self.dtype)
+
+
+@rand_like.onnx
+def _(g: Any, self: Any, dtype: Any, device: Any, generator: Any) -> Any:
+    return g.op("RandomUniformLike", self, dtype=g.out.dtype)
+
+
+@rand_like.samples
+def _() -> Any:
+    yield sample(make(2, 3))
+    yield sample(make(3, low=-3, high=3, dtype="int64"), dtype=dtypes.float32, note="integer")
+    yield sample(strided(make(2, 3)), note="strided")
+
+
+@random(f"aten::randn_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT)
+def randn_like(m: Any, state: Any, self: Any, dtype: Any, device: Any) -> Any:
+    return _drawn(m, "normal", state, self.shape, dtype.numpy if dtype else self.dtype)
+
+
+@randn_like.onnx
+def _(g: Any, self: Any, dtype: Any, device: Any, generator: Any) -> Any:
+    return g.op("RandomNormalLike", self, dtype=g.out.dtype)
+
+
+@randn_like.samples
+def _() -> Any:
+    yield sample(make(2, 3))
+    yield sample(make(0, 3), note="empty")
+
+
+@random(f"aten::randint_like(Tensor self, int high, *, {_NEW}", namespaces=("jit",), grad=_FLAT)
+def randint_like(m: Any, state: Any, self: Any, high: int, dtype: Any, device: Any) -> Any:
+    numbers, blocks = _integers(m, state, 0, high, self.shape, None)
+    return numbers.astype(dtype.numpy if dtype else self.dtype), blocks
+
+
+@randint_like.type
+def _(self: TensorType, high: int, dtype: Any, device: Any, generator: Any) -> TensorType:
+    return _like(self, dtype, device, generator)
+
+
+@randint_like.onnx
+def _(g: Any, self: Any, high: int, dtype: Any, device: Any, generator: Any) -> Any:
+    numbers = g.op("RandomUniformLike", self, dtype=dtypes.float32, high=float(high))
+    return g.cast(g.op("Floor", numbers), g.out.dtype)
+
+
+@randint_like.samples
+def _() -> Any:
+    yield sample(make(2, 3), 5)
+
+
+@random(f"aten::randint_like.low_dtype(Tensor self, int low, int high, *, {_NEW}", namespaces=("jit",), grad=_FLAT)
+def randint_like_from(m: Any, state: Any, self: Any, low: int, high: int, dtype: Any, device: Any) -> Any:
+    """Whole numbers from low up to, but not including, high, with the sizes of self."""
+    numbers, blocks = _integers(m, state, low, high, self.shape, None)
+    return numbers.astype(dtype.numpy if dtype else self.dtype), blocks
+
+
+@randint_like_from.type
+def _(self: TensorType, low: int, high: int, dtype: Any, device: Any, generator: Any) -> TensorType:
+    return _like(self, dtype, device, generator)
+
+
+@randint_like_from.onnx
+def _(g: Any, self: Any, low: int, high: int, dtype: Any, device: Any, generator: Any) -> Any:
+    numbers = g.op("RandomUniformLike", self, dtype=dtypes.float32, low=float(low), high=float(high))
+    return g.cast(g.op("Floor", numbers), g.out.dtype)
+
+
+@randint_like_from.samples
+def _() -> Any:
+    yield sample(make(2, 3), -2, 5)
+    yield sample(make(2, 3), 1, 9, dtype=dtypes.int64)
+
+
+# -- by given probabilities --------------------------------------------------------------------------------------
+
+
+def _coins(m: Any, state: Any, self: Any, p: Any) -> tuple[Any, int]:
+    """1 with probability `p`, else 0, shaped and typed like `self`."""
+    element = m.float64 if self.dtype == m.float64 else m.float32
+    uniform, blocks = _drawn(m, "uniform", state, self.shape, element)
+    return (uniform < p).astype(self.dtype), blocks
+
+
+def _check_probabilities(m: Any, name: str, p: Any) -> None:
+    if p.size and not bool(((p >= 0) & (p <= 1)).all()):
+        raise UsageError(f"{name}: probabilities must lie between 0 and 1")
+
+
+def _same(self: TensorType, *_: Any) -> TensorType:
+    return TensorType(self.dtype, self.shape, None, self.device)
+
+
+def _no_gradient(F: Any, g: Any) -> Any:
+    return F.zeros_like(g)
+
+
+@random("aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", raises=True, type=_same,
+        grad=dict(self=_no_gradient))  # fmt: skip
+def bernoulli(m: Any, state: Any, self: Any) -> Any:
+    if self.dtype.kind in "biu":
+        raise DTypeError(f"bernoulli: expects floating probabilities, got {self.dtype}")
+    wide = self.astype(m.float32) if self.dtype.itemsize == 2 else self
+    _check_probabilities(m, "bernoulli", wide)
+    return _coins(m, state, self, wide)
+
+
+@bernoulli.onnx
+def _(g: Any, self: Any, generator: Any) -> Any:
+    if g.opset < 15:
+        return g.cast(g.op("Less", g.op("RandomUniformLike", self), self), self.dtype)
+    return g.op("Bernoulli", self)
+
+
+@bernoulli.samples
+def _() -> Any:
+    yield sample(make(2, 3, low=0, high=1))
+    yield sample(make(0, 3), note="empty")
+    yield sample(strided(make(2, 3, low=0, high=1)), note="strided")
+
+
+@random("aten::bernoulli.p(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, grad=dict(self=_no_gradient))  # fmt: skip
+def bernoulli_p(m: Any, state: Any, self: Any, p: float) -> Any:
+    if not 0 <= p <= 1:
+        raise UsageError(f"bernoulli: p must lie between 0 and 1, got {p}")
+    return _coins(m, state, self, p)
+
+
+@bernoulli_p.onnx
+def _(g: Any, self: Any, p: float, generator: Any) -> Any:
+    element = self.dtype if self.dtype.is_floating_point else dtypes.float32
+    uniform = g.op("RandomUniformLike", self, dtype=element)
+    return g.cast(g.op("Less", uniform, g.constant(p, dtype=element)), self.dtype)
+
+
+@bernoulli_p.samples
+def _() -> Any:
+    yield sample(make(2, 3), 0.3)
+    yield sample(make(4, low=-9, high=9, dtype="int64"), 0.5, note="integer")
+
+
+@random("aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", raises=True,
+        type=_same,
+        inplace=True, grad=dict(self=_no_gradient, p=lambda F, g, p: F.zeros_like(p)))  # fmt: skip
+def bernoulli_tensor(m: Any, state: Any, self: Any, p: Any) -> Any:
+    _check_probabilities(m, "bernoulli", p)
+    return _coins(m, state, self, p)
+
+
+@bernoulli_tensor.onnx
+def _(g: Any, self: Any, p: Any, generator: Any) -> Any:
+    uniform = g.op("RandomUniformLike", self, dtype=p.dtype)
+    return g.cast(g.op("Less", uniform, p), self.dtype)
+
+
+@bernoulli_tensor.samples
+def _() -> Any:
+    yield sample(make(2, 3), make(3, low=0, high=1), note="broadcast")
+
+
+@random("aten::multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None)"
+        " -> Tensor", raises=True, grad=absent("its result is made of integers"))  # fmt: skip
+def multinomial(m: Any, state: Any, self: Any, num_samples: int, replacement: bool) -> Any:
+    """With replacement: where a uniform number falls among the cumulated weights. Without: the largest of each weight
+    divided by an exponential number, which are in the order of a draw without replacement."""
+    if self.ndim not in (1, 2) or not dtypes.from_numpy(self.dtype).is_floating_point:
+        raise UsageError(f"multinomial takes floating weights of 1 or 2 dims, not {self.dtype} of {list(self.shape)}")
+    weights = self.astype(m.float64).reshape(-1, self.shape[-1])
+    _check_weights(m, weights, num_samples, replacement)
+    rows = weights.shape[0]
+    if replacement:
+        uniform, blocks = _drawn(m, "uniform", state, (rows, num_samples), m.float64)
+        ends = m.cumsum(weights, axis=1)
+        found = (uniform[:, :, None] * ends[:, -1:, None] >= ends[:, None, :]).sum(axis=2)
+    else:
+        waits, blocks = _drawn(m, "exponential", state, weights.shape, m.float64)
+        found = m.argsort(-(weights / waits), axis=1, kind="stable")[:, :num_samples]
+    return m.array(found.reshape(*self.shape[:-1], num_samples), dtype=m.int64, order="C"), blocks
+
+
+def _check_weights(m: Any, weights: Any, num_samples: int, replacement: bool) -> None:
+    if num_samples <= 0 or (not replacement and num_samples > weights.shape[1]):
+        raise UsageError(f"multinomial: cannot draw {num_samples} of {weights.shape[1]} categories without replacement")
+    if not bool((weights >= 0).all() & m.isfinite(weights).all() & (weights.sum(axis=1) > 0).all()):
+        raise UsageError("multinomial: weights must be finite, not negative, and not all zero")
+    if not replacement and bool(((weights > 0).sum(axis=1) < num_samples).any()):
+        raise UsageError(f"multinomial: fewer than {num_samples} categories have a positive weight")
+
+
+@multinomial.type
+def _(self: TensorType, num_samples: int, replacement: bool, generator: Any) -> TensorType:
+    return TensorType(dtypes.int64, (*(self.shape or ())[:-1], num_samples), None, self.device)
+
+
+@multinomial.onnx
+def _(g: Any, self: Any, num_samples: int, replacement: bool, generator: Any) -> Any:
+    rows = self if self.ndim == 2 else g.op("Unsqueeze", self, g.ints([0]))
+    if replacement or num_samples == 1:
+        found = g.op("Multinomial", g.op("Log", rows), sample_size=num_samples, dtype=dtypes.int64)
+    else:  # the k largest of log p plus Gumbel noise are k draws without replacement
+        noise = g.op("Neg", g.op("Log", g.op("Neg", g.op("Log", g.op("RandomUniformLike", rows, low=1e-30, high=1.0)))))
+        found = g.op("TopK", g.op("Add", g.op("Log", rows), noise), g.ints([num_samples]), outputs=2)[1]
+    return found if self.ndim == 2 else g.op("Squeeze", found, g.ints([0]))
+
+
+@multinomial.samples
+def _() -> Any:
+    yield sample(make(2, 4, low=0.1, high=1), 3)
+    yield sample(make(4, low=0.1, high=1), 6, True)
+
+
+# -- in place ----------------------------------------------------------------------------------------------------
+
+
+@random("aten::uniform(Tensor self, float from_=0, float to=1, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def uniform(m: Any, state: Any, self: Any, from_: float, to: float) -> Any:
+    if from_ > to:
+        raise UsageError(f"uniform_: expects from <= to, got {from_} and {to}")
+    if self.dtype.kind not in "biu" and to - from_ > float(ml_dtypes.finfo(self.dtype).max):
+        raise UsageError(f"uniform_: from {from_} to {to} is further than {self.dtype} reaches")
+    numbers, blocks = _drawn(m, "uniform", state, self.shape, self.dtype)
+    return (numbers * (to - from_) + _in_both_parts(self, from_)).astype(self.dtype), blocks
+
+
+def _in_both_parts(self: Any, number: float) -> Any:
+    return number * (1 + 1j) if self.dtype.kind == "c" else number
+
+
+@uniform.onnx
+def _(g: Any, self: Any, from_: float, to: float, generator: Any) -> Any:
+    return g.op("RandomUniformLike", self, low=float(from_), high=float(to))
+
+
+@uniform.samples
+def _() -> Any:
+    yield sample(make(2, 3), -1.0, 2.0)
+    yield sample(make(0, 3), note="empty")
+
+
+@random("aten::exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def exponential(m: Any, state: Any, self: Any, lambd: float) -> Any:
+    if lambd <= 0:
+        raise UsageError(f"exponential_: lambd must be positive, got {lambd}")
+    numbers, blocks = _drawn(m, "exponential", state, self.shape, self.dtype)
+    return (numbers / lambd).astype(self.dtype), blocks
+
+
+@exponential.onnx
+def _(g: Any, self: Any, lambd: float, generator: Any) -> Any:
+    positive = g.op("Sub", g.constant(1, like=self), g.op("RandomUniformLike", self))
+    return g.op("Mul", g.op("Log", positive), g.constant(-1 / lambd, like=self))
+
+
+@exponential.samples
+def _() -> Any:
+    yield sample(make(2, 3), 2.0)
+
+
+@random("aten::cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def cauchy(m: Any, state: Any, self: Any, median: float, sigma: float) -> Any:
+    """What `cauchy_` writes."""
+    if sigma <= 0:
+        raise UsageError(f"cauchy_: sigma must be positive, got {sigma}")
+    numbers, blocks = _drawn(m, "uniform", state, self.shape, _wide_float(m, "cauchy_", self))
+    return (median + sigma * m.tan(math.pi * (numbers - 0.5))).astype(self.dtype), blocks
+
+
+def _wide_float(m: Any, name: str, self: Any) -> Any:
+    if not dtypes.from_numpy(self.dtype).is_floating_point:
+        raise DTypeError(f"{name} writes floating numbers, which do not go into {self.dtype}")
+    return m.float64 if self.dtype == m.float64 else m.float32
+
+
+@cauchy.onnx
+def _(g: Any, self: Any, median: float, sigma: float, generator: Any) -> Any:
+    uniform = g.op("RandomUniformLike", self, low=-math.pi / 2, high=math.pi / 2)
+    spread = g.op("Mul", g.op("Tan", uniform), g.constant(sigma, like=self))
+    return g.op("Add", spread, g.constant(median, like=self))
+
+
+@random("aten::log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def log_normal(m: Any, state: Any, self: Any, mean: float, std: float) -> Any:
+    """What `log_normal_` writes: exp of a normal number."""
+    if std <= 0:
+        raise UsageError(f"log_normal_: std must be positive, got {std}")
+    numbers, blocks = _drawn(m, "normal", state, self.shape, _wide_float(m, "log_normal_", self))
+    return m.exp(numbers * std + mean).astype(self.dtype), blocks
+
+
+@log_normal.onnx
+def _(g: Any, self: Any, mean: float, std: float, generator: Any) -> Any:
+    return g.op("Exp", g.op("RandomNormalLike", self, mean=float(mean), scale=float(std)))
+
+
+@random("aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def geometric(m: Any, state: Any, self: Any, p: float) -> Any:
+    """What `geometric_` writes: how many trials of success p it takes to succeed."""
+    if not 0 < p < 1:
+        raise UsageError(f"geometric_: p lies between 0 and 1, got {p}")
+    numbers, blocks = _drawn(m, "exponential", state, self.shape, m.float64)
+    return m.maximum(m.ceil(numbers / -math.log1p(-p)), 1).astype(self.dtype), blocks
+
+
+@geometric.onnx
+def _(g: Any, self: Any, p: float, generator: Any) -> Any:
+    one, uniform = (g.constant(1, dtype=dtypes.float32), g.op("RandomUniformLike", self, dtype=dtypes.float32))
+    trials = g.op("Div", g.op("Log", g.op("Sub", one, uniform)), g.constant(math.log1p(-p), dtype=dtypes.float32))
+    return g.cast(g.op("Max", g.op("Ceil", trials), one), self.dtype)
+
+
+@cauchy.samples
+@log_normal.samples
+def _() -> Any:
+    yield sample(make(2, 3), 0.5, 0.25)
+    yield sample(make(3, dtype="float16"), note="half", onnx=False)
+
+
+@geometric.samples
+def _() -> Any:
+    yield sample(make(2, 3), 0.5)
+    yield sample(make(3, low=-3, high=3, dtype="int64"), 0.25, note="integer")
+
+
+@random("aten::random.from(Tensor self, int from_, int? to, *, Generator? generator=None) -> Tensor", type=_same,
+        inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def random_from(m: Any, state: Any, self: Any, from_: int, to: int | None) -> Any:
+    """What `random_` writes: whole numbers from from_ up to, but not including, to."""
+    end = _end_of(m, self.dtype) if to is None else to
+    if to is not None and from_ < to:
+        _check_bounds(m, "random_", from_, to, self.dtype)
+    numbers, blocks = _integers(m, state, from_, end, self.shape, None)
+    return numbers.astype(self.dtype), blocks
+
+
+def _end_of(m: Any, dtype: Any) -> int:
+    """One more than the largest whole number up to which a dtype holds them all."""
+    kind = dtypes.from_numpy(dtype)
+    if kind is dtypes.bool_:
+        return 2
+    if kind.is_floating_point:
+        return 2 ** {2: 11, 4: 24, 8: 53}[dtype.itemsize] + 1 if kind is not dtypes.bfloat16 else 2**8 + 1
+    return int(m.iinfo(dtype).max) if dtype.itemsize == 8 else int(m.iinfo(dtype).max) + 1
+
+
+@random_from.onnx
+def _(g: Any, self: Any, from_: int, to: int | None, generator: Any) -> Any:
+    if to is None:
+        raise g.unsupported("RandomUniform is not exact over the whole range of a dtype")
+    span = dict(low=float(from_), high=float(to))
+    return g.cast(g.op("Floor", g.op("RandomUniformLike", self, dtype=dtypes.float32, **span)), self.dtype)
+
+
+@composite("aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor", inplace=True,
+           namespaces=())  # fmt: skip
+def random_to(F: Any, self: Any, to: int, generator: Any) -> Any:
+    """Whole numbers from 0 up to, but not including, to."""
+    return F.random(self, 0, to, generator=generator)
+
+
+@composite("aten::random(Tensor self, *, Generator? generator=None) -> Tensor", inplace=True, namespaces=())
+def random_any(F: Any, self: Any, generator: Any) -> Any:
+    """Whole numbers from 0 to the largest that the dtype holds together with all below."""
+    return F.random(self, 0, None, generator=generator)
+
+
+@random_from.samples
+def _() -> Any:
+    yield sample(make(2, 3), -2, 5)
+    yield sample(make(3, low=-3, high=3, dtype="int64"), 1, 9, note="integer")
+
+
+@random_to.samples
+def _() -> Any:
+    yield sample(make(2, 3), 5, grad=False)
+
+
+@random_any.samples
+def _() -> Any:
+    yield sample(make(3, dtype="bool"), grad=False, onnx=False)
+
+
+def _check_std(std: float) -> None:
+    if std < 0:
+        raise UsageError(f"normal: the standard deviation must not be negative, got {std}")
+
+
+def _check_stds(std: Any) -> None:
+    """As `_check_std` for the elements of a tensor, where they are known; a recording computes without looking."""
+    array = getattr(std, "_array", None)
+    if array is not None and (array < 0).any():
+        raise UsageError("normal: the standard deviations must not be negative, and an element is")
+
+
+@composite("aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
+           namespaces=("jit",))  # fmt: skip
+def normal_tensors(F: Any, mean: Any, std: Any, generator: Any) -> Any:
+    _check_stds(std)
+    with F.no_grad():
+        return F.randn_like(mean + std, generator=generator) * std + mean
+
+
+@normal_tensors.samples
+def _() -> Any:
+    yield sample(make(2, 3), make(3, low=0.1, seed=1), grad=False)
+
+
+@composite("aten::normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
+           namespaces=("jit",))  # fmt: skip
+def normal_mean(F: Any, mean: Any, std: float, generator: Any) -> Any:
+    _check_std(std)
+    with F.no_grad():
+        return F.randn_like(mean, generator=generator) * std + mean
+
+
+@normal_mean.samples
+def _() -> Any:
+    yield sample(make(2, 3), 0.5, grad=False)
+
+
+@composite("aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
+           namespaces=("jit",))  # fmt: skip
+def normal_std(F: Any, mean: float, std: Any, generator: Any) -> Any:
+    _check_stds(std)
+    with F.no_grad():
+        return F.randn_like(std, generator=generator) * std + mean
+
+
+@normal_std.samples
+def _() -> Any:
+    yield sample(0.5, make(2, 3, low=0.1), grad=False)
+
+
+@composite(f"aten::normal.float_float(float mean, float std, int[] size, *, {_NEW}", namespaces=("jit",))
+def normal_new(F: Any, mean: float, std: float, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+    _check_std(std)
+    return F.randn(size, dtype=dtype, device=device, generator=generator) * std + mean
+
+
+@normal_new.samples
+def _() -> Any:
+    yield sample(1.0, 0.5, [2, 3])
+
+
+@random("aten::normal.functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor",
+        type=_same, inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
+def normal(m: Any, state: Any, self: Any, mean: float, std: float) -> Any:
+    """What `normal_` writes."""
+    _check_std(std)
+    numbers, blocks = _drawn(m, "normal", state, self.shape, self.dtype)
+    return (numbers * std + _in_both_parts(self, mean)).astype(self.dtype), blocks
+
+
+@normal.onnx
+def _(g: Any, self: Any, mean: float, std: float, generator: Any) -> Any:
+    return g.op("RandomNormalLike", self, mean=float(mean), scale=float(std))
+
+
+@normal.samples
+def _() -> Any:
+    yield sample(make(2, 3), 1.0, 0.5)
+
+
+# -- dropout -----------------------------------------------------------------------------------------------------
+
+
+def _noise(F: Any, like: Any, p: float) -> Any:
+    """0 with probability `p`, else 1 / (1 - p)."""
+    if not 0 <= p <= 1:
+        raise UsageError(f"dropout: p must lie between 0 and 1, got {p}")
+    with F.no_grad():
+        kept = F.bernoulli(like, 1 - p)
+        return kept if p == 1 else kept / (1 - p)
+
+
+@composite("aten::dropout(Tensor input, float p, bool train) -> Tensor", namespaces=("jit",), inplace=True)
+def dropout(F: Any, input: Any, p: float, train: bool) -> Any:
+    if not train or p == 0:
+        return input
+    return input * _noise(F, input, p)
+
+
+@dropout.onnx
+def _(g: Any, input: Any, p: float, train: bool) -> Any:
+    if not train:
+        return g.op("Identity", input)
+    return g.op("Dropout", input, g.constant(p, dtype=dtypes.float32), g.constant(True, dtype=dtypes.bool_))
+
+
+@dropout.samples
+def _() -> Any:
+    yield sample(make(4, 3), 0.5, False)
+    yield sample(make(4, 3), 0.5, True, onnx=False)
+    yield sample(make(4, 3), 1.0, True, onnx=False)
+
+
+@composite("aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", namespaces=("jit",))
+def native_dropout(F: Any, input: Any, p: float, train: bool | None) -> Any:
+    if train is False:
+        return F.clone(input), F.ones_like(input, dtype=dtypes.bool_)
+    noise = _noise(F, input, p)
+    return input * noise, noise != 0
+
+
+@native_dropout.samples
+def _() -> Any:
+    yield sample(make(4, 3), 0.5, True, onnx=False)
+    yield sample(make(4, 3), 0.5, False)
+
+
+@composite("aten::feature_dropout(Tensor input, float p, bool train) -> Tensor", namespaces=("jit",), inplace=True)
+def feature_dropout(F: Any, input: Any, p: float, train: bool) -> Any:
+    """Whole channels at a time."""
+    if not train or p == 0:
+        return input
+    if input.ndim < 2:
+        raise ShapeError(f"feature_dropout: expects at least 2 dims, got the sizes {list(input.shape)}")
+    one = F.narrow(F.flatten(input, 2), 2, 0, 1) if input.ndim > 2 else F.unsqueeze(input, 2)
+    return input * F.view(_noise(F, one, p), [*input.shape[:2], *[1] * (input.ndim - 2)])
+
+
+@feature_dropout.samples
+def _() -> Any:
+    yield sample(make(4, 3, 2), 0.5, True, onnx=False)
+    yield sample(make(4, 3, 2), 0.5, False)
+
+
+@composite("aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor", namespaces=("jit",), inplace=True)
+def alpha_dropout(F: Any, input: Any, p: float, train: bool) -> Any:
+    """Dropped elements become selu's lower bound, and a line keeps the mean at 0 and the variance at 1."""
+    if not train or p == 0:
+        return input
+    if not 0 <= p <= 1:
+        raise UsageError(f"dropout: p must lie between 0 and 1, got {p}")
+    if p == 1:
+        return input * 0
+    bound = -1.7580993408473766
+    with F.no_grad():
+        kept = F.bernoulli(input, 1 - p)
+    scale = 1 / math.sqrt((bound * bound * p + 1) * (1 - p))
+    return input * kept * scale + ((1 - kept) * (bound * scale) - scale * bound * p)
+
+
+@alpha_dropout.samples
+def _() -> Any:
+    yield sample(make(4, 3), 0.5, True, onnx=False)
+    yield sample(make(4, 3), 0.5, False)
+
+
+@composite("aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, "
+           "Generator? generator=None) -> Tensor", namespaces=("jit", "nn.functional"), inplace=True)  # fmt: skip
+def rrelu(F: Any, self: Any, lower: Any, upper: Any, training: bool, generator: Any) -> Any:
+    if lower > upper:
+        raise UsageError(f"rrelu: lower {lower} must not exceed upper {upper}")
+    if not training:
+        return F.leaky_relu(self, (lower + upper) / 2)
+    with F.no_grad():
+        slopes = F.rand_like(self, generator=generator) * (upper - lower) + lower
+    return F.where(self > 0, self, self * slopes)
+
+
+@rrelu.samples
+def _() -> Any:
+    yield sample(make(4, 3))
+    yield sample(make(4, 3), training=True, onnx=False)

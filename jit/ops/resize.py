@@ -1,0 +1,400 @@
+"""Resizing images: every method is a linear map, separately along each spatial dim.
+
+Note [Resizing as linear maps]
+    Along one dim, resizing says: out[i] = sum_j W[i, j] * in[j], where W depends on sizes and settings alone. So the
+    derivative is the transposed map along each dim, and the derivative of that is the op again. Of the nearest entry, W
+    is an index, and its transpose adds the runs of entries that came from the same one; of the others it is a few taps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jit.ir import dtypes
+from jit.ir.errors import DTypeError, ShapeError, UsageError
+from jit.ir.op import Op, absent, array, composite
+from jit.ir.samples import make, sample, strided
+from jit.ir.types import TensorType
+
+from .resize_taps import dense, taps, weighted, weighted_back, weighted_bytes
+
+# -- weights along one dim ---------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def nearest(mode: str, size: int, out: int, scale: float | None) -> Any:
+    """For each of `out` entries the one of `size` entries that it is: places are found in single precision."""
+    if size < 1 or out < 1:
+        raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
+    step = np.float32(1 / scale if scale else np.float32(size) / np.float32(out))
+    if mode == "nearest":
+        places = np.arange(out, dtype=np.float32) * step
+    else:
+        places = ((np.arange(out) + 0.5) * np.float64(step)).astype(np.float32)
+    return np.minimum(np.floor(places).astype(np.int64), size - 1)
+
+
+def _along_dims(m: Any, x: Any, steps: Sequence[Any], apply: Callable[[Any, Any, Any, int], Any]) -> Any:
+    """`apply` one step to each of the trailing dims of `x`, as many as there are steps, the last dim first."""
+    y = x
+    for dim in range(x.ndim - 1, x.ndim - len(steps) - 1, -1):
+        y = apply(m, y, steps[dim - x.ndim], dim)
+    return x.copy() if y is x else m.ascontiguousarray(y)
+
+
+def _taken(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
+    return m.take(x, index[0], axis=dim)
+
+
+def _given_back(m: Any, x: Any, index: tuple[Any, int], dim: int) -> Any:
+    """The transpose of `_taken`: `index` never falls, so what came from one entry is a run."""
+    places, size = index
+    met, starts = np.unique(places, return_index=True)
+    out = m.zeros((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype)
+    out[(*(slice(None),) * dim, met)] = m.add.reduceat(x, starts, axis=dim)
+    return out
+
+
+# -- declarations ------------------------------------------------------------------------------------------------
+
+_ABSENT_BACKWARD = absent("gradients are exported as the transposed products only where ONNX is asked for stage 1")
+_DIMS = {1: "w", 2: "hw", 3: "dhw"}
+
+
+def _check(self: Any, rank: int, output_size: Sequence[int]) -> None:
+    if len(self.shape) != rank + 2 or len(output_size) != rank:
+        raise ShapeError(
+            f"resizing over {rank} dims takes a tensor of {rank + 2} dims and {rank} output sizes, "
+            f"not {list(self.shape)} and {list(output_size)}"
+        )
+
+
+def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tuple[Op, Op]:
+    """One resizing op and its backward: `upsample_<name>`, over `rank` spatial dims."""
+    scales = [f"scales_{d}" if rank > 1 else "scales" for d in _DIMS[rank]]
+    settings = ["output_size", *([] if mode.startswith("nearest") else ["align_corners"]), *scales]
+    index = mode.startswith("nearest")
+    typed = {"output_size": f"int[{rank}] output_size", "align_corners": "bool align_corners"}
+    text = [typed.get(s, f"float? {s}=None") for s in settings]
+    public = name if name.startswith("_") else f"upsample_{name}"
+
+    def steps(shape: Sequence[int], options: dict[str, Any]) -> list[Any]:
+        align = bool(options.get("align_corners", False))
+        each = zip(shape[-rank:], options["output_size"], [options[s] for s in scales])
+        if index:
+            return [(nearest(mode, n, o, factor), n) for n, o, factor in each]
+        return [taps(mode, n, o, align, factor) for n, o, factor in each]
+
+    def forward(m: Any, self: Any, *given: Any) -> Any:
+        options = dict(zip(settings, given))
+        _check(self, rank, options["output_size"])
+        if not index:
+            _check_dtype(self.dtype, rank)
+        way = _taken if index else weighted_bytes if self.dtype == np.uint8 else weighted
+        return _along_dims(m, self, steps(self.shape, options), way)
+
+    def backward(m: Any, grad_output: Any, output_size: Any, input_size: Any, *given: Any) -> Any:
+        options = dict(zip(settings, (output_size, *given)))
+        return _along_dims(m, grad_output, steps(input_size, options), _given_back if index else weighted_back)
+
+    def forward_grad(F: Any, g: Any, self_meta: Any, *given: Any) -> Any:
+        return getattr(F, f"{public}_backward")(g, given[0], list(self_meta.shape), *given[1:])
+
+    def backward_grad(F: Any, g: Any, *given: Any) -> Any:
+        return getattr(F, public)(g, *given)
+
+    op: Op = array(f"aten::{public}(Tensor self, {', '.join(text)}) -> Tensor",
+                   grad=dict(self=_named(forward_grad, "F g self_meta", settings)), samples=samples,
+                   namespaces=("jit", "nn.functional"))(_named(forward, "m self", settings))  # fmt: skip
+    op.type(_local(lambda self, *given: _result_type(rank, mode, self, *given)))
+    op.onnx(_local(lambda g, self, *given: _onnx(g, self, mode, dict(zip(settings, given)))))
+    sizes = f"int[{rank}] output_size, int[{rank + 2}] input_size, {', '.join(text[1:])}"
+    back: Op = array(f"aten::{public}_backward(Tensor grad_output, {sizes}) -> Tensor",
+                     grad=dict(grad_output=_named(backward_grad, "F g", settings)), namespaces=("jit",),
+                     onnx=_ABSENT_BACKWARD, samples=_backward_samples(samples, rank))(
+        _named(backward, "m grad_output output_size input_size", settings[1:]))  # fmt: skip
+    back.type(_local(lambda grad_output, output_size, input_size, *_: TensorType(grad_output.dtype, tuple(input_size))))
+    _declare_vec(public, rank, index, samples)
+    return op, back
+
+
+def _declare_vec(public: str, rank: int, index: bool, samples: Callable[[], Any]) -> None:
+    """The overload that takes either the sizes or the factors, in lists."""
+
+    def body(F: Any, input: Any, output_size: Any, *rest: Any) -> Any:
+        *settings, factors = rest
+        if (output_size is None) == (factors is None):
+            raise UsageError(f"{public} takes either output_size or scale_factors, and exactly one of them")
+        given = _checked_count(public, rank, output_size if factors is None else factors)
+        if factors is None:
+            return getattr(F, public)(input, given, *settings, *[None] * rank)
+        return getattr(F, public)(input, _scaled(input.shape[-rank:], given), *settings, *given)
+
+    names = ["output_size", *([] if index else ["align_corners"]), "scale_factors"]
+    text = ", ".join(("int[]? output_size", *([] if index else ["bool align_corners"]), "float[]? scale_factors"))
+    composite(f"aten::{public}.vec(Tensor input, {text}) -> Tensor", namespaces=("jit", "nn.functional"),
+              samples=_vec_samples(samples, rank))(_named(body, "F input", names))  # fmt: skip
+
+
+def _checked_count(name: str, rank: int, values: Any) -> Any:
+    if len(values) != rank:
+        raise UsageError(f"{name} takes one number for each of the {rank} spatial dims, not {list(values)}")
+    return values
+
+
+def _vec_samples(samples: Callable[[], Any], rank: int) -> Callable[[], Any]:
+    def made() -> Any:
+        for item in samples():
+            x, sizes, *settings = item.args
+            if item.note == "factor":
+                yield sample(x, None, *settings, [1.6] * rank, note="factors", onnx=False)
+            elif item.note in ("", "smaller"):
+                yield sample(x, sizes, *settings, None, note=item.note)
+
+    return made
+
+
+def _local(function: Callable[..., Any]) -> Callable[..., Any]:
+    function.__module__ = __name__
+    return function
+
+
+def _named(function: Callable[..., Any], leading: str, settings: Sequence[str]) -> Callable[..., Any]:
+    """`function` with its parameters spelled out, as declarations are checked by name."""
+    import inspect
+
+    names = [*leading.split(), *settings]
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+    )
+    return _local(function)
+
+
+def _result_type(rank: int, mode: str, self: TensorType, output_size: Sequence[int], *_: Any) -> TensorType:
+    _check(self, rank, output_size)
+    if not mode.startswith("nearest"):
+        _check_dtype(self.dtype, rank)
+    return _resized(self, output_size)
+
+
+def _check_dtype(dtype: Any, rank: int) -> None:
+    """Between neighbours lies what whole numbers cannot say; bytes are the elements of images and may be rounded."""
+    known = None if dtype is None else dtypes.as_dtype(dtype)
+    if known is None or known.is_floating_point or known.is_complex or (rank == 2 and known is dtypes.uint8):
+        return
+    raise DTypeError(
+        f"resizing between neighbours takes floating tensors{' or bytes' if rank == 2 else ''}, and this one is "
+        f"{known.name}; cast with x.float(), or take the mode 'nearest'"
+    )
+
+
+def _resized(self: TensorType, sizes: Sequence[int]) -> TensorType:
+    assert self.shape is not None
+    return TensorType(self.dtype, (*self.shape[:2], *sizes), None, self.device)
+
+
+def _onnx(g: Any, self: Any, mode: str, options: dict[str, Any]) -> Any:
+    align = options.get("align_corners", False)
+    factors = [options[s] for s in sorted(options) if s.startswith("scales")]  # scales_d, scales_h, scales_w
+    if not align and not all(map(_is_ratio, factors, self.shape[2:], options["output_size"])):
+        raise g.unsupported("an explicit scale factor that differs from the ratio of the sizes")
+    if mode.endswith("_aa"):
+        return _onnx_matrices(g, self, mode, options["output_size"], align)
+    attributes: dict[str, Any] = {"mode": mode}
+    attributes["coordinate_transformation_mode"] = "align_corners" if align else "half_pixel"
+    if mode == "nearest":
+        attributes |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    if mode == "nearest-exact":
+        attributes |= {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}
+    if mode == "cubic":
+        attributes["cubic_coeff_a"] = -0.75
+    sizes = g.ints([*self.shape[:2], *options["output_size"]])
+    return g.op("Resize", self, None, None, sizes, **attributes)
+
+
+def _is_ratio(factor: float | None, size: Any, out: Any) -> bool:
+    """Whether a factor says no more than the sizes; of sizes that vary, whole factors do: nothing was rounded."""
+    if not factor:
+        return True
+    if isinstance(size, int) and isinstance(out, int):
+        return bool(out == size * factor)
+    return float(factor).is_integer()
+
+
+def _onnx_matrices(g: Any, self: Any, mode: str, output_size: Sequence[int], align: bool) -> Any:
+    """Products with the weights. The antialiased Resize of ONNX is another function: onnxruntime 1.31 treats the edges
+    differently, and its cubic differs everywhere."""
+    sizes = (*self.shape[2:], *output_size)
+    if not all(isinstance(size, int) for size in sizes):
+        raise g.unsupported("antialiased resizing of or to sizes that vary")
+    height, width = (dense(taps(mode, size, out, align, None)) for size, out in zip(self.shape[2:], output_size))
+    rows = g.op("MatMul", g.constant(height, like=self), self)
+    return g.op("MatMul", rows, g.constant(width.T, like=self))
+
+
+def _samples(rank: int, aligned: bool) -> Callable[[], Any]:
+    small, large = [3, 4, 5][-rank:], [5, 7, 9][-rank:]
+
+    def samples() -> Any:
+        for align in (False, True) if aligned else (None,):
+            extra = () if align is None else (align,)
+            yield sample(make(2, 3, *small), large, *extra)
+            yield sample(make(1, 2, *large), small, *extra, note="smaller")
+            yield sample(make(2, 1, *small), [1] * rank, *extra, note="to one", onnx=False)
+            yield sample(
+                make(2, 1, *small, dtype="float64"), [2 * n for n in small], *extra, note="float64", onnx=False
+            )
+            yield sample(strided(make(2, 3, *small)), large, *extra, note="strided", grad=False)
+            factors: dict[str, Any] = {("scales" if rank == 1 else f"scales_{d}"): 1.6 for d in _DIMS[rank]}
+            yield sample(
+                make(1, 1, *small), [int(n * 1.6) for n in small], *extra, note="factor", onnx=False, **factors
+            )
+
+    return samples
+
+
+def _backward_samples(samples: Callable[[], Any], rank: int) -> Callable[[], Any]:
+    def made() -> Any:
+        for item in samples():
+            shape, sizes, rest = item.args[0].shape, item.args[1], item.args[2:]
+            g = make(*shape[:2], *sizes, dtype=item.args[0].dtype, seed=3)
+            yield sample(g, sizes, list(shape), *rest, note=item.note, grad=item.grad, onnx=False, **item.kwargs)
+
+    return made
+
+
+upsample_nearest1d, upsample_nearest1d_backward = _declare("nearest1d", "nearest", 1, _samples(1, False))
+upsample_nearest2d, upsample_nearest2d_backward = _declare("nearest2d", "nearest", 2, _samples(2, False))
+upsample_nearest3d, upsample_nearest3d_backward = _declare("nearest3d", "nearest", 3, _samples(3, False))
+_upsample_nearest_exact1d, _upsample_nearest_exact1d_backward = _declare(
+    "_upsample_nearest_exact1d", "nearest-exact", 1, _samples(1, False)
+)
+_upsample_nearest_exact2d, _upsample_nearest_exact2d_backward = _declare(
+    "_upsample_nearest_exact2d", "nearest-exact", 2, _samples(2, False)
+)
+_upsample_nearest_exact3d, _upsample_nearest_exact3d_backward = _declare(
+    "_upsample_nearest_exact3d", "nearest-exact", 3, _samples(3, False)
+)
+upsample_linear1d, upsample_linear1d_backward = _declare("linear1d", "linear", 1, _samples(1, True))
+upsample_bilinear2d, upsample_bilinear2d_backward = _declare("bilinear2d", "linear", 2, _samples(2, True))
+upsample_trilinear3d, upsample_trilinear3d_backward = _declare("trilinear3d", "linear", 3, _samples(3, True))
+upsample_bicubic2d, upsample_bicubic2d_backward = _declare("bicubic2d", "cubic", 2, _samples(2, True))
+_upsample_bilinear2d_aa, _upsample_bilinear2d_aa_backward = _declare(
+    "_upsample_bilinear2d_aa", "linear_aa", 2, _samples(2, True)
+)
+_upsample_bicubic2d_aa, _upsample_bicubic2d_aa_backward = _declare(
+    "_upsample_bicubic2d_aa", "cubic_aa", 2, _samples(2, True)
+)
+
+# -- what users call ---------------------------------------------------------------------------------------------
+
+_METHODS = {
+    ("nearest", 1): "upsample_nearest1d", ("nearest", 2): "upsample_nearest2d", ("nearest", 3): "upsample_nearest3d",
+    ("nearest-exact", 1): "_upsample_nearest_exact1d", ("nearest-exact", 2): "_upsample_nearest_exact2d",
+    ("nearest-exact", 3): "_upsample_nearest_exact3d", ("linear", 1): "upsample_linear1d",
+    ("bilinear", 2): "upsample_bilinear2d", ("trilinear", 3): "upsample_trilinear3d",
+    ("bicubic", 2): "upsample_bicubic2d", ("area", 1): "adaptive_avg_pool1d", ("area", 2): "adaptive_avg_pool2d",
+    ("area", 3): "adaptive_avg_pool3d",
+}  # fmt: skip
+_WITHOUT_CORNERS = ("nearest", "nearest-exact", "area")
+_FUNCTIONAL = ("nn.functional",)
+
+
+@composite("aten::interpolate(Tensor input, int[1]? size=None, float[1]? scale_factor=None, str mode='nearest', "
+           "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
+           namespaces=_FUNCTIONAL)  # fmt: skip
+def interpolate(
+    F: Any, input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any, recompute_scale_factor: Any,
+    antialias: bool,
+) -> Any:  # fmt: skip
+    """Resize the spatial dims of a (batch, channels, ...) tensor to `size`, or by `scale_factor`."""
+    rank = input.ndim - 2
+    name = _METHODS.get((mode, rank))
+    if name is None:
+        raise UsageError(f"interpolate has no mode {mode!r} for {input.ndim}-dimensional tensors")
+    _check_options(size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    sizes, factors = _wanted(input.shape[2:], size, scale_factor, bool(recompute_scale_factor) or mode == "area")
+    if mode == "area":
+        return getattr(F, name)(input, sizes)
+    if mode in _WITHOUT_CORNERS:
+        return getattr(F, name)(input, sizes, *factors)
+    return getattr(F, f"_{name}_aa" if antialias else name)(input, sizes, bool(align_corners), *factors)
+
+
+def _check_options(size: Any, factor: Any, mode: str, align: Any, recompute: Any, antialias: bool) -> None:
+    if (size is None) == (factor is None):
+        raise UsageError("interpolate takes either size or scale_factor, and exactly one of them")
+    if mode in _WITHOUT_CORNERS and align is not None:
+        raise UsageError(f"align_corners belongs to linear and cubic modes; leave it out with mode {mode!r}")
+    if recompute and size is not None:
+        raise UsageError("recompute_scale_factor goes with scale_factor; leave it out where size is given")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise UsageError(f"antialias goes with the modes 'bilinear' and 'bicubic', not with {mode!r}")
+
+
+def _wanted(shape: Any, size: Any, factor: Any, recompute: bool) -> tuple[Any, Any]:
+    """The sizes of the result, and the factors by which places are found; None for the ratio of the sizes."""
+    given = _spread(factor if size is None else size, len(shape))
+    if size is not None:
+        return given, (None,) * len(shape)
+    return _scaled(shape, given), (None,) * len(shape) if recompute else given
+
+
+def _spread(value: Any, rank: int) -> tuple[Any, ...]:
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return values * rank if len(values) == 1 else tuple(_checked_count("interpolate", rank, values))
+
+
+def _scaled(shape: Any, factors: Sequence[float]) -> tuple[int, ...]:
+    return tuple(math.floor(int(n) * f) for n, f in zip(shape, factors))
+
+
+@interpolate.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 4), [6, 8])
+    yield sample(make(1, 2, 3, 4), None, [2.0, 2.0], "bilinear", onnx=False)
+    yield sample(make(1, 2, 5), [3], None, "linear")
+    yield sample(make(1, 2, 5), [8], None, "nearest-exact")
+    yield sample(make(1, 2, 4, 6), None, [0.5, 0.5], "area", note="area")
+    yield sample(make(1, 2, 5), None, [1.7], "linear", recompute_scale_factor=True, note="recomputed")
+
+
+@composite("aten::upsample(Tensor input, int[1]? size=None, float[1]? scale_factor=None, str mode='nearest', "
+           "bool? align_corners=None) -> Tensor", namespaces=_FUNCTIONAL)  # fmt: skip
+def upsample(F: Any, input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any) -> Any:
+    """`interpolate` under its older name."""
+    return F.interpolate(input, size, scale_factor, mode, align_corners)
+
+
+@upsample.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 4), [6, 8])
+
+
+@composite("aten::upsample_nearest(Tensor input, int[1]? size=None, float[1]? scale_factor=None) -> Tensor",
+           namespaces=_FUNCTIONAL)  # fmt: skip
+def upsample_nearest(F: Any, input: Any, size: Any, scale_factor: Any) -> Any:
+    """`interpolate` to the nearest entry."""
+    return F.interpolate(input, size, scale_factor, "nearest")
+
+
+@upsample_nearest.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 4), [6, 8])
+
+
+@composite("aten::upsample_bilinear(Tensor input, int[1]? size=None, float[1]? scale_factor=None) -> Tensor",
+           namespaces=_FUNCTIONAL)  # fmt: skip
+def upsample_bilinear(F: Any, input: Any, size: Any, scale_factor: Any) -> Any:
+    """`interpolate` linearly, corners meeting corners."""
+    return F.interpolate(input, size, scale_factor, "bilinear", True)
+
+
+@upsample_bilinear.samples
+def _() -> Any:
+    yield sample(make(1, 2, 3, 4), [6, 8])

@@ -1,0 +1,69 @@
+"""Windows: weights that fade a stretch of a signal in and out. Hann's and Hamming's stand with the new tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jit.ir import dtypes
+from jit.ir.op import absent, composite
+from jit.ir.samples import sample
+
+from .creation import NEW, require_floating_window
+
+
+def _places(F: Any, length: int, periodic: bool, dtype: Any, device: Any) -> Any:
+    """From 0 to 1 over the window, in float64; None where the window is a single 1 or nothing."""
+    require_floating_window(dtype)
+    if length <= 1:
+        return None
+    steps = F.arange(0, length, 1, dtype=dtypes.float64, device=device)
+    return steps / (length if periodic else length - 1)
+
+
+def _window(F: Any, length: int, dtype: Any, device: Any, values: Any) -> Any:
+    result = dtype or dtypes.DEFAULT
+    return F.ones((length,), dtype=result, device=device) if values is None else F._to_copy(values, dtype=result)
+
+
+@composite(f"aten::bartlett_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
+def bartlett_window(F: Any, window_length: int, periodic: bool, dtype: Any, device: Any) -> Any:
+    """Bartlett's triangle, 0 at its ends."""
+    at = _places(F, window_length, periodic, dtype, device)
+    return _window(F, window_length, dtype, device, None if at is None else 1 - F.abs(at * 2 - 1))
+
+
+@composite(f"aten::blackman_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
+def blackman_window(F: Any, window_length: int, periodic: bool, dtype: Any, device: Any) -> Any:
+    """Blackman's sum of two cosines."""
+    at = _places(F, window_length, periodic, dtype, device)
+    if at is not None:
+        at = 0.42 - 0.5 * F.cos(at * (2 * math.pi)) + 0.08 * F.cos(at * (4 * math.pi))
+    return _window(F, window_length, dtype, device, at)
+
+
+@composite(f"aten::kaiser_window(int window_length, bool periodic=True, float beta=12.0, {NEW}", namespaces=("jit",),
+           onnx=absent("ONNX has no Bessel functions"))  # fmt: skip
+def kaiser_window(F: Any, window_length: int, periodic: bool, beta: float, dtype: Any, device: Any) -> Any:
+    """Kaiser's quotient of Bessel functions."""
+    at = _places(F, window_length, periodic, dtype, device)
+    if at is not None:
+        inside = F.clamp_min(1 - F.square(at * 2 - 1), 0)
+        at = F.i0(beta * F.sqrt(inside)) / F.i0(F.full([], beta, dtype=dtypes.float64))
+    return _window(F, window_length, dtype, device, at)
+
+
+@bartlett_window.samples
+@blackman_window.samples
+def _() -> Any:
+    yield sample(5)
+    yield sample(6, False)
+    yield sample(1, note="one")
+    yield sample(0, note="empty")
+    yield sample(4, dtype=dtypes.float64)
+
+
+@kaiser_window.samples
+def _() -> Any:
+    yield sample(5, onnx=False)
+    yield sample(6, False, 8.0, dtype=dtypes.float64, onnx=False)
