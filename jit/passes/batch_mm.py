@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from jit.ir import Graph, Node, TensorType, Value
 
-from .analysis import with_subgraphs
 from .straighten import is_turn
+from .support.analysis import with_subgraphs
 
 
 def batch_mm(graph: Graph) -> bool:

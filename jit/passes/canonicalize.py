@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jit.ir import Graph
 
-from .analysis import with_subgraphs
+from .support.analysis import with_subgraphs
 
 
 def canonicalize(graph: Graph) -> bool:

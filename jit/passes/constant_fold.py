@@ -16,7 +16,7 @@ from jit.ir.scalars import exactly, scalar_function, type_of_number
 from jit.ir.verifier import neighbourhood
 from jit.ops.creation import arange
 
-from .analysis import calls_out, confirm_sizes, fixed_inputs, has_subgraphs, with_subgraphs
+from .support.analysis import calls_out, confirm_sizes, fixed_inputs, has_subgraphs, with_subgraphs
 
 Evaluate = Callable[[Op, Sequence[Any]], Sequence[Any]]
 """Runs one operator on schema-ordered arguments in which tensors are arrays, as `jit.runtime.kernels.execute` does."""

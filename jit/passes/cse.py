@@ -9,7 +9,7 @@ from jit.ir.graph import map_template
 from jit.ir.printer import format_constant, has_text
 from jit.ir.verifier import mutates
 
-from .analysis import calls_out, escaping, has_subgraphs, with_subgraphs
+from .support.analysis import calls_out, escaping, has_subgraphs, with_subgraphs
 
 
 def cse(graph: Graph) -> bool:

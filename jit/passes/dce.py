@@ -5,7 +5,7 @@ from __future__ import annotations
 from jit.ir import Graph, Node, TensorType, find
 from jit.ir.attempts import may_raise
 
-from .analysis import has_effects, with_subgraphs
+from .support.analysis import has_effects, with_subgraphs
 
 
 def dce(graph: Graph, by_sizes: bool = False) -> bool:

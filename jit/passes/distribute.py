@@ -39,10 +39,10 @@ from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.attempts import may_raise
 from jit.ops.joining import cat as joining
 
-from .builder import Builder
-from .fusable import Supported, is_fusable, is_known, is_row_major, is_special
-from .pieces import Cut, Cutter, copy_of_part, cuts_of, leaves_stage, marked, readers, take_over
-from .spaces import argument, arguments, dims_along, form_of, is_cast, is_gather, is_join, is_view, sizes_of
+from .support.builder import Builder
+from .support.fusable import Supported, is_fusable, is_known, is_row_major, is_special
+from .support.pieces import Cut, Cutter, copy_of_part, cuts_of, leaves_stage, marked, readers, take_over
+from .support.spaces import argument, arguments, dims_along, form_of, is_cast, is_gather, is_join, is_view, sizes_of
 
 JOIN = joining.name
 MOST_PARTS = 16

@@ -35,8 +35,8 @@ from dataclasses import dataclass, field
 from jit.ir import UNDEFINED, Graph, Node, Value, kernel_of
 
 from .distribute import obstacles
-from .fusable import Supported, is_fusable, is_known_view, is_special, obstacle
-from .spaces import Declined, Space, argument, is_gather, is_join, is_view
+from .support.fusable import Supported, is_fusable, is_known_view, is_special, obstacle
+from .support.spaces import Declined, Space, argument, is_gather, is_join, is_view
 
 Reasons = dict[tuple[Node, Node], str]
 

@@ -12,7 +12,7 @@ from jit.ir.inference import inferred_types
 from jit.ir.scalars import type_of_number
 from jit.ir.verifier import neighbourhood
 
-from .analysis import has_subgraphs
+from .support.analysis import has_subgraphs
 
 
 def infer_types(graph: Graph) -> bool:

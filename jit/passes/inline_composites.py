@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir import UNDEFINED, Graph, Node, Type, Value
 from jit.ir.scalars import type_of_number
 
-from .analysis import with_subgraphs
+from .support.analysis import with_subgraphs
 
 
 def inline_composites(graph: Graph, select: Callable[[Node], bool] | None = None) -> bool:

@@ -8,9 +8,9 @@ from jit.ir import Graph, Node, Op, Value, find
 from jit.ir.dtypes import DType, float32, float64
 from jit.ir.types import FLOAT, INT
 
-from .analysis import with_subgraphs
-from .builder import Builder
-from .spaces import arguments
+from .support.analysis import with_subgraphs
+from .support.builder import Builder
+from .support.spaces import arguments
 
 _SUMS = ("aten::add", "aten::sub")
 

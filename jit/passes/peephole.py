@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir import TENSOR, Graph, Node, TensorType, Value, dtypes
 from jit.ir.dtypes import DType
 
-from .analysis import escaping, fixed_shapes, has_subgraphs, row_major_values, with_subgraphs
+from .support.analysis import escaping, fixed_shapes, has_subgraphs, row_major_values, with_subgraphs
 
 
 def peephole(graph: Graph) -> bool:

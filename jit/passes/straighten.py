@@ -10,9 +10,9 @@ import numpy as np
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import bool_, float32, float64, int32
 
-from .analysis import fixed_shapes, with_subgraphs
-from .builder import Builder
-from .spaces import argument
+from .support.analysis import fixed_shapes, with_subgraphs
+from .support.builder import Builder
+from .support.spaces import argument
 
 _TURNED = {"aten::t": [(1, 0)], "aten::permute": [(1, 0)], "aten::transpose.int": [(1, 0), (0, 1)]}
 """Which two dims change places."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.ir import Graph, Node, TensorType, Value, kernel_of
 from jit.ir.geometry import Geometry
-from jit.passes.builder import Builder
+from jit.passes.support.builder import Builder
 
 from . import conv, fusion, recipes
 from .conv import Convolution, Triple, Window

@@ -10,7 +10,7 @@ import numpy as np
 
 from jit.ir import Node, find, kernel_of
 from jit.ir.geometry import Geometry
-from jit.passes.spaces import told
+from jit.passes.support.spaces import told
 
 from . import homes, recipes
 from .places import Place

@@ -5,12 +5,12 @@ they look at, broadcasts into strides of zero. Kernels are kept per group and la
 refuses runs node by node instead.
 
 Note [From terms to steps]
-    The group's space (`jit.passes.spaces`) says along which axes each operand runs; the body becomes `terms`, each at a
-    stage: how many reductions, one after the other, it takes to know it. Step s runs over the row and computes what is
-    known at stage s: values to reduce, results to store. Before it, a step that runs once for each row computes what
-    stands still along the row. A softmax has stages 0 (maximum), 1 (exp and its sum) and 2 (the quotient).
-    What a later step needs again is computed again if that is cheap or the row is long; else it is kept in scratch
-    memory. Loads are always done again: a row that was read a moment ago is in the cache.
+    The group's space (`jit.passes.support.spaces`) says along which axes each operand runs; the body becomes `terms`,
+    each at a stage: how many reductions, one after the other, it takes to know it. Step s runs over the row and
+    computes what is known at stage s: values to reduce, results to store. Before it, a step that runs once for each row
+    computes what stands still along the row. A softmax has stages 0 (maximum), 1 (exp and its sum) and 2 (the
+    quotient). What a later step needs again is computed again if that is cheap or the row is long; else it is kept in
+    scratch memory. Loads are always done again: a row that was read a moment ago is in the cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 from jit.ir.types import contiguous_strides
-from jit.passes.spaces import (
+from jit.passes.support.spaces import (
     Axes,
     Declined,
     Space,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from jit.ir import Node, TensorType, Value
 from jit.ir.errors import Error
 from jit.ir.geometry import Geometry
-from jit.passes.spaces import arguments, is_join, is_view, sizes_of
+from jit.passes.support.spaces import arguments, is_join, is_view, sizes_of
 
 
 class Home(NamedTuple):

@@ -26,7 +26,7 @@ import numpy as np
 from jit.ir import Graph, Node, Value
 from jit.ir.attempts import may_raise
 from jit.ir.errors import CompileError
-from jit.passes.analysis import calls_out, has_effects
+from jit.passes.support.analysis import calls_out, has_effects
 
 from . import blas, blocks, entry, pool
 from .arena import Arena

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jit.ir import Node, Value, kernel_of
-from jit.passes.spaces import sizes_of
+from jit.passes.support.spaces import sizes_of
 
 from . import blas, packed, recipes, split
 from .copies import arguments_of, consecutive, copy_to, follows

@@ -14,7 +14,7 @@ from typing import Any
 from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, float32, int64
 from jit.ir.errors import CompileError
-from jit.passes.spaces import arguments, main_output, row_length
+from jit.passes.support.spaces import arguments, main_output, row_length
 
 from .nest import Access, Position, Scan
 

@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 from jit.ir import Graph, Node, TensorType, Value
 from jit.ops.views import alias
-from jit.passes.analysis import calls_out, has_effects, with_subgraphs
+from jit.passes.support.analysis import calls_out, has_effects, with_subgraphs
 
 Path = tuple[int, ...]
 """The checkpoints around a node, the outermost first."""

@@ -22,7 +22,7 @@ from jit.eager.watch import pause, resume
 from jit.ir import GENERATOR, Graph, Node, Op, Value
 from jit.ir.errors import Error, TraceError
 from jit.ir.types import UNDEFINED, ScalarType, Type
-from jit.passes.builder import Builder
+from jit.passes.support.builder import Builder
 
 from ..autograd.nodes import next_serial
 from . import gradients, measuring, metadata, python_ops, raising, refusals, writes

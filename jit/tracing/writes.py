@@ -13,7 +13,7 @@ from jit.ir.errors import TraceError
 from jit.ir.geometry import Geometry
 from jit.ops.casting import _to_copy
 from jit.ops.views import expand
-from jit.passes.builder import Builder
+from jit.passes.support.builder import Builder
 
 from ..autograd.nodes import scatter_steps, shares_places
 from .properties import row_major, type_of

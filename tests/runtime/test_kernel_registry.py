@@ -23,7 +23,7 @@ from jit.ir.dtypes import ALL, as_dtype
 from jit.ir.errors import DivisionError, Error
 from jit.ir.op import REGISTRY, Op
 from jit.passes.fuse import _separate_gradients
-from jit.passes.spaces import main_output
+from jit.passes.support.spaces import main_output
 from jit.runtime.fusion import FusedGroup, supports
 from jit.runtime.interpreter import Interpreter
 

@@ -182,7 +182,7 @@ def test_doubt_has_no_name(monkeypatch):
 @pytest.mark.parametrize(
     "file",
     [
-        *("ops/activations.py", "ir/dtypes.py", "passes/spaces.py"),
+        *("ops/activations.py", "ir/dtypes.py", "passes/support/spaces.py"),
         *("runtime/llvm_math.py", "runtime/entry.py"),
     ],
 )
