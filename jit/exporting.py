@@ -17,7 +17,7 @@ from jit.ir import Graph, TensorType, Value
 from jit.ir.errors import AutogradError, ExportError, UsageError
 from jit.ir.types import GeneratorType
 from jit.passes import EXPORT, run
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 
 from .eager import context
 from .eager.creation import asarray

@@ -11,7 +11,7 @@ import numpy as np
 from jit.ir import TensorType
 from jit.ir.errors import AutogradError, Error, SchemaError, UsageError
 from jit.ir.schema import parse_schema
-from jit.runtime.native import SIGNATURE, call_native
+from jit.runtime.arrays.native import SIGNATURE, call_native
 
 from .eager import context, dispatch
 from .eager.tensors import Tensor, tensor_of
@@ -21,7 +21,7 @@ TypeRule = Callable[..., Any]
 
 
 class CppOp:
-    """A native function of tensors under the C ABI of `jit.runtime.native`.
+    """A native function of tensors under the C ABI of `jit.runtime.arrays.native`.
 
     Args:
         schema: Its signature: `cpp::scale(Tensor x) -> Tensor`; tensors only.
@@ -37,7 +37,7 @@ class CppOp:
         UsageError: The function is nothing that has an address.
 
     >>> import ctypes, jit
-    >>> from jit.runtime.native import SIGNATURE
+    >>> from jit.runtime.arrays.native import SIGNATURE
     >>> def double(buffers, n, ctx):
     ...     source = ctypes.cast(buffers[0].data, ctypes.POINTER(ctypes.c_float))
     ...     target = ctypes.cast(buffers[1].data, ctypes.POINTER(ctypes.c_float))

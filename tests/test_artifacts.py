@@ -567,7 +567,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path):
 def test_what_a_damaged_recording_stumbles_over_is_an_artifact_error(monkeypatch):
     """Whatever a changed file leads to, in a call or in a backward, it is one error."""
     from jit.artifacts.files import ArtifactError, dumps, loads
-    from jit.runtime.interpreter import Interpreter
+    from jit.runtime.arrays.interpreter import Interpreter
 
     f = jit.trace(lambda x: jit.tanh(x) * 2, optimize=False)
     x = jit.ones(3, requires_grad=True)

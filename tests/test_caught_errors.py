@@ -13,7 +13,7 @@ import pytest
 import jit
 from jit.eager import dispatch
 from jit.ir.op import REGISTRY, Op
-from jit.runtime import kernels
+from jit.runtime.arrays import execute as kernels
 from tests.raising import Arrays, Program, by_elements, by_sizes, calls_of, tensors_of
 from tests.registry_cases import Case, all_cases, bits, tensors_in
 

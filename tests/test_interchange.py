@@ -12,7 +12,7 @@ import pytest
 
 import jit
 from jit.ir import dtypes
-from jit.runtime import dlpack
+from jit.runtime.arrays import dlpack
 
 LAYOUTS = {
     "plain": lambda a: a,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jit
-from jit.runtime.native import SIGNATURE
+from jit.runtime.arrays.native import SIGNATURE
 
 SAXPY = """
 define i32 @saxpy(ptr %args, i64 %n, ptr %ctx) {

@@ -28,11 +28,11 @@ NAMING = {
 
 # File -> what the words are that also are names of operators.
 WORDS = {
-    "runtime/interpreter.py": "arithmetic of numbers, `prim::add`",
+    "runtime/arrays/interpreter.py": "arithmetic of numbers, `prim::add`",
     "runtime/llvm_math.py": "functions of the math namespace",
     "runtime/llvm_reduce.py": "monoids",
     "runtime/nest.py": "monoids",
-    "runtime/philox.py": "distributions that are drawn from",
+    "runtime/arrays/philox.py": "distributions that are drawn from",
 }
 SEVERAL = 3
 """As many words as these are a table."""

@@ -15,7 +15,7 @@ from jit.ir.errors import GraphError
 from jit.passes.constant_fold import constant_fold
 from jit.passes.dce import dce
 from jit.passes.distribute import distribute
-from jit.runtime.interpreter import GuardFailed, Interpreter
+from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
 
 GATHER = """graph(%x : Float(3), %i : Long(2)) {
   %0 : bool = prim::raises[op='aten::gather', error='DimError', dim=0](%x, %i)
@@ -491,7 +491,7 @@ def test_a_fault_of_the_interpreter_is_raised_and_not_hidden_by_another_run(kind
     def stumble(op, values, state=None):
         raise kind("a fault of ours")
 
-    monkeypatch.setattr("jit.runtime.interpreter.execute", stumble)
+    monkeypatch.setattr("jit.runtime.arrays.interpreter.execute", stumble)
     with pytest.raises(kind, match="a fault of ours"):
         f(jit.ones(2))
     assert f.misses == 1

@@ -15,7 +15,7 @@ import jit.nn.functional as F
 from jit import nn
 from jit.ir import Graph, TensorType, dtypes, parse
 from jit.passes import OPTIMIZE, run
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 from tests.test_tracing_notes import text
 from tests.tolerances import assert_close
 

@@ -10,7 +10,7 @@ import pytest
 import jit
 import jit.nn.functional as F
 from jit import nn
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 from tests.tolerances import assert_close
 
 

@@ -17,7 +17,7 @@ from jit.ir import Graph, Node, dtypes
 from jit.ir.errors import UsageError
 from jit.ir.geometry import Geometry
 from jit.ir.printer import format_graph, large_constants
-from jit.runtime.arrays import address_of, window
+from jit.runtime.arrays.arrays import address_of, window
 
 from ..autograd.registered import kind_of_call, registered
 from ..nn import Parameter

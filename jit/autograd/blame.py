@@ -10,7 +10,7 @@ import numpy as np
 from jit.ir import Graph, Node
 from jit.ir.errors import AutogradError
 from jit.ir.graph import Ref, leaves
-from jit.runtime.interpreter import Host, Interpreter
+from jit.runtime.arrays.interpreter import Host, Interpreter
 
 
 def refuse_nan(results: Sequence[Any], graph: Graph, inputs: Sequence[Sequence[Any]], host: Host) -> None:

@@ -36,7 +36,7 @@ from jit.ir.dtypes import from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
 from jit.ops.scatters import as_strided_of
-from jit.runtime.arrays import address_of, geometry_of
+from jit.runtime.arrays.arrays import address_of, geometry_of
 
 from .foreign_views import UNTRACKED, maker_of, refuse_reading
 

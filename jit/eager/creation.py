@@ -278,7 +278,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     >>> a.tolist()
     [1.0, 0.0]
     """
-    from jit.runtime.dlpack import VERSION, borrow
+    from jit.runtime.arrays.dlpack import VERSION, borrow
 
     resolve(device)
     if not hasattr(ext_tensor, "__dlpack__"):

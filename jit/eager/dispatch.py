@@ -22,7 +22,7 @@ from jit.ir.geometry import Geometry
 from jit.ir.memory_formats import as_memory_format
 from jit.ir.refusals import FOREIGN, refusal
 from jit.ir.schema import Argument
-from jit.runtime.kernels import execute
+from jit.runtime.arrays.execute import execute
 
 from . import context
 from .effects import note_write

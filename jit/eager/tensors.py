@@ -250,7 +250,7 @@ class Tensor(Methods):
 
     def storage_offset(self) -> int:
         """How many elements the first one lies behind the start of the storage."""
-        from jit.runtime.arrays import offset_of
+        from jit.runtime.arrays.arrays import offset_of
 
         offset = offset_of(self._defined())
         trace = context.asking_trace()
@@ -283,7 +283,7 @@ class Tensor(Methods):
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        from jit.runtime.arrays import address_of
+        from jit.runtime.arrays.arrays import address_of
 
         trace = context.asking_trace()
         if trace is not None:
@@ -344,7 +344,7 @@ class Tensor(Methods):
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
-        from jit.runtime.dlpack import ExchangeError, lend
+        from jit.runtime.arrays.dlpack import ExchangeError, lend
 
         self._leave("__dlpack__()")
         if self.requires_grad:
@@ -516,7 +516,7 @@ class Tensor(Methods):
 
     def _restride(self, sizes: tuple[int, ...]) -> None:
         """Take these sizes in place: over the same memory where it suffices, else over a longer copy of it."""
-        from jit.runtime.arrays import restrided
+        from jit.runtime.arrays.arrays import restrided
 
         trace = context.TRACE.get()
         if trace is not None:

@@ -3,7 +3,7 @@
 Random numbers come from a counter-based generator, so a state is no buffer that drawing changes: it is a seed, which
 names a sequence of 128-bit blocks, and an offset, which says how many of them are spent. Whoever draws reads the blocks
 from the offset on and hands the advanced state to the next. What is in a block is the runtime's business
-(`jit.runtime.philox`).
+(`jit.runtime.arrays.philox`).
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Random numbers, drawn from an explicit counter-based state.
 
 Element i of a draw depends on the seed, the offset and i alone (see Note [Where a random number lies] in
-jit/runtime/philox.py), so a body says which numbers it wants and how many blocks of the sequence they cost.
+jit/runtime/arrays/philox.py), so a body says which numbers it wants and how many blocks of the sequence they cost.
 """
 
 from __future__ import annotations

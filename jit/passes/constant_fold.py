@@ -19,7 +19,7 @@ from jit.ops.creation import arange
 from .support.analysis import calls_out, confirm_sizes, fixed_inputs, has_subgraphs, with_subgraphs
 
 Evaluate = Callable[[Op, Sequence[Any]], Sequence[Any]]
-"""Runs one operator on schema-ordered arguments in which tensors are arrays, as `jit.runtime.kernels.execute` does."""
+"""Runs one operator on schema-ordered arguments in which tensors are arrays, as `execute` does."""
 
 MOST = 64
 """A folded array has at most this many elements, or as many as the arrays that it was computed from."""

@@ -38,7 +38,8 @@ from typing import Any
 
 import numpy as np
 
-from . import blocks, pool
+from . import pool
+from .arrays import blocks
 from .assembly import Routine, Word
 
 ANY = -(2**63)

@@ -89,7 +89,7 @@ class FusedGroup:
             return None
 
     def _interpret(self, inputs: Arrays) -> list[Any]:
-        from .interpreter import Interpreter
+        from .arrays.interpreter import Interpreter
 
         return Interpreter(self._body).run(0, inputs)[0]
 

@@ -545,7 +545,7 @@ class LLVMMath:
     def _elementary(self, name: str, formula: Callable[..., Value], *operands: Any) -> Any:
         """Apply a formula to floats; of Python numbers alone the result is a Python number."""
         if not any(isinstance(o, Value) for o in operands):
-            from . import numpy_math
+            from .arrays import numpy_math
 
             return getattr(numpy_math, name)(*map(float, operands)).item()
         values = self._operands(*operands)

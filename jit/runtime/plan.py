@@ -28,10 +28,11 @@ from jit.ir.attempts import may_raise
 from jit.ir.errors import CompileError
 from jit.passes.support.analysis import calls_out, has_effects
 
-from . import blas, blocks, entry, pool
+from . import blas, entry, pool
 from .arena import Arena
+from .arrays import blocks
+from .arrays.interpreter import Host, Interpreter, Program, Registers, locate
 from .codegen import Kernel, check_status, compile_nests
-from .interpreter import Host, Interpreter, Program, Registers, locate
 from .nest import Nest
 from .places import Block, Declined, Layout, Step, Stretch
 from .steps import Lowering, is_free, is_native

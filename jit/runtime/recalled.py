@@ -37,8 +37,8 @@ from jit.ir.graph import Ref
 from jit.ir.types import TENSOR
 
 from . import entry
+from .arrays.interpreter import Interpreter, Program, Registers
 from .codegen import Place, placed
-from .interpreter import Interpreter, Program, Registers
 
 ALIGNMENT = 64
 """Of whatever is in a block, in bytes."""

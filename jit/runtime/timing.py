@@ -12,7 +12,7 @@ import numpy as np
 from jit.ir import Node
 
 from . import blas, entry
-from .interpreter import Interpreter, Program, Registers
+from .arrays.interpreter import Interpreter, Program, Registers
 from .nest import Nest
 from .places import Step
 from .plan import Code, Native, PlannedInterpreter, _data, _fits

@@ -16,7 +16,7 @@ from typing import Any
 
 from jit.ir import Graph, Value
 from jit.passes import run
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 
 from .aliasing import Aliasing
 from .folding import fold

@@ -8,7 +8,7 @@ from typing import Any
 from jit.ir import Graph, Node, Op
 from jit.ir.collector import collector_resting
 from jit.passes import OPTIMIZE, Result, run
-from jit.runtime.interpreter import Host, Interpreter
+from jit.runtime.arrays.interpreter import Host, Interpreter
 
 
 def unoptimised(graph: Graph) -> Graph:
@@ -61,7 +61,7 @@ def _options() -> dict[str, dict[str, Any]]:
 
 
 def _evaluate(op: Op, values: Any) -> Any:
-    from jit.runtime.kernels import execute
+    from jit.runtime.arrays.execute import execute
 
     return execute(op, values)
 

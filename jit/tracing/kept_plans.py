@@ -22,7 +22,7 @@ from jit.ir import Graph, Node, TensorType, Value
 from jit.ir.dtypes import DType
 from jit.ir.graph import Ref
 from jit.runtime import cache, entry, recipes
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.target import Target
 from jit.runtime.threads import planned_count
 

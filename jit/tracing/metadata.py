@@ -26,7 +26,7 @@ from jit.eager.pytree import Structure, flatten
 from jit.eager.tensors import Tensor, ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
-from jit.runtime.arrays import offset_of, owner_of
+from jit.runtime.arrays.arrays import offset_of, owner_of
 
 from . import measuring
 from .capturing import known

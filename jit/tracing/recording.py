@@ -21,8 +21,8 @@ from jit.ir.attempts import KIND
 from jit.ir.errors import Error
 from jit.ir.scalars import exactly
 from jit.passes import CLEANUP, run
-from jit.runtime import blocks
-from jit.runtime.interpreter import GuardFailed, Interpreter
+from jit.runtime.arrays import blocks
+from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
 
 from ..autograd.nodes import Edge, edge_of
 from .aliasing import analyse

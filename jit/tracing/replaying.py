@@ -16,7 +16,7 @@ from jit.eager.tensors import Tensor, Variable, alias, tensor_of, variable_of
 from jit.ir import Node, Op, Value, find
 from jit.ir.errors import TraceError
 from jit.ir.graph import map_template
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 
 from ..autograd.nodes import AccumulateGrad, Edge, edge_of
 from .hosting import PythonHost

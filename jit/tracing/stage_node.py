@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jit.eager import context, dispatch
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir.errors import AutogradError, Error
-from jit.runtime.interpreter import GuardFailed
+from jit.runtime.arrays.interpreter import GuardFailed
 
 from ..autograd.blame import refuse_nan
 from ..autograd.nodes import Edge, Node, edge_of

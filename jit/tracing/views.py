@@ -16,7 +16,7 @@ from jit.ir.types import Type
 from jit.ops.scatters import as_strided_of
 from jit.ops.views import as_strided
 from jit.passes.support.builder import Builder
-from jit.runtime.arrays import geometry_of, offset_of
+from jit.runtime.arrays.arrays import geometry_of, offset_of
 
 from ..autograd.nodes import replay, strided_step
 from .measuring import plain_number

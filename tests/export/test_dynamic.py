@@ -8,7 +8,7 @@ import pytest
 from jit.export import export_graph, verify_model
 from jit.ir import Op
 from jit.ir.errors import Error, ExportError
-from jit.runtime.kernels import execute
+from jit.runtime.arrays.execute import execute
 
 from .models import checked
 from .test_symbolics import PRIMITIVES, OneNode, arguments, each, known_outputs, name_of, samples_of

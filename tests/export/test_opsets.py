@@ -11,7 +11,7 @@ from jit.export.proxies import Unsupported
 from jit.export.verification import verify_model
 from jit.ir import Op
 from jit.ir.errors import ExportError
-from jit.runtime.kernels import execute
+from jit.runtime.arrays.execute import execute
 
 from .test_symbolics import PRIMITIVES, OneNode, arguments, known_outputs, name_of, samples_of
 

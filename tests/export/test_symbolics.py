@@ -12,7 +12,7 @@ from jit.ir import GENERATOR, REGISTRY, Graph, Op, Value
 from jit.ir.errors import ExportError
 from jit.ir.samples import Sample
 from jit.ir.types import GeneratorType
-from jit.runtime.kernels import execute
+from jit.runtime.arrays.execute import execute
 
 from .models import checked, type_of
 

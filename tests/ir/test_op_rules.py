@@ -12,7 +12,7 @@ from jit.ir.errors import DimError, DivisionError, DTypeError, ShapeError, Usage
 from jit.ir.geometry import Geometry
 from jit.ir.op import REGISTRY
 from jit.ir.types import TensorType
-from jit.runtime.kernels import execute
+from jit.runtime.arrays.execute import execute
 from tests.ir.test_ops import each, type_of
 
 

@@ -17,7 +17,7 @@ from jit.ir import dtypes
 from jit.ir.op import REGISTRY, Op
 from jit.ir.samples import Sample
 from jit.ir.types import UNDEFINED, TensorType, contiguous_strides
-from jit.runtime.kernels import execute
+from jit.runtime.arrays.execute import execute
 from tests.tolerances import assert_close, widened
 
 PRIMITIVES = [op for op in REGISTRY.values() if op.kind != "composite"]

@@ -5,7 +5,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 import jit
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 from jit.tracing.compiling import optimise
 from tests.passes.common import transformed, unchanged
 

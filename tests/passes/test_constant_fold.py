@@ -8,7 +8,7 @@ from jit.ir import Graph, TensorType, dtypes, parse, verify
 from jit.ir.errors import GraphError
 from jit.passes import run
 from jit.passes.constant_fold import constant_fold
-from jit.runtime.kernels import execute
+from jit.runtime.arrays.execute import execute
 from tests.passes.common import FLOAT23, transformed, unchanged
 
 

@@ -9,8 +9,8 @@ from expecttest import TestCase
 import jit
 from jit.ir import Graph, parse
 from jit.passes.fuse import fuse
+from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.fusion import supports
-from jit.runtime.interpreter import Interpreter
 
 
 def cell(gates, c):

@@ -11,8 +11,8 @@ from jit.ir import UNDEFINED, Graph, TensorType, parse
 from jit.ir.errors import DimError
 from jit.passes import run as run_passes
 from jit.passes.fuse import declined, fuse, groups
+from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.fusion import group_nest, supports
-from jit.runtime.interpreter import Interpreter
 from jit.runtime.nest import Buffer
 from tests.random_graphs import inputs, program
 

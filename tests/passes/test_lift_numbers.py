@@ -7,7 +7,7 @@ from expecttest import assert_expected_inline
 import jit
 from jit.ir import parse
 from jit.passes import run
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 from tests.passes.common import transformed, unchanged
 
 

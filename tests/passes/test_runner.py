@@ -17,8 +17,8 @@ from jit.ir import Error, Graph, TensorType, Value, dtypes, find, parse, verify
 from jit.ir.errors import GraphError, UsageError
 from jit.ir.types import is_contiguous
 from jit.passes import CLEANUP, EXPORT, OPTIMIZE, find_pass, run
-from jit.runtime.interpreter import Interpreter
-from jit.runtime.kernels import execute
+from jit.runtime.arrays.execute import execute
+from jit.runtime.arrays.interpreter import Interpreter
 from tests.passes.common import chain
 
 UNFUSED = [name for name in OPTIMIZE if name != "fuse"]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jit.ir.dtypes import ALL, DType, as_dtype, from_numpy
-from jit.runtime import numpy_math
+from jit.runtime.arrays import numpy_math
 from jit.runtime.codegen import compile_nest
 from jit.runtime.nest import pointwise_nest
 from jit.runtime.target import Target

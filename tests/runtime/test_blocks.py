@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jit
-from jit.runtime import blocks
-from jit.runtime.arrays import address_of, owner_of
+from jit.runtime.arrays import blocks
+from jit.runtime.arrays.arrays import address_of, owner_of
 
 SHAPE = (1 << 10, 1 << 9)
 FLOAT = np.dtype(np.float32)
@@ -121,7 +121,7 @@ def test_results_of_a_traced_function_are_apart_while_they_live():
 
 
 def test_nothing_is_said_when_a_process_ends():
-    program = "import numpy as np; from jit.runtime import blocks; x = blocks.empty((1 << 20,), np.dtype(np.float64))"
+    program = "import numpy; from jit.runtime.arrays import blocks; x = blocks.empty((1 << 20,), numpy.dtype(float))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == ""
 

@@ -12,7 +12,8 @@ import pytest
 
 from jit.ir.dtypes import as_dtype, float32, float64
 from jit.ir.errors import CompileError
-from jit.runtime import llvm_memory, numpy_math
+from jit.runtime import llvm_memory
+from jit.runtime.arrays import numpy_math
 from jit.runtime.codegen import compile_functions, compile_nest, compile_nests
 from jit.runtime.llvm_function import Function
 from jit.runtime.llvm_lower import most_alive

@@ -15,9 +15,9 @@ import pytest
 from jit.ir import dtypes, parse
 from jit.ops.convolving import Window, by_input, by_weight, forward
 from jit.runtime import conv
+from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.conv_steps import layer_of, parts_by_input, phases
 from jit.runtime.conv_weight import WeightGradient
-from jit.runtime.interpreter import Interpreter
 from jit.runtime.plan import PlannedInterpreter
 from jit.runtime.target import Target
 from jit.runtime.tiles import lanes_of

@@ -10,7 +10,7 @@ import pytest
 import jit
 from jit.ir.errors import DivisionError
 from jit.runtime import conv, entry, epilogues, packed, plan
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plan import PlannedInterpreter
 from jit.runtime.plan_image import image_of
 from jit.runtime.target import Target

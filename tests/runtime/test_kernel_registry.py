@@ -24,8 +24,8 @@ from jit.ir.errors import DivisionError, Error
 from jit.ir.op import REGISTRY, Op
 from jit.passes.fuse import _separate_gradients
 from jit.passes.support.spaces import main_output
+from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.fusion import FusedGroup, supports
-from jit.runtime.interpreter import Interpreter
 
 from ..guarded import guarded
 from ..random_graphs import Bounds, Exact, both_nan
@@ -166,7 +166,7 @@ class _Spy:
         self._used = used
 
     def __getattr__(self, name: str) -> Any:
-        from jit.runtime import numpy_math
+        from jit.runtime.arrays import numpy_math
 
         self._used.add(name)
         return getattr(numpy_math, name)

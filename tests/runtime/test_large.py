@@ -8,8 +8,9 @@ import pytest
 
 import jit
 from jit.ir.op import REGISTRY
-from jit.runtime import blocks, kernels, large
-from jit.runtime.kernels import execute
+from jit.runtime.arrays import blocks, large
+from jit.runtime.arrays import execute as kernels
+from jit.runtime.arrays.execute import execute
 
 RNG = np.random.default_rng(0)
 SHAPES = [(1 << 18,), (3, 100_003), (700, 1, 600), (2, 5, 70_001)]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from jit.ir.errors import CompileError
-from jit.runtime import blocks, target
+from jit.runtime import target
+from jit.runtime.arrays import blocks
 from jit.runtime.cache import Cache
 
 

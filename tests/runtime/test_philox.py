@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import jit.runtime.philox
+import jit.runtime.arrays.philox
 from jit.ir.errors import DTypeError, UsageError
 from jit.ir.random_state import RandomState
-from jit.runtime.philox import (
+from jit.runtime.arrays.philox import (
     BLOCKS_AT_ONCE,
     SIGNIFICANT_BITS,
     Kind,
@@ -181,7 +181,7 @@ def test_normal_makes_pairs() -> None:
 
 
 def extreme_words(monkeypatch: pytest.MonkeyPatch, word: int) -> None:
-    monkeypatch.setattr(jit.runtime.philox, "random_bits", lambda state, n: np.full(n, word, np.uint32))
+    monkeypatch.setattr(jit.runtime.arrays.philox, "random_bits", lambda state, n: np.full(n, word, np.uint32))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -291,6 +291,6 @@ def test_randint_and_permutation_are_even() -> None:
 
 
 def test_examples_in_docstrings() -> None:
-    failed, attempted = doctest.testmod(jit.runtime.philox)
+    failed, attempted = doctest.testmod(jit.runtime.arrays.philox)
     assert attempted > 0
     assert failed == 0

@@ -13,7 +13,7 @@ import jit
 from jit.ir import Graph, TensorType, dtypes, parse
 from jit.ir.errors import DivisionError
 from jit.runtime import blas, entry, packed, plan
-from jit.runtime.interpreter import GuardFailed, Interpreter
+from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
 from jit.runtime.places import Layout
 from jit.runtime.plan import PlannedInterpreter
 from jit.tracing.compiling import optimise

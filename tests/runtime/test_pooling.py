@@ -9,7 +9,7 @@ import pytest
 from jit.ir import parse
 from jit.ir.errors import DimError
 from jit.ir.pooling import Pool
-from jit.runtime.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plan import PlannedInterpreter
 from jit.runtime.pooling import MaxPool, MaxUnpool, MeanPool
 from jit.runtime.target import Target

@@ -12,7 +12,7 @@ from jit.ir import Node, Op, dtypes
 from jit.ir.attempts import Attempt, attempt_of, raises_always
 from jit.ir.errors import DTypeError, GraphError, ShapeError
 
-from .kernels import execute
+from .execute import execute
 
 
 def attempt(node: Node) -> Callable[[Callable[[Any], Any]], bool]:

@@ -4,7 +4,7 @@ A graph becomes a list of instructions over numbered registers. A register is fr
 stage that is, so what a later stage needs is exactly what survives a run: its `state`. Tensors are arrays, traced
 numbers are Python numbers, generators are RandomStates, Handles are whatever the host gave out.
 
-Unoptimised graphs give the same bits as eager mode, because both run `jit.runtime.kernels.execute`.
+Unoptimised graphs give the same bits as eager mode, because both run `jit.runtime.arrays.execute.execute`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jit.ir.refusals import FOREIGN, note_of_numbers
 from jit.ir.scalars import exactly
 
 from .attempts import attempt
-from .kernels import execute
+from .execute import execute
 
 Registers = list[Any]
 Instruction = Callable[[Registers], None]
@@ -412,7 +412,7 @@ def _evaluate(interpreter: Interpreter, node: Node, results: list[int], register
 
 
 def _fusion_group(interpreter: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
-    from .fusion import compile_group
+    from ..fusion import compile_group
 
     inputs = [registers[value] for value in node.inputs]
     kernel = compile_group(node)
