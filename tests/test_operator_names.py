@@ -29,8 +29,8 @@ NAMING = {
 # File -> what the words are that also are names of operators.
 WORDS = {
     "runtime/arrays/interpreter.py": "arithmetic of numbers, `prim::add`",
-    "runtime/llvm_math.py": "functions of the math namespace",
-    "runtime/llvm_reduce.py": "monoids",
+    "runtime/llvm/math.py": "functions of the math namespace",
+    "runtime/llvm/reduce.py": "monoids",
     "runtime/nest.py": "monoids",
     "runtime/arrays/philox.py": "distributions that are drawn from",
 }

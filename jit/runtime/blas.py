@@ -23,8 +23,8 @@ import numpy as np
 from jit.ir.dtypes import DType, float32, float64
 from jit.ir.errors import CompileError
 
-from .assembly import Routine
 from .blas_threads import set_blas_threads
+from .llvm.words import Routine
 from .threads import chosen
 
 LETTER = {float32: "s", float64: "d"}

@@ -43,7 +43,7 @@ from . import linking, recipes
 from .target import Target, binding
 
 if TYPE_CHECKING:  # a process that finds its plans in the cache needs none of these
-    from .llvm_function import Function
+    from .llvm.function import Function
     from .nest import Buffer, Nest
     from .schedule import Loops
 
@@ -236,8 +236,8 @@ def check_status(status: int) -> None:
     """Raise the error that a kernel has returned, if it has."""
     if not status:
         return
-    from .division import DIVISION_BY_ZERO
-    from .llvm_memory import OUT_OF_RANGE
+    from .llvm.division import DIVISION_BY_ZERO
+    from .llvm.memory import OUT_OF_RANGE
 
     if status & DIVISION_BY_ZERO:
         raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
@@ -272,7 +272,7 @@ def compile_nests(nests: Sequence[Nest], target: Target | None = None) -> list[K
 
 
 def _lowered(nest: Nest, loops: Loops, target: Target) -> Function:
-    from .llvm_lower import lower
+    from .llvm.lower import lower
 
     return lower(nest, loops, target)
 
@@ -286,7 +286,7 @@ def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -
     """
 
     def written() -> Function:
-        from .llvm_function import Function
+        from .llvm.function import Function
 
         declarations, definition = write()
         return Function(tuple(declarations), definition)
@@ -441,7 +441,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 def _c_names(declared: Iterable[str]) -> dict[str, str]:
     """The C functions among what a module declares; CompileError for a name that is neither that nor LLVM's own."""
-    from .llvm_math import PREFIX
+    from .llvm.math import PREFIX
 
     found = {}
     for name in declared:

@@ -33,9 +33,9 @@ import numpy as np
 from jit.ir.dtypes import DType
 
 from .conv_code import BLOCK, FIELDS, WIDE, Shape, compiled
+from .llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
 from .target import Target
 from .tiled import TILE_BYTES, Pieces, even
-from .tiles import ELEMENT, lanes_of, tile_sizes
 
 Triple = tuple[int, int, int]
 _STRIP_BYTES = 3 << 17

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from jit.ir.dtypes import DType
 
-from .assembly import Word
+from .llvm.product_tiles import TileWriter, Vector, tile_sizes
+from .llvm.words import Word
 from .target import Target
-from .tiles import TileWriter, Vector, tile_sizes
 
 FIELDS = (
     "first", "last", "groups", "strips", "strip", "across", "blocks", "channels", "deep", "taps", "depth", "height",

@@ -24,11 +24,11 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
-from .assembly import Word
 from .conv import Convolution, Window, segment_tables
 from .conv_code import SegmentWriter
+from .llvm.product_tiles import TileWriter, lanes_of, tile_sizes
+from .llvm.words import Word
 from .target import Target
-from .tiles import TileWriter, lanes_of, tile_sizes
 
 BLOCK = 8
 """Channels of a depthwise convolution that share masks."""

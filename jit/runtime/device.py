@@ -23,7 +23,7 @@ from jit.ir.errors import CompileError
 from .codegen import geometry_of
 from .grid_machine import lower
 from .grid_schedule import Grid, grid, without_kept
-from .llvm_function import Function
+from .llvm.function import Function
 from .nest import Nest
 from .schedule import Loops, schedule
 from .target import Target, binding

@@ -40,7 +40,7 @@ import numpy as np
 
 from . import pool
 from .arrays import blocks
-from .assembly import Routine, Word
+from .llvm.words import Routine, Word
 
 ANY = -(2**63)
 """A stride that does not matter, because its dim has one element."""

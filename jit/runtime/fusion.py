@@ -431,7 +431,7 @@ def _small(type_: Any) -> TensorType:
 
 
 def _try(node: Node, pointwise: bool) -> bool:
-    from .llvm_lower import lower
+    from .llvm.lower import lower
     from .schedule import schedule
     from .target import Target
 

@@ -29,12 +29,12 @@ from jit.ir.errors import CompileError
 
 from .grid_math import GridMath
 from .grid_schedule import TILE, Grid, shared
-from .llvm_build import Builder, Register
-from .llvm_function import Function
-from .llvm_lower import Lowering
-from .llvm_math import ELEMENT, Value
-from .llvm_memory import Memory, kept_bytes, kept_type
-from .llvm_reduce import MONOIDS, Chain
+from .llvm.build import Builder, Register
+from .llvm.function import Function
+from .llvm.lower import Lowering
+from .llvm.math import ELEMENT, Value
+from .llvm.memory import Memory, kept_bytes, kept_type
+from .llvm.reduce import MONOIDS, Chain
 from .nest import Nest, Operand, Reduce, Scan, Step
 from .schedule import Loops
 from .target import Target

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .llvm_lower import lanes
+from .llvm.lower import lanes
 from .nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Step
 from .schedule import FIXED, Loops
 from .target import Target

@@ -22,10 +22,10 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
-from .assembly import Word
+from .llvm.product_tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
+from .llvm.words import Word
 from .target import Target
 from .tiled import TILE_BYTES, Pieces, even
-from .tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
 
 _FIELDS = ("first", "last", "rest", "blocks", "inner", "a_row", "a_step", "b_column", "b_step", "c_row",
            "batch", "a_next", "b_next", "c_next")  # fmt: skip

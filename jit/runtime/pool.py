@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .assembly import Routine, Word
+from .llvm.words import Routine, Word
 from .threads import planned_count, thread_count
 
 _FIELDS = (

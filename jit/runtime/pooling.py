@@ -18,15 +18,15 @@ from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, int64
 from jit.ir.pooling import Pool, divisors
 
-from .assembly import Word
 from .conv import Convolution, Triple, Window, segment_tables, supports
 from .conv_code import SegmentWriter
 from .conv_steps import contiguous
 from .copies import arguments_of
-from .llvm_memory import OUT_OF_RANGE
+from .llvm.memory import OUT_OF_RANGE
+from .llvm.product_tiles import ELEMENT, TileWriter, lanes_of
+from .llvm.words import Word
 from .places import Step
 from .target import Target
-from .tiles import ELEMENT, TileWriter, lanes_of
 
 if TYPE_CHECKING:
     from .steps import Lowering

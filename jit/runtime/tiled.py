@@ -30,8 +30,8 @@ import numpy as np
 
 from jit.ir.types import contiguous_strides
 
-from .assembly import Routine
 from .codegen import Kernel
+from .llvm.words import Routine
 from .nest import Access, Bound, Buffer, Nest, Operand, Position
 
 Sizes = tuple[int, ...]

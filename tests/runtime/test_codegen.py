@@ -12,11 +12,11 @@ import pytest
 
 from jit.ir.dtypes import as_dtype, float32, float64
 from jit.ir.errors import CompileError
-from jit.runtime import llvm_memory
 from jit.runtime.arrays import numpy_math
 from jit.runtime.codegen import compile_functions, compile_nest, compile_nests
-from jit.runtime.llvm_function import Function
-from jit.runtime.llvm_lower import most_alive
+from jit.runtime.llvm import memory as llvm_memory
+from jit.runtime.llvm.function import Function
+from jit.runtime.llvm.lower import most_alive
 from jit.runtime.nest import Access, Buffer, one_step, pointwise_nest
 from jit.runtime.target import Target
 from tests.threads import in_threads

@@ -18,9 +18,9 @@ from jit.runtime import conv
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.conv_steps import layer_of, parts_by_input, phases
 from jit.runtime.conv_weight import WeightGradient
+from jit.runtime.llvm.product_tiles import lanes_of
 from jit.runtime.plan import PlannedInterpreter
 from jit.runtime.target import Target
-from jit.runtime.tiles import lanes_of
 from jit.runtime.views import flops_of, work_of_step
 from tests.guarded import guarded
 

@@ -7,7 +7,7 @@ from scipy import special
 
 from benchmarks import check_ulp
 from jit.ir.dtypes import as_dtype, float32, float64
-from jit.runtime import elementary
+from jit.runtime.llvm import elementary
 
 from .kernels_under_test import TARGETS, numbers, run, same_bits
 

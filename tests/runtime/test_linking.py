@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from jit.runtime import codegen, linking
-from jit.runtime.llvm_math import PREFIX
+from jit.runtime.llvm.math import PREFIX
 from jit.runtime.target import Target
 
 pytestmark = [

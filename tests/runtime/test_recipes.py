@@ -16,7 +16,7 @@ from jit.ir import TensorType, parse
 from jit.ir.op import OVERLOADS, REGISTRY, pointwise
 from jit.runtime import codegen, plan, recipes
 from jit.runtime.fusion import group_nest
-from jit.runtime.llvm_lower import lower
+from jit.runtime.llvm.lower import lower
 from jit.runtime.nest import Buffer, pointwise_nest
 from jit.runtime.schedule import schedule
 from jit.runtime.target import Target
@@ -183,7 +183,7 @@ def test_doubt_has_no_name(monkeypatch):
     "file",
     [
         *("ops/activations.py", "ir/dtypes.py", "passes/support/spaces.py"),
-        *("runtime/llvm_math.py", "runtime/entry.py"),
+        *("runtime/llvm/math.py", "runtime/entry.py"),
     ],
 )
 def test_every_byte_of_the_code_that_makes_llvm_text_counts(tmp_path, file):
@@ -259,7 +259,7 @@ def f(x):
 x = jit.arange(1.0, 65.0).reshape(8, 8)
 for _ in range(2):
     results = f(x)
-writes = "jit.runtime.llvm_lower" in sys.modules
+writes = "jit.runtime.llvm.lower" in sys.modules
 print(codegen.compilations, writes, "".join(r.numpy().tobytes().hex() for r in results), end=" ")
 print(repr([(k.name, k.llvm_ir, k.asm) for k in f.kernels]))
 """

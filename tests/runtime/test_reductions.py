@@ -7,8 +7,8 @@ import pytest
 
 from jit.ir.dtypes import float32, int64
 from jit.ir.errors import CompileError, DimError
-from jit.runtime import llvm_memory
 from jit.runtime.codegen import compile_nest
+from jit.runtime.llvm import memory as llvm_memory
 from jit.runtime.nest import Access, Bound, Buffer, Index, Keep, Local, Nest, Reduce, Scan, Step, one_step
 from jit.runtime.schedule import schedule
 from jit.runtime.target import Target
@@ -311,7 +311,7 @@ class TestCrossLowering:
         llvm = pytest.importorskip("llvmlite.binding")
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-        from jit.runtime.llvm_lower import lower
+        from jit.runtime.llvm.lower import lower
 
         x, out = np.ones((9, 70), np.float32), np.ones((9, 70), np.float32)
         indices, square = np.zeros((9,), np.int64), np.ones((70, 70), np.float32)

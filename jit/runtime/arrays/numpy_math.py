@@ -1,6 +1,6 @@
 """The math namespace over numpy arrays: what eager mode and the interpreter hand to an op's `compute` body as `m`.
 
-`jit.runtime.llvm_math` offers the same names over LLVM expressions. A name that is not defined here is numpy's own,
+`jit.runtime.llvm.math` offers the same names over LLVM expressions. A name that is not defined here is numpy's own,
 so array bodies write `m.sum`, `m.matmul`, `m.einsum`. The caller has cast the operands (16-bit floats to float32)
 and has silenced numpy's warnings with `np.errstate`.
 """

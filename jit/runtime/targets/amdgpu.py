@@ -6,7 +6,7 @@ shares (3) and a thread's own (5); see LLVM's "User Guide for AMDGPU Backend".
 
 from __future__ import annotations
 
-from ..llvm_build import Builder, Register
+from ..llvm.build import Builder, Register
 from .family import YES, Dialect, Family
 
 WAVE = 64

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..llvm_build import Builder, Register
+from ..llvm.build import Builder, Register
 
 T = TypeVar("T")
 Table = tuple[tuple[str, T], ...]

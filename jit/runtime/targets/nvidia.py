@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..llvm_build import Builder, Register
+from ..llvm.build import Builder, Register
 from .family import YES, Dialect, Family
 
 WARP = 32

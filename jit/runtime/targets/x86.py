@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..llvm_build import Register
+from ..llvm.build import Register
 from .family import Family, brought_by
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from jit.ir.dtypes import DType, bool_, float16, float32, float64, int32, int64
 
 from . import halves
-from .llvm_build import mangled
+from .build import mangled
 
 if TYPE_CHECKING:
-    from .llvm_math import LLVMMath, Value
+    from .math import LLVMMath, Value
 
 
 def cast(m: LLVMMath, x: Value, dtype: DType) -> Value:

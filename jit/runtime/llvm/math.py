@@ -29,9 +29,9 @@ import numpy as np
 from jit.ir.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from jit.ir.errors import CompileError
 
+from ..target import Target
 from . import casts, division, elementary, halves
-from .llvm_build import Builder, Register, float_literal, mangled
-from .target import Target
+from .build import Builder, Register, float_literal, mangled
 
 ELEMENT = {
     bool_: "i1", uint8: "i8", int8: "i8", int16: "i16", int32: "i32", int64: "i64",
@@ -545,7 +545,7 @@ class LLVMMath:
     def _elementary(self, name: str, formula: Callable[..., Value], *operands: Any) -> Any:
         """Apply a formula to floats; of Python numbers alone the result is a Python number."""
         if not any(isinstance(o, Value) for o in operands):
-            from .arrays import numpy_math
+            from ..arrays import numpy_math
 
             return getattr(numpy_math, name)(*map(float, operands)).item()
         values = self._operands(*operands)

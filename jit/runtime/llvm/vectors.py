@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
-from .llvm_build import Builder, Register
-from .llvm_function import Function
-from .llvm_math import LLVMMath, Value
-from .llvm_memory import Memory
-from .llvm_reduce import MONOIDS, Chain, across_lanes, running
-from .nest import Nest, Reduce, Scan, Step
-from .schedule import Loops
-from .target import Target
+from ..nest import Nest, Reduce, Scan, Step
+from ..schedule import Loops
+from ..target import Target
+from .build import Builder, Register
+from .function import Function
+from .math import LLVMMath, Value
+from .memory import Memory
+from .reduce import MONOIDS, Chain, across_lanes, running
 
 if TYPE_CHECKING:
-    from .llvm_lower import Lowering
+    from .lower import Lowering
 
 
 class VectorMachine:

@@ -14,11 +14,11 @@ import numpy as np
 
 from jit.ir.dtypes import DType, bool_, int64
 
-from .nest import Reduce, Scan
+from ..nest import Reduce, Scan
 
 if TYPE_CHECKING:
-    from .llvm_build import Builder
-    from .llvm_math import LLVMMath, Value
+    from .build import Builder
+    from .math import LLVMMath, Value
 
 Values = list["Value"]
 

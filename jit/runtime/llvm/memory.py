@@ -11,11 +11,11 @@ from collections.abc import Callable, Hashable, Sequence
 
 from jit.ir.dtypes import DType, bool_, int64
 
+from ..nest import Access, Bound, Buffer, Index, Local, Nest, Operand, Position, Scan
+from ..schedule import FIXED, UNIT, Loops
 from . import halves
-from .llvm_build import Builder, Register, mangled
-from .llvm_math import ELEMENT, LLVMMath, Value
-from .nest import Access, Bound, Buffer, Index, Local, Nest, Operand, Position, Scan
-from .schedule import FIXED, UNIT, Loops
+from .build import Builder, Register, mangled
+from .math import ELEMENT, LLVMMath, Value
 
 OUT_OF_RANGE = 4
 """What a kernel returns, or'ed to the errors of `division`, if an index was outside of what it indexes."""

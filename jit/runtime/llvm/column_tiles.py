@@ -25,13 +25,13 @@ from contextlib import contextmanager
 
 from jit.ir.dtypes import DType
 
-from .llvm_build import Register
-from .llvm_lower import Lowering
-from .llvm_math import Value
-from .llvm_memory import kept_bytes
-from .llvm_reduce import Chain
-from .nest import Keep, Local, Nest, Reduce, Step
-from .schedule import BLOCK, FIXED, Loops
+from ..nest import Keep, Local, Nest, Reduce, Step
+from ..schedule import BLOCK, FIXED, Loops
+from .build import Register
+from .lower import Lowering
+from .math import Value
+from .memory import kept_bytes
+from .reduce import Chain
 
 TILE_BYTES = 1 << 16
 """Of one accumulator: a small part of the L2 cache, and so wide that most matrices are one tile."""

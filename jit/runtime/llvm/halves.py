@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from jit.ir.dtypes import DType, bfloat16, float32, float64, int16, int32
 
-from .llvm_build import Register
+from .build import Register
 
 if TYPE_CHECKING:
-    from .llvm_math import LLVMMath
+    from .math import LLVMMath
 
 LARGEST = 65504.0
 """Of float16; what rounds beyond it is infinite."""

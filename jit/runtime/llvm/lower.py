@@ -44,15 +44,15 @@ from typing import Any, Protocol
 from jit.ir.dtypes import DType, int64
 from jit.ir.errors import CompileError
 
-from .llvm_build import Builder, Register
-from .llvm_function import Function
-from .llvm_math import ELEMENT, LLVMMath, Value
-from .llvm_memory import Memory, is_streamed, memory_type
-from .llvm_reduce import MONOIDS, Chain, neutral_of
-from .llvm_vectors import VectorMachine
-from .nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Scan, Step
-from .schedule import BLOCK, FIXED, UNIT, Loops, is_packed
-from .target import Target
+from ..nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Scan, Step
+from ..schedule import BLOCK, FIXED, UNIT, Loops, is_packed
+from ..target import Target
+from .build import Builder, Register
+from .function import Function
+from .math import ELEMENT, LLVMMath, Value
+from .memory import Memory, is_streamed, memory_type
+from .reduce import MONOIDS, Chain, neutral_of
+from .vectors import VectorMachine
 
 __all__ = ["Lowering", "Machine", "lower", "memory_type"]
 
@@ -76,7 +76,7 @@ def lower(nest: Nest, loops: Loops, target: Target) -> Function:
     for buffer in nest.inputs + nest.outputs:
         if buffer.dtype not in ELEMENT:
             raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
-    from .llvm_tiles import TiledLowering, is_tiled
+    from .column_tiles import TiledLowering, is_tiled
 
     width = lanes(nest, loops, target)
     lowering = TiledLowering if width > 1 and is_tiled(nest, loops) else Lowering

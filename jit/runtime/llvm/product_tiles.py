@@ -8,8 +8,8 @@ from functools import cache
 
 from jit.ir.dtypes import DType, float32, float64
 
-from .assembly import Routine, Word
-from .target import Target
+from ..target import Target
+from .words import Routine, Word
 
 ELEMENT = {float32: "float", float64: "double"}
 """The dtypes that tiles are written for."""

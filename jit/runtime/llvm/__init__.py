@@ -1,0 +1,1 @@
+"""LLVM: the nest lowered to host code, with the functions that it calls."""
