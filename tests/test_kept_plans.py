@@ -14,8 +14,9 @@ import jit
 from jit.eager.pytree import flatten
 from jit.ir.errors import DivisionError, Error
 from jit.runtime import cache as caching
-from jit.runtime import codegen, entry, plan_image, recipes
-from jit.runtime.recalled import RecalledInterpreter
+from jit.runtime import codegen, recipes
+from jit.runtime.plans import entry, plan_image
+from jit.runtime.plans.recalled import RecalledInterpreter
 from jit.tracing import compiling, kept_plans, recording
 
 from . import random_graphs
@@ -422,7 +423,7 @@ PROGRAM = """
     import numpy as np
     import jit
     from jit.tracing import recording
-    from jit.runtime.recalled import RecalledInterpreter
+    from jit.runtime.plans.recalled import RecalledInterpreter
 
     plans = []
     made = recording.Recording._plan

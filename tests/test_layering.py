@@ -244,7 +244,7 @@ def test_no_module_shadows_a_public_name():
 @pytest.mark.parametrize(
     ("source", "rule"),
     [
-        ("import jit.runtime.plan", breaks_direction),
+        ("import jit.runtime.plans.plan", breaks_direction),
         ("from jit import tensor", breaks_direction),
         ("from .. import runtime", breaks_direction),
         ("def f():\n    from ..export import onnx_file", breaks_direction),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jit
-from jit.runtime import entry
+from jit.runtime.plans import entry
 
 pytestmark = [pytest.mark.llvm, pytest.mark.skipif(not entry.available(), reason="native calls are not available")]
 

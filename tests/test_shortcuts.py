@@ -9,7 +9,7 @@ import pytest
 
 import jit
 from jit.nn import everywhere
-from jit.runtime import entry
+from jit.runtime.plans import entry
 
 pytestmark = [pytest.mark.llvm, pytest.mark.skipif(not entry.available(), reason="native calls are not available")]
 

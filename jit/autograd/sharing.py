@@ -35,7 +35,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from jit.eager import context
-from jit.runtime.threads import node_thread_count
+from jit.runtime.plans.threads import node_thread_count
 
 from .nodes import SERIALS, Edge, Node, OpNode, next_serial
 

@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from jit.ir.errors import SchemaError, UsageError
-from jit.runtime import threads
+from jit.runtime.plans import threads
 
 from . import context
 
@@ -33,8 +33,8 @@ def set_num_threads(number: int) -> None:
     """
     count = _checked(number, "set_num_threads")
     _note("sets the number of threads")
-    from jit.runtime import pool
     from jit.runtime.blas_threads import set_blas_threads
+    from jit.runtime.plans import pool
 
     threads.choose("kernels", count)
     pool.resize()

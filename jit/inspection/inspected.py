@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jit.ir.errors import UsageError
 
 if TYPE_CHECKING:
-    from jit.runtime.views import KernelView
+    from jit.runtime.plans.views import KernelView
 
     from ..tracing.function import TracedFunction
     from .profiling import Profile
@@ -67,7 +67,7 @@ class Inspected:
         >>> [(kernel.name, kernel.bytes, kernel.flops) for kernel in f.kernels]
         [('tanh_mul', 800, 200)]
         """
-        from jit.runtime.views import kernels_of
+        from jit.runtime.plans.views import kernels_of
 
         recording = self._traced._last
         if recording is None:

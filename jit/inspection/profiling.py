@@ -21,7 +21,7 @@ from ..tracing.compiling import engine, unoptimised
 from ..tracing.hosting import PythonHost
 
 if TYPE_CHECKING:
-    from jit.runtime.timing import Timed
+    from jit.runtime.plans.timing import Timed
 
     from ..tracing.chains import Chain
     from ..tracing.recording import Recording
@@ -156,7 +156,7 @@ def measure(name: str, recordings: Sequence[Recording], owners_of: Callable[[Rec
 
 def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
     """All stages of a recording that have been seen, each kernel in its fastest round; nothing is written back."""
-    from jit.runtime.timing import timed
+    from jit.runtime.plans.timing import timed
 
     from ..tracing.properties import contents_of
 

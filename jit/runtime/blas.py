@@ -25,7 +25,7 @@ from jit.ir.errors import CompileError
 
 from .blas_threads import set_blas_threads
 from .llvm.words import Routine
-from .threads import chosen
+from .plans.threads import chosen
 
 LETTER = {float32: "s", float64: "d"}
 """The dtypes that have a product, and how BLAS calls them."""

@@ -24,11 +24,11 @@ from jit.passes.support.builder import Builder
 from . import conv, fusion, recipes
 from .conv import Convolution, Triple, Window
 from .conv_weight import WeightGradient
-from .copies import arguments_of, copy_to
-from .places import Place, Step
+from .plans.copies import arguments_of, copy_to
+from .plans.places import Place, Step
 
 if TYPE_CHECKING:
-    from .steps import Lowering
+    from .plans.steps import Lowering
 
 
 _FEWEST = 8

@@ -22,8 +22,8 @@ from .nest import Nest
 from .tiled import Tiled, epilogue
 
 if TYPE_CHECKING:
-    from .places import Place, Step
-    from .steps import Lowering
+    from .plans.places import Place, Step
+    from .plans.steps import Lowering
 
 
 def may_follow(lowering: Lowering, step: Step) -> bool:

@@ -21,15 +21,15 @@ from jit.ir.pooling import Pool, divisors
 from .conv import Convolution, Triple, Window, segment_tables, supports
 from .conv_code import SegmentWriter
 from .conv_steps import contiguous
-from .copies import arguments_of
 from .llvm.memory import OUT_OF_RANGE
 from .llvm.product_tiles import ELEMENT, TileWriter, lanes_of
 from .llvm.words import Word
-from .places import Step
+from .plans.copies import arguments_of
+from .plans.places import Step
 from .target import Target
 
 if TYPE_CHECKING:
-    from .steps import Lowering
+    from .plans.steps import Lowering
 
 _FIELDS = (
     "first", "last", "vectors", "taps", "depth", "height", "plane", "y_row", "index_row", "segments", "segment",

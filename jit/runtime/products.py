@@ -10,13 +10,13 @@ from jit.ir import Node, Value, kernel_of
 from jit.passes.support.spaces import sizes_of
 
 from . import blas, packed, recipes, split
-from .copies import arguments_of, consecutive, copy_to, follows
 from .nest import Access, Buffer, Local, Nest, Reduce
 from .nest import Step as NestStep
-from .places import Place, Step
+from .plans.copies import arguments_of, consecutive, copy_to, follows
+from .plans.places import Place, Step
 
 if TYPE_CHECKING:
-    from .steps import Lowering
+    from .plans.steps import Lowering
 
 
 def families(nodes: Sequence[Node]) -> dict[Value, deque[Node]]:

@@ -341,7 +341,7 @@ class Tiled:
 def _runner() -> int:
     """`i32 kernel(ptr data, ptr geometry)`: run a program on the operands, in one part."""
     from .codegen import compile_routine
-    from .entry import executing
+    from .plans.entry import executing
 
     r = Routine("kernel", ["data", "geometry"])
     status = r.invoke("execute", r.word("%geometry"), "%data", r.word("%geometry", 1), 0)

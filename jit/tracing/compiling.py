@@ -31,12 +31,12 @@ def engine(graph: Graph, optimised: bool, host: Host) -> Interpreter:
     """
     if not optimised or os.environ.get("JIT_NATIVE", "") == "0":
         return Interpreter(graph, host)
-    from jit.runtime.plan import PlannedInterpreter
+    from jit.runtime.plans.plan import PlannedInterpreter
 
     with collector_resting():
         made = PlannedInterpreter(graph, host)
     if folder := os.environ.get("JIT_DUMP"):
-        from jit.runtime.views import dump
+        from jit.runtime.plans.views import dump
 
         dump(made, folder)
     return made

@@ -21,10 +21,11 @@ import numpy as np
 from jit.ir import Graph, Node, TensorType, Value
 from jit.ir.dtypes import DType
 from jit.ir.graph import Ref
-from jit.runtime import cache, entry, recipes
+from jit.runtime import cache, recipes
 from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.plans import entry
+from jit.runtime.plans.threads import planned_count
 from jit.runtime.target import Target
-from jit.runtime.threads import planned_count
 
 from .aliasing import Aliasing
 from .chains import Plan
@@ -60,7 +61,7 @@ def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Int
     data = kept.load(name) if kept is not None else None
     if data is None:
         return None
-    from jit.runtime.recalled import RecalledInterpreter, in_memory, unpack
+    from jit.runtime.plans.recalled import RecalledInterpreter, in_memory, unpack
 
     head, block = unpack(data)
     memory = in_memory(head, block)
@@ -72,8 +73,8 @@ def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Int
 
 def keep(name: str, plan: Plan) -> None:
     """Store a plan for other processes, if it is plain data."""
-    from jit.runtime.plan_image import Unkeepable, image_of
-    from jit.runtime.recalled import pack
+    from jit.runtime.plans.plan_image import Unkeepable, image_of
+    from jit.runtime.plans.recalled import pack
 
     kept = cache.shared()
     try:

@@ -2,9 +2,9 @@
 
 A recording that was found the long way gets a shortcut if a call of it needs no Python: one native stretch, fresh
 outputs, nothing to write back. The shortcut holds all that the long way has compared - the arguments, the surroundings,
-grad mode - in the form of tables for `jit.runtime.entry`, and inference mode, on which its results depend. It returns
-None whenever anything is not as it was; the long way then decides. Where a gradient may be asked for, the native
-function returns arrays, and `shortcut_history` makes tensors of them.
+grad mode - in the form of tables for `jit.runtime.plans.entry`, and inference mode, on which its results depend. It
+returns None whenever anything is not as it was; the long way then decides. Where a gradient may be asked for, the
+native function returns arrays, and `shortcut_history` makes tensors of them.
 
 Note [What a shortcut looks at]
     * Arguments: by position, lists, tuples and dicts item by item; tensors by class, dtype, sizes, strides and
@@ -34,7 +34,7 @@ from jit.eager import context
 from jit.eager.pytree import TENSOR, Structure, unflatten
 from jit.eager.tensors import Storage, Tensor, Variable, tensor_of
 from jit.ir.graph import Ref
-from jit.runtime import entry
+from jit.runtime.plans import entry
 
 from .contents import same_contents
 from .places import _class_entry, _class_of, _contents, _default, _entry, _item, _itself, _names_in, _wrapped_by

@@ -13,7 +13,7 @@ import pytest
 
 import jit
 from jit.autograd import nodes, sharing
-from jit.runtime.threads import thread_count
+from jit.runtime.plans.threads import thread_count
 
 
 def leaf(*sizes: int, seed: int = 0) -> Any:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from jit.runtime.arena import ALIGNMENT, Arena
+from jit.runtime.plans.arena import ALIGNMENT, Arena
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -19,9 +19,9 @@ from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.conv_steps import layer_of, parts_by_input, phases
 from jit.runtime.conv_weight import WeightGradient
 from jit.runtime.llvm.product_tiles import lanes_of
-from jit.runtime.plan import PlannedInterpreter
+from jit.runtime.plans.plan import PlannedInterpreter
+from jit.runtime.plans.views import flops_of, work_of_step
 from jit.runtime.target import Target
-from jit.runtime.views import flops_of, work_of_step
 from tests.guarded import guarded
 
 pytestmark = [

@@ -8,7 +8,7 @@ import pytest
 from jit.ir import dtypes, parse
 from jit.runtime import packed
 from jit.runtime.arrays.interpreter import Interpreter
-from jit.runtime.plan import PlannedInterpreter
+from jit.runtime.plans.plan import PlannedInterpreter
 
 pytestmark = pytest.mark.llvm
 

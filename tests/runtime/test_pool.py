@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jit
-from jit.runtime import pool
+from jit.runtime.plans import pool
 from tests.threads import in_threads
 
 pytestmark = pytest.mark.llvm
@@ -17,7 +17,7 @@ CODE = """
 import hashlib
 import numpy as np
 import jit
-from jit.runtime import pool
+from jit.runtime.plans import pool
 
 def f(x, y):
     z = jit.tanh(x * y) + jit.exp(-x) * y

@@ -14,10 +14,11 @@ import pytest
 import jit
 from jit.ir import TensorType, parse
 from jit.ir.op import OVERLOADS, REGISTRY, pointwise
-from jit.runtime import codegen, plan, recipes
+from jit.runtime import codegen, recipes
 from jit.runtime.fusion import group_nest
 from jit.runtime.llvm.lower import lower
 from jit.runtime.nest import Buffer, pointwise_nest
+from jit.runtime.plans import plan
 from jit.runtime.schedule import schedule
 from jit.runtime.target import Target
 from jit.tracing import recording
@@ -183,7 +184,7 @@ def test_doubt_has_no_name(monkeypatch):
     "file",
     [
         *("ops/activations.py", "ir/dtypes.py", "passes/support/spaces.py"),
-        *("runtime/llvm/math.py", "runtime/entry.py"),
+        *("runtime/llvm/math.py", "runtime/plans/entry.py"),
     ],
 )
 def test_every_byte_of_the_code_that_makes_llvm_text_counts(tmp_path, file):

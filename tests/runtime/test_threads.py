@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import jit
-from jit.runtime import blas_threads, pool, threads
+from jit.runtime import blas_threads
+from jit.runtime.plans import pool, threads
 from tests.threads import in_threads
 
 

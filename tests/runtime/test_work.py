@@ -3,7 +3,7 @@
 import pytest
 
 from jit.ir import parse
-from jit.runtime.views import flops_of
+from jit.runtime.plans.views import flops_of
 
 SQUARE = "Float(4, 4)"
 

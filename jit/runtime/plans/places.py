@@ -11,14 +11,14 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 
-from .nest import Nest
-from .tiled import Tiled
+from ..nest import Nest
+from ..tiled import Tiled
 
 if TYPE_CHECKING:
-    from . import blas, packed
-    from .conv import Convolution
-    from .conv_weight import WeightGradient
-    from .pooling import Pooling
+    from .. import blas, packed
+    from ..conv import Convolution
+    from ..conv_weight import WeightGradient
+    from ..pooling import Pooling
 
     Panelled: TypeAlias = packed.Product | Convolution | WeightGradient | Pooling | Tiled
     """Work in panels, which threads share."""

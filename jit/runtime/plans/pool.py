@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .llvm.words import Routine, Word
+from ..llvm.words import Routine, Word
 from .threads import planned_count, thread_count
 
 _FIELDS = (
@@ -239,7 +239,7 @@ def _library() -> Any:
 
 @cache
 def _function() -> int:
-    from .codegen import compile_routine
+    from ..codegen import compile_routine
 
     return compile_routine("work", lambda: ((), _work()))
 

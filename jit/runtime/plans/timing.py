@@ -11,13 +11,14 @@ import numpy as np
 
 from jit.ir import Node
 
-from . import blas, entry
-from .arrays.interpreter import Interpreter, Program, Registers
-from .nest import Nest
+from .. import blas
+from ..arrays.interpreter import Interpreter, Program, Registers
+from ..nest import Nest
+from ..pooling import Pooling
+from ..tiled import Tiled
+from . import entry
 from .places import Step
 from .plan import Code, Native, PlannedInterpreter, _data, _fits
-from .pooling import Pooling
-from .tiled import Tiled
 from .views import flops_of, parts_of, work_of_node, work_of_step
 
 

@@ -14,13 +14,13 @@ from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import Error
 from jit.ir.files import write_atomically
 
-from .codegen import Kernel
-from .conv import Convolution
-from .conv_weight import WeightGradient
-from .nest import Access, Nest
+from ..codegen import Kernel
+from ..conv import Convolution
+from ..conv_weight import WeightGradient
+from ..nest import Access, Nest
+from ..tiled import Tiled
 from .places import Step
 from .plan import Code, PlannedInterpreter
-from .tiled import Tiled
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class KernelView:
     @property
     def ptx(self) -> str:
         """The PTX of the same loops for an NVIDIA GPU (sm_80)."""
-        from .device import device_kernel
-        from .target import Target
+        from ..device import device_kernel
+        from ..target import Target
 
         return device_kernel(self.kernel.nest, Target.nvidia("sm_80")).ptx
 

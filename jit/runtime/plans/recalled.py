@@ -36,9 +36,9 @@ from jit.ir.errors import CompileError
 from jit.ir.graph import Ref
 from jit.ir.types import TENSOR
 
+from ..arrays.interpreter import Interpreter, Program, Registers
+from ..codegen import Place, placed
 from . import entry
-from .arrays.interpreter import Interpreter, Program, Registers
-from .codegen import Place, placed
 
 ALIGNMENT = 64
 """Of whatever is in a block, in bytes."""
@@ -76,7 +76,7 @@ def in_memory(head: dict[str, Any], block: bytes) -> Any | None:
 
 def _address_of(function: Sequence[Any]) -> int | None:
     if function[0] == "blas":
-        from .blas import gemm_address
+        from ..blas import gemm_address
 
         try:
             return gemm_address(_DTYPES[function[1]])

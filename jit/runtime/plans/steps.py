@@ -20,10 +20,11 @@ from jit.ir.geometry import Geometry
 from jit.ir.kernel import STEPS
 from jit.ir.types import UNDEFINED
 
-from . import conv_steps, copies, epilogues, fusion, homes, pooling, products, split
-from .nest import Buffer, Nest, pointwise_nest
+from .. import conv_steps, epilogues, fusion, pooling, products, split
+from ..nest import Buffer, Nest, pointwise_nest
+from ..tiled import Tiled
+from . import copies, homes
 from .places import Block, Declined, Held, Layout, Place, Step, Stretch
-from .tiled import Tiled
 
 
 def is_free(node: Node) -> bool:

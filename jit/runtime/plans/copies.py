@@ -12,7 +12,8 @@ from jit.ir import Node, find, kernel_of
 from jit.ir.geometry import Geometry
 from jit.passes.support.spaces import told
 
-from . import homes, recipes
+from .. import recipes
+from . import homes
 from .places import Place
 
 if TYPE_CHECKING:

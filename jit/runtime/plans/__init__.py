@@ -1,0 +1,1 @@
+"""Plans: whole graphs as one native call, their memory, threads and entry."""
