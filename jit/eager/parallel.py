@@ -33,8 +33,8 @@ def set_num_threads(number: int) -> None:
     """
     count = _checked(number, "set_num_threads")
     _note("sets the number of threads")
-    from jit.runtime.blas_threads import set_blas_threads
     from jit.runtime.plans import pool
+    from jit.runtime.products.blas_threads import set_blas_threads
 
     threads.choose("kernels", count)
     pool.resize()

@@ -14,13 +14,13 @@ import pytest
 
 from jit.ir import dtypes, parse
 from jit.ops.convolving import Window, by_input, by_weight, forward
-from jit.runtime import conv
 from jit.runtime.arrays.interpreter import Interpreter
-from jit.runtime.conv_steps import layer_of, parts_by_input, phases
-from jit.runtime.conv_weight import WeightGradient
 from jit.runtime.llvm.product_tiles import lanes_of
 from jit.runtime.plans.plan import PlannedInterpreter
 from jit.runtime.plans.views import flops_of, work_of_step
+from jit.runtime.products import conv
+from jit.runtime.products.conv_steps import layer_of, parts_by_input, phases
+from jit.runtime.products.conv_weight import WeightGradient
 from jit.runtime.target import Target
 from tests.guarded import guarded
 

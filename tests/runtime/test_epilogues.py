@@ -9,13 +9,13 @@ import pytest
 
 import jit
 from jit.ir.errors import DivisionError
-from jit.runtime import conv, epilogues, packed
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans import entry, plan
 from jit.runtime.plans.plan import PlannedInterpreter
 from jit.runtime.plans.plan_image import image_of
+from jit.runtime.products import conv, epilogues, packed
+from jit.runtime.products.tiled import Tiled
 from jit.runtime.target import Target
-from jit.runtime.tiled import Tiled
 from jit.tracing.compiling import optimise
 from tests.guarded import guarded
 
@@ -358,7 +358,7 @@ def test_what_geometries_point_to_is_kept(name):
 
 THREADS = """
 import hashlib, numpy as np, jit
-from jit.runtime import packed, conv; from jit.runtime.plans import plan
+from jit.runtime.products import packed, conv; from jit.runtime.plans import plan
 plan._LONG_PRODUCT = 1
 packed.TILE_BYTES = conv.TILE_BYTES = 1 << 13
 from tests.runtime.test_epilogues import PRODUCTS, conv_arrays, batch_norm, normal, graph_of, tiled, CONVOLUTIONS

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from jit.ir import dtypes, parse
-from jit.runtime import packed
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans.plan import PlannedInterpreter
+from jit.runtime.products import packed
 
 pytestmark = pytest.mark.llvm
 

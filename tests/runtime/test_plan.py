@@ -12,11 +12,11 @@ import pytest
 import jit
 from jit.ir import Graph, TensorType, dtypes, parse
 from jit.ir.errors import DivisionError
-from jit.runtime import blas, packed
 from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
 from jit.runtime.plans import entry, plan
 from jit.runtime.plans.places import Layout
 from jit.runtime.plans.plan import PlannedInterpreter
+from jit.runtime.products import blas, packed
 from jit.tracing.compiling import optimise
 from tests.threads import in_threads
 

@@ -11,7 +11,7 @@ from jit.ir.errors import DimError
 from jit.ir.pooling import Pool
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans.plan import PlannedInterpreter
-from jit.runtime.pooling import MaxPool, MaxUnpool, MeanPool
+from jit.runtime.products.pooling import MaxPool, MaxUnpool, MeanPool
 from jit.runtime.target import Target
 from tests.guarded import guarded
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jit
-from jit.runtime import blas_threads
 from jit.runtime.plans import pool, threads
+from jit.runtime.products import blas_threads
 from tests.threads import in_threads
 
 

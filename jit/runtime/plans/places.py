@@ -12,13 +12,13 @@ from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 
 from ..nest import Nest
-from ..tiled import Tiled
+from ..products.tiled import Tiled
 
 if TYPE_CHECKING:
-    from .. import blas, packed
-    from ..conv import Convolution
-    from ..conv_weight import WeightGradient
-    from ..pooling import Pooling
+    from ..products import blas, packed
+    from ..products.conv import Convolution
+    from ..products.conv_weight import WeightGradient
+    from ..products.pooling import Pooling
 
     Panelled: TypeAlias = packed.Product | Convolution | WeightGradient | Pooling | Tiled
     """Work in panels, which threads share."""

@@ -28,12 +28,12 @@ from jit.ir.attempts import may_raise
 from jit.ir.errors import CompileError
 from jit.passes.support.analysis import calls_out, has_effects
 
-from .. import blas
 from ..arrays import blocks
 from ..arrays.interpreter import Host, Interpreter, Program, Registers, locate
 from ..codegen import Kernel, check_status, compile_nests
 from ..nest import Nest
-from ..tiled import Tiled
+from ..products import blas
+from ..products.tiled import Tiled
 from . import entry, pool
 from .arena import Arena
 from .places import Block, Declined, Layout, Step, Stretch

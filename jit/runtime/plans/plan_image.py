@@ -22,8 +22,8 @@ from jit.ir import Node
 from jit.ir.dtypes import DType, from_numpy
 from jit.ir.graph import Ref
 
-from .. import blas
 from ..codegen import places
+from ..products import blas
 from .plan import Native, PlannedInterpreter
 from .recalled import ALIGNMENT
 

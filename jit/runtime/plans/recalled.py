@@ -76,7 +76,7 @@ def in_memory(head: dict[str, Any], block: bytes) -> Any | None:
 
 def _address_of(function: Sequence[Any]) -> int | None:
     if function[0] == "blas":
-        from ..blas import gemm_address
+        from ..products.blas import gemm_address
 
         try:
             return gemm_address(_DTYPES[function[1]])

@@ -20,9 +20,10 @@ from jit.ir.geometry import Geometry
 from jit.ir.kernel import STEPS
 from jit.ir.types import UNDEFINED
 
-from .. import conv_steps, epilogues, fusion, pooling, products, split
+from .. import fusion, split
 from ..nest import Buffer, Nest, pointwise_nest
-from ..tiled import Tiled
+from ..products import conv_steps, epilogues, pooling, products
+from ..products.tiled import Tiled
 from . import copies, homes
 from .places import Block, Declined, Held, Layout, Place, Step, Stretch
 

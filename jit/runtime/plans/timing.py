@@ -11,11 +11,11 @@ import numpy as np
 
 from jit.ir import Node
 
-from .. import blas
 from ..arrays.interpreter import Interpreter, Program, Registers
 from ..nest import Nest
-from ..pooling import Pooling
-from ..tiled import Tiled
+from ..products import blas
+from ..products.pooling import Pooling
+from ..products.tiled import Tiled
 from . import entry
 from .places import Step
 from .plan import Code, Native, PlannedInterpreter, _data, _fits

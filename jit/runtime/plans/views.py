@@ -15,10 +15,10 @@ from jit.ir.errors import Error
 from jit.ir.files import write_atomically
 
 from ..codegen import Kernel
-from ..conv import Convolution
-from ..conv_weight import WeightGradient
 from ..nest import Access, Nest
-from ..tiled import Tiled
+from ..products.conv import Convolution
+from ..products.conv_weight import WeightGradient
+from ..products.tiled import Tiled
 from .places import Step
 from .plan import Code, PlannedInterpreter
 

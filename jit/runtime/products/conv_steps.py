@@ -21,14 +21,15 @@ from jit.ir import Graph, Node, TensorType, Value, kernel_of
 from jit.ir.geometry import Geometry
 from jit.passes.support.builder import Builder
 
-from . import conv, fusion, recipes
+from .. import fusion, recipes
+from ..plans.copies import arguments_of, copy_to
+from ..plans.places import Place, Step
+from . import conv
 from .conv import Convolution, Triple, Window
 from .conv_weight import WeightGradient
-from .plans.copies import arguments_of, copy_to
-from .plans.places import Place, Step
 
 if TYPE_CHECKING:
-    from .plans.steps import Lowering
+    from ..plans.steps import Lowering
 
 
 _FEWEST = 8

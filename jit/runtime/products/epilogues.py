@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..nest import Nest
 from . import packed
 from .conv import Convolution
-from .nest import Nest
 from .tiled import Tiled, epilogue
 
 if TYPE_CHECKING:
-    from .plans.places import Place, Step
-    from .plans.steps import Lowering
+    from ..plans.places import Place, Step
+    from ..plans.steps import Lowering
 
 
 def may_follow(lowering: Lowering, step: Step) -> bool:

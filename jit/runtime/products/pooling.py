@@ -18,18 +18,18 @@ from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, int64
 from jit.ir.pooling import Pool, divisors
 
+from ..llvm.memory import OUT_OF_RANGE
+from ..llvm.product_tiles import ELEMENT, TileWriter, lanes_of
+from ..llvm.words import Word
+from ..plans.copies import arguments_of
+from ..plans.places import Step
+from ..target import Target
 from .conv import Convolution, Triple, Window, segment_tables, supports
 from .conv_code import SegmentWriter
 from .conv_steps import contiguous
-from .llvm.memory import OUT_OF_RANGE
-from .llvm.product_tiles import ELEMENT, TileWriter, lanes_of
-from .llvm.words import Word
-from .plans.copies import arguments_of
-from .plans.places import Step
-from .target import Target
 
 if TYPE_CHECKING:
-    from .plans.steps import Lowering
+    from ..plans.steps import Lowering
 
 _FIELDS = (
     "first", "last", "vectors", "taps", "depth", "height", "plane", "y_row", "index_row", "segments", "segment",
@@ -218,7 +218,7 @@ def _address(array: Any) -> int:
 
 @cache
 def _compiled(dtype: DType, segments: int, stride: int, pads: bool, indices: bool) -> int:
-    from .codegen import compile_routine
+    from ..codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         writer = _MaxPool(dtype, segments, stride, pads, indices, Target.host())
@@ -310,7 +310,7 @@ class _MaxPool(SegmentWriter):
 
 @cache
 def _compiled_means(dtype: DType, segments: int, stride: int) -> int:
-    from .codegen import compile_routine
+    from ..codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         writer = _MeanPool(dtype, segments, stride, Target.host())
@@ -350,7 +350,7 @@ class _MeanPool(SegmentWriter):
 
 @cache
 def _compiled_back(dtype: DType) -> int:
-    from .codegen import compile_routine
+    from ..codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         return (), _way_back(dtype)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from jit.ir import Node, Value, kernel_of
 from jit.passes.support.spaces import sizes_of
 
-from . import blas, packed, recipes, split
-from .nest import Access, Buffer, Local, Nest, Reduce
-from .nest import Step as NestStep
-from .plans.copies import arguments_of, consecutive, copy_to, follows
-from .plans.places import Place, Step
+from .. import recipes, split
+from ..nest import Access, Buffer, Local, Nest, Reduce
+from ..nest import Step as NestStep
+from ..plans.copies import arguments_of, consecutive, copy_to, follows
+from ..plans.places import Place, Step
+from . import blas, packed
 
 if TYPE_CHECKING:
-    from .plans.steps import Lowering
+    from ..plans.steps import Lowering
 
 
 def families(nodes: Sequence[Node]) -> dict[Value, deque[Node]]:

@@ -30,9 +30,9 @@ import numpy as np
 
 from jit.ir.types import contiguous_strides
 
-from .codegen import Kernel
-from .llvm.words import Routine
-from .nest import Access, Bound, Buffer, Nest, Operand, Position
+from ..codegen import Kernel
+from ..llvm.words import Routine
+from ..nest import Access, Bound, Buffer, Nest, Operand, Position
 
 Sizes = tuple[int, ...]
 
@@ -340,8 +340,8 @@ class Tiled:
 @cache
 def _runner() -> int:
     """`i32 kernel(ptr data, ptr geometry)`: run a program on the operands, in one part."""
-    from .codegen import compile_routine
-    from .plans.entry import executing
+    from ..codegen import compile_routine
+    from ..plans.entry import executing
 
     r = Routine("kernel", ["data", "geometry"])
     status = r.invoke("execute", r.word("%geometry"), "%data", r.word("%geometry", 1), 0)

@@ -23,9 +23,9 @@ import numpy as np
 from jit.ir.dtypes import DType, float32, float64
 from jit.ir.errors import CompileError
 
+from ..llvm.words import Routine
+from ..plans.threads import chosen
 from .blas_threads import set_blas_threads
-from .llvm.words import Routine
-from .plans.threads import chosen
 
 LETTER = {float32: "s", float64: "d"}
 """The dtypes that have a product, and how BLAS calls them."""
@@ -98,7 +98,7 @@ def _address(array: Any) -> int:
 @cache
 def _product_function() -> int:
     """`i32 kernel(ptr data, ptr geometry)`: a loop over the batch around a call of `gemm`."""
-    from .codegen import compile_routine
+    from ..codegen import compile_routine
 
     return compile_routine("product", lambda: ((), _product_routine()))
 

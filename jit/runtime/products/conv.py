@@ -32,9 +32,9 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
+from ..llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
+from ..target import Target
 from .conv_code import BLOCK, FIELDS, WIDE, Shape, compiled
-from .llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
-from .target import Target
 from .tiled import TILE_BYTES, Pieces, even
 
 Triple = tuple[int, int, int]

@@ -24,11 +24,11 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
+from ..llvm.product_tiles import TileWriter, lanes_of, tile_sizes
+from ..llvm.words import Word
+from ..target import Target
 from .conv import Convolution, Window, segment_tables
 from .conv_code import SegmentWriter
-from .llvm.product_tiles import TileWriter, lanes_of, tile_sizes
-from .llvm.words import Word
-from .target import Target
 
 BLOCK = 8
 """Channels of a depthwise convolution that share masks."""
@@ -190,7 +190,7 @@ def _address(array: Any) -> int:
 
 @cache
 def _compiled(shape: Shape) -> int:
-    from .codegen import compile_routine
+    from ..codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         writer = (_Depthwise if shape.depthwise else _Products)(shape, Target.host())

@@ -22,9 +22,9 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
-from .llvm.product_tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
-from .llvm.words import Word
-from .target import Target
+from ..llvm.product_tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
+from ..llvm.words import Word
+from ..target import Target
 from .tiled import TILE_BYTES, Pieces, even
 
 _FIELDS = ("first", "last", "rest", "blocks", "inner", "a_row", "a_step", "b_column", "b_step", "c_row",
@@ -183,7 +183,7 @@ def panel_columns(dtype: DType) -> int:
 
 @cache
 def _compiled(shape: Shape) -> int:
-    from .codegen import compile_routine
+    from ..codegen import compile_routine
 
     return compile_routine(f"packed {tuple(shape)}", lambda: _written(shape, Target.host()))
 

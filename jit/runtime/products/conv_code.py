@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from jit.ir.dtypes import DType
 
-from .llvm.product_tiles import TileWriter, Vector, tile_sizes
-from .llvm.words import Word
-from .target import Target
+from ..llvm.product_tiles import TileWriter, Vector, tile_sizes
+from ..llvm.words import Word
+from ..target import Target
 
 FIELDS = (
     "first", "last", "groups", "strips", "strip", "across", "blocks", "channels", "deep", "taps", "depth", "height",
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
 @cache
 def compiled(shape: Shape) -> int:
     """The address of a kernel."""
-    from .codegen import compile_routine
+    from ..codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         writer = (_Depthwise if shape.depthwise else _Packing)(shape, Target.host())

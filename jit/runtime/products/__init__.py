@@ -1,0 +1,1 @@
+"""Products: matrix products, convolutions and pooling as steps of a plan."""
