@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from . import signal as signal, special as special
     from ._stubs.functions import *  # noqa: F403
     from .artifacts.files import load as load
-    from .exporting import ExportReport as ExportReport, export_onnx as export_onnx
+    from .tracing.exporting import ExportReport as ExportReport, export_onnx as export_onnx
     from .native import CppOp as CppOp
     from .library.spellings import *  # noqa: F403
     from .tracing.verifying import verify as verify
@@ -88,8 +88,8 @@ __all__ = [
 """What is written by hand; the operators come from the registry, see `jit.eager.functions.public`."""
 
 _LATER = {
-    "export_onnx": "exporting", "ExportReport": "exporting", "CppOp": "native", "verify": "tracing.verifying",
-    "load": "artifacts.files",
+    "export_onnx": "tracing.exporting", "ExportReport": "tracing.exporting", "CppOp": "native",
+    "verify": "tracing.verifying", "load": "artifacts.files",
 }  # fmt: skip
 """Public names whose modules are imported when first used."""
 

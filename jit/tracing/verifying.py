@@ -48,7 +48,7 @@ def verify(
     >>> import jit
     >>> jit.verify(lambda x: jit.tanh(x) * 2, (jit.ones(3, requires_grad=True),))
     """
-    from ..exporting import _unwrapped
+    from .exporting import _unwrapped
     from .function import TracedFunction
 
     function, owner = _unwrapped(fn)

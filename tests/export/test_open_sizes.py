@@ -9,6 +9,7 @@ from jit import nn
 from jit.export import verify_model
 from jit.ir.errors import ExportError
 from jit.nn import functional as F
+from jit.tracing import exporting
 
 X = ([1.0, -1.0, 2.0, -3.0], [-1.0, -1.0, 2.0, -3.0], [1.0, 1.0, 2.0, 3.0], [-1.0, -1.0, -1.0, -1.0])
 M = ([[1.0, -1.0], [2.0, 3.0], [-1.0, -2.0]], [[-1.0, -1.0], [-2.0, 3.0], [-1.0, -2.0]], [[3.0, 1.0]] * 3)
@@ -102,7 +103,7 @@ def test_other_data_is_part_of_the_verification(monkeypatch):
         return verify(exported, feeds, expected, **options)
 
     verify = verify_model
-    monkeypatch.setattr(jit.exporting, "verify_model", spied)
+    monkeypatch.setattr(exporting, "verify_model", spied)
     jit.export_onnx(lambda x: x[x > 0], jit.tensor(X[0]))
     assert seen == [2, 2, 2, 4]
 

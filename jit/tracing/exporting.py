@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jit.eager import context
+from jit.eager.creation import asarray
+from jit.eager.pytree import flatten, unflatten
+from jit.eager.tensors import Tensor, tensor_of
 from jit.export import Exported, ExportReport, export_graph, verify_model
 from jit.export.writer import check_target
 from jit.ir import Graph, TensorType, Value
@@ -19,17 +23,13 @@ from jit.ir.types import GeneratorType
 from jit.passes import EXPORT, run
 from jit.runtime.arrays.interpreter import Interpreter
 
-from .eager import context
-from .eager.creation import asarray
-from .eager.pytree import flatten, unflatten
-from .eager.tensors import Tensor, tensor_of
-from .tracing.function import TracedFunction
-from .tracing.hosting import PythonHost
-from .tracing.recording import Recording
-from .tracing.sharing import sharing_of
-from .tracing.snapshots import preserved
-from .tracing.surroundings import Surroundings, attributes_of
-from .tracing.verifying import shaken
+from .function import TracedFunction
+from .hosting import PythonHost
+from .recording import Recording
+from .sharing import sharing_of
+from .snapshots import preserved
+from .surroundings import Surroundings, attributes_of
+from .verifying import shaken
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
@@ -111,7 +111,7 @@ def export_onnx(
 
 
 def _unwrapped(target: Any) -> tuple[Callable[..., Any], Any]:
-    from .nn import Module
+    from jit.nn import Module
 
     if isinstance(target, TracedFunction):
         return target._function, target._owner
@@ -236,8 +236,8 @@ def _forgotten(recording: Recording) -> Iterator[str]:
 
 def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:
     """Have the backwards recorded that the exported stage needs."""
-    from .autograd import grad
-    from .eager.functions import F
+    from jit.autograd import grad
+    from jit.eager.functions import F
 
     owners = recording.inputs(arguments)
     wanted = [o for o in owners if isinstance(o, Tensor) and o.requires_grad]
