@@ -9,8 +9,9 @@ import sys
 import pytest
 
 import jit
-from jit.tracing import exact_types, footprints
+from jit.tracing import footprints
 from jit.tracing.footprints import scan
+from jit.tracing.recorder import exact_types
 
 NAMED = {
     "a name": lambda x: getattr(x, "k"),

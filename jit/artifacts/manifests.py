@@ -18,6 +18,8 @@ from jit.ir.errors import UsageError
 from jit.ir.geometry import Geometry
 from jit.ir.printer import format_graph, large_constants
 from jit.runtime.arrays.arrays import address_of, window
+from jit.tracing.recorder.records import SLOT, Capture, Constant, Treatment
+from jit.tracing.recorder.tracer import Trace
 
 from ..autograd.registered import kind_of_call, registered
 from ..nn import Parameter
@@ -25,9 +27,7 @@ from ..tracing.chains import Chain
 from ..tracing.compiling import unoptimised
 from ..tracing.function import Entry, Key, TracedFunction, _Promoted
 from ..tracing.recording import OutputSpec, Recording
-from ..tracing.records import SLOT, Capture, Constant, Treatment
 from ..tracing.sharing import extent_of
-from ..tracing.tracer import Trace
 from .plain import encode
 
 RECORDING = {

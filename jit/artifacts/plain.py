@@ -24,11 +24,11 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import Error, UsageError
 from jit.ir.scalars import bits
 from jit.ops.scatters import as_strided_of
+from jit.tracing.recorder.records import Constant
 
 from ..nn import Parameter
 from ..tracing.function import _Promoted
 from ..tracing.recording import OutputSpec
-from ..tracing.records import Constant
 
 DEEPEST = 200
 """How far data may be nested."""

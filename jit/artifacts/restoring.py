@@ -16,6 +16,8 @@ from jit.eager.generators import Generator, default_generator
 from jit.eager.pytree import Structure, statics
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
+from jit.tracing.recorder.records import SLOT, Capture, Composite, Constant, GuardRecord, Treatment
+from jit.tracing.recorder.tracer import Trace
 
 from ..autograd.registered import registered
 from ..nn import Parameter
@@ -24,10 +26,8 @@ from ..tracing.compiling import optimise, unoptimised
 from ..tracing.function import Entry, Key, TracedFunction
 from ..tracing.properties import kind_of
 from ..tracing.recording import Recording
-from ..tracing.records import SLOT, Capture, Composite, Constant, GuardRecord, Treatment
 from ..tracing.shapes import Family
 from ..tracing.surroundings import World, view_of_objects
-from ..tracing.tracer import Trace
 from .manifests import CARRIERS, CHAIN, RECORDING
 from .plain import PlainError, decode
 from .vetting import check, check_nodes

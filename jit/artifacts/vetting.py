@@ -20,10 +20,10 @@ from jit.ir.attempts import KIND, attempt_of
 from jit.ir.inference import inferred_types
 from jit.ir.scalars import scalar_function
 from jit.ir.types import BOOL, ScalarType
+from jit.tracing.recorder.metadata import FACTS
 
 from ..tracing.chains import Chain
 from ..tracing.function import Key
-from ..tracing.metadata import FACTS
 from ..tracing.properties import kind_of
 from ..tracing.recording import OutputSpec, Recording
 from .plain import PlainError

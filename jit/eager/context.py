@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jit.ir import Source
 
 if TYPE_CHECKING:
-    from jit.tracing.tracer import Trace
+    from jit.tracing.recorder.tracer import Trace
 
 GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
 TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -33,7 +33,7 @@ PROFILE: ContextVar[Callable[[str, Callable[[], Any]], Any] | None] = ContextVar
 BACKWARD: ContextVar[Any] = ContextVar("backward", default=None)
 """The innermost backward that runs here: a Task of jit.autograd.engine."""
 CHECKPOINTS: ContextVar[tuple[int, ...]] = ContextVar("checkpoints", default=())
-"""The checkpoints that are being recorded here, the outermost first; see jit.tracing.recomputation."""
+"""The checkpoints that are being recorded here, the outermost first; see jit.tracing.recorder.recomputation."""
 SAVING: ContextVar[tuple[Callable[[Any], Any], Callable[[Any], Any]] | None] = ContextVar("saving", default=None)
 """What packs and unpacks the tensors that are saved for backward; see jit.autograd.graph."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")

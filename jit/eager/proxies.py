@@ -21,7 +21,7 @@ from jit.ir import Value
 from . import context
 
 if TYPE_CHECKING:
-    from jit.tracing.tracer import Trace
+    from jit.tracing.recorder.tracer import Trace
 
 
 class TracedScalar:

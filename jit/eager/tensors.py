@@ -145,7 +145,7 @@ class Tensor(Methods):
         """The numpy array; None for an undefined tensor."""
         self._storage = _fresh_storage() if storage is None else storage
         self._bindings: Any = None
-        """What traces know this tensor as; see jit.tracing.memory."""
+        """What traces know this tensor as; see jit.tracing.recorder.memory."""
         self._viewed: Tensor | None = None
         """What it is a view of, which is none itself."""
         self._path: tuple[ViewStep, ...] = ()

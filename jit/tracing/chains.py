@@ -19,9 +19,9 @@ from jit.passes import run
 from jit.runtime.arrays.interpreter import Interpreter
 
 from .aliasing import Aliasing
-from .folding import fold
-from .recomputation import recompute
-from .tracer import Trace
+from .recorder.folding import fold
+from .recorder.recomputation import recompute
+from .recorder.tracer import Trace
 
 Key = tuple[Any, ...]
 BRANCHES = 8

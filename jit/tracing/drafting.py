@@ -25,19 +25,19 @@ from jit.ir.scalars import exactly
 from ..autograd.nodes import Node, OpNode, edge_of
 from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from .chains import Chain
-from .gradients import GradientSlot
 from .histories import adopt, kept_with, stand_in, twin
 from .kept_leaves import EagerHistory
-from .metadata import Tag, moves, set_tag, tags_of
-from .raising import look_at_caught
+from .recorder.gradients import GradientSlot
+from .recorder.metadata import Tag, moves, set_tag, tags_of
+from .recorder.raising import look_at_caught
+from .recorder.records import Constant
+from .recorder.tracer import Trace
+from .recorder.views import settle
 from .recording import OutputSpec, Recording
-from .records import Constant
 from .sharing import same_tensor, sharing_of
 from .stage_recording import Live
 from .stand_ins import replace_everywhere
 from .surroundings import World, attributes_of
-from .tracer import Trace
-from .views import settle
 
 
 class Draft:

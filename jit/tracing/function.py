@@ -24,7 +24,6 @@ from jit.ir.errors import Error, TraceError, UsageError
 from jit.runtime.arrays.interpreter import GuardFailed
 
 from ..inspection.inspected import Inspected
-from .anew import Notes, Run, Suspicions
 from .calls import (
     Call,
     CallError,
@@ -40,24 +39,25 @@ from .calls import (
 from .chains import BRANCHES
 from .compiling import optimise, unoptimised
 from .drafting import Draft, distinct, ledger
-from .exact_types import asks_exact_types, note_exact_types
 from .impurity import watching
 from .kept_leaves import connect, keeps_leaves
 from .origins import is_foreign
 from .patience import patience
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
-from .raising import forget_errors
 from .reasons import why_anew
 from .recalling import Recollection, recalling, recollection
+from .recorder.anew import Notes, Run, Suspicions
+from .recorder.exact_types import asks_exact_types, note_exact_types
+from .recorder.raising import forget_errors
+from .recorder.records import Constant
+from .recorder.tracer import Trace
 from .recording import OperatorRaised, Recording, may_follow, seen_by, watches_error
-from .records import Constant
 from .rekeying import Change, relocate
 from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .sharing import sharing_of
 from .shortcuts import Shortcut, hits, shortcut
 from .surroundings import GrowingWorld, Surroundings, Watched, World, attributes_of, view_of_objects
-from .tracer import Trace
 
 SAMPLES = 4
 """How many sizes without an equal show that sizes are baked in."""

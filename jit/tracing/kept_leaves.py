@@ -16,7 +16,7 @@ from jit.eager.tensors import Tensor
 from ..autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of
 
 if TYPE_CHECKING:
-    from .tracer import Trace
+    from .recorder.tracer import Trace
 
 
 class EagerHistory(Node):

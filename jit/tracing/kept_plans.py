@@ -29,7 +29,7 @@ from jit.runtime.target import Target
 
 from .aliasing import Aliasing
 from .chains import Plan
-from .tracer import Trace
+from .recorder.tracer import Trace
 
 _LARGEST = 1 << 24
 """Bytes of a plan: one with larger constants is not worth its place."""

@@ -31,15 +31,15 @@ from .compiling import engine, unoptimised
 from .histories import give_history, overwrite
 from .hosting import PythonHost
 from .kept_plans import keep, name_of, recalled
-from .metadata import FACTS, Move, Tag, move, set_tag
 from .patience import patience
 from .properties import contents_of, has_hooks, kind_of
 from .recalling import recollection
+from .recorder.metadata import FACTS, Move, Tag, move, set_tag
+from .recorder.tracer import Trace
+from .recorder.views import shown
 from .shapes import forget_sizes
 from .sharing import sharing_of
 from .stage_node import Kept, StageNode, mark_of
-from .tracer import Trace
-from .views import shown
 
 Optimise = Callable[[Graph], Graph]
 
@@ -89,7 +89,8 @@ class Recording:
     hookless: list[int] = field(default_factory=list)
     """Inputs at which a backward inside the function ends: leaves without hooks."""
     facts: list[tuple[int, str, Any]] = field(default_factory=list)
-    """Triples (input, name, answer): what else an input has to be; see Note [Metadata] in jit.tracing.metadata."""
+    """Triples (input, name, answer): what else an input has to be; see Note [Metadata] in
+    jit.tracing.recorder.metadata."""
     moves: list[Move] = field(default_factory=list)
     """Inputs that become views of themselves."""
     tags: list[Tag] = field(default_factory=list)

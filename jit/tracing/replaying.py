@@ -21,8 +21,8 @@ from jit.runtime.arrays.interpreter import Interpreter
 from ..autograd.nodes import AccumulateGrad, Edge, edge_of
 from .hosting import PythonHost
 from .recalling import run_once
+from .recorder.tracer import Trace
 from .stage_recording import Live
-from .tracer import Trace
 
 
 def replay_stages(

@@ -17,9 +17,9 @@ from ..autograd.nodes import Edge, edge_of
 from .chains import Chain, Key
 from .impurity import watching
 from .origins import is_foreign
-from .raising import forget_errors, look_at_caught
+from .recorder.raising import forget_errors, look_at_caught
+from .recorder.tracer import Trace
 from .surroundings import view_of_objects
-from .tracer import Trace
 
 
 @dataclass(eq=False)

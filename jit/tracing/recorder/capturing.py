@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jit.autograd.nodes import edge_of
 from jit.eager.generators import Generator, default_generator
 from jit.eager.tensors import Tensor
 from jit.ir import GENERATOR, Value
 
-from ..autograd.nodes import edge_of
+from ..properties import kind_of, type_of
 from .memory import Binding
-from .properties import kind_of, type_of
 from .records import Capture
 from .refusals import check_first_stage, shared_memory
 

@@ -1,7 +1,7 @@
 """Records what runs: operators, sizes, guards, captures and random draws become the graph of a `Trace`.
 
 See docs/tracing.md for the cases that shaped this. The graph of a Trace is in full detail: the parts of composites
-stand beside them; `jit.tracing.folding` makes the graph that passes and people see.
+stand beside them; `jit.tracing.recorder.folding` makes the graph that passes and people see.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.autograd.nodes import next_serial
 from jit.eager import context, dispatch
 from jit.eager.generators import Generator, default_generator
 from jit.eager.proxies import TracedScalar
@@ -24,13 +25,12 @@ from jit.ir.errors import Error, TraceError
 from jit.ir.types import UNDEFINED, ScalarType, Type
 from jit.passes.support.builder import Builder
 
-from ..autograd.nodes import next_serial
+from ..properties import contents_of, row_major, type_of
 from . import gradients, measuring, metadata, python_ops, raising, refusals, writes
 from .capturing import is_from_outside, is_inside, known, state_of
 from .composites import nodes_after, record_composite
 from .measuring import guard_sizes, has_measured_sizes, settled
 from .memory import Memory
-from .properties import contents_of, row_major, type_of
 from .raising import note_raised
 from .records import Capture, Composite, Constant, GuardRecord
 from .refusals import at_line
@@ -82,7 +82,7 @@ class Trace:
     refused: TraceError | None = None
     """What to raise if the function catches an error."""
     made: list[Error] = field(default_factory=list)
-    """The errors of ours that were made meanwhile; see jit.tracing.raising."""
+    """The errors of ours that were made meanwhile; see jit.tracing.recorder.raising."""
     raised: list[Exception] = field(default_factory=list)
     """Those of operators."""
     plain_numbers: bool = False

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jit.autograd.nodes import apart, is_plain
 from jit.eager import context
 from jit.eager.tensors import Tensor
 from jit.ir import Value
 from jit.ir.errors import TraceError
 
-from ..autograd.nodes import apart, is_plain
+from ..properties import has_hooks
 from .capturing import capture, is_from_outside, known
-from .properties import has_hooks
 from .refusals import at_line, check_first_stage, refuse_change
 
 if TYPE_CHECKING:

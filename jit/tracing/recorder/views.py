@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.autograd.nodes import replay, strided_step
 from jit.eager import context, dispatch
 from jit.eager.proxies import TracedScalar
 from jit.eager.tensors import Tensor, ViewStep
@@ -18,7 +19,6 @@ from jit.ops.views import as_strided
 from jit.passes.support.builder import Builder
 from jit.runtime.arrays.arrays import geometry_of, offset_of
 
-from ..autograd.nodes import replay, strided_step
 from .measuring import plain_number
 from .memory import Binding
 from .refusals import at_line

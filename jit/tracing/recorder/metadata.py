@@ -28,11 +28,11 @@ from jit.ir import Value
 from jit.ir.errors import TraceError
 from jit.runtime.arrays.arrays import offset_of, owner_of
 
+from ..surroundings import attributes_of
 from . import measuring
 from .capturing import known
 from .memory import Binding
 from .refusals import at_line
-from .surroundings import attributes_of
 from .views import settle, shown
 
 if TYPE_CHECKING:

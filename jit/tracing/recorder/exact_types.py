@@ -6,8 +6,8 @@ Note [Exact types]
     `json` and `struct`. So where code that runs loads `type`, other than for `type(self)`, names one of these
     libraries, or catches a TypeError, sizes and elements are handed out as plain numbers, each of them guarded: right
     for every size, and recorded for every size anew. If a number was handed out before such code began, the function is
-    run anew (Note [Run anew] in jit.tracing.anew), as it is for code in C that nobody has thought of. Functions that a
-    function names are looked at beforehand, so that is rare.
+    run anew (Note [Run anew] in jit.tracing.recorder.anew), as it is for code in C that nobody has thought of.
+    Functions that a function names are looked at beforehand, so that is rare.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .origins import is_foreign, is_harmless
+from ..origins import is_foreign, is_harmless
 
 if TYPE_CHECKING:
     from .tracer import Trace

@@ -11,8 +11,8 @@ from jit.eager.tensors import Storage, Tensor, ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 
+from ..sharing import extent_of, overlap, place_and_extent, place_of
 from .refusals import at_line
-from .sharing import extent_of, overlap, place_and_extent, place_of
 
 _BINDING = threading.Lock()
 """Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.autograd.nodes import scatter_steps, shares_places
 from jit.eager import context, dispatch
 from jit.eager.tensors import Tensor, ViewStep
 from jit.eager.watch import pause, resume
@@ -15,8 +16,7 @@ from jit.ops.casting import _to_copy
 from jit.ops.views import expand
 from jit.passes.support.builder import Builder
 
-from ..autograd.nodes import scatter_steps, shares_places
-from .properties import row_major, type_of
+from ..properties import row_major, type_of
 from .raising import note_raised
 from .refusals import at_line, shared_memory
 from .views import apply_step, settle

@@ -17,9 +17,9 @@ from jit.ir.errors import EscapedTracerError, TraceError
 from jit.ir.graph import leaves
 from jit.ir.types import Type
 
-from .properties import type_of
+from ..properties import type_of
+from ..recalling import run_once
 from .raising import note_foreign
-from .recalling import run_once
 from .records import SLOT, Treatment
 from .refusals import at_line
 from .writes import assign, keep_original

@@ -1,0 +1,1 @@
+"""The recorder: what runs becomes the graph of a Trace."""
