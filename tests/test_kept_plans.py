@@ -17,7 +17,7 @@ from jit.runtime import cache as caching
 from jit.runtime import codegen, recipes
 from jit.runtime.plans import entry, plan_image
 from jit.runtime.plans.recalled import RecalledInterpreter
-from jit.tracing import compiling, kept_plans, recording
+from jit.tracing.recordings import compiling, kept_plans, recording
 
 from . import random_graphs
 
@@ -422,7 +422,7 @@ PROGRAM = """
     import sys
     import numpy as np
     import jit
-    from jit.tracing import recording
+    from jit.tracing.recordings import recording
     from jit.runtime.plans.recalled import RecalledInterpreter
 
     plans = []

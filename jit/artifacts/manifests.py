@@ -20,13 +20,13 @@ from jit.ir.printer import format_graph, large_constants
 from jit.runtime.arrays.arrays import address_of, window
 from jit.tracing.recorder.records import SLOT, Capture, Constant, Treatment
 from jit.tracing.recorder.tracer import Trace
+from jit.tracing.recordings.chains import Chain
+from jit.tracing.recordings.compiling import unoptimised
+from jit.tracing.recordings.recording import OutputSpec, Recording
 
 from ..autograd.registered import kind_of_call, registered
 from ..nn import Parameter
-from ..tracing.chains import Chain
-from ..tracing.compiling import unoptimised
 from ..tracing.function import Entry, Key, TracedFunction, _Promoted
-from ..tracing.recording import OutputSpec, Recording
 from ..tracing.sharing import extent_of
 from .plain import encode
 

@@ -25,10 +25,10 @@ from jit.ir.errors import Error, UsageError
 from jit.ir.scalars import bits
 from jit.ops.scatters import as_strided_of
 from jit.tracing.recorder.records import Constant
+from jit.tracing.recordings.recording import OutputSpec
 
 from ..nn import Parameter
 from ..tracing.function import _Promoted
-from ..tracing.recording import OutputSpec
 
 DEEPEST = 200
 """How far data may be nested."""

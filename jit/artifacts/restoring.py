@@ -18,15 +18,15 @@ from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
 from jit.tracing.recorder.records import SLOT, Capture, Composite, Constant, GuardRecord, Treatment
 from jit.tracing.recorder.tracer import Trace
+from jit.tracing.recordings.chains import Chain, graph_of
+from jit.tracing.recordings.compiling import optimise, unoptimised
+from jit.tracing.recordings.recording import Recording
+from jit.tracing.recordings.shapes import Family
 
 from ..autograd.registered import registered
 from ..nn import Parameter
-from ..tracing.chains import Chain, graph_of
-from ..tracing.compiling import optimise, unoptimised
 from ..tracing.function import Entry, Key, TracedFunction
 from ..tracing.properties import kind_of
-from ..tracing.recording import Recording
-from ..tracing.shapes import Family
 from ..tracing.surroundings import World, view_of_objects
 from .manifests import CARRIERS, CHAIN, RECORDING
 from .plain import PlainError, decode

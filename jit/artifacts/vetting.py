@@ -21,11 +21,11 @@ from jit.ir.inference import inferred_types
 from jit.ir.scalars import scalar_function
 from jit.ir.types import BOOL, ScalarType
 from jit.tracing.recorder.metadata import FACTS
+from jit.tracing.recordings.chains import Chain
+from jit.tracing.recordings.recording import OutputSpec, Recording
 
-from ..tracing.chains import Chain
 from ..tracing.function import Key
 from ..tracing.properties import kind_of
-from ..tracing.recording import OutputSpec, Recording
 from .plain import PlainError
 
 LARGEST = 1 << 40

@@ -12,7 +12,7 @@ Line = int | str
 
 def why_not(graph: Graph, line_a: Line, line_b: Line) -> str:
     """See `TracedFunction.why_not`; `graph` is as it was recorded."""
-    from ..tracing.compiling import before
+    from jit.tracing.recordings.compiling import before
 
     graph = before(graph, "fuse")
     mine, yours = _nodes_of(graph, line_a), _nodes_of(graph, line_b)
@@ -31,8 +31,7 @@ def _of(nodes: set[Node], stage: int) -> set[Node]:
 
 def _answer(graph: Graph, mine: set[Node], yours: set[Node]) -> str:
     from jit.passes.fuse import declined, groups
-
-    from ..tracing.compiling import supported
+    from jit.tracing.recordings.compiling import supported
 
     found = groups(graph, supported)
     for group in found:

@@ -133,7 +133,8 @@ class Inspected:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A traced function of a copy of the module, or of the same plain function; without recordings."""
-        from ..tracing.compiling import unoptimised
+        from jit.tracing.recordings.compiling import unoptimised
+
         from ..tracing.function import TracedFunction
 
         mine = self._traced

@@ -16,15 +16,13 @@ from jit.ir.errors import Error, UsageError
 from jit.ir.files import write_atomically
 from jit.ir.refusals import FOREIGN
 from jit.runtime.arrays.interpreter import GuardFailed
-
-from ..tracing.compiling import engine, unoptimised
-from ..tracing.hosting import PythonHost
+from jit.tracing.recordings.compiling import engine, unoptimised
+from jit.tracing.recordings.hosting import PythonHost
 
 if TYPE_CHECKING:
     from jit.runtime.plans.timing import Timed
-
-    from ..tracing.chains import Chain
-    from ..tracing.recording import Recording
+    from jit.tracing.recordings.chains import Chain
+    from jit.tracing.recordings.recording import Recording
 
 ROUNDS = 5
 

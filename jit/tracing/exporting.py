@@ -24,8 +24,8 @@ from jit.passes import EXPORT, run
 from jit.runtime.arrays.interpreter import Interpreter
 
 from .function import TracedFunction
-from .hosting import PythonHost
-from .recording import Recording
+from .recordings.hosting import PythonHost
+from .recordings.recording import Recording
 from .sharing import sharing_of
 from .snapshots import preserved
 from .surroundings import Surroundings, attributes_of

@@ -8,7 +8,8 @@ Note [Footprints]
     at by these: of attributes those alone whose names occur in the code, as names or in strings. Where attributes are
     looked up by names made at run time (`getattr` with a computed name, `vars`, `__dict__`, `copy`), all of them count.
 
-    The footprint of a traced function grows with its recordings, and the keys grow with it (jit.tracing.rekeying).
+    The footprint of a traced function grows with its recordings, and the keys grow with it
+    (jit.tracing.recordings.rekeying).
 """
 
 from __future__ import annotations

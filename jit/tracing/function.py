@@ -36,25 +36,25 @@ from .calls import (
     same_marks,
     signature_of,
 )
-from .chains import BRANCHES
-from .compiling import optimise, unoptimised
-from .drafting import Draft, distinct, ledger
 from .impurity import watching
-from .kept_leaves import connect, keeps_leaves
 from .origins import is_foreign
 from .patience import patience
 from .promoting import DRIFT, KINDS, drifting, replaced, setter
 from .properties import kind_of
 from .reasons import why_anew
-from .recalling import Recollection, recalling, recollection
 from .recorder.anew import Notes, Run, Suspicions
 from .recorder.exact_types import asks_exact_types, note_exact_types
 from .recorder.raising import forget_errors
 from .recorder.records import Constant
 from .recorder.tracer import Trace
-from .recording import OperatorRaised, Recording, may_follow, seen_by, watches_error
-from .rekeying import Change, relocate
-from .shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
+from .recordings.chains import BRANCHES
+from .recordings.compiling import optimise, unoptimised
+from .recordings.drafting import Draft, distinct, ledger
+from .recordings.kept_leaves import connect, keeps_leaves
+from .recordings.recalling import Recollection, recalling, recollection
+from .recordings.recording import OperatorRaised, Recording, may_follow, seen_by, watches_error
+from .recordings.rekeying import Change, relocate
+from .recordings.shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .sharing import sharing_of
 from .shortcuts import Shortcut, hits, shortcut
 from .surroundings import GrowingWorld, Surroundings, Watched, World, attributes_of, view_of_objects
@@ -249,7 +249,7 @@ class TracedFunction(Watched, Inspected):
     # -- sizes that vary -----------------------------------------------------------------------------------------
 
     def _general_entry(self, call: Call) -> Entry | None:
-        """The recordings that serve many sizes, this call's among them; see jit.tracing.shapes."""
+        """The recordings that serve many sizes, this call's among them; see jit.tracing.recordings.shapes."""
         family = self._families.get(self._general_key(call.key)) if self._families else None
         for pattern, entries in family.general.items() if family is not None else ():
             found = entries.get(self._general_key(call.key, pattern))
@@ -544,7 +544,7 @@ class TracedFunction(Watched, Inspected):
     @property
     def graphs(self) -> list[Any]:
         """One titled graph per pass of the last recording's compilation."""
-        from .compiling import titled_graphs
+        from .recordings.compiling import titled_graphs
 
         return titled_graphs(self.graph)
 

@@ -13,12 +13,12 @@ from jit.eager.pytree import TENSOR
 from jit.eager.tensors import Tensor, tensor_of
 
 from ..autograd.nodes import edge_of
-from .histories import give_history
-from .stage_node import Kept, StageNode, mark_of
+from .recordings.histories import give_history
+from .recordings.stage_node import Kept, StageNode, mark_of
 
 if TYPE_CHECKING:
-    from .chains import Plan
-    from .recording import Recording
+    from .recordings.chains import Plan
+    from .recordings.recording import Recording
 
 Run = Callable[..., Any]
 

@@ -43,7 +43,7 @@ from .surroundings import View, _identities, _space_at, _type_of
 
 if TYPE_CHECKING:
     from .function import Call
-    from .recording import Recording
+    from .recordings.recording import Recording
 
 Shortcut = Callable[..., Any]
 _ARGUMENTS = 16

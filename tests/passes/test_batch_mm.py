@@ -6,7 +6,7 @@ from expecttest import assert_expected_inline
 
 import jit
 from jit.runtime.arrays.interpreter import Interpreter
-from jit.tracing.compiling import optimise
+from jit.tracing.recordings.compiling import optimise
 from tests.passes.common import transformed, unchanged
 
 

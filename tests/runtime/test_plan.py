@@ -17,7 +17,7 @@ from jit.runtime.plans import entry, plan
 from jit.runtime.plans.places import Layout
 from jit.runtime.plans.plan import PlannedInterpreter
 from jit.runtime.products import blas, packed
-from jit.tracing.compiling import optimise
+from jit.tracing.recordings.compiling import optimise
 from tests.threads import in_threads
 
 pytestmark = pytest.mark.llvm

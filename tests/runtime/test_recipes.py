@@ -21,7 +21,7 @@ from jit.runtime.nest import Buffer, pointwise_nest
 from jit.runtime.plans import plan
 from jit.runtime.schedule import schedule
 from jit.runtime.target import Target
-from jit.tracing import recording
+from jit.tracing.recordings import recording
 
 from .. import random_graphs
 

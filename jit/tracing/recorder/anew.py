@@ -30,14 +30,14 @@ from jit.eager.tensors import Storage, Tensor
 from jit.ir.errors import Error
 
 from ..origins import is_foreign
-from ..recalling import recalling, recollection
+from ..recordings.recalling import recalling, recollection
 from ..snapshots import Undo, undoing_tensor
 from ..surroundings import GrowingWorld
 from .plain_numbers import explained
 from .raising import forget_errors
 
 if TYPE_CHECKING:
-    from ..drafting import Draft
+    from ..recordings.drafting import Draft
     from .tracer import Trace
 
 Place = tuple[types.CodeType, int]

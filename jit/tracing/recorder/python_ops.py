@@ -18,7 +18,7 @@ from jit.ir.graph import leaves
 from jit.ir.types import Type
 
 from ..properties import type_of
-from ..recalling import run_once
+from ..recordings.recalling import run_once
 from .raising import note_foreign
 from .records import SLOT, Treatment
 from .refusals import at_line

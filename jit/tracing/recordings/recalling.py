@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from jit.autograd.custom import FunctionNode
+from jit.autograd.nodes import SavedTensor
 from jit.eager.tensors import Tensor, tensor_of
-
-from ..autograd.custom import FunctionNode
-from ..autograd.nodes import SavedTensor
 
 
 @dataclass(slots=True)

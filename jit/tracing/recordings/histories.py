@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from jit.autograd.nodes import AccumulateGrad, Edge, Node, edge_of
 from jit.eager import context, dispatch
 from jit.eager.effects import note_write
 from jit.eager.tensors import Tensor, Variable, alias, tensor_of
 from jit.ops.assignment import copy as COPY
 
-from ..autograd.nodes import AccumulateGrad, Edge, Node, edge_of
-from .surroundings import attributes_of
+from ..surroundings import attributes_of
 
 
 class PassThrough(Node):

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of
 from jit.eager.tensors import Tensor
 
-from ..autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of
-
 if TYPE_CHECKING:
-    from .recorder.tracer import Trace
+    from ..recorder.tracer import Trace
 
 
 class EagerHistory(Node):

@@ -18,10 +18,10 @@ from jit.ir import Graph, Value
 from jit.passes import run
 from jit.runtime.arrays.interpreter import Interpreter
 
+from ..recorder.folding import fold
+from ..recorder.recomputation import recompute
+from ..recorder.tracer import Trace
 from .aliasing import Aliasing
-from .recorder.folding import fold
-from .recorder.recomputation import recompute
-from .recorder.tracer import Trace
 
 Key = tuple[Any, ...]
 BRANCHES = 8

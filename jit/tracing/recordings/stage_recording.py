@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jit.autograd.engine import run_backward
+from jit.autograd.nodes import Edge, edge_of
 from jit.eager import context, dispatch
 from jit.eager.tensors import Tensor, Variable, alias
 from jit.ir.errors import TraceError
 from jit.ir.scalars import exactly
 
-from ..autograd.engine import run_backward
-from ..autograd.nodes import Edge, edge_of
+from ..impurity import watching
+from ..origins import is_foreign
+from ..recorder.raising import forget_errors, look_at_caught
+from ..recorder.tracer import Trace
+from ..surroundings import view_of_objects
 from .chains import Chain, Key
-from .impurity import watching
-from .origins import is_foreign
-from .recorder.raising import forget_errors, look_at_caught
-from .recorder.tracer import Trace
-from .surroundings import view_of_objects
 
 
 @dataclass(eq=False)

@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jit.autograd.blame import refuse_nan
+from jit.autograd.nodes import Edge, Node, edge_of
 from jit.eager import context, dispatch
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir.errors import AutogradError, Error
 from jit.runtime.arrays.interpreter import GuardFailed
 
-from ..autograd.blame import refuse_nan
-from ..autograd.nodes import Edge, Node, edge_of
+from ..patience import patience
+from ..properties import kind_of
 from .chains import BRANCHES, Chain, Key, Plan, fork
 from .histories import give_history
 from .hosting import PythonHost
-from .patience import patience
-from .properties import kind_of
 from .recalling import Recollection, recalling
 from .replaying import replay_stages
 from .shapes import general_kind, skeleton

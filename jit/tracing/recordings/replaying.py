@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.autograd.nodes import AccumulateGrad, Edge, edge_of
 from jit.eager import context, dispatch
 from jit.eager.generators import Generator
 from jit.eager.proxies import TracedScalar, concrete
@@ -18,10 +19,9 @@ from jit.ir.errors import TraceError
 from jit.ir.graph import map_template
 from jit.runtime.arrays.interpreter import Interpreter
 
-from ..autograd.nodes import AccumulateGrad, Edge, edge_of
+from ..recorder.tracer import Trace
 from .hosting import PythonHost
 from .recalling import run_once
-from .recorder.tracer import Trace
 from .stage_recording import Live
 
 

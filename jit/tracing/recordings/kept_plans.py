@@ -27,9 +27,9 @@ from jit.runtime.plans import entry
 from jit.runtime.plans.threads import planned_count
 from jit.runtime.target import Target
 
+from ..recorder.tracer import Trace
 from .aliasing import Aliasing
 from .chains import Plan
-from .recorder.tracer import Trace
 
 _LARGEST = 1 << 24
 """Bytes of a plan: one with larger constants is not worth its place."""

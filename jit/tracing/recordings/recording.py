@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.autograd.nodes import Edge, edge_of
 from jit.eager import context, dispatch
 from jit.eager.effects import note_write
 from jit.eager.generators import Generator
@@ -24,21 +25,20 @@ from jit.passes import CLEANUP, run
 from jit.runtime.arrays import blocks
 from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
 
-from ..autograd.nodes import Edge, edge_of
+from ..patience import patience
+from ..properties import contents_of, has_hooks, kind_of
+from ..recorder.metadata import FACTS, Move, Tag, move, set_tag
+from ..recorder.tracer import Trace
+from ..recorder.views import shown
+from ..sharing import sharing_of
 from .aliasing import analyse
 from .chains import Chain, Key, Plan, fork, graph_of, numbered
 from .compiling import engine, unoptimised
 from .histories import give_history, overwrite
 from .hosting import PythonHost
 from .kept_plans import keep, name_of, recalled
-from .patience import patience
-from .properties import contents_of, has_hooks, kind_of
 from .recalling import recollection
-from .recorder.metadata import FACTS, Move, Tag, move, set_tag
-from .recorder.tracer import Trace
-from .recorder.views import shown
 from .shapes import forget_sizes
-from .sharing import sharing_of
 from .stage_node import Kept, StageNode, mark_of
 
 Optimise = Callable[[Graph], Graph]
@@ -98,7 +98,7 @@ class Recording:
     read: list[Any] = field(default_factory=list)
     """The Python values in its key that it has baked in: lines of the constants ledger."""
     general: bool = False
-    """Whether it serves many sizes; see jit.tracing.shapes."""
+    """Whether it serves many sizes; see jit.tracing.recordings.shapes."""
     varying: tuple[tuple[int, int], ...] = ()
     """Which ones: pairs of an input and a dim."""
     calls_python: bool = False

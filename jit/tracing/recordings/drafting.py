@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.autograd.nodes import Node, OpNode, edge_of
 from jit.eager.becoming import become
 from jit.eager.generators import default_generator
 from jit.eager.proxies import TracedScalar
@@ -22,22 +23,21 @@ from jit.ir.errors import TraceError
 from jit.ir.graph import leaves as leaves_of
 from jit.ir.scalars import exactly
 
-from ..autograd.nodes import Node, OpNode, edge_of
-from .calls import Call, flatten_arguments, leaf_names, unflatten_arguments
+from ..calls import Call, flatten_arguments, leaf_names, unflatten_arguments
+from ..recorder.gradients import GradientSlot
+from ..recorder.metadata import Tag, moves, set_tag, tags_of
+from ..recorder.raising import look_at_caught
+from ..recorder.records import Constant
+from ..recorder.tracer import Trace
+from ..recorder.views import settle
+from ..sharing import same_tensor, sharing_of
+from ..stand_ins import replace_everywhere
+from ..surroundings import World, attributes_of
 from .chains import Chain
 from .histories import adopt, kept_with, stand_in, twin
 from .kept_leaves import EagerHistory
-from .recorder.gradients import GradientSlot
-from .recorder.metadata import Tag, moves, set_tag, tags_of
-from .recorder.raising import look_at_caught
-from .recorder.records import Constant
-from .recorder.tracer import Trace
-from .recorder.views import settle
 from .recording import OutputSpec, Recording
-from .sharing import same_tensor, sharing_of
 from .stage_recording import Live
-from .stand_ins import replace_everywhere
-from .surroundings import World, attributes_of
 
 
 class Draft:
@@ -51,7 +51,7 @@ class Draft:
         self.odd: list[tuple[int, str, Any]] = []
         """Attributes of results that no other call has: (output, name, value)."""
         self.keeps_leaves = False
-        """Whether a leaf that the function has made is left behind; see jit.tracing.kept_leaves."""
+        """Whether a leaf that the function has made is left behind; see jit.tracing.recordings.kept_leaves."""
         self.edges: list[Any] = []
         """Per input, where its gradient leaves the function."""
         names = leaf_names(call.names, call.structures)

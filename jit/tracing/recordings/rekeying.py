@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .calls import Entry, Key
+from ..calls import Entry, Key
 from .shapes import Family
 
 if TYPE_CHECKING:
+    from ..surroundings import World
     from .recording import Recording
-    from .surroundings import World
 
 Locate = Callable[[Any], tuple[str | None, int | None]]
 

@@ -1,0 +1,1 @@
+"""Recordings: what a call of a traced function runs."""
