@@ -56,7 +56,7 @@ from .recordings.recording import OperatorRaised, Recording, may_follow, seen_by
 from .recordings.rekeying import Change, relocate
 from .recordings.shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
 from .sharing import sharing_of
-from .shortcuts import Shortcut, hits, shortcut
+from .shortcuts.shortcuts import Shortcut, hits, shortcut
 from .surroundings import GrowingWorld, Surroundings, Watched, World, attributes_of, view_of_objects
 
 SAMPLES = 4

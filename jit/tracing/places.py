@@ -73,7 +73,7 @@ class Watched:
 
 
 # -- ways to ask -------------------------------------------------------------------------------------------------
-# They are known by name to jit.tracing.shortcuts and jit.tracing.promoting.
+# They are known by name to jit.tracing.shortcuts.shortcuts and jit.tracing.promoting.
 
 
 def asked(value: Any, name: str, default: Any = None) -> Any:

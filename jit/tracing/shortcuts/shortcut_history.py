@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jit.autograd.nodes import edge_of
 from jit.eager.pytree import TENSOR
 from jit.eager.tensors import Tensor, tensor_of
 
-from ..autograd.nodes import edge_of
-from .recordings.histories import give_history
-from .recordings.stage_node import Kept, StageNode, mark_of
+from ..recordings.histories import give_history
+from ..recordings.stage_node import Kept, StageNode, mark_of
 
 if TYPE_CHECKING:
-    from .recordings.chains import Plan
-    from .recordings.recording import Recording
+    from ..recordings.chains import Plan
+    from ..recordings.recording import Recording
 
 Run = Callable[..., Any]
 

@@ -36,14 +36,14 @@ from jit.eager.tensors import Storage, Tensor, Variable, tensor_of
 from jit.ir.graph import Ref
 from jit.runtime.plans import entry
 
-from .contents import same_contents
-from .places import _class_entry, _class_of, _contents, _default, _entry, _item, _itself, _names_in, _wrapped_by
+from ..contents import same_contents
+from ..places import _class_entry, _class_of, _contents, _default, _entry, _item, _itself, _names_in, _wrapped_by
+from ..surroundings import View, _identities, _space_at, _type_of
 from .shortcut_history import with_history
-from .surroundings import View, _identities, _space_at, _type_of
 
 if TYPE_CHECKING:
-    from .function import Call
-    from .recordings.recording import Recording
+    from ..function import Call
+    from ..recordings.recording import Recording
 
 Shortcut = Callable[..., Any]
 _ARGUMENTS = 16

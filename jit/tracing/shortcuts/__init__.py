@@ -1,0 +1,1 @@
+"""Shortcuts: the native way through a traced call."""
