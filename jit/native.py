@@ -15,7 +15,7 @@ from jit.runtime.arrays.native import SIGNATURE, call_native
 
 from .eager import context, dispatch
 from .eager.tensors import Tensor, tensor_of
-from .tracing.properties import type_of
+from .tracing.surroundings.properties import type_of
 
 TypeRule = Callable[..., Any]
 

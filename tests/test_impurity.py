@@ -21,7 +21,7 @@ import pytest
 
 import jit
 from jit.eager import watch
-from jit.tracing import impurity
+from jit.tracing.surroundings import impurity
 
 
 class Ear:

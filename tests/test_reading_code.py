@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import jit
-from jit.tracing import footprints
-from jit.tracing.footprints import scan
 from jit.tracing.recorder import exact_types
+from jit.tracing.surroundings import footprints
+from jit.tracing.surroundings.footprints import scan
 
 NAMED = {
     "a name": lambda x: getattr(x, "k"),

@@ -22,7 +22,7 @@ import pytest
 import jit
 from jit.eager import watch
 from jit.eager.context import PACKAGE
-from jit.tracing import impurity
+from jit.tracing.surroundings import impurity
 
 MONITORING: Any = getattr(sys, "monitoring", None)
 MONITORED = pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with Python 3.12")

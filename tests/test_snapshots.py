@@ -430,7 +430,7 @@ def test_what_was_saved_meanwhile_does_not_pass_for_what_is_there_afterwards():
         jit.trace(f, example_inputs=(jit.ones(3),), strict=True)
     f(jit.ones(3))
     loss = kept.pop()
-    from jit.tracing.snapshots import preserved
+    from jit.tracing.surroundings.snapshots import preserved
 
     with preserved(f, None, ()):
         f(jit.ones(3))
@@ -501,7 +501,7 @@ def test_big_weights_are_not_copied():
     f = jit.trace(lambda x: x + weight[:2])
     tracemalloc.start()
     try:
-        from jit.tracing.snapshots import preserved
+        from jit.tracing.surroundings.snapshots import preserved
 
         with preserved(f._function, None, (jit.ones(2),)):
             f(jit.ones(2))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import jit
-from jit.tracing.stand_ins import replace_everywhere
+from jit.tracing.surroundings.stand_ins import replace_everywhere
 
 
 class Old:

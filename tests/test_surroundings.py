@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jit
-from jit.tracing.footprints import _GLOBAL, _IMPORT, names_in_code
+from jit.tracing.surroundings.footprints import _GLOBAL, _IMPORT, names_in_code
 
 
 @pytest.mark.parametrize("module", [ast, dataclasses, dis, importlib, types], ids=lambda module: module.__name__)

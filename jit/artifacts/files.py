@@ -31,9 +31,9 @@ from typing import Any
 
 from jit.ir.errors import Error, TraceError, UsageError
 from jit.ir.files import write_atomically
+from jit.tracing.surroundings.surroundings import Surroundings
 
 from ..tracing.function import Call, Entry, TracedFunction
-from ..tracing.surroundings import Surroundings
 from .manifests import Writer
 from .restoring import Reader
 

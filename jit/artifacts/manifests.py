@@ -23,11 +23,11 @@ from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain
 from jit.tracing.recordings.compiling import unoptimised
 from jit.tracing.recordings.recording import OutputSpec, Recording
+from jit.tracing.surroundings.sharing import extent_of
 
 from ..autograd.registered import kind_of_call, registered
 from ..nn import Parameter
 from ..tracing.function import Entry, Key, TracedFunction, _Promoted
-from ..tracing.sharing import extent_of
 from .plain import encode
 
 RECORDING = {

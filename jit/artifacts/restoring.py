@@ -22,12 +22,12 @@ from jit.tracing.recordings.chains import Chain, graph_of
 from jit.tracing.recordings.compiling import optimise, unoptimised
 from jit.tracing.recordings.recording import Recording
 from jit.tracing.recordings.shapes import Family
+from jit.tracing.surroundings.properties import kind_of
+from jit.tracing.surroundings.surroundings import World, view_of_objects
 
 from ..autograd.registered import registered
 from ..nn import Parameter
 from ..tracing.function import Entry, Key, TracedFunction
-from ..tracing.properties import kind_of
-from ..tracing.surroundings import World, view_of_objects
 from .manifests import CARRIERS, CHAIN, RECORDING
 from .plain import PlainError, decode
 from .vetting import check, check_nodes

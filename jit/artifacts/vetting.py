@@ -23,9 +23,9 @@ from jit.ir.types import BOOL, ScalarType
 from jit.tracing.recorder.metadata import FACTS
 from jit.tracing.recordings.chains import Chain
 from jit.tracing.recordings.recording import OutputSpec, Recording
+from jit.tracing.surroundings.properties import kind_of
 
 from ..tracing.function import Key
-from ..tracing.properties import kind_of
 from .plain import PlainError
 
 LARGEST = 1 << 40

@@ -1,6 +1,6 @@
 """Who watches calls while a function is recorded, and looking away from them: all that eager code needs to know of it.
 
-What is looked at, and why, says Note [Seeing calls] in jit.tracing.impurity.
+What is looked at, and why, says Note [Seeing calls] in jit.tracing.surroundings.impurity.
 """
 
 from __future__ import annotations

@@ -155,8 +155,7 @@ def measure(name: str, recordings: Sequence[Recording], owners_of: Callable[[Rec
 def _measured(recording: Recording, owners: Sequence[Any]) -> list[Timed]:
     """All stages of a recording that have been seen, each kernel in its fastest round; nothing is written back."""
     from jit.runtime.plans.timing import timed
-
-    from ..tracing.properties import contents_of
+    from jit.tracing.surroundings.properties import contents_of
 
     values = [contents_of(owner) for owner in owners]
     chain = recording.chains[0]

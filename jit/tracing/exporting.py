@@ -26,9 +26,9 @@ from jit.runtime.arrays.interpreter import Interpreter
 from .function import TracedFunction
 from .recordings.hosting import PythonHost
 from .recordings.recording import Recording
-from .sharing import sharing_of
-from .snapshots import preserved
-from .surroundings import Surroundings, attributes_of
+from .surroundings.sharing import sharing_of
+from .surroundings.snapshots import preserved
+from .surroundings.surroundings import Surroundings, attributes_of
 from .verifying import shaken
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]

@@ -24,24 +24,7 @@ from jit.ir.errors import Error, TraceError, UsageError
 from jit.runtime.arrays.interpreter import GuardFailed
 
 from ..inspection.inspected import Inspected
-from .calls import (
-    Call,
-    CallError,
-    Entry,
-    Key,
-    _Promoted,
-    flatten_arguments,
-    leaf_names,
-    marks_of,
-    same_marks,
-    signature_of,
-)
-from .impurity import watching
-from .origins import is_foreign
 from .patience import patience
-from .promoting import DRIFT, KINDS, drifting, replaced, setter
-from .properties import kind_of
-from .reasons import why_anew
 from .recorder.anew import Notes, Run, Suspicions
 from .recorder.exact_types import asks_exact_types, note_exact_types
 from .recorder.raising import forget_errors
@@ -55,9 +38,26 @@ from .recordings.recalling import Recollection, recalling, recollection
 from .recordings.recording import OperatorRaised, Recording, may_follow, seen_by, watches_error
 from .recordings.rekeying import Change, relocate
 from .recordings.shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
-from .sharing import sharing_of
 from .shortcuts.shortcuts import Shortcut, hits, shortcut
-from .surroundings import GrowingWorld, Surroundings, Watched, World, attributes_of, view_of_objects
+from .surroundings.calls import (
+    Call,
+    CallError,
+    Entry,
+    Key,
+    _Promoted,
+    flatten_arguments,
+    leaf_names,
+    marks_of,
+    same_marks,
+    signature_of,
+)
+from .surroundings.impurity import watching
+from .surroundings.origins import is_foreign
+from .surroundings.promoting import DRIFT, KINDS, drifting, replaced, setter
+from .surroundings.properties import kind_of
+from .surroundings.reasons import why_anew
+from .surroundings.sharing import sharing_of
+from .surroundings.surroundings import GrowingWorld, Surroundings, Watched, World, attributes_of, view_of_objects
 
 SAMPLES = 4
 """How many sizes without an equal show that sizes are baked in."""
@@ -713,7 +713,7 @@ def _wrap(function: Any, options: dict[str, Any]) -> Any:
 
 def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, ...], check: bool) -> None:
     """Record with examples, and leave everything else as it was."""
-    from .snapshots import preserved
+    from .surroundings.snapshots import preserved
     from .verifying import compare_results, seen, shaken_in_place
 
     def observed(what: Any, shaken: bool = False) -> list[Any]:

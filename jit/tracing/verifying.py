@@ -15,8 +15,8 @@ from jit.ir import dtypes
 from jit.ir.errors import AutogradError, Error, UsageError, VerificationError
 
 from ..autograd import grad
-from .snapshots import preserved
-from .surroundings import Surroundings
+from .surroundings.snapshots import preserved
+from .surroundings.surroundings import Surroundings
 
 TOLERANCES = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-5, dtypes.float64: 1e-10,
               dtypes.complex64: 1e-5, dtypes.complex128: 1e-10}  # fmt: skip

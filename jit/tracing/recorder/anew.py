@@ -29,10 +29,10 @@ from jit.eager.generators import Generator
 from jit.eager.tensors import Storage, Tensor
 from jit.ir.errors import Error
 
-from ..origins import is_foreign
 from ..recordings.recalling import recalling, recollection
-from ..snapshots import Undo, undoing_tensor
-from ..surroundings import GrowingWorld
+from ..surroundings.origins import is_foreign
+from ..surroundings.snapshots import Undo, undoing_tensor
+from ..surroundings.surroundings import GrowingWorld
 from .plain_numbers import explained
 from .raising import forget_errors
 

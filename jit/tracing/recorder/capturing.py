@@ -9,7 +9,7 @@ from jit.eager.generators import Generator, default_generator
 from jit.eager.tensors import Tensor
 from jit.ir import GENERATOR, Value
 
-from ..properties import kind_of, type_of
+from ..surroundings.properties import kind_of, type_of
 from .memory import Binding
 from .records import Capture
 from .refusals import check_first_stage, shared_memory

@@ -19,7 +19,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..origins import is_foreign, is_harmless
+from ..surroundings.origins import is_foreign, is_harmless
 
 if TYPE_CHECKING:
     from .tracer import Trace

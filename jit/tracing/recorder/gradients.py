@@ -12,7 +12,7 @@ from jit.eager.tensors import Tensor
 from jit.ir import Value
 from jit.ir.errors import TraceError
 
-from ..properties import has_hooks
+from ..surroundings.properties import has_hooks
 from .capturing import capture, is_from_outside, known
 from .refusals import at_line, check_first_stage, refuse_change
 

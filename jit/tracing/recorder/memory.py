@@ -11,7 +11,7 @@ from jit.eager.tensors import Storage, Tensor, ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 
-from ..sharing import extent_of, overlap, place_and_extent, place_of
+from ..surroundings.sharing import extent_of, overlap, place_and_extent, place_of
 from .refusals import at_line
 
 _BINDING = threading.Lock()

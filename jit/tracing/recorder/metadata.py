@@ -28,7 +28,7 @@ from jit.ir import Value
 from jit.ir.errors import TraceError
 from jit.runtime.arrays.arrays import offset_of, owner_of
 
-from ..surroundings import attributes_of
+from ..surroundings.surroundings import attributes_of
 from . import measuring
 from .capturing import known
 from .memory import Binding

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jit.eager.proxies import TracedScalar
 from jit.ir.errors import Error, TraceError
 
-from ..origins import is_foreign
+from ..surroundings.origins import is_foreign
 
 if TYPE_CHECKING:
     from .tracer import Trace

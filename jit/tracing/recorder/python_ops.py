@@ -17,8 +17,8 @@ from jit.ir.errors import EscapedTracerError, TraceError
 from jit.ir.graph import leaves
 from jit.ir.types import Type
 
-from ..properties import type_of
 from ..recordings.recalling import run_once
+from ..surroundings.properties import type_of
 from .raising import note_foreign
 from .records import SLOT, Treatment
 from .refusals import at_line

@@ -25,7 +25,7 @@ from jit.ir.errors import Error, TraceError
 from jit.ir.types import UNDEFINED, ScalarType, Type
 from jit.passes.support.builder import Builder
 
-from ..properties import contents_of, row_major, type_of
+from ..surroundings.properties import contents_of, row_major, type_of
 from . import gradients, measuring, metadata, python_ops, raising, refusals, writes
 from .capturing import is_from_outside, is_inside, known, state_of
 from .composites import nodes_after, record_composite
@@ -74,7 +74,7 @@ class Trace:
     histories: dict[Value, Value] = field(default_factory=dict)
     """What was written over tensors without recording derivatives -> what they held before, whose history stays."""
     impure: str | None = None
-    """What the function has done that no recording can repeat; see jit.tracing.impurity."""
+    """What the function has done that no recording can repeat; see jit.tracing.surroundings.impurity."""
     one_size: str | None = None
     """Where it has looked at sizes in a way that no guard says: the recording serves these alone."""
     caught: str | None = None

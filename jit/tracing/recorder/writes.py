@@ -16,7 +16,7 @@ from jit.ops.casting import _to_copy
 from jit.ops.views import expand
 from jit.passes.support.builder import Builder
 
-from ..properties import row_major, type_of
+from ..surroundings.properties import row_major, type_of
 from .raising import note_raised
 from .refusals import at_line, shared_memory
 from .views import apply_step, settle

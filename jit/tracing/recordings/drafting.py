@@ -23,16 +23,16 @@ from jit.ir.errors import TraceError
 from jit.ir.graph import leaves as leaves_of
 from jit.ir.scalars import exactly
 
-from ..calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from ..recorder.gradients import GradientSlot
 from ..recorder.metadata import Tag, moves, set_tag, tags_of
 from ..recorder.raising import look_at_caught
 from ..recorder.records import Constant
 from ..recorder.tracer import Trace
 from ..recorder.views import settle
-from ..sharing import same_tensor, sharing_of
-from ..stand_ins import replace_everywhere
-from ..surroundings import World, attributes_of
+from ..surroundings.calls import Call, flatten_arguments, leaf_names, unflatten_arguments
+from ..surroundings.sharing import same_tensor, sharing_of
+from ..surroundings.stand_ins import replace_everywhere
+from ..surroundings.surroundings import World, attributes_of
 from .chains import Chain
 from .histories import adopt, kept_with, stand_in, twin
 from .kept_leaves import EagerHistory

@@ -13,7 +13,7 @@ from jit.eager.effects import note_write
 from jit.eager.tensors import Tensor, Variable, alias, tensor_of
 from jit.ops.assignment import copy as COPY
 
-from ..surroundings import attributes_of
+from ..surroundings.surroundings import attributes_of
 
 
 class PassThrough(Node):

@@ -26,11 +26,11 @@ from jit.runtime.arrays import blocks
 from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
 
 from ..patience import patience
-from ..properties import contents_of, has_hooks, kind_of
 from ..recorder.metadata import FACTS, Move, Tag, move, set_tag
 from ..recorder.tracer import Trace
 from ..recorder.views import shown
-from ..sharing import sharing_of
+from ..surroundings.properties import contents_of, has_hooks, kind_of
+from ..surroundings.sharing import sharing_of
 from .aliasing import analyse
 from .chains import Chain, Key, Plan, fork, graph_of, numbered
 from .compiling import engine, unoptimised

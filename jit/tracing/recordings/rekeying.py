@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..calls import Entry, Key
+from ..surroundings.calls import Entry, Key
 from .shapes import Family
 
 if TYPE_CHECKING:
-    from ..surroundings import World
+    from ..surroundings.surroundings import World
     from .recording import Recording
 
 Locate = Callable[[Any], tuple[str | None, int | None]]

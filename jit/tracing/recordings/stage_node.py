@@ -21,7 +21,7 @@ from jit.ir.errors import AutogradError, Error
 from jit.runtime.arrays.interpreter import GuardFailed
 
 from ..patience import patience
-from ..properties import kind_of
+from ..surroundings.properties import kind_of
 from .chains import BRANCHES, Chain, Key, Plan, fork
 from .histories import give_history
 from .hosting import PythonHost

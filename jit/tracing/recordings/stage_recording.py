@@ -14,11 +14,11 @@ from jit.eager.tensors import Tensor, Variable, alias
 from jit.ir.errors import TraceError
 from jit.ir.scalars import exactly
 
-from ..impurity import watching
-from ..origins import is_foreign
 from ..recorder.raising import forget_errors, look_at_caught
 from ..recorder.tracer import Trace
-from ..surroundings import view_of_objects
+from ..surroundings.impurity import watching
+from ..surroundings.origins import is_foreign
+from ..surroundings.surroundings import view_of_objects
 from .chains import Chain, Key
 
 

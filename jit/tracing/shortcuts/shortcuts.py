@@ -36,9 +36,19 @@ from jit.eager.tensors import Storage, Tensor, Variable, tensor_of
 from jit.ir.graph import Ref
 from jit.runtime.plans import entry
 
-from ..contents import same_contents
-from ..places import _class_entry, _class_of, _contents, _default, _entry, _item, _itself, _names_in, _wrapped_by
-from ..surroundings import View, _identities, _space_at, _type_of
+from ..surroundings.contents import same_contents
+from ..surroundings.places import (
+    _class_entry,
+    _class_of,
+    _contents,
+    _default,
+    _entry,
+    _item,
+    _itself,
+    _names_in,
+    _wrapped_by,
+)
+from ..surroundings.surroundings import View, _identities, _space_at, _type_of
 from .shortcut_history import with_history
 
 if TYPE_CHECKING:

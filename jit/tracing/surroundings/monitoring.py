@@ -37,7 +37,7 @@ _NAME = "jit"
 
 
 class Eye(Protocol):
-    """Judges calls; see jit.tracing.impurity."""
+    """Judges calls; see jit.tracing.surroundings.impurity."""
 
     def sees(self, code: types.CodeType, frame: Any) -> None:
         """Code starts or goes on, in `frame`."""

@@ -1,7 +1,8 @@
 """Where a function looks: from a value to the places that can be reached from it, each with a way to ask again.
 
 What is known of a type says which of three things holds for its objects: they never change (`is_settled`), what they
-hold can be listed (`children`) or copied (jit.tracing.contents), or nobody can look into them (`is_opaque`).
+hold can be listed (`children`) or copied (jit.tracing.surroundings.contents), or nobody can look into them
+(`is_opaque`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.autograd.custom import Function
 from jit.eager.generators import Generator
 from jit.eager.hooks import HookTable
 from jit.eager.proxies import TracedScalar
@@ -39,7 +41,6 @@ from jit.eager.tensors import Tensor
 from jit.ir.devices import device
 from jit.ir.dtypes import DType
 
-from ..autograd.custom import Function
 from .contents import COPIED, is_copied
 from .descriptions import (
     said_by_cell,
@@ -73,7 +74,7 @@ class Watched:
 
 
 # -- ways to ask -------------------------------------------------------------------------------------------------
-# They are known by name to jit.tracing.shortcuts.shortcuts and jit.tracing.promoting.
+# They are known by name to jit.tracing.shortcuts.shortcuts and jit.tracing.surroundings.promoting.
 
 
 def asked(value: Any, name: str, default: Any = None) -> Any:
@@ -171,7 +172,7 @@ def _names_in(value: Any) -> tuple[str, ...]:
 
 
 def _shared_hooks() -> Any:
-    from ..nn.everywhere import CALLS
+    from jit.nn.everywhere import CALLS
 
     return CALLS
 
@@ -654,7 +655,7 @@ def _of_log(prefix: str, value: Any) -> Iterator[Child]:
 @functools.cache
 def _keys_of_modules() -> frozenset[str]:
     """The attributes that every network module has."""
-    from ..nn import Module
+    from jit.nn import Module
 
     return frozenset(vars(Module()))
 

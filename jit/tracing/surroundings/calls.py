@@ -14,11 +14,11 @@ from jit.eager.pytree import Structure, flatten, paths, unflatten, without_undef
 from jit.ir.errors import CompileError, Error, GraphError, TraceError, UsageError
 from jit.ir.refusals import is_of_numbers
 
-from .recordings.recalling import Recollection
+from ..recordings.recalling import Recollection
 from .surroundings import World
 
 if TYPE_CHECKING:
-    from .recordings.recording import Recording
+    from ..recordings.recording import Recording
 
 
 class Key(NamedTuple):

@@ -45,11 +45,11 @@ from jit.ir.devices import device
 from jit.ir.dtypes import DType
 from jit.ir.scalars import exactly
 
+from ..patience import patience
 from .contents import COPIED, copy_of, is_copied, random_states, same_contents
 from .footprints import Footprint, Step, codes_in, is_mute, scan, words_in
 from .judgements import generation_of, judgement_of
 from .origins import is_foreign, is_foreign_class, is_harmless, is_users
-from .patience import patience
 from .places import (
     _EXACT,
     PLAIN,

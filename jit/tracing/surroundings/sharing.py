@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jit.autograd.nodes import edge_of
 from jit.eager.tensors import Tensor
 
-from ..autograd.nodes import edge_of
 from .properties import kind_of
 
 

@@ -3,16 +3,17 @@
 Note [Seeing calls]
     Python values that a function reads are watched where they stand (Note [Watching]), but a clock stands nowhere. So
     while a function is recorded, calls of functions that are written in C are looked at as they happen, by the hook
-    that profilers use: `sys.setprofile` up to Python 3.11, `sys.monitoring` from 3.12 on (jit.tracing.monitoring). They
-    see the same: what code in Python calls, and not what functions in C call in turn. Operators switch the hook off
-    while they run. If a profiler has taken the hook already, clocks and files go unseen.
+    that profilers use: `sys.setprofile` up to Python 3.11, `sys.monitoring` from 3.12 on
+    (jit.tracing.surroundings.monitoring). They see the same: what code in Python calls, and not what functions in C
+    call in turn. Operators switch the hook off while they run. If a profiler has taken the hook already, clocks and
+    files go unseen.
 
     The same hook sees functions of Python start: what these can read is watched (Note [Footprints]).
 
     Of functions in C some are known to be what no recording can repeat, wherever they are called. Others are known to
-    read nothing but their arguments (jit.tracing.purity). The rest counts as the former, unless it is a module of
-    Python's own that calls it, one whose state says nothing about results; so do clocks: that logging stamps its lines
-    is nobody's business.
+    read nothing but their arguments (jit.tracing.surroundings.purity). The rest counts as the former, unless it is a
+    module of Python's own that calls it, one whose state says nothing about results; so do clocks: that logging stamps
+    its lines is nobody's business.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..ir.errors import UsageError
+from jit.ir.errors import UsageError
 
 KINDS = (int, float)
 """What can be promoted."""

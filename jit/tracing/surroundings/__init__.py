@@ -1,0 +1,1 @@
+"""Surroundings: what a function reads besides its arguments."""
