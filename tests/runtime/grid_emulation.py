@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jit.runtime.codegen import check_status
-from jit.runtime.device import DeviceKernel, device_kernel
+from jit.runtime.gpu.device import DeviceKernel, device_kernel
 from jit.runtime.nest import Nest
 from jit.runtime.target import Target, binding
 

@@ -14,10 +14,10 @@ import pytest
 
 from jit.ir.errors import CompileError
 from jit.passes.fuse import fuse
-from jit.runtime import device
 from jit.runtime.codegen import compile_nest
-from jit.runtime.device import device_kernel
 from jit.runtime.fusion import group_nest, supports
+from jit.runtime.gpu import device
+from jit.runtime.gpu.device import device_kernel
 from jit.runtime.nest import Buffer, Nest
 from jit.runtime.target import Target
 

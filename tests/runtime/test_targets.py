@@ -10,7 +10,7 @@ import pytest
 import jit
 from jit.ir.errors import CompileError
 from jit.runtime.codegen import compile_nest
-from jit.runtime.device import device_kernel
+from jit.runtime.gpu.device import device_kernel
 from jit.runtime.target import Target
 from jit.runtime.targets import FAMILIES, family_of
 

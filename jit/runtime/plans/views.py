@@ -54,7 +54,7 @@ class KernelView:
     @property
     def ptx(self) -> str:
         """The PTX of the same loops for an NVIDIA GPU (sm_80)."""
-        from ..device import device_kernel
+        from ..gpu.device import device_kernel
         from ..target import Target
 
         return device_kernel(self.kernel.nest, Target.nvidia("sm_80")).ptx

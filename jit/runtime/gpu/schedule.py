@@ -26,10 +26,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .llvm.lower import lanes
-from .nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Step
-from .schedule import FIXED, Loops
-from .target import Target
+from ..llvm.lower import lanes
+from ..nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Step
+from ..schedule import FIXED, Loops
+from ..target import Target
 
 THREADS = 256
 """In a block, where nothing else decides."""

@@ -7,8 +7,8 @@ from typing import Any
 from jit.ir.dtypes import float64
 from jit.ir.errors import CompileError
 
-from .llvm.c_functions import FUNCTIONS
-from .llvm.math import LLVMMath, Value
+from ..llvm.c_functions import FUNCTIONS
+from ..llvm.math import LLVMMath, Value
 
 
 class GridMath(LLVMMath):

@@ -20,13 +20,13 @@ from typing import Any
 
 from jit.ir.errors import CompileError
 
-from .codegen import geometry_of
-from .grid_machine import lower
-from .grid_schedule import Grid, grid, without_kept
-from .llvm.function import Function
-from .nest import Nest
-from .schedule import Loops, schedule
-from .target import Target, binding
+from ..codegen import geometry_of
+from ..llvm.function import Function
+from ..nest import Nest
+from ..schedule import Loops, schedule
+from ..target import Target, binding
+from .machine import lower
+from .schedule import Grid, grid, without_kept
 
 
 @dataclass(frozen=True)

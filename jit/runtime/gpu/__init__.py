@@ -1,0 +1,1 @@
+"""GPUs: the nest lowered for threads, and the assembly that LLVM prints of it."""
