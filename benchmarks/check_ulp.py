@@ -27,7 +27,7 @@ from scipy import special
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from jit.runtime.codegen import compile_nest
 from jit.runtime.nest import pointwise_nest
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 
 Array = np.ndarray[Any, Any]
 BOUND = 2.0

@@ -69,7 +69,7 @@ def _run_interpreter() -> str:
 
 
 def _run_kernel() -> str:
-    from jit.runtime.target import Target
+    from jit.runtime.targets.target import Target
 
     host = Target.host()
     return f"{host.cpu}, vectors of {host.vector_bytes} bytes"

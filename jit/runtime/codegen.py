@@ -40,7 +40,7 @@ from jit.ir.errors import CompileError, DimError, DivisionError
 
 from . import cache as caching
 from . import linking, recipes
-from .target import Target, binding
+from .targets.target import Target, binding
 
 if TYPE_CHECKING:  # a process that finds its plans in the cache needs none of these
     from .llvm.function import Function

@@ -433,7 +433,7 @@ def _small(type_: Any) -> TensorType:
 def _try(node: Node, pointwise: bool) -> bool:
     from .llvm.lower import lower
     from .schedule import schedule
-    from .target import Target
+    from .targets.target import Target
 
     graph = Graph()
     mapping = {v: graph.add_input(_small(v.type) if pointwise else v.type) for v in dict.fromkeys(node.inputs)}

@@ -34,7 +34,7 @@ from jit.ir.graph import Ref
 from jit.ir.loading import BEGAN
 
 from . import cache as caching
-from .target import Target
+from .targets.target import Target
 
 Body = Callable[..., Any]
 

@@ -18,7 +18,7 @@ import numpy as np
 from jit.runtime.codegen import check_status
 from jit.runtime.gpu.device import DeviceKernel, device_kernel
 from jit.runtime.nest import Nest
-from jit.runtime.target import Target, binding
+from jit.runtime.targets.target import Target, binding
 
 Array = np.ndarray[Any, Any]
 

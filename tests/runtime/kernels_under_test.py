@@ -9,7 +9,7 @@ from jit.ir.dtypes import ALL, DType, as_dtype, from_numpy
 from jit.runtime.arrays import numpy_math
 from jit.runtime.codegen import compile_nest
 from jit.runtime.nest import pointwise_nest
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 
 Array = np.ndarray[Any, Any]
 

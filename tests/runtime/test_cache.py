@@ -236,7 +236,7 @@ def test_processes_that_compile_the_same_at_once(tmp_path):
 @pytest.mark.llvm
 def test_what_decides_on_machine_code_is_in_its_name(tmp_path, monkeypatch):
     from jit.runtime import codegen
-    from jit.runtime.target import Target
+    from jit.runtime.targets.target import Target
 
     kept = Cache(tmp_path, 10**6)
     monkeypatch.setattr(caching, "shared", lambda: kept)

@@ -18,7 +18,7 @@ from jit.runtime.llvm import memory as llvm_memory
 from jit.runtime.llvm.function import Function
 from jit.runtime.llvm.lower import most_alive
 from jit.runtime.nest import Access, Buffer, one_step, pointwise_nest
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 from tests.threads import in_threads
 
 from .kernels_under_test import TARGETS, expect, numbers, run, same_bits

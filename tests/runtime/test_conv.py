@@ -21,7 +21,7 @@ from jit.runtime.plans.views import flops_of, work_of_step
 from jit.runtime.products import conv
 from jit.runtime.products.conv_steps import layer_of, parts_by_input, phases
 from jit.runtime.products.conv_weight import WeightGradient
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 from tests.guarded import guarded
 
 pytestmark = [
@@ -352,7 +352,7 @@ def test_flops_are_two_for_each_tap_at_each_place(mask, maps):
 
 SHORTER = """
 from jit.ir import dtypes
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 
 host = Target.host()
 kept = {"avx", "avx2", "fma", "f16c", "sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "mmx", "fxsr"}

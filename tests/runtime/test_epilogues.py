@@ -15,7 +15,7 @@ from jit.runtime.plans.plan import PlannedInterpreter
 from jit.runtime.plans.plan_image import image_of
 from jit.runtime.products import conv, epilogues, packed
 from jit.runtime.products.tiled import Tiled
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 from jit.tracing.recordings.compiling import optimise
 from tests.guarded import guarded
 

@@ -11,7 +11,7 @@ import pytest
 
 from jit.runtime import codegen, linking
 from jit.runtime.llvm.math import PREFIX
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 
 pytestmark = [
     pytest.mark.llvm,

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from jit.ir.errors import CompileError
-from jit.runtime import target
 from jit.runtime.arrays import blocks
 from jit.runtime.cache import Cache
+from jit.runtime.targets import target
 
 
 def link(path: Path) -> None:

@@ -12,7 +12,7 @@ from jit.ir.pooling import Pool
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans.plan import PlannedInterpreter
 from jit.runtime.products.pooling import MaxPool, MaxUnpool, MeanPool
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 from tests.guarded import guarded
 
 pytestmark = [

@@ -19,7 +19,7 @@ from jit.runtime.fusion import group_nest, supports
 from jit.runtime.gpu import device
 from jit.runtime.gpu.device import device_kernel
 from jit.runtime.nest import Buffer, Nest
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 
 from ..passes.test_fuse_rows import ONE_KERNEL, recorded
 from .grid_emulation import GPU, emulated, launch

@@ -20,7 +20,7 @@ from jit.runtime.llvm.lower import lower
 from jit.runtime.nest import Buffer, pointwise_nest
 from jit.runtime.plans import plan
 from jit.runtime.schedule import schedule
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 from jit.tracing.recordings import recording
 
 from .. import random_graphs
@@ -161,7 +161,7 @@ def test_the_name_depends_on_target_versions_sources_and_order(monkeypatch):
     for place, value in [
         (recipes, ("sources", lambda: "others")),
         (recipes, ("_versions", lambda: ("3.99", "9.9", "9.9"))),
-        (sys.modules["jit.runtime.target"], ("llvm_version", lambda: "99.0.0")),
+        (sys.modules["jit.runtime.targets.target"], ("llvm_version", lambda: "99.0.0")),
         (sys.modules["llvmlite"], ("__version__", "99.0")),
     ]:
         with monkeypatch.context() as patch:

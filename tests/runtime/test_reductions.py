@@ -11,7 +11,7 @@ from jit.runtime.codegen import compile_nest
 from jit.runtime.llvm import memory as llvm_memory
 from jit.runtime.nest import Access, Bound, Buffer, Index, Keep, Local, Nest, Reduce, Scan, Step, one_step
 from jit.runtime.schedule import schedule
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 from tests.guarded import guarded
 
 from .kernels_under_test import TARGETS, same_bits

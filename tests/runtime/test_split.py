@@ -12,7 +12,7 @@ from jit.runtime import split
 from jit.runtime.codegen import compile_nest
 from jit.runtime.nest import Access, Buffer, Keep, Local, Nest, Reduce, Scan, Step
 from jit.runtime.split import blocks_of, is_worth
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 from tests.runtime import nests_under_test as nests
 from tests.runtime.grid_emulation import emulated
 

@@ -11,8 +11,8 @@ import jit
 from jit.ir.errors import CompileError
 from jit.runtime.codegen import compile_nest
 from jit.runtime.gpu.device import device_kernel
-from jit.runtime.target import Target
 from jit.runtime.targets import FAMILIES, family_of
+from jit.runtime.targets.target import Target
 
 from ..passes.test_fuse_rows import ONE_KERNEL
 from .grid_emulation import AMD as GFX

@@ -10,7 +10,7 @@ from jit.runtime.llvm.column_tiles import TiledLowering, is_tiled
 from jit.runtime.llvm.lower import lanes, lower
 from jit.runtime.nest import Access, Buffer, Keep, Local, Nest, Reduce, Step
 from jit.runtime.schedule import schedule
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 from tests.runtime import nests_under_test as nests
 
 SHAPES = [

@@ -24,7 +24,7 @@ from ..codegen import geometry_of
 from ..llvm.function import Function
 from ..nest import Nest
 from ..schedule import Loops, schedule
-from ..target import Target, binding
+from ..targets.target import Target, binding
 from .machine import lower
 from .schedule import Grid, grid, without_kept
 

@@ -35,7 +35,7 @@ from ..llvm.memory import Memory, kept_bytes, kept_type
 from ..llvm.reduce import MONOIDS, Chain
 from ..nest import Nest, Operand, Reduce, Scan, Step
 from ..schedule import Loops
-from ..target import Target
+from ..targets.target import Target
 from .math import GridMath
 from .schedule import TILE, Grid, shared
 

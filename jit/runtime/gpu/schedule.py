@@ -29,7 +29,7 @@ from typing import Any
 from ..llvm.lower import lanes
 from ..nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Step
 from ..schedule import FIXED, Loops
-from ..target import Target
+from ..targets.target import Target
 
 THREADS = 256
 """In a block, where nothing else decides."""

@@ -46,7 +46,7 @@ from jit.ir.errors import CompileError
 
 from ..nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Scan, Step
 from ..schedule import BLOCK, FIXED, UNIT, Loops, is_packed
-from ..target import Target
+from ..targets.target import Target
 from .build import Builder, Register
 from .function import Function
 from .math import ELEMENT, LLVMMath, Value

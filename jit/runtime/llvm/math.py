@@ -29,7 +29,7 @@ import numpy as np
 from jit.ir.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from jit.ir.errors import CompileError
 
-from ..target import Target
+from ..targets.target import Target
 from . import casts, division, elementary, halves
 from .build import Builder, Register, float_literal, mangled
 

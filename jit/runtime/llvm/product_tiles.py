@@ -8,7 +8,7 @@ from functools import cache
 
 from jit.ir.dtypes import DType, float32, float64
 
-from ..target import Target
+from ..targets.target import Target
 from .words import Routine, Word
 
 ELEMENT = {float32: "float", float64: "double"}

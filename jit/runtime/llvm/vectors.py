@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..nest import Nest, Reduce, Scan, Step
 from ..schedule import Loops
-from ..target import Target
+from ..targets.target import Target
 from .build import Builder, Register
 from .function import Function
 from .math import LLVMMath, Value

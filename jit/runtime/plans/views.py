@@ -55,7 +55,7 @@ class KernelView:
     def ptx(self) -> str:
         """The PTX of the same loops for an NVIDIA GPU (sm_80)."""
         from ..gpu.device import device_kernel
-        from ..target import Target
+        from ..targets.target import Target
 
         return device_kernel(self.kernel.nest, Target.nvidia("sm_80")).ptx
 

@@ -33,7 +33,7 @@ import numpy as np
 from jit.ir.dtypes import DType
 
 from ..llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
-from ..target import Target
+from ..targets.target import Target
 from .conv_code import BLOCK, FIELDS, WIDE, Shape, compiled
 from .tiled import TILE_BYTES, Pieces, even
 

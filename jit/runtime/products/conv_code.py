@@ -10,7 +10,7 @@ from jit.ir.dtypes import DType
 
 from ..llvm.product_tiles import TileWriter, Vector, tile_sizes
 from ..llvm.words import Word
-from ..target import Target
+from ..targets.target import Target
 
 FIELDS = (
     "first", "last", "groups", "strips", "strip", "across", "blocks", "channels", "deep", "taps", "depth", "height",

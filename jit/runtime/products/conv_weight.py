@@ -26,7 +26,7 @@ from jit.ir.dtypes import DType
 
 from ..llvm.product_tiles import TileWriter, lanes_of, tile_sizes
 from ..llvm.words import Word
-from ..target import Target
+from ..targets.target import Target
 from .conv import Convolution, Window, segment_tables
 from .conv_code import SegmentWriter
 

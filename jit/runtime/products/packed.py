@@ -24,7 +24,7 @@ from jit.ir.dtypes import DType
 
 from ..llvm.product_tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
 from ..llvm.words import Word
-from ..target import Target
+from ..targets.target import Target
 from .tiled import TILE_BYTES, Pieces, even
 
 _FIELDS = ("first", "last", "rest", "blocks", "inner", "a_row", "a_step", "b_column", "b_step", "c_row",

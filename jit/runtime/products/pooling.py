@@ -23,7 +23,7 @@ from ..llvm.product_tiles import ELEMENT, TileWriter, lanes_of
 from ..llvm.words import Word
 from ..plans.copies import arguments_of
 from ..plans.places import Step
-from ..target import Target
+from ..targets.target import Target
 from .conv import Convolution, Triple, Window, segment_tables, supports
 from .conv_code import SegmentWriter
 from .conv_steps import contiguous

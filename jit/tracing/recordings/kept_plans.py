@@ -25,7 +25,7 @@ from jit.runtime import cache, recipes
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans import entry
 from jit.runtime.plans.threads import planned_count
-from jit.runtime.target import Target
+from jit.runtime.targets.target import Target
 
 from ..recorder.tracer import Trace
 from .aliasing import Aliasing

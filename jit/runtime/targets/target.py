@@ -12,9 +12,9 @@ from typing import Any
 
 from jit.ir.errors import CompileError
 
-from .cache import digest, shared
-from .targets import Family, family_of
-from .targets.family import by_feature
+from ..cache import digest, shared
+from . import Family, family_of
+from .family import by_feature
 
 
 @dataclass(frozen=True)
