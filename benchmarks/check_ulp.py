@@ -25,8 +25,8 @@ import numpy as np
 from scipy import special
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from jit.runtime.codegen import compile_nest
-from jit.runtime.nest import pointwise_nest
+from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.nest import pointwise_nest
 from jit.runtime.targets.target import Target
 
 Array = np.ndarray[Any, Any]

@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import jit
 from jit.passes import run as run_passes
 from jit.passes.fuse import fuse
-from jit.runtime.codegen import Kernel, compile_nest
-from jit.runtime.fusion import FusedGroup, supports
+from jit.runtime.kernels.codegen import Kernel, compile_nest
+from jit.runtime.kernels.fusion import FusedGroup, supports
 from tests.runtime import nests_under_test as nests
 
 ROUNDS = 15

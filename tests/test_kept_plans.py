@@ -13,8 +13,8 @@ import pytest
 import jit
 from jit.eager.pytree import flatten
 from jit.ir.errors import DivisionError, Error
-from jit.runtime import cache as caching
-from jit.runtime import codegen, recipes
+from jit.runtime.kernels import cache as caching
+from jit.runtime.kernels import codegen, recipes
 from jit.runtime.plans import entry, plan_image
 from jit.runtime.plans.recalled import RecalledInterpreter
 from jit.tracing.recordings import compiling, kept_plans, recording

@@ -31,7 +31,7 @@ WORDS = {
     "runtime/arrays/interpreter.py": "arithmetic of numbers, `prim::add`",
     "runtime/llvm/math.py": "functions of the math namespace",
     "runtime/llvm/reduce.py": "monoids",
-    "runtime/nest.py": "monoids",
+    "runtime/kernels/nest.py": "monoids",
     "runtime/arrays/philox.py": "distributions that are drawn from",
 }
 SEVERAL = 3

@@ -7,8 +7,8 @@ import pytest
 
 import jit
 import jit.nn.functional as F
-from jit.runtime.codegen import compile_nest
-from jit.runtime.nest import Buffer
+from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.nest import Buffer
 from tests.runtime.grid_emulation import emulated
 
 pytestmark = pytest.mark.llvm

@@ -10,7 +10,7 @@ import jit
 from jit.ir import Graph, parse
 from jit.passes.fuse import fuse
 from jit.runtime.arrays.interpreter import Interpreter
-from jit.runtime.fusion import supports
+from jit.runtime.kernels.fusion import supports
 
 
 def cell(gates, c):

@@ -9,7 +9,7 @@ import pytest
 import jit
 from jit.passes import run as run_passes
 from jit.passes.fuse import fuse
-from jit.runtime.fusion import FusedGroup, supports
+from jit.runtime.kernels.fusion import FusedGroup, supports
 from tests.random_graphs import NODES, Bounds, Verdict
 
 pytestmark = pytest.mark.llvm

@@ -12,8 +12,8 @@ from jit.ir.errors import DimError
 from jit.passes import run as run_passes
 from jit.passes.fuse import declined, fuse, groups
 from jit.runtime.arrays.interpreter import Interpreter
-from jit.runtime.fusion import group_nest, supports
-from jit.runtime.nest import Buffer
+from jit.runtime.kernels.fusion import group_nest, supports
+from jit.runtime.kernels.nest import Buffer
 from tests.random_graphs import inputs, program
 
 CLEANING = ["inline_composites", "infer_types", "constant_fold", "peephole", "cse", "dce"]

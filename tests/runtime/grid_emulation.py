@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from jit.runtime.codegen import check_status
 from jit.runtime.gpu.device import DeviceKernel, device_kernel
-from jit.runtime.nest import Nest
+from jit.runtime.kernels.codegen import check_status
+from jit.runtime.kernels.nest import Nest
 from jit.runtime.targets.target import Target, binding
 
 Array = np.ndarray[Any, Any]

@@ -7,8 +7,8 @@ import numpy as np
 
 from jit.ir.dtypes import ALL, DType, as_dtype, from_numpy
 from jit.runtime.arrays import numpy_math
-from jit.runtime.codegen import compile_nest
-from jit.runtime.nest import pointwise_nest
+from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.nest import pointwise_nest
 from jit.runtime.targets.target import Target
 
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,20 @@ import numpy as np
 
 from jit.ir.dtypes import float32, from_numpy
 from jit.ir.geometry import Geometry
-from jit.runtime.nest import Access, Buffer, Index, Keep, Local, Nest, Position, Reduce, Result, Scan, Step, one_step
+from jit.runtime.kernels.nest import (
+    Access,
+    Buffer,
+    Index,
+    Keep,
+    Local,
+    Nest,
+    Position,
+    Reduce,
+    Result,
+    Scan,
+    Step,
+    one_step,
+)
 
 Array = np.ndarray[Any, Any]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from jit.runtime import cache as caching
-from jit.runtime.cache import Cache, digest
+from jit.runtime.kernels import cache as caching
+from jit.runtime.kernels.cache import Cache, digest
 
 
 def test_what_is_stored_comes_back_in_another_process(tmp_path):
     Cache(tmp_path / "c", 1000).store("name", b"data")
-    program = "import sys, pathlib; from jit.runtime.cache import Cache; "
+    program = "import sys, pathlib; from jit.runtime.kernels.cache import Cache; "
     program += "print(Cache(pathlib.Path(sys.argv[1]), 1000).load('name'))"
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "c")], capture_output=True, text=True)
     assert done.stdout.strip() == "b'data'", done.stderr
@@ -144,7 +144,7 @@ def test_the_environment_says_where_and_how_large(monkeypatch, tmp_path):
 
 PROGRAM = """
 import jit
-from jit.runtime import codegen
+from jit.runtime.kernels import codegen
 
 @jit.trace
 def f(x):
@@ -235,7 +235,7 @@ def test_processes_that_compile_the_same_at_once(tmp_path):
 
 @pytest.mark.llvm
 def test_what_decides_on_machine_code_is_in_its_name(tmp_path, monkeypatch):
-    from jit.runtime import codegen
+    from jit.runtime.kernels import codegen
     from jit.runtime.targets.target import Target
 
     kept = Cache(tmp_path, 10**6)

@@ -13,11 +13,11 @@ import pytest
 from jit.ir.dtypes import as_dtype, float32, float64
 from jit.ir.errors import CompileError
 from jit.runtime.arrays import numpy_math
-from jit.runtime.codegen import compile_functions, compile_nest, compile_nests
+from jit.runtime.kernels.codegen import compile_functions, compile_nest, compile_nests
+from jit.runtime.kernels.nest import Access, Buffer, one_step, pointwise_nest
 from jit.runtime.llvm import memory as llvm_memory
 from jit.runtime.llvm.function import Function
 from jit.runtime.llvm.lower import most_alive
-from jit.runtime.nest import Access, Buffer, one_step, pointwise_nest
 from jit.runtime.targets.target import Target
 from tests.threads import in_threads
 
@@ -367,8 +367,8 @@ class TestThreads:
         finished = run_apart("""
             import os
             import numpy as np
-            from jit.runtime import codegen
-            from jit.runtime.nest import pointwise_nest
+            from jit.runtime.kernels import codegen
+            from jit.runtime.kernels.nest import pointwise_nest
             x, out = np.arange(20.0), np.empty(20)
             parents = codegen.compile_nest(pointwise_nest(lambda m, a: a + 1, [x], [out]))
             codegen._lock.acquire()  # as if another thread were compiling
@@ -412,8 +412,8 @@ class TestSignals:
         finished = run_apart("""
             import numpy as np
             from jit.ir.errors import DivisionError
-            from jit.runtime.codegen import compile_nest
-            from jit.runtime.nest import pointwise_nest
+            from jit.runtime.kernels.codegen import compile_nest
+            from jit.runtime.kernels.nest import pointwise_nest
             reported = 0
             for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8):
                 for divisor in (0, -1 if dtype is not np.uint8 else 255):
@@ -433,8 +433,8 @@ class TestSignals:
         finished = run_apart("""
             import ctypes, mmap
             import numpy as np
-            from jit.runtime.codegen import compile_nest
-            from jit.runtime.nest import pointwise_nest
+            from jit.runtime.kernels.codegen import compile_nest
+            from jit.runtime.kernels.nest import pointwise_nest
             libc, page = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
             libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
             kept = []

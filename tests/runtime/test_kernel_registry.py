@@ -25,7 +25,7 @@ from jit.ir.op import REGISTRY, Op
 from jit.passes.fuse import _separate_gradients
 from jit.passes.support.spaces import main_output
 from jit.runtime.arrays.interpreter import Interpreter
-from jit.runtime.fusion import FusedGroup, supports
+from jit.runtime.kernels.fusion import FusedGroup, supports
 
 from ..guarded import guarded
 from ..random_graphs import Bounds, Exact, both_nan

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from jit.runtime import codegen, linking
+from jit.runtime.kernels import codegen, linking
 from jit.runtime.llvm.math import PREFIX
 from jit.runtime.targets.target import Target
 

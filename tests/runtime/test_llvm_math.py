@@ -7,8 +7,8 @@ import pytest
 
 from jit.ir.dtypes import as_dtype, bfloat16, bool_, float16, float32, float64, int32
 from jit.ir.errors import CompileError, DivisionError
-from jit.runtime.codegen import compile_nest
-from jit.runtime.nest import pointwise_nest
+from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.nest import pointwise_nest
 
 from .kernels_under_test import (
     FLOATS,

@@ -5,8 +5,8 @@ import pytest
 
 from jit.ir.dtypes import float32
 from jit.ir.errors import CompileError
-from jit.runtime.nest import Access, Buffer, one_step, pointwise_nest
-from jit.runtime.schedule import FIXED, STRIDED, UNIT, schedule
+from jit.runtime.kernels.nest import Access, Buffer, one_step, pointwise_nest
+from jit.runtime.kernels.schedule import FIXED, STRIDED, UNIT, schedule
 
 
 def identity(m, a):

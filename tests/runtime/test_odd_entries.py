@@ -13,7 +13,7 @@ import pytest
 
 from jit.ir.errors import CompileError
 from jit.runtime.arrays import blocks
-from jit.runtime.cache import Cache
+from jit.runtime.kernels.cache import Cache
 from jit.runtime.targets import target
 
 

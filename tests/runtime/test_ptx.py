@@ -14,11 +14,11 @@ import pytest
 
 from jit.ir.errors import CompileError
 from jit.passes.fuse import fuse
-from jit.runtime.codegen import compile_nest
-from jit.runtime.fusion import group_nest, supports
 from jit.runtime.gpu import device
 from jit.runtime.gpu.device import device_kernel
-from jit.runtime.nest import Buffer, Nest
+from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.fusion import group_nest, supports
+from jit.runtime.kernels.nest import Buffer, Nest
 from jit.runtime.targets.target import Target
 
 from ..passes.test_fuse_rows import ONE_KERNEL, recorded

@@ -15,10 +15,10 @@ from jit.ir.dtypes import ALL, as_dtype
 from jit.ir.errors import Error
 from jit.ir.op import REGISTRY, Op
 from jit.ir.types import contiguous_strides
-from jit.runtime.codegen import compile_nest
-from jit.runtime.fusion import group_nest
 from jit.runtime.gpu.device import device_kernel, ptxas_path
-from jit.runtime.nest import Buffer, Nest
+from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.fusion import group_nest
+from jit.runtime.kernels.nest import Buffer, Nest
 
 from ..registry_cases import all_cases, function_of
 from .grid_emulation import GPU

@@ -14,12 +14,12 @@ import pytest
 import jit
 from jit.ir import TensorType, parse
 from jit.ir.op import OVERLOADS, REGISTRY, pointwise
-from jit.runtime import codegen, recipes
-from jit.runtime.fusion import group_nest
+from jit.runtime.kernels import codegen, recipes
+from jit.runtime.kernels.fusion import group_nest
+from jit.runtime.kernels.nest import Buffer, pointwise_nest
+from jit.runtime.kernels.schedule import schedule
 from jit.runtime.llvm.lower import lower
-from jit.runtime.nest import Buffer, pointwise_nest
 from jit.runtime.plans import plan
-from jit.runtime.schedule import schedule
 from jit.runtime.targets.target import Target
 from jit.tracing.recordings import recording
 
@@ -251,7 +251,7 @@ def test_random_graphs_of_one_recipe_have_one_text(monkeypatch):
 PROGRAM = """
 import sys
 import jit
-from jit.runtime import codegen
+from jit.runtime.kernels import codegen
 
 @jit.trace
 def f(x):

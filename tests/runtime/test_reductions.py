@@ -7,10 +7,10 @@ import pytest
 
 from jit.ir.dtypes import float32, int64
 from jit.ir.errors import CompileError, DimError
-from jit.runtime.codegen import compile_nest
+from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.nest import Access, Bound, Buffer, Index, Keep, Local, Nest, Reduce, Scan, Step, one_step
+from jit.runtime.kernels.schedule import schedule
 from jit.runtime.llvm import memory as llvm_memory
-from jit.runtime.nest import Access, Bound, Buffer, Index, Keep, Local, Nest, Reduce, Scan, Step, one_step
-from jit.runtime.schedule import schedule
 from jit.runtime.targets.target import Target
 from tests.guarded import guarded
 
@@ -396,7 +396,7 @@ def test_no_byte_outside_of_the_buffers_is_touched():
     finished = run_apart("""
         import ctypes, mmap
         import numpy as np
-        from jit.runtime.codegen import compile_nest
+        from jit.runtime.kernels.codegen import compile_nest
         from tests.runtime import nests_under_test as nests
         libc, page = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
         libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]

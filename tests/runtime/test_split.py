@@ -8,10 +8,10 @@ import pytest
 
 import jit
 from jit.ir.dtypes import float32
-from jit.runtime import split
-from jit.runtime.codegen import compile_nest
-from jit.runtime.nest import Access, Buffer, Keep, Local, Nest, Reduce, Scan, Step
-from jit.runtime.split import blocks_of, is_worth
+from jit.runtime.kernels import split
+from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.nest import Access, Buffer, Keep, Local, Nest, Reduce, Scan, Step
+from jit.runtime.kernels.split import blocks_of, is_worth
 from jit.runtime.targets.target import Target
 from tests.runtime import nests_under_test as nests
 from tests.runtime.grid_emulation import emulated
@@ -316,7 +316,7 @@ def test_functions(name, shape, dtype, monkeypatch):
     if dtype == "float16" and name.startswith("dot"):
         return  # not native
     monkeypatch.setattr(split, "BLOCK_POINTS", 100)
-    monkeypatch.setattr("jit.runtime.fusion.KEPT_BYTES", 400)
+    monkeypatch.setattr("jit.runtime.kernels.fusion.KEPT_BYTES", 400)
     x = normal(shape, dtype)
     traced, found = results(FUNCTIONS[name], x)
     assert any(kernel.name.endswith("_blocks") for kernel in traced.kernels)
@@ -339,7 +339,7 @@ OF_COLUMNS = {
 
 @pytest.mark.parametrize("name", OF_COLUMNS)
 def test_functions_of_columns(name, tall, monkeypatch):
-    monkeypatch.setattr("jit.runtime.fusion.KEPT_BYTES", 400)
+    monkeypatch.setattr("jit.runtime.kernels.fusion.KEPT_BYTES", 400)
     x = normal((131, 40))
     traced, (found,) = results(OF_COLUMNS[name], x)
     assert any(kernel.name.endswith("_blocks") for kernel in traced.kernels)
@@ -348,7 +348,7 @@ def test_functions_of_columns(name, tall, monkeypatch):
 
 def test_backward(monkeypatch):
     monkeypatch.setattr(split, "BLOCK_POINTS", 100)
-    monkeypatch.setattr("jit.runtime.fusion.KEPT_BYTES", 400)
+    monkeypatch.setattr("jit.runtime.kernels.fusion.KEPT_BYTES", 400)
 
     def loss(x, w):
         return (x * w).flatten().softmax(0)[0]

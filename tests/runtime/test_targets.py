@@ -9,8 +9,8 @@ import pytest
 
 import jit
 from jit.ir.errors import CompileError
-from jit.runtime.codegen import compile_nest
 from jit.runtime.gpu.device import device_kernel
+from jit.runtime.kernels.codegen import compile_nest
 from jit.runtime.targets import FAMILIES, family_of
 from jit.runtime.targets.target import Target
 

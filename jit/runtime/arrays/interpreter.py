@@ -412,7 +412,7 @@ def _evaluate(interpreter: Interpreter, node: Node, results: list[int], register
 
 
 def _fusion_group(interpreter: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
-    from ..fusion import compile_group
+    from ..kernels.fusion import compile_group
 
     inputs = [registers[value] for value in node.inputs]
     kernel = compile_group(node)

@@ -20,10 +20,10 @@ from typing import Any
 
 from jit.ir.errors import CompileError
 
-from ..codegen import geometry_of
+from ..kernels.codegen import geometry_of
+from ..kernels.nest import Nest
+from ..kernels.schedule import Loops, schedule
 from ..llvm.function import Function
-from ..nest import Nest
-from ..schedule import Loops, schedule
 from ..targets.target import Target, binding
 from .machine import lower
 from .schedule import Grid, grid, without_kept
@@ -81,7 +81,7 @@ def device_kernel(nest: Nest, target: Target) -> DeviceKernel:
     Raises CompileError if the body asks for something that kernels do not have, or the nest has no points.
 
     >>> import numpy as np
-    >>> from jit.runtime.nest import pointwise_nest
+    >>> from jit.runtime.kernels.nest import pointwise_nest
     >>> x = np.zeros(1000, np.float32)
     >>> kernel = device_kernel(pointwise_nest(lambda m, a: m.exp(a), [x], [x], name="exps"), Target.nvidia("sm_80"))
     >>> kernel.grid

@@ -27,14 +27,14 @@ from collections.abc import Callable, Hashable, Sequence
 from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
 
+from ..kernels.nest import Nest, Operand, Reduce, Scan, Step
+from ..kernels.schedule import Loops
 from ..llvm.build import Builder, Register
 from ..llvm.function import Function
 from ..llvm.lower import Lowering
 from ..llvm.math import ELEMENT, Value
 from ..llvm.memory import Memory, kept_bytes, kept_type
 from ..llvm.reduce import MONOIDS, Chain
-from ..nest import Nest, Operand, Reduce, Scan, Step
-from ..schedule import Loops
 from ..targets.target import Target
 from .math import GridMath
 from .schedule import TILE, Grid, shared

@@ -25,8 +25,8 @@ from contextlib import contextmanager
 
 from jit.ir.dtypes import DType
 
-from ..nest import Keep, Local, Nest, Reduce, Step
-from ..schedule import BLOCK, FIXED, Loops
+from ..kernels.nest import Keep, Local, Nest, Reduce, Step
+from ..kernels.schedule import BLOCK, FIXED, Loops
 from .build import Register
 from .lower import Lowering
 from .math import Value

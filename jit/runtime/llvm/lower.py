@@ -44,8 +44,8 @@ from typing import Any, Protocol
 from jit.ir.dtypes import DType, int64
 from jit.ir.errors import CompileError
 
-from ..nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Scan, Step
-from ..schedule import BLOCK, FIXED, UNIT, Loops, is_packed
+from ..kernels.nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Scan, Step
+from ..kernels.schedule import BLOCK, FIXED, UNIT, Loops, is_packed
 from ..targets.target import Target
 from .build import Builder, Register
 from .function import Function

@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Sequence
 
 from jit.ir.dtypes import DType, bool_, int64
 
-from ..nest import Access, Bound, Buffer, Index, Local, Nest, Operand, Position, Scan
-from ..schedule import FIXED, UNIT, Loops
+from ..kernels.nest import Access, Bound, Buffer, Index, Local, Nest, Operand, Position, Scan
+from ..kernels.schedule import FIXED, UNIT, Loops
 from . import halves
 from .build import Builder, Register, mangled
 from .math import ELEMENT, LLVMMath, Value

@@ -14,7 +14,7 @@ import numpy as np
 
 from jit.ir.dtypes import DType, bool_, int64
 
-from ..nest import Reduce, Scan
+from ..kernels.nest import Reduce, Scan
 
 if TYPE_CHECKING:
     from .build import Builder

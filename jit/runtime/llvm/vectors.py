@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
-from ..nest import Nest, Reduce, Scan, Step
-from ..schedule import Loops
+from ..kernels.nest import Nest, Reduce, Scan, Step
+from ..kernels.schedule import Loops
 from ..targets.target import Target
 from .build import Builder, Register
 from .function import Function

@@ -12,7 +12,7 @@ from jit.ir import Node, find, kernel_of
 from jit.ir.geometry import Geometry
 from jit.passes.support.spaces import told
 
-from .. import recipes
+from ..kernels import recipes
 from . import homes
 from .places import Place
 

@@ -480,7 +480,7 @@ def _fail(r: _Writer, outputs: Word, status: Word) -> None:
 @cache
 def _function() -> int:
     """The address of the entry."""
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     return compile_routine("entry", lambda: (
         (pool.share(), _execute(), _surroundings(), _residue(), _input(), _apart(), _tensor(), _results()), _entry(),
@@ -495,7 +495,7 @@ def executing() -> tuple[str, ...]:
 @cache
 def executor() -> Any:
     """`execute(program, bases, most)` for ctypes, which releases the GIL; for where entries are not available."""
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     address = compile_routine("execute", lambda: ((pool.share(),), _execute().replace("@execute(", "@kernel(")))
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(address)

@@ -11,7 +11,7 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 
-from ..nest import Nest
+from ..kernels.nest import Nest
 from ..products.tiled import Tiled
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from jit.passes.support.analysis import calls_out, has_effects
 
 from ..arrays import blocks
 from ..arrays.interpreter import Host, Interpreter, Program, Registers, locate
-from ..codegen import Kernel, check_status, compile_nests
-from ..nest import Nest
+from ..kernels.codegen import Kernel, check_status, compile_nests
+from ..kernels.nest import Nest
 from ..products import blas
 from ..products.tiled import Tiled
 from . import entry, pool

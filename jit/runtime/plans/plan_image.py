@@ -22,7 +22,7 @@ from jit.ir import Node
 from jit.ir.dtypes import DType, from_numpy
 from jit.ir.graph import Ref
 
-from ..codegen import places
+from ..kernels.codegen import places
 from ..products import blas
 from .plan import Native, PlannedInterpreter
 from .recalled import ALIGNMENT

@@ -239,7 +239,7 @@ def _library() -> Any:
 
 @cache
 def _function() -> int:
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     return compile_routine("work", lambda: ((), _work()))
 

@@ -37,7 +37,7 @@ from jit.ir.graph import Ref
 from jit.ir.types import TENSOR
 
 from ..arrays.interpreter import Interpreter, Program, Registers
-from ..codegen import Place, placed
+from ..kernels.codegen import Place, placed
 from . import entry
 
 ALIGNMENT = 64

@@ -20,8 +20,8 @@ from jit.ir.geometry import Geometry
 from jit.ir.kernel import STEPS
 from jit.ir.types import UNDEFINED
 
-from .. import fusion, split
-from ..nest import Buffer, Nest, pointwise_nest
+from ..kernels import fusion, split
+from ..kernels.nest import Buffer, Nest, pointwise_nest
 from ..products import conv_steps, epilogues, pooling, products
 from ..products.tiled import Tiled
 from . import copies, homes

@@ -12,7 +12,7 @@ import numpy as np
 from jit.ir import Node
 
 from ..arrays.interpreter import Interpreter, Program, Registers
-from ..nest import Nest
+from ..kernels.nest import Nest
 from ..products import blas
 from ..products.pooling import Pooling
 from ..products.tiled import Tiled

@@ -14,8 +14,8 @@ from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import Error
 from jit.ir.files import write_atomically
 
-from ..codegen import Kernel
-from ..nest import Access, Nest
+from ..kernels.codegen import Kernel
+from ..kernels.nest import Access, Nest
 from ..products.conv import Convolution
 from ..products.conv_weight import WeightGradient
 from ..products.tiled import Tiled

@@ -98,7 +98,7 @@ def _address(array: Any) -> int:
 @cache
 def _product_function() -> int:
     """`i32 kernel(ptr data, ptr geometry)`: a loop over the batch around a call of `gemm`."""
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     return compile_routine("product", lambda: ((), _product_routine()))
 

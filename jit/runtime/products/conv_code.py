@@ -42,7 +42,7 @@ class Shape(NamedTuple):
 @cache
 def compiled(shape: Shape) -> int:
     """The address of a kernel."""
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         writer = (_Depthwise if shape.depthwise else _Packing)(shape, Target.host())

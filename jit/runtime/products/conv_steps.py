@@ -21,7 +21,7 @@ from jit.ir import Graph, Node, TensorType, Value, kernel_of
 from jit.ir.geometry import Geometry
 from jit.passes.support.builder import Builder
 
-from .. import fusion, recipes
+from ..kernels import fusion, recipes
 from ..plans.copies import arguments_of, copy_to
 from ..plans.places import Place, Step
 from . import conv

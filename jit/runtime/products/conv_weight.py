@@ -190,7 +190,7 @@ def _address(array: Any) -> int:
 
 @cache
 def _compiled(shape: Shape) -> int:
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         writer = (_Depthwise if shape.depthwise else _Products)(shape, Target.host())

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..nest import Nest
+from ..kernels.nest import Nest
 from . import packed
 from .conv import Convolution
 from .tiled import Tiled, epilogue

@@ -183,7 +183,7 @@ def panel_columns(dtype: DType) -> int:
 
 @cache
 def _compiled(shape: Shape) -> int:
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     return compile_routine(f"packed {tuple(shape)}", lambda: _written(shape, Target.host()))
 

@@ -218,7 +218,7 @@ def _address(array: Any) -> int:
 
 @cache
 def _compiled(dtype: DType, segments: int, stride: int, pads: bool, indices: bool) -> int:
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         writer = _MaxPool(dtype, segments, stride, pads, indices, Target.host())
@@ -310,7 +310,7 @@ class _MaxPool(SegmentWriter):
 
 @cache
 def _compiled_means(dtype: DType, segments: int, stride: int) -> int:
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         writer = _MeanPool(dtype, segments, stride, Target.host())
@@ -350,7 +350,7 @@ class _MeanPool(SegmentWriter):
 
 @cache
 def _compiled_back(dtype: DType) -> int:
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
         return (), _way_back(dtype)

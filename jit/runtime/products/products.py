@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from jit.ir import Node, Value, kernel_of
 from jit.passes.support.spaces import sizes_of
 
-from .. import recipes, split
-from ..nest import Access, Buffer, Local, Nest, Reduce
-from ..nest import Step as NestStep
+from ..kernels import recipes, split
+from ..kernels.nest import Access, Buffer, Local, Nest, Reduce
+from ..kernels.nest import Step as NestStep
 from ..plans.copies import arguments_of, consecutive, copy_to, follows
 from ..plans.places import Place, Step
 from . import blas, packed

@@ -30,9 +30,9 @@ import numpy as np
 
 from jit.ir.types import contiguous_strides
 
-from ..codegen import Kernel
+from ..kernels.codegen import Kernel
+from ..kernels.nest import Access, Bound, Buffer, Nest, Operand, Position
 from ..llvm.words import Routine
-from ..nest import Access, Bound, Buffer, Nest, Operand, Position
 
 Sizes = tuple[int, ...]
 
@@ -340,7 +340,7 @@ class Tiled:
 @cache
 def _runner() -> int:
     """`i32 kernel(ptr data, ptr geometry)`: run a program on the operands, in one part."""
-    from ..codegen import compile_routine
+    from ..kernels.codegen import compile_routine
     from ..plans.entry import executing
 
     r = Routine("kernel", ["data", "geometry"])

@@ -12,7 +12,7 @@ from typing import Any
 
 from jit.ir.errors import CompileError
 
-from ..cache import digest, shared
+from ..kernels.cache import digest, shared
 from . import Family, family_of
 from .family import by_feature
 

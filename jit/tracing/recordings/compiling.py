@@ -68,6 +68,6 @@ def _evaluate(op: Op, values: Any) -> Any:
 
 def supported(node: Node) -> bool:
     """Whether there is a kernel for a node."""
-    from jit.runtime.fusion import supports
+    from jit.runtime.kernels.fusion import supports
 
     return supports(node)

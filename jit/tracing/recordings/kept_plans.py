@@ -4,8 +4,8 @@ Note [What decides on a plan]
     A plan is made of a recording's graph and composites by the passes, the fusion, the schedules and the planner. So
     its name is a digest of the graph as plain data - operators, operands, types, constants in full; not the names of
     values and not the user's lines -, of the sources of all that makes plans of it, of versions and processor (as for
-    kernels, see `jit.runtime.recipes`), and of the number of threads. A graph with anything else in it has no name
-    and is planned anew in every process: calls of Python, operators declared elsewhere, checkpoints.
+    kernels, see `jit.runtime.kernels.recipes`), and of the number of threads. A graph with anything else in it has no
+    name and is planned anew in every process: calls of Python, operators declared elsewhere, checkpoints.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 from jit.ir import Graph, Node, TensorType, Value
 from jit.ir.dtypes import DType
 from jit.ir.graph import Ref
-from jit.runtime import cache, recipes
 from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.kernels import cache, recipes
 from jit.runtime.plans import entry
 from jit.runtime.plans.threads import planned_count
 from jit.runtime.targets.target import Target

@@ -33,8 +33,8 @@ from jit.ir.dtypes import DType
 from jit.ir.graph import Ref
 from jit.ir.loading import BEGAN
 
+from ..targets.target import Target
 from . import cache as caching
-from .targets.target import Target
 
 Body = Callable[..., Any]
 
@@ -165,7 +165,7 @@ def _scipy() -> str:
     return f"{where} {os.stat(where).st_mtime_ns}" if where else "none"
 
 
-_ROOT = str(Path(__file__).parents[1])
+_ROOT = str(Path(__file__).parents[2])
 _OPERATORS = os.path.join(_ROOT, "ops")
 _FOLDERS = ("ir", "ops", "passes", "runtime", "tracing")
 """Where the code is that makes plans of recordings and LLVM text of groups."""

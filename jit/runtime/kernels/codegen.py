@@ -38,12 +38,12 @@ import numpy as np
 
 from jit.ir.errors import CompileError, DimError, DivisionError
 
+from ..targets.target import Target, binding
 from . import cache as caching
 from . import linking, recipes
-from .targets.target import Target, binding
 
 if TYPE_CHECKING:  # a process that finds its plans in the cache needs none of these
-    from .llvm.function import Function
+    from ..llvm.function import Function
     from .nest import Buffer, Nest
     from .schedule import Loops
 
@@ -148,7 +148,7 @@ class Kernel:
     must not be called. 0 is success; `check_status` raises for other results. Calls need no lock; calls that run
     at once need scratch memory each. What is passed is read-only but for the outputs and the scratch memory.
 
-    >>> from jit.runtime.nest import pointwise_nest
+    >>> from jit.runtime.kernels.nest import pointwise_nest
     >>> x, out = np.arange(4, dtype=np.float32), np.empty(4, np.float32)
     >>> kernel = compile_nest(pointwise_nest(lambda m, a: a * a + 1, [x], [out]))
     >>> kernel([x], [out])
@@ -236,8 +236,8 @@ def check_status(status: int) -> None:
     """Raise the error that a kernel has returned, if it has."""
     if not status:
         return
-    from .llvm.division import DIVISION_BY_ZERO
-    from .llvm.memory import OUT_OF_RANGE
+    from ..llvm.division import DIVISION_BY_ZERO
+    from ..llvm.memory import OUT_OF_RANGE
 
     if status & DIVISION_BY_ZERO:
         raise DivisionError("an integer was divided by zero; mask the zeros or cast to a floating dtype first")
@@ -272,7 +272,7 @@ def compile_nests(nests: Sequence[Nest], target: Target | None = None) -> list[K
 
 
 def _lowered(nest: Nest, loops: Loops, target: Target) -> Function:
-    from .llvm.lower import lower
+    from ..llvm.lower import lower
 
     return lower(nest, loops, target)
 
@@ -286,7 +286,7 @@ def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -
     """
 
     def written() -> Function:
-        from .llvm.function import Function
+        from ..llvm.function import Function
 
         declarations, definition = write()
         return Function(tuple(declarations), definition)
@@ -441,7 +441,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 def _c_names(declared: Iterable[str]) -> dict[str, str]:
     """The C functions among what a module declares; CompileError for a name that is neither that nor LLVM's own."""
-    from .llvm.math import PREFIX
+    from ..llvm.math import PREFIX
 
     found = {}
     for name in declared:

@@ -89,7 +89,7 @@ class FusedGroup:
             return None
 
     def _interpret(self, inputs: Arrays) -> list[Any]:
-        from .arrays.interpreter import Interpreter
+        from ..arrays.interpreter import Interpreter
 
         return Interpreter(self._body).run(0, inputs)[0]
 
@@ -431,9 +431,9 @@ def _small(type_: Any) -> TensorType:
 
 
 def _try(node: Node, pointwise: bool) -> bool:
-    from .llvm.lower import lower
+    from ..llvm.lower import lower
+    from ..targets.target import Target
     from .schedule import schedule
-    from .targets.target import Target
 
     graph = Graph()
     mapping = {v: graph.add_input(_small(v.type) if pointwise else v.type) for v in dict.fromkeys(node.inputs)}

@@ -1,0 +1,1 @@
+"""Kernels: from a group of operators to a loop nest, its schedule and its code."""
