@@ -2,8 +2,7 @@
 
 import jit
 from jit.artifacts.files import dumps, loads
-
-from .registry_cases import Case, bits, cases
+from tests.registry_cases import Case, bits, cases
 
 
 @cases(fitting=lambda case: case.number < 2)
