@@ -8,7 +8,7 @@ import pytest
 
 from jit.command import stubs
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 RIGHT = """
 import jit
