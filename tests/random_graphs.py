@@ -293,7 +293,7 @@ class Exact:
         return [self.run(mover) for mover in movers]
 
     def _node(self, node: Node, known: dict[Value, Any], rng: Mover | None) -> dict[Value, Any]:
-        from tests.ir.test_ops import REFERENCES
+        from tests.ops.test_ops import REFERENCES
 
         if node.kind == "prim::Constant":
             value = node.attributes["value"]
@@ -338,7 +338,7 @@ class Exact:
 
 def shaken(node: Node, op: Op, given: Sequence[Any], rng: Mover) -> Any:
     """A pointwise operator by its own formula, every operation of which is nudged; by its reference if of integers."""
-    from tests.ir.test_ops import REFERENCES
+    from tests.ops.test_ops import REFERENCES
 
     _, values = arguments(node)
     if not op.compute_dtype([v.type if isinstance(v, Value) else v for v in values]).is_floating_point:

@@ -1,7 +1,7 @@
 """Every primitive operator, run on its samples: against float64 references, and against its type rule.
 
 References are plain functions of numpy arrays, by operator, in the tables `REFERENCES` of tests/references*.py.
-Composites, gradients, traces and exports are walked with Tensors, in tests/test_registry.py.
+Composites, gradients, traces and exports are walked with Tensors, in tests/ops/test_registry.py.
 """
 
 import importlib

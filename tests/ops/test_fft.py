@@ -9,7 +9,7 @@ import pytest
 import jit
 import jit.fft
 from jit.eager.functions import F
-from tests.test_complex_gradients import differences, loss
+from tests.ops.test_complex_gradients import differences, loss
 
 Z = np.random.default_rng(0).standard_normal((2, 5)) + 1j * np.random.default_rng(1).standard_normal((2, 5))
 HALF = np.random.default_rng(2).standard_normal((2, 4, 3)) + 1j * np.random.default_rng(3).standard_normal((2, 4, 3))

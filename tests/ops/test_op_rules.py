@@ -13,7 +13,7 @@ from jit.ir.geometry import Geometry
 from jit.ir.op import REGISTRY
 from jit.ir.types import TensorType
 from jit.runtime.arrays.execute import execute
-from tests.ir.test_ops import each, type_of
+from tests.ops.test_ops import each, type_of
 
 
 def run(name: str, *args: Any, **kwargs: Any) -> Any:

@@ -16,8 +16,8 @@ import pytest
 import jit
 from jit.eager.functions import F
 from jit.ir.op import OVERLOADS
+from tests.ops.test_registry import takes_out
 from tests.registry_cases import all_cases, tensors_in
-from tests.test_registry import takes_out
 
 ROWS = list(csv.DictReader(Path(__file__).with_name("names.tsv").open(), delimiter="\t"))
 NAMES = [row["name"] for row in ROWS]

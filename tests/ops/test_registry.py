@@ -24,7 +24,7 @@ from jit.ir.op import OVERLOADS, REGISTRY, Op
 from jit.ir.samples import strided
 from jit.ir.types import TensorType
 from jit.ops import catalog
-from tests.ir.test_ops import REFERENCES, arguments, each, type_of, wide
+from tests.ops.test_ops import REFERENCES, arguments, each, type_of, wide
 from tests.registry_cases import Case, bits, cases, floats, mapped, tensors_in, weights_for
 from tests.tolerances import as_array, assert_close
 
@@ -60,7 +60,7 @@ def test_value(case: Case) -> None:
     """Called with positional arguments it gives what the reference says; as a method and by keyword, the same."""
     args, kwargs = case.arguments()
     results = case.call(*args, **kwargs)
-    if case.op.kind != "random" and not case.draws:  # tests/test_random_ops.py judges what is random
+    if case.op.kind != "random" and not case.draws:  # tests/ops/test_random_ops.py judges what is random
         assert_reference(case, results)
     for spelled in other_spellings(case):
         assert [bits(t) for t in spelled] == [bits(t) for t in results]
