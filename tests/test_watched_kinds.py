@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import jit
-from tests.test_watched_state import Recipe, Thing, _put, _set, in_attribute, in_closure, in_global, outcomes
+from tests.tracing.test_watched_state import Recipe, Thing, _put, _set, in_attribute, in_closure, in_global, outcomes
 
 
 def _class(name: str = "Made", *bases: type, **entries: Any) -> Any:

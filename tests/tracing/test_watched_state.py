@@ -728,8 +728,8 @@ def walk(report: str) -> None:
 def test_objects_of_whatever_class_of_pythons_library(tmp_path: Path) -> None:
     """In a process of its own: who knows what such objects do to files that are open."""
     report = tmp_path / "report"
-    code = f"from tests.test_watched_state import walk; walk({str(report)!r})"
-    root = Path(__file__).resolve().parents[1]
+    code = f"from tests.tracing.test_watched_state import walk; walk({str(report)!r})"
+    root = Path(__file__).resolve().parents[2]
     subprocess.run(
         [sys.executable, "-c", code], cwd=root, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False
     )

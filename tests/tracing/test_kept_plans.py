@@ -18,8 +18,7 @@ from jit.runtime.kernels import codegen, recipes
 from jit.runtime.plans import entry, plan_image
 from jit.runtime.plans.recalled import RecalledInterpreter
 from jit.tracing.recordings import compiling, kept_plans, recording
-
-from . import random_graphs
+from tests import random_graphs
 
 pytestmark = [
     pytest.mark.llvm,

@@ -16,8 +16,8 @@ from jit import nn
 from jit.ir import Graph, TensorType, dtypes, parse
 from jit.passes import OPTIMIZE, run
 from jit.runtime.arrays.interpreter import Interpreter
-from tests.test_tracing_notes import text
 from tests.tolerances import assert_close
+from tests.tracing.test_tracing_notes import text
 
 
 def leaf(*numbers: float) -> Any:

@@ -16,9 +16,9 @@ from expecttest import assert_expected_inline
 import jit
 import jit.nn.functional as F
 from jit import nn
-from tests.test_tracing_notes import text
 from tests.threads import in_threads
 from tests.tolerances import assert_close
+from tests.tracing.test_tracing_notes import text
 
 
 def leaf(*numbers: float) -> Any:
