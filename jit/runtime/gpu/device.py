@@ -1,6 +1,6 @@
 """A nest as a kernel of a GPU: its LLVM IR, and the assembly that LLVM prints; nothing here needs a GPU or its toolkit.
 
-The end of `nest -> schedule -> grid_schedule -> grid_machine -> device`. For NVIDIA's the assembly is PTX, which the
+The end of `nest -> schedule -> gpu.schedule -> gpu.machine -> device`. For NVIDIA's the assembly is PTX, which the
 driver takes to launch a kernel: `ptxas`, which the driver contains too, is run only to see that it is accepted and what
 it costs. For AMD's it is text to look at.
 """

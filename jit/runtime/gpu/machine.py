@@ -1,6 +1,6 @@
-"""The machine with threads: a nest for a GPU has the steps, bodies and memory of `llvm_lower`, one thread at a time.
+"""The machine with threads: a nest for a GPU has the steps, bodies and memory of `llvm.lower`, one thread at a time.
 
-Comes after `grid_schedule`, before `device`; what GPUs say differently stands in the `Dialect` of their family. The
+Comes after `gpu.schedule`, before `device`; what GPUs say differently stands in the `Dialect` of their family. The
 function is
 
     kernel(data, geometry, ptr errors)

@@ -1,6 +1,6 @@
 """Maps the loops of a nest to the blocks and threads of a GPU; the loops themselves are those of `schedule`.
 
-Comes after `schedule`, before `grid_machine`.
+Comes after `schedule`, before `gpu.machine`.
 
 Note [Where threads run]
     points: a thread computes one point of the parallel loops, and the row inside of it, if there is one, by itself.

@@ -1,6 +1,6 @@
 """Orders and merges the loops of a nest, and says along which of them vectors run.
 
-Comes after `nest`, before `llvm_lower`. The result is canonical: nests that differ only in the numbers of extents,
+Comes after `nest`, before `llvm.lower`. The result is canonical: nests that differ only in the numbers of extents,
 strides and offsets share a `pattern`, and so share machine code. Nothing here knows the target: how many lanes a
 vector has, and how many accumulators there are, is for the lowering to say.
 

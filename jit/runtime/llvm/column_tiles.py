@@ -1,6 +1,6 @@
 """Reductions across rows of a wide matrix, with the accumulators in memory: the matrix is read as it lies.
 
-Comes beside `llvm_lower`, which holds accumulators in registers.
+Comes beside `llvm.lower`, which holds accumulators in registers.
 
 Note [Tiles]
     A sum over dim 0 of (4096, 4096) has its vectors across rows (Note [Where vectors run]): in registers there is

@@ -1,12 +1,12 @@
 """Lowers a nest to LLVM IR: explicit loops, and explicit vectors along one of them.
 
-Comes after `schedule`, before `codegen`; `llvm_memory` reaches memory, `llvm_reduce` combines. The function is
+Comes after `schedule`, before `codegen`; `llvm.memory` reaches memory, `llvm.reduce` combines. The function is
 
     i32 kernel(ptr data, ptr geometry)
 
 `data` holds the addresses of the buffers, inputs then outputs, then that of a scratch memory if the kernel asks for
 one. `geometry` holds the i64 numbers that `Function.numbers` names. It returns 0, or the errors that occurred or'ed
-together: `division.DIVISION_BY_ZERO` and `llvm_memory.OUT_OF_RANGE`.
+together: `division.DIVISION_BY_ZERO` and `llvm.memory.OUT_OF_RANGE`.
 
 Note [Numbers at run time, motions at compile time]
     Extents, offsets and strides are passed, so one function serves all sizes; but whether a map stands still,

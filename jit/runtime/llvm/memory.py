@@ -1,6 +1,6 @@
 """Addresses, loads and stores of a kernel: where a map leads at the current turn of the loops, whole or in part.
 
-Used by `llvm_lower`, which opens the loops. A map moves along the lanes (a vector or a gather), or it does not (a
+Used by `llvm.lower`, which opens the loops. A map moves along the lanes (a vector or a gather), or it does not (a
 scalar, loaded in the outermost loop that it can stand in, then broadcast).
 """
 

@@ -1,6 +1,6 @@
 """The machine with vectors: how a processor's kernel begins and ends, and what its lanes do together.
 
-Comes beside `llvm_lower`, which asks it (see `Machine` there); `grid_machine` is the other one.
+Comes beside `llvm.lower`, which asks it (see `Machine` there); `gpu.machine` is the other one.
 """
 
 from __future__ import annotations
