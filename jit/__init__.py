@@ -15,6 +15,7 @@ through an interpreter or compiled kernels from then on; `jit.export_onnx` write
 from __future__ import annotations
 
 import importlib
+import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
@@ -108,3 +109,8 @@ if not TYPE_CHECKING:  # a type checker would take every misspelt name for one o
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER, "export", "fft", "linalg", "passes", "runtime", "signal", "special"})
+
+
+_FORMER = {"tensors": "eager.tensors", "hooks": "eager.hooks", "limits": "library.limits"}
+"""Modules that pickles of tensors, networks and optimizers name by where they stood once."""
+sys.modules.update({f"jit.{old}": sys.modules[f"jit.{new}"] for old, new in _FORMER.items()})
