@@ -1,0 +1,50 @@
+"""The page docs/architecture.md: its drawing is that of the code, and the files that the documents name are there."""
+
+import os
+import re
+from pathlib import Path
+
+import networkx
+import pytest
+
+from tests.test_layering import FLOORS, PACKAGE, breaks_direction, imports_of, library_of, python_files, room_of
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
+DRAWING = re.compile(r"(?<=<!-- imports -->\n```text\n).*?(?=```)", re.DOTALL)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def drawing() -> str:
+    """A line per room, from the top down: what it imports, without what another of these brings along."""
+    found = [each for path in python_files(PACKAGE) for each in imports_of(path) if library_of(each.target) == "jit"]
+    arrows = {(room_of(each.module), room_of(each.target)): breaks_direction(each) for each in found}
+    down = networkx.DiGraph([pair for pair, leads_up in arrows.items() if not leads_up and pair[0] != pair[1]])
+    down.remove_nodes_from(["_stubs"])
+    drawn = networkx.transitive_reduction(down)
+    rooms = [room for floor in reversed(FLOORS) for room in floor if room in down]
+    lines = [f"{room:<10}  ->  {' '.join(r for r in rooms if drawn.has_edge(room, r))}" for room in rooms if down[room]]
+    up = sorted(f"{a} -> {b}" for (a, b), leads_up in arrows.items() if leads_up)
+    return "\n".join(lines) + f"\n\nstill runs back up: {', '.join(up)}\n"
+
+
+def test_the_drawing_is_that_of_the_code():
+    text = PAGE.read_text()
+    drawn = drawing()
+    if os.environ.get("EXPECTTEST_ACCEPT"):
+        PAGE.write_text(DRAWING.sub(lambda found: drawn, text))
+    else:
+        assert DRAWING.findall(text) == [drawn], "if the code is right: make accept T=tests/test_architecture.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_are_there(page):
+    named = re.findall(r"(?<![\w./-])(?:jit|tests|docs|examples|benchmarks)/[\w/.-]*\w(?![\w*<])", page.read_text())
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_short_names_of_files_are_there():
+    """In docs/architecture.md `recorder/tracer.py` is in one of the rooms."""
+    named = re.findall(r"`((?!jit/|tests/)\w+/(?:\w+/)*\w+\.py)`", PAGE.read_text())
+    assert named
+    assert not [name for name in named if not [*PACKAGE.glob(f"**/{name}")]]
