@@ -243,7 +243,9 @@ def test_half_rounds_once_at_the_end() -> None:
 def test_numbers_meet_integers_of_the_same_width() -> None:
     assert run("add", BYTE, -1).tolist() == [0, 0]
     assert run("add", BYTE, BYTE, alpha=300).tolist() == [45, 45]
-    assert run("full_like", BYTE, 257).tolist() == [1, 1]
+    assert run("full_like", BYTE, -1).tolist() == [255, 255]
+    with pytest.raises(UsageError, match="does not fit into uint8"):
+        run("full_like", BYTE, 257)
 
 
 def test_lerp_hits_both_ends() -> None:

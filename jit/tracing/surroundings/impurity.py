@@ -105,6 +105,7 @@ _cleared: set[Any] = {
 _NO_READERS = ("<frozen importlib", "linecache.py", "tokenize.py", "traceback.py", "warnings.py", "inspect.py",
                f"logging{os.sep}__init__.py", f"logging{os.sep}handlers.py")  # fmt: skip
 """Files whose code opens files for reasons of its own."""
+_WAITING = (threading.Barrier.wait, threading.Condition.wait, threading.Condition.wait_for, threading.Event.wait)
 _ASKING = {
     id(function.__code__): (function, what)
     for function, what in (
@@ -113,6 +114,7 @@ _ASKING = {
         (tempfile.gettempdir, "asks for the folder of temporary files"),
         (context.is_inference_mode_enabled, "asks for inference mode"),
         (inspect.stack, "looks at its callers"),
+        *((wait, "waits for other threads") for wait in _WAITING),
         *((ask, "asks how numpy treats errors") for ask in (np.geterr, np.geterrcall, np.getbufsize)),
     )
 }
