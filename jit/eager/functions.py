@@ -133,6 +133,10 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, (int, TracedScalar, np.integer)) and not isinstance(value, bool)
 
 
+def _are_tensors(values: Sequence[Any]) -> bool:
+    return bool(values) and all(isinstance(v, Tensor) for v in values)
+
+
 def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
     """`view(x, 2, 3)` as `view(x, (2, 3))`: a run of numbers or tensors where the schema has a list of them."""
     for position, argument in enumerate(op.arguments):
@@ -141,7 +145,7 @@ def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
         rest = tuple(args[position:])
         if argument.type.base == "int" and rest and all(type(v) is int or _is_size(v) for v in rest):
             return (*args[:position], rest)
-        if argument.type.base == "Tensor" and op.schema.name in _SPREADING and all(isinstance(v, Tensor) for v in rest):
+        if argument.type.base == "Tensor" and op.schema.name in _SPREADING and _are_tensors(rest):
             return (*args[:position], rest)
     return tuple(args)
 

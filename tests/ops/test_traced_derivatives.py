@@ -27,9 +27,10 @@ FLAT = {
     "empty_strided", "eye", "fft_fftfreq", "fft_rfftfreq", "hamming_window", "hann_window", "isclose", "isneginf",
     "isposinf", "isreal", "kaiser_window", "logspace", "new_empty", "new_full", "new_ones", "new_zeros",
     "normal.Tensor_Tensor", "normal.Tensor_float", "normal.float_Tensor", "normal.float_float", "random",
+    "unique_consecutive",
 }  # fmt: skip
 """Operators that are not declared to have no derivative, and whose results carry none: composites that make something
-new, integers and answers, draws, and what is zero everywhere."""
+new, integers and answers, draws, what is zero everywhere, and what nobody has derived."""
 ROUNDINGS = 1000
 """By how many times the usual tolerance optimised derivatives may differ: kernels add in another order, and a chain of
 derivatives makes the difference larger."""
