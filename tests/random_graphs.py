@@ -102,7 +102,7 @@ FLOAT_ROWS: list[Callable[..., Any]] = [
     lambda x, d, k: x.norm(dim=d, keepdim=k), lambda x, d, k: F.normalize(x, dim=d),
     lambda x, d, k: F.batch_norm(jit.cat([x, x * 2]), None, None, training=True),
     lambda x, d, k: x.clamp(-1.5, 1.5).prod(d, keepdim=k),
-    lambda x, d, k: F.group_norm(x, 2 if shape(x)[1] % 2 == 0 else 1),
+    lambda x, d, k: _grouped(x, 2 if shape(x)[1] % 2 == 0 else 1),
 ]  # fmt: skip
 VIEWS: list[Callable[..., Any]] = [
     lambda x, d, n: x.transpose(0, -1), lambda x, d, n: x.unsqueeze(d).squeeze(d), lambda x, d, n: x.select(d, n - 1),
@@ -126,6 +126,11 @@ VIEWS: list[Callable[..., Any]] = [
 def _neighbours(x: Any, dim: int, n: int) -> Any:
     """Sums of elements side by side: parts that overlap."""
     return x.narrow(dim, 0, max(n - 1, 1)) + x.narrow(dim, min(1, n - 1), max(n - 1, 1))
+
+
+def _grouped(x: Any, groups: int) -> Any:
+    """Normalised by groups, unless each of them is one value."""
+    return F.group_norm(x, groups) if size(x) > groups else x
 
 
 def _halves(x: Any, dim: int) -> Any:
