@@ -133,8 +133,10 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, (int, TracedScalar, np.integer)) and not isinstance(value, bool)
 
 
-def _are_tensors(values: Sequence[Any]) -> bool:
-    return bool(values) and all(isinstance(v, Tensor) for v in values)
+def _spreads(op: Op, position: int, rest: Sequence[Any]) -> bool:
+    """Whether these are the tensors of a list; none at all are where the operator takes nothing before them."""
+    named = op.schema.name in _SPREADING and (position == 0 or bool(rest))
+    return named and all(isinstance(v, Tensor) for v in rest)
 
 
 def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
@@ -145,7 +147,7 @@ def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:
         rest = tuple(args[position:])
         if argument.type.base == "int" and rest and all(type(v) is int or _is_size(v) for v in rest):
             return (*args[:position], rest)
-        if argument.type.base == "Tensor" and op.schema.name in _SPREADING and _are_tensors(rest):
+        if argument.type.base == "Tensor" and _spreads(op, position, rest):
             return (*args[:position], rest)
     return tuple(args)
 
