@@ -67,6 +67,17 @@ def test_the_least_recently_used_go_first(tmp_path):
     assert sum(p.stat().st_size for p in tmp_path.iterdir()) <= 2100
 
 
+def test_many_small_entries_are_looked_over_seldom_and_stay_within_the_size(tmp_path, monkeypatch):
+    swept: list[int] = []
+    sweep = Cache._sweep
+    monkeypatch.setattr(Cache, "_sweep", lambda kept: swept.append(1) or sweep(kept))
+    kept = Cache(tmp_path, 1_000_000)
+    for index in range(3000):
+        kept.store(digest([str(index)]), bytes(500))
+    assert 50 <= len(swept) <= 400  # 1.5 MB were written: 150 are expected
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1_150_000
+
+
 def test_what_is_larger_than_the_cache_is_not_kept(tmp_path):
     kept = Cache(tmp_path, 100)
     kept.store("name", bytes(200))

@@ -23,6 +23,7 @@ import os
 import stat
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,9 @@ _FORMAT = b"jit-cache-1\n"
 _MAC_BYTES = 32
 _KEPT_SHARE = 0.8
 """What is left after the cache has outgrown its size, so that not every entry from then on causes a sweep."""
+_SWEPT_SHARE = 0.01
+"""The part of the cache's size that is written, on average and by all processes together, between two sweeps: a sweep
+looks at every entry, and there may be a hundred thousand."""
 
 
 def digest(parts: Sequence[str]) -> str:
@@ -92,7 +96,8 @@ class Cache:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
                 raise
-            self._sweep()
+            if len(data) > _draw(name) * self.limit * _SWEPT_SHARE:
+                self._sweep()
 
     def _mac(self, name: str, data: bytes) -> bytes:
         assert self._secret is not None
@@ -122,6 +127,11 @@ class Cache:
             with contextlib.suppress(OSError):
                 os.unlink(path)
                 total -= size
+
+
+def _draw(name: str) -> float:
+    """A number from 0 to 1 that belongs to a name: chance that needs no generator, whose state might be a user's."""
+    return zlib.crc32(name.encode()) / 2**32
 
 
 @cache
