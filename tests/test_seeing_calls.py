@@ -279,9 +279,10 @@ READER = eval(compile("lambda f: f.read()", f"{PACKAGE}made_by_test.py", "eval")
 
 
 def test_what_this_package_calls_for_somebody_is_seen_each_time():
-    assert heard(lambda: (HELPER(len, ""), HELPER(named, 1), HELPER(os.urandom, 1), HELPER(os.urandom, 1))) == [
-        "draws random bytes"
-    ] * 2
+    assert (
+        heard(lambda: (HELPER(len, ""), HELPER(named, 1), HELPER(os.urandom, 1), HELPER(os.urandom, 1)))
+        == ["draws random bytes"] * 2
+    )
     with open(os.devnull) as file:
         assert heard(lambda: (READER(io.StringIO()), READER(file))) == ["reads a file"]
 
@@ -456,5 +457,3 @@ def test_recordings_inside_of_recordings_keep_what_is_theirs():
         watch.resume(hook)
         time.time()
     assert (outer.heard, inner.heard) == (["reads the clock"], ["draws random bytes"])
-
-

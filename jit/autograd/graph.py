@@ -68,9 +68,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return edge
 
 
-def register_multi_grad_hook(
-    tensors: Sequence[Tensor], hook: Callable[[Any], None], *, mode: str = "all"
-) -> Handles:
+def register_multi_grad_hook(tensors: Sequence[Tensor], hook: Callable[[Any], None], *, mode: str = "all") -> Handles:
     """Call `hook` in each backward when the gradients of `tensors` have come.
 
     Args:

@@ -113,5 +113,3 @@ def construct_variable(made: Any, data: Any, requires_grad: bool) -> None:
         raise SchemaError(f"the data of a Variable is a tensor, not {type(data).__name__}; use jit.tensor(data)")
     _take(made, data.detach())
     made.requires_grad_(bool(requires_grad))
-
-

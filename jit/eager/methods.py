@@ -176,9 +176,7 @@ def _detach_(self: Tensor) -> Tensor:
     return self
 
 
-def _new_tensor(
-    self: Tensor, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+def _new_tensor(self: Tensor, data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     from .creation import tensor
 
     return tensor(data, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)

@@ -168,9 +168,7 @@ class Attribute(NamedTuple):
         return self.name
 
 
-def _with_attributes(
-    value: Any, keys: Iterable[Any], items: Iterable[Any], leaves: list[Any], depth: int
-) -> Structure:
+def _with_attributes(value: Any, keys: Iterable[Any], items: Iterable[Any], leaves: list[Any], depth: int) -> Structure:
     keys = list(keys)
     more = {name: item for name, item in _attributes(value).items() if name not in keys}
     keys, items = [*keys, *map(Attribute, more)], [*items, *more.values()]

@@ -298,9 +298,7 @@ DATA_DEPENDENT = (
     "Python decided on the contents of a tensor, and the model would go the traced way for all data; "
     "compute both sides and choose with where()"
 )
-CAUGHT = (
-    "and the model would go the traced way for all data; check the operands beforehand, or choose with where()"
-)
+CAUGHT = "and the model would go the traced way for all data; check the operands beforehand, or choose with where()"
 SIZE_DEPENDENT = (
     "Python decided on a size that follows a dynamic axis, and the model would hold for some sizes only; "
     "leave that axis out of dynamic_axes, or compute with the size instead of deciding on it"

@@ -22,8 +22,12 @@ NO_SCAN = absent("ONNX runs along a dim with sums alone")
 # -- products ----------------------------------------------------------------------------------------------------
 
 
-@array("aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-       kernel=Kernel("scan"), inplace=True, onnx=NO_SCAN)
+@array(
+    "aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    kernel=Kernel("scan"),
+    inplace=True,
+    onnx=NO_SCAN,
+)
 def cumprod(m: Any, self: Any, dim: int, dtype: Any) -> Any:
     """The running product along dim; integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))

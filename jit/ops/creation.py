@@ -358,7 +358,8 @@ def _() -> Any:
 
 
 @array(
-    f"aten::eye.m(int n, int m, {NEW}", kernel=Kernel(moves=True),
+    f"aten::eye.m(int n, int m, {NEW}",
+    kernel=Kernel(moves=True),
     namespaces=("jit",),
     grad=NOTHING,
 )

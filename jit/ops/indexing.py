@@ -931,8 +931,13 @@ def _() -> Any:
     yield sample(make(3, 3), _places(1, 1, 3), 5, -1, True, note="by frequency", onnx=False)
 
 
-@array("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", raises=True,
-       measures=lambda num_classes: num_classes == -1, namespaces=("nn.functional",), grad=_INTEGERS)
+@array(
+    "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
+    raises=True,
+    measures=lambda num_classes: num_classes == -1,
+    namespaces=("nn.functional",),
+    grad=_INTEGERS,
+)
 def one_hot(m: Any, self: Any, num_classes: int) -> Any:
     if num_classes == -1:
         if self.size == 0:

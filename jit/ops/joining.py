@@ -293,8 +293,11 @@ def _() -> Any:
 # -- the same elements elsewhere ---------------------------------------------------------------------------------
 
 
-@array("aten::flip(Tensor self, int[] dims) -> Tensor",
-       kernel=Kernel(moves=True), grad=dict(self=lambda F, g, dims: F.flip(g, dims)))
+@array(
+    "aten::flip(Tensor self, int[] dims) -> Tensor",
+    kernel=Kernel(moves=True),
+    grad=dict(self=lambda F, g, dims: F.flip(g, dims)),
+)
 def flip(m: Any, self: Any, dims: Any) -> Any:
     axes = wrap_dims(tuple(dims), self.ndim) if dims else ()
     return m.array(m.flip(self, axes) if self.ndim else self, order="C")

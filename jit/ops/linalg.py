@@ -334,9 +334,11 @@ def _() -> Any:
     yield sample(make(2, 0, 3), make(3, 4), note="empty", onnx=False)
 
 
-@composite("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-           kernel=Kernel(product="matrices", flops=lambda out, input: 2 * out.numel * input.sizes[-1]),
-           namespaces=("nn.functional",))
+@composite(
+    "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    kernel=Kernel(product="matrices", flops=lambda out, input: 2 * out.numel * input.sizes[-1]),
+    namespaces=("nn.functional",),
+)
 def linear(F: Any, input: Any, weight: Any, bias: Any) -> Any:
     if weight.ndim == 1:
         out = F.matmul(input, weight)

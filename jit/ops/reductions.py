@@ -1017,7 +1017,8 @@ def _truth_samples() -> Any:
 
 
 @array(
-    "aten::any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", kernel=Kernel("reduction"),
+    "aten::any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    kernel=Kernel("reduction"),
     type=_truth_type,
     samples=_truth_samples,
     grad=BOOLEAN,
@@ -1028,7 +1029,8 @@ def any(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @array(
-    "aten::all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", kernel=Kernel("reduction"),
+    "aten::all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    kernel=Kernel("reduction"),
     type=_truth_type,
     samples=_truth_samples,
     grad=BOOLEAN,

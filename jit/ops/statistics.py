@@ -347,8 +347,12 @@ def _() -> Any:
     yield sample(make(3, dtype="bool"), note="bool")
 
 
-@array("aten::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", raises=True, measures=True,
-       grad=COUNTS)
+@array(
+    "aten::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor",
+    raises=True,
+    measures=True,
+    grad=COUNTS,
+)
 def bincount(m: Any, self: Any, weights: Any, minlength: int) -> Any:
     """How often each number stands in a vector of whole numbers, or the sum of its weights."""
     if self.ndim != 1 or self.dtype.kind not in "iu" or (self.size and self.min() < 0):
@@ -382,8 +386,12 @@ def _() -> Any:
     yield sample(np.array([], np.int64), minlength=3, note="empty", onnx=False)
 
 
-@array("aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", raises=True,
-       onnx=NO_ONNX, grad=COUNTS)
+@array(
+    "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+    raises=True,
+    onnx=NO_ONNX,
+    grad=COUNTS,
+)
 def histc(m: Any, self: Any, bins: int, min: Any, max: Any) -> Any:
     """How many elements fall into each of equal bins between min and max (equal: the least and the largest element)."""
     if self.dtype.kind != "f":

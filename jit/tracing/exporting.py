@@ -213,6 +213,8 @@ def _refuse_caught(recording: Recording, varies: bool) -> None:
             f"at {where}: the function catches an error of a check in Python, and the model would go the traced way "
             "for all inputs; check the operands beforehand"
         )
+
+
 def _check_writes(recording: Recording, repeated: Collection[int]) -> None:
     """ExportError if the function writes to a tensor that it was given more than once."""
     for target in recording.targets:
@@ -267,9 +269,7 @@ def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
 # -- verifying ---------------------------------------------------------------------------------------------------
 
 
-def _verify(
-    exported: Exported, call: _Call, recording: Recording, graph: Graph, stage: int, axes: DynamicAxes
-) -> None:
+def _verify(exported: Exported, call: _Call, recording: Recording, graph: Graph, stage: int, axes: DynamicAxes) -> None:
     if exported.report.is_random:
         exported.report.warnings.append("the model draws random numbers, so its outputs were not compared")
         return

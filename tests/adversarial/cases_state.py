@@ -281,9 +281,7 @@ def dataclass_as_a_dict(t: Trial) -> None:
 @case()
 def dataclass_is_replaced_inside(t: Trial) -> None:
     settings = Settings()
-    changing(
-        t, lambda x: x * dataclasses.replace(settings, scale=7.0).shift, lambda: setattr(settings, "shift", 5.0)
-    )
+    changing(t, lambda x: x * dataclasses.replace(settings, scale=7.0).shift, lambda: setattr(settings, "shift", 5.0))
 
 
 @case()
@@ -317,9 +315,7 @@ def file_that_grows(t: Trial) -> None:
 def file_read_by_its_number(t: Trial) -> None:
     with tempfile.TemporaryFile() as file:
         os.pwrite(file.fileno(), b"\x02", 0)
-        changing(
-            t, lambda x: x * os.pread(file.fileno(), 1, 0)[0], lambda: os.pwrite(file.fileno(), b"\x05", 0)
-        )
+        changing(t, lambda x: x * os.pread(file.fileno(), 1, 0)[0], lambda: os.pwrite(file.fileno(), b"\x05", 0))
 
 
 @case(must_hit=False)

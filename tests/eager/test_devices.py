@@ -146,9 +146,11 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "square mask": lambda d: nn.Transformer.generate_square_subsequent_mask(3, device=d),
     "AveragedModel": lambda d: jit.optim.swa_utils.AveragedModel(nn.Linear(1, 1), device=d),
     "update_bn": lambda d: jit.optim.swa_utils.update_bn([], nn.Linear(1, 1), device=d),
-    "materialize": lambda d: nn.parameter.UninitializedParameter().materialize((2,), device=d)
-    if hasattr(nn.parameter, "UninitializedParameter")
-    else nn.lazy.UninitializedParameter().materialize((2,), device=d),
+    "materialize": lambda d: (
+        nn.parameter.UninitializedParameter().materialize((2,), device=d)
+        if hasattr(nn.parameter, "UninitializedParameter")
+        else nn.lazy.UninitializedParameter().materialize((2,), device=d)
+    ),
 }
 
 
@@ -189,9 +191,7 @@ OPTIONS: dict[str, list[tuple[Any, ...]]] = {
     "EmbeddingBag": [(3, 2)], "UninitializedParameter": [()], "UninitializedBuffer": [()],
     "RNNBase": [("LSTM", 2, 2)], "RNNCellBase": [(2, 2, True)],
 }  # fmt: skip
-LAYERS = sorted(
-    name for name in vars(nn) if isinstance(vars(nn)[name], type) and takes_device(vars(nn)[name].__init__)
-)
+LAYERS = sorted(name for name in vars(nn) if isinstance(vars(nn)[name], type) and takes_device(vars(nn)[name].__init__))
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -150,9 +150,7 @@ def test_a_schedule_before_its_optimizer_warns_once(name: str, told: list[Any]) 
     schedule = ALL[name](optimizer_of())
     for _ in range(3):
         schedule.step()
-    assert [str(w.message).split(",")[0] for w in told] == [
-        "a schedule's step() was called before optimizer.step()"
-    ]
+    assert [str(w.message).split(",")[0] for w in told] == ["a schedule's step() was called before optimizer.step()"]
     assert told[0].filename == __file__
 
 

@@ -70,7 +70,12 @@ def test_the_least_recently_used_go_first(tmp_path):
 def test_many_small_entries_are_looked_over_seldom_and_stay_within_the_size(tmp_path, monkeypatch):
     swept: list[int] = []
     sweep = Cache._sweep
-    monkeypatch.setattr(Cache, "_sweep", lambda kept: swept.append(1) or sweep(kept))
+
+    def counted(kept: Cache) -> None:
+        swept.append(1)
+        sweep(kept)
+
+    monkeypatch.setattr(Cache, "_sweep", counted)
     kept = Cache(tmp_path, 1_000_000)
     for index in range(3000):
         kept.store(digest([str(index)]), bytes(500))

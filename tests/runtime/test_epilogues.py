@@ -21,9 +21,7 @@ from tests.guarded import guarded
 
 pytestmark = [
     pytest.mark.llvm,
-    pytest.mark.skipif(
-        not Target.host().has_convolutions, reason="no packed products for this machine"
-    ),
+    pytest.mark.skipif(not Target.host().has_convolutions, reason="no packed products for this machine"),
 ]
 
 

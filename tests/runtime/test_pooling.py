@@ -17,9 +17,7 @@ from tests.guarded import guarded
 
 pytestmark = [
     pytest.mark.llvm,
-    pytest.mark.skipif(
-        not Target.host().has_convolutions, reason="no pooling for this machine"
-    ),
+    pytest.mark.skipif(not Target.host().has_convolutions, reason="no pooling for this machine"),
 ]
 
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)

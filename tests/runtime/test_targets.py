@@ -23,7 +23,6 @@ from .test_ptx_registry import operators, texts
 pytestmark = pytest.mark.llvm
 
 
-
 @pytest.mark.parametrize(
     ("target", "wanted"),
     [

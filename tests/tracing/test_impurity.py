@@ -83,9 +83,7 @@ def test_each_kind_is_seen(what, call):
 
 
 def test_only_these_are_seen():
-    assert (
-        heard(lambda: (len([1]), sorted([2, 1]), datetime.date(2020, 1, 1), datetime.datetime.fromordinal(1))) == []
-    )
+    assert heard(lambda: (len([1]), sorted([2, 1]), datetime.date(2020, 1, 1), datetime.datetime.fromordinal(1))) == []
     assert heard(lambda: (io.StringIO("a").read(), "now".upper(), [1].pop(), hash("x"))) == []
     assert heard(random.Random(0).getstate) == []
 

@@ -243,8 +243,6 @@ def test_gradients_without_optional_tensors_at_many_sizes(name, mask, by_x):
             assert (a is None) == (b is None) and (a is None or np.allclose(a, b, atol=1e-4))
 
 
-
-
 @pytest.mark.parametrize(
     "body",
     ["jit.ones(2) + jit.ones(3)", "jit.trace(lambda x: x + jit.ones(3))(jit.ones(2))", "jit.load('no such file')"],

@@ -111,8 +111,16 @@ def test_sizes_that_are_known_say_whether_it_raises():
     assert kinds(graph) == []
 
 
-@pytest.mark.parametrize("text", [GATHER, GATHER.replace("Float(3)", "Float(?)").replace("gather", "view")
-                                  .replace("dim=0](%x, %i)", "size=[2, 2]](%x)").replace("Dim", "Shape")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        GATHER,
+        GATHER.replace("Float(3)", "Float(?)")
+        .replace("gather", "view")
+        .replace("dim=0](%x, %i)", "size=[2, 2]](%x)")
+        .replace("Dim", "Shape"),
+    ],
+)
 def test_elements_and_unknown_sizes_do_not(text):
     graph = parse(text)
     constant_fold(graph)
@@ -482,6 +490,7 @@ def test_errors_are_not_kept_alive():
 @pytest.mark.parametrize("kind", [TypeError, KeyError, IndexError, ValueError, AttributeError])
 def test_a_fault_of_the_interpreter_is_raised_and_not_hidden_by_another_run(kind, monkeypatch):
     """Errors of operators start the function anew; what goes wrong around them would be hidden by that."""
+
     def function(x):
         return jit.cumsum(x, 0) * 2
 

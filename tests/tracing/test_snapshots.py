@@ -510,8 +510,6 @@ def test_big_weights_are_not_copied():
         tracemalloc.stop()
 
 
-
-
 # -- functions that differentiate ----------------------------------------------------------------------------------
 
 

@@ -758,8 +758,6 @@ def test_what_a_function_in_c_reads_is_known_or_not_kept() -> None:
             assert traced.hits == 0, function
 
 
-
-
 # -- what is beside ----------------------------------------------------------------------------------------------
 
 

@@ -78,7 +78,8 @@ class Memory:
             elif binding.memory == id(self):
                 found = binding
         if dead:
-            with _BINDING: tensor._bindings = tuple([r for r in tensor._bindings or () if r()]) or None  # noqa: E701
+            with _BINDING:
+                tensor._bindings = tuple([r for r in tensor._bindings or () if r()]) or None
         return found
 
     def known(self, tensor: Tensor) -> Binding | None:
@@ -110,7 +111,8 @@ class Memory:
             return old
         binding = Binding(id(self), cell, path, value, cell.epoch)
         self._bindings.append(binding)
-        with _BINDING: tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))  # noqa: E701
+        with _BINDING:
+            tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))
         return binding
 
     def bind_again(self, tensor: Tensor, known: Tensor) -> None:

@@ -127,8 +127,14 @@ def _needs_python(call: Call, recording: Recording) -> bool:
         or len(leaves) > _ARGUMENTS
         or not all(isinstance(a, Tensor) or _is_plain(a) for a in items)
         or bool(
-            recording.targets or recording.slots or recording.reads or recording.hookless or recording.trace.drawn()
-            or recording.facts or recording.moves or recording.tags
+            recording.targets
+            or recording.slots
+            or recording.reads
+            or recording.hookless
+            or recording.trace.drawn()
+            or recording.facts
+            or recording.moves
+            or recording.tags
         )
         or bool(recording.trace.backwards)  # where NaN may be looked for
         or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)

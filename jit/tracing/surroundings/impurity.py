@@ -100,7 +100,7 @@ _PLAIN_OWNERS = frozenset({list, dict, tuple, set, frozenset, int, float, bool, 
 """Types whose methods read nothing but what they are given."""
 _cleared: set[Any] = {
     sys.getprofile, sys.setprofile, isinstance, issubclass, len, any, all, sum, min, max, getattr, hasattr, callable,
-}
+}  # fmt: skip
 """Functions of modules that are none of the above."""
 _NO_READERS = ("<frozen importlib", "linecache.py", "tokenize.py", "traceback.py", "warnings.py", "inspect.py",
                f"logging{os.sep}__init__.py", f"logging{os.sep}handlers.py")  # fmt: skip
@@ -323,7 +323,6 @@ def _end_profile(eye: _Eye) -> None:
 
 
 # -- Python 3.12 and later ---------------------------------------------------------------------------------------
-
 
 
 def _monitor(eye: _Eye) -> bool:

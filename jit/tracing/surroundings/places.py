@@ -300,7 +300,6 @@ def globals_read(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]
     if any(space.get(name) is np for name in found.loaded):
         yield "numpy.errors", _to(NUMPY_ERRORS), None
 
-
     yield from _methods_named(found.named)
 
 

@@ -803,7 +803,6 @@ _COLLECTIONS = frozenset({list, dict, set, Footprint})
 _VIEWS: Any = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()))
 
 
-
 def _has_been_defined(code: types.CodeType) -> bool:
     """Whether code is that of a function which somebody other than Python's library has written in a file."""
     return code.co_name != "<module>" and not code.co_filename.startswith("<") and not is_foreign(code.co_filename)
