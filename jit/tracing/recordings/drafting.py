@@ -111,6 +111,11 @@ class Draft:
         recording.spent = bool(recording.differentiable) and all(
             _is_spent(outputs[i], outside) for i in recording.differentiable
         )
+        if any(
+            _ends_inside(outputs[i], outside) and not trace.is_from_outside(outputs[i])
+            for i in recording.differentiable
+        ):
+            trace.note_impure("returns what requires grad because of nothing but a leaf that it has made")
         recording.outcomes = tuple(exactly(g.outcome) for g in trace.guards)
         return recording, Live(outputs, recording.used(edges), trace)
 
@@ -366,16 +371,24 @@ def _describe_gradients(recording: Recording, slots: Sequence[GradientSlot], val
 
 def _is_spent(tensor: Any, outside: set[Node]) -> bool:
     """Whether a backward in the function has freed what another needs; `outside` are histories that it came with."""
-    stack = [] if tensor.grad_fn is None or tensor.grad_fn in outside else [tensor.grad_fn]
-    seen = {*stack, *outside}
+    return any(isinstance(n, OpNode) and n.saved is None for n in _history(tensor, outside) if n not in outside)
+
+
+def _ends_inside(tensor: Any, outside: set[Node]) -> bool:
+    """Whether the gradients of an output reach nothing but leaves that the function has made."""
+    return outside.isdisjoint(_history(tensor, outside))
+
+
+def _history(tensor: Any, outside: set[Node]) -> Iterator[Node]:
+    """The nodes behind an output, up to those that came with what the function was given."""
+    stack = [] if tensor.grad_fn is None else [tensor.grad_fn]
+    seen = {*stack}
     while stack:
         node = stack.pop()
-        if isinstance(node, OpNode) and node.saved is None:
-            return True
-        following = {edge.node for edge in node.edges if edge is not None} - seen
+        yield node
+        following = set() if node in outside else {edge.node for edge in node.edges if edge is not None} - seen
         seen |= following
         stack += following
-    return False
 
 
 def _returned(trace: Trace, leaf: Any) -> Any:
