@@ -34,7 +34,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[tuple[Any, ...]
     "embedding_bag": (
         bags(), (whole(0, 1, 2), whole(0, 2)),
         [(whole(0, 1, 2), whole(0, 4)), (whole(0, 1, 2), whole(0, -1)), (whole(0, 1, 4), whole(0, 2)),
-         (whole(0, 1, -1), whole(0, 2)), (whole(0, 1, 2), whole(0, 1 << 40))],
+         (whole(0, 1, -1), whole(0, 2)), (whole(0, 1, 2), whole(0, 1 << 40)), (whole(0, 1, 2), whole(1, 2)),
+         (whole(0, 1, 2), whole(2, 0)), (whole(0, 1, 2), whole(3, 2))],
     ),
     "embedding_bag of sums": (
         bags(mode="sum"), (whole(0, 1, 2), whole(0, 2)), [(whole(0, 1, 2), whole(0, 4)), (whole(0, 9, 2), whole(0, 2))],
@@ -44,7 +45,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[tuple[Any, ...]
     ),
     "embedding_bag with its last offset": (
         bags(include_last_offset=True), (whole(0, 1, 2), whole(0, 2, 3)),
-        [(whole(0, 1, 2), whole(0, 2, 4)), (whole(0, 1, 2), whole(0, 4, 4))],
+        [(whole(0, 1, 2), whole(0, 2, 4)), (whole(0, 1, 2), whole(0, 4, 4)), (whole(0, 1, 2), whole(0, 2, 1))],
+    ),
+    "embedding_bag of falling offsets": (
+        bags(mode="mean"), (whole(0, 1, 2), whole(0, 1, 2)),
+        [(whole(0, 1, 2), whole(0, 2, 1)), (whole(0, 1, 2), whole(0, 3, 2))],
     ),
     "embedding": (lambda i: F.embedding(i, rows(4, 3)), (whole(0, 1),), [(whole(0, 4),), (whole(0, -1),)]),
     "one_hot": (lambda i: F.one_hot(i, 3), (whole(0, 1),), [(whole(0, 3),), (whole(0, -1),)]),

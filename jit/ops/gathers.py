@@ -215,7 +215,7 @@ def embedding_bag_padded(
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     bags = offsets.shape[0] - int(include_last_offset)
     count = indices.shape[0]
-    offsets = F.index_select(F.arange(count + 1, dtype=offsets.dtype), 0, offsets)  # themselves, or an error
+    offsets = _checked_offsets(F, offsets, count)
     starts = F.narrow(offsets, 0, 0, bags)
     places = F.arange(count, dtype=offsets.dtype)
     bag = F.bucketize(places, starts, right=True) - 1
@@ -237,6 +237,15 @@ def embedding_bag_padded(
         out = out / F._to_copy(F.unsqueeze(F.clamp(sizes, min=1), 1), dtype=wide)
     out = out if wide is weight.dtype else F._to_copy(out, dtype=weight.dtype)
     return out, bag, sizes, F.zeros_like(sizes)
+
+
+def _checked_offsets(F: Any, offsets: Any, count: int) -> Any:
+    """The offsets themselves, or an error where one lies outside of the indices or before its predecessor."""
+    places = F.arange(count + 1, dtype=offsets.dtype)
+    if offsets.shape[0] > 1:
+        following = offsets.shape[0] - 1
+        F.index_select(places, 0, F.narrow(offsets, 0, 1, following) - F.narrow(offsets, 0, 0, following))
+    return F.index_select(places, 0, offsets)
 
 
 def _check_bags(weight: Any, indices: Any, offsets: Any, mode: int, per_sample_weights: Any) -> None:
