@@ -1,4 +1,4 @@
-"""What a graph is and what an operator is: the bottom layer, on the standard library, numpy and ml_dtypes alone."""
+"""Graphs and operators, the bottom layer: it needs the standard library, numpy and ml_dtypes alone."""
 
 from . import dtypes, loading
 from .errors import Error

@@ -25,7 +25,7 @@ _OWN = ("op", "error")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a `prim::raises` node tries."""
+    """The operator that a `prim::raises` node tries, and its operands."""
 
     what: Op | ScalarFunction
     writes: bool
@@ -44,7 +44,7 @@ class Attempt:
 
 
 def attempt_of(node: Node) -> Attempt | None:
-    """What a `prim::raises` node tries; None if it names nothing that there is."""
+    """The attempt of a `prim::raises` node; None if it names no operator that exists."""
     kind, error = node.attributes.get("op"), node.attributes.get("error")
     if node.kind != KIND or not isinstance(kind, str) or not isinstance(error, str):
         return None
@@ -63,7 +63,7 @@ def _named(kind: str) -> tuple[Op | ScalarFunction | None, bool]:
 
 
 def name_in_place(op: Op) -> str:
-    """What the in-place form of an operator is called here: `aten::index_fill_.int_Scalar`."""
+    """The name of an operator's in-place form: `aten::index_fill_.int_Scalar`."""
     base, dot, overload = op.name.partition(".")
     return f"{base}_{dot}{overload}"
 

@@ -1,4 +1,4 @@
-"""What is on a picture of a graph: a card for every node, input and return, and the arrows between them.
+"""Cards and arrows of a picture of a graph: a card for every node, input and return.
 
 Graphs that are too large for a picture of every node get a card per scope instead.
 """
@@ -17,7 +17,7 @@ from .printer import declaration, format_constant, format_node, has_text, refere
 from .types import TensorType, Type
 
 MOST_CARDS = 1500
-"""What a reader, and the layout, can still cope with."""
+"""The most cards that a reader, and the layout, can cope with."""
 FAR, ROOM = 8, 600
 """Arrows that cross more than FAR rows are cut if all arrows together cross more than ROOM."""
 RUN = 25
@@ -28,7 +28,7 @@ LONGEST = 42
 
 @dataclass(slots=True)
 class Card:
-    """What is drawn for a node, an input, a return, or a whole scope."""
+    """The picture of a node, an input, a return, or a whole scope."""
 
     key: str
     title: str
@@ -40,7 +40,7 @@ class Card:
     """The IR text, for the tooltip and the search."""
     source: str = ""
     kinds: Counter[str] = field(default_factory=Counter)
-    """For the card of a scope: what is in it."""
+    """Counts of the kinds of nodes in a scope; empty for other cards."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Link:
     values: dict[str, None]
     """The declarations of what flows along it."""
     crosses: bool = False
-    """From one stage to a later one."""
+    """Whether it leads from one stage to a later one."""
 
 
 def cards_of(graph: Graph, most: int = MOST_CARDS) -> tuple[list[Card], list[Link]]:
@@ -109,7 +109,7 @@ def _base_name(node: Node) -> str:
 
 
 def _details(node: Node) -> list[str]:
-    """What is said on the card beneath the title: constants among the operands, and what is inside."""
+    """The lines beneath the title of a card: constants among the operands, and the nodes inside."""
     parts = [f"{name}={_template(node, item)}" for name, item in node.attributes.items() if _is_plain(item)]
     if any(item is not None and not isinstance(item, Value) for item in leaves(node.operands)):
         parts.insert(0, f"({', '.join(_template(node, item) for item in node.args)})")
@@ -168,7 +168,7 @@ def _short(type: Type) -> str:
 
 
 def _with_stubs(cards: list[Card], links: list[Link], keys: Iterator[str]) -> tuple[list[Card], list[Link]]:
-    """In a picture full of long arrows, let each begin at a small copy of its card beside its head.
+    """Shorten the arrows of a crowded picture: each begins at a small copy of its card beside its head.
 
     Nobody can follow an arrow over a hundred rows, and the layout needs time and memory for every row that it crosses.
     """
@@ -203,7 +203,7 @@ def _rows(cards: list[Card], links: list[Link]) -> dict[str, int]:
 
 
 def _grouping(graph: Graph, most: int) -> dict[Node, str]:
-    """For a graph that is too large, the scope whose card each node joins: as deep a scope as there is room for."""
+    """The scope whose card each node of a large graph joins: the deepest one for which there is room."""
     if len(graph) <= most:
         return {}
     run = max(RUN, len(graph) // 200)
@@ -285,7 +285,7 @@ _BY_NODE_KIND = {
 
 
 def family_of(node: Node) -> str:
-    """What kind of work a node does, one of `COLOURS`."""
+    """The kind of work that a node does, one of `COLOURS`."""
     if node.kind.startswith(("^", "cpp::")) or node.kind == "prim::Eval":
         return "python"
     op = find(node.kind)

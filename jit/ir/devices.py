@@ -15,7 +15,7 @@ from .errors import DTypeError, SchemaError, UsageError
 
 KINDS = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
          "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")  # fmt: skip
-"""What devices are called; all but the first are known by name alone."""
+"""Names of kinds of devices; all but the first are known by name alone."""
 
 _WRITTEN = re.compile(r"([a-z]+)(?::(0|[1-9][0-9]*))?")
 _MADE: dict[tuple[str, int | None], device] = {}
@@ -23,7 +23,7 @@ _MADE: dict[tuple[str, int | None], device] = {}
 
 
 class device:  # noqa: N801 - users call it like a function
-    """Where a tensor lies: a kind of device, and the number of the one that is meant.
+    """A place for tensors: a kind of device, and its number among those of its kind.
 
     In a `with` block, tensors are made on it unless they are told otherwise.
 
@@ -64,7 +64,7 @@ class device:  # noqa: N801 - users call it like a function
 
     @property
     def index(self) -> int | None:
-        """Which of its kind; None if that was not said."""
+        """The number among devices of this kind; None if none was given."""
         return self._index
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ def _parsed(text: Any, index: Any) -> tuple[str, int | None]:
 
 
 CPU = device("cpu")
-"""Where all tensors lie."""
+"""The device on which all tensors lie."""
 
 
 def resolve(value: Any) -> device:
@@ -151,7 +151,7 @@ def accelerator(value: Any = None) -> device:
 
 
 def get_default_device() -> device:
-    """Where tensors are made unless they are told otherwise: on the CPU."""
+    """The device on which tensors are made by default: the CPU."""
     return CPU
 
 

@@ -77,7 +77,7 @@ complex128 = DType("complex128", "ComplexDouble", np.complex128, COMPLEX)
 
 ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128)
 DEFAULT = float32
-"""What Python floats become."""
+"""The dtype of Python floats."""
 
 _BY_NUMPY = {d.numpy: d for d in ALL}
 _BY_NAME = {d.name: d for d in ALL} | {
@@ -145,7 +145,7 @@ def _of_number(value: Any) -> DType:
 
 
 def result_type(operands: Iterable[tuple[DType | None, int, Any]]) -> DType:
-    """What an operation on `operands` computes in, by ATen's rule.
+    """The dtype in which an operation on `operands` computes, by ATen's rule.
 
     Each operand is (dtype, ndim, value); Python numbers come as (None, 0, number). Tensors with dims outrank
     0-dim tensors, which outrank numbers; a lower rank matters only if its category is higher.
@@ -175,7 +175,7 @@ def _combine(high: DType | None, low: DType | None) -> DType | None:
 
 
 def real_of(dtype: DType) -> DType:
-    """What the real part of a `dtype` number is: complex64 gives float32, all real types give themselves."""
+    """The dtype of the real part of a `dtype` number: complex64 gives float32, real types give themselves."""
     return {complex64: float32, complex128: float64}.get(dtype, dtype)
 
 
@@ -188,5 +188,5 @@ def complex_of(dtype: DType) -> DType:
 
 
 def float_of(dtype: DType) -> DType:
-    """What a function such as `sin` returns for `dtype`: itself, or the default float for integers."""
+    """The dtype that a function such as `sin` returns for `dtype`: itself, or the default float for integers."""
     return dtype if dtype.category >= FLOATING else DEFAULT

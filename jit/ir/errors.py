@@ -11,12 +11,12 @@ from typing import Any
 
 
 class _Watch:
-    """Who is told of errors of ours: a recording must know what the function learns from them."""
+    """Listeners to the errors of this package: a recording must know what the function learns from them."""
 
     made: Callable[[Any], None] | None = None
-    """Of every one that is made."""
+    """Called with every error that is made."""
     read: Callable[[Any], None] | None = None
-    """Of every one whose text code outside of this package asks for."""
+    """Called with every error whose text code outside of this package asks for."""
 
 
 WATCH = _Watch()
@@ -43,7 +43,7 @@ class Error(RuntimeError):
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """What the error was made with: its text."""
+        """The arguments of the error: its text."""
         _note_reader(self)
         return _ARGS.__get__(self)
 

@@ -1,4 +1,4 @@
-"""Where the elements of a view lie in a storage: sizes, strides and an offset, all counted in elements.
+"""Geometry of views: sizes, strides and an offset into a storage, all counted in elements.
 
 A view op is nothing but a function from one geometry to another, so this is its type rule, its eager
 implementation, and the access map that a kernel reads it through.
@@ -52,7 +52,7 @@ class Geometry(NamedTuple):
         return self.permute(tuple(keep))
 
     def insert(self, dim: int, size: int = 1, stride: int | None = None) -> Geometry:
-        """With one more dim in front of `dim`."""
+        """The geometry with one more dim in front of `dim`."""
         if stride is None:
             stride = self.sizes[dim] * self.strides[dim] if dim < self.ndim else 1
         sizes = (*self.sizes[:dim], size, *self.sizes[dim:])

@@ -37,7 +37,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the user asked for a node: `model.py:12 in forward`."""
+    """The user's line that asked for a node: `model.py:12 in forward`."""
 
     file: str
     line: int
@@ -55,7 +55,7 @@ class Use(NamedTuple):
 
 
 class Value:
-    """What a node defines: a tensor, a scalar, a Handle. Identity matters; names only help people."""
+    """A result of a node: a tensor, a scalar, a Handle. Identity matters; names only help people."""
 
     __slots__ = ("__weakref__", "name", "node", "offset", "type", "uses")
 
@@ -187,7 +187,7 @@ class Node:
         self, graph: Graph | None, kind: str, args: Sequence[Any], attributes: Mapping[str, Any],
         inputs: Sequence[Value] | None = None,
     ) -> None:  # fmt: skip
-        """With `inputs`, the operands are templates that name them; else they hold Values."""
+        """Make a node. With `inputs`, the operands are templates that name them; else they hold Values."""
         self.graph = graph
         """The graph that it stands in; None before insertion and after `erase`."""
         self.kind = kind
@@ -316,12 +316,12 @@ class Stage:
 
     @property
     def inputs(self) -> list[Value]:
-        """What the stage takes: arguments and captures, or incoming gradients."""
+        """The inputs of the stage: arguments and captures, or incoming gradients."""
         return self.param.outputs
 
     @property
     def outputs(self) -> tuple[Any, ...]:
-        """What the stage returns: Values, or None for an undefined gradient."""
+        """The returns of the stage: Values, or None for an undefined gradient."""
         return self.result.operands
 
     @property
@@ -603,7 +603,7 @@ class Graph:
         save(self, path)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """What a notebook shows: the drawing where pygraphviz is installed, and the text."""
+        """The pictures for a notebook: the drawing where pygraphviz is installed, and the text."""
         from .drawing import mimebundle
 
         return mimebundle(self)

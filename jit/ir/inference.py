@@ -1,4 +1,4 @@
-"""What is known of a node's outputs before it runs: the operator's type rule applied to the types of its inputs."""
+"""Types of a node's outputs before it runs: the operator's type rule applied to the types of its inputs."""
 
 from __future__ import annotations
 

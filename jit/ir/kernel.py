@@ -1,4 +1,4 @@
-"""What kernels, plans and profiles need to know of an operator: the facet `kernel`.
+"""The facet `kernel`: an operator's facts for kernels, plans and profiles.
 
     @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", cost=25, ...)
 
@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FORMS = ("point", "reduction", "norm", "scan", "gather", "join", "cast")
-"""What loops make of an operator that is neither pointwise nor a view:
+"""The forms that loops give to an operator that is neither pointwise nor a view:
 
 * "point": it is pointwise after all, for these arguments;
 * "reduction": rows of its first operand become one element each;
@@ -58,12 +58,12 @@ STEPS = (
 )  # fmt: skip
 """The steps of a plan that are more than a nest of loops made from terms; the runtime has their code."""
 GROUP = "group"
-"""In `along`: the part of dim 1 that tells groups of channels."""
+"""A mark in `along`: the part of dim 1 that tells groups of channels."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What an operator is to kernels."""
+    """An operator's facts for kernels."""
 
     form: str | Callable[..., str] = ""
     """One of FORMS, or a function of the arguments; empty for what loops do not compute."""
@@ -76,7 +76,7 @@ class Kernel:
     further_along: tuple[int | str, ...] | None = None
     """The same of the second and later results of a norm; of its sizes, 1 where a row runs, unless given."""
     groups: Callable[..., int] | None = None
-    """How many groups dim 1 consists of, if a row runs along the channels of one."""
+    """The number of groups of channels in dim 1, if a row runs along the channels of one."""
     separable: bool = False
     """Whether the first result reduces other dims than the rest, so that they are two kernels, by `output_mask`."""
     terms: Callable[..., Any] | None = None
@@ -88,12 +88,12 @@ class Kernel:
     product: str = ""
     """"matrices" if it adds up many products for each element that it reads, "vectors" if it adds up one."""
     flops: Callable[..., int] | None = None
-    """How much a call computes, where it is not one for each element: a function of the first result's type, `out`,
+    """The work of a call, where it is not one operation an element: a function of the first result's type, `out`,
     and of arguments."""
     moves: bool = False
     """Whether elements are only moved, or made up, and nothing is computed."""
     placed: Callable[..., Any] | None = None
-    """Where the first operand stands in a result that is zeros elsewhere: (dim, start, length, step, keeps the dim)."""
+    """The slice that the first operand fills in a result of zeros: (dim, start, length, step, keeps the dim)."""
     is_epilogue: bool = False
     """Whether convolutions compute it of their results before they store them."""
 
@@ -104,4 +104,4 @@ class Kernel:
 
 
 POINTWISE = Kernel("point")
-"""What pointwise operators are that say nothing else."""
+"""The facts of a pointwise operator that declares no others."""

@@ -1,4 +1,4 @@
-"""How an operator is declared: once, with every facet, next to its neighbours in `jit/ops/<family>.py`.
+"""Declarations of operators: each stands once, with every facet, among its family in `jit/ops/<family>.py`.
 
     @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", onnx="Tanh", samples=unary(-3, 3),
                grad=dict(self=lambda F, g, out: g * (1 - out * out)))
@@ -54,7 +54,7 @@ def absent(reason: str) -> Absent:
 
 @dataclass(frozen=True)
 class Derivative:
-    """What one derivative formula is, and which names it wants to be called with."""
+    """A derivative's formula, and the names of the arguments that it wants."""
 
     function: Callable[..., Any]
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ Operand = tuple[DType | None, int, Any]
 
 @dataclass(frozen=True)
 class Refusal:
-    """Which dtypes an op does not take, and what to do instead.
+    """The dtypes that an op refuses, and the way out.
 
     Used as a decorator it says so of the op beneath: `@Refusal(is_bool, "cast with x.int()")`.
     """
@@ -264,7 +264,7 @@ class Op:
 
     @cached_property
     def _places(self) -> tuple[tuple[tuple[int, str, Any], ...], tuple[int, ...]]:
-        """Of what a node holds by keyword: position, name and default; and the positions of generators."""
+        """Position, name and default of each argument that a node holds by keyword; and the positions of generators."""
         generators = tuple(i for i, a in enumerate(self.arguments) if a.type.base == "Generator")
         keywords = (t for t in enumerate(self.arguments) if t[0] not in self.tensors and t[0] not in generators)
         return tuple((i, a.name, a.default) for i, a in keywords), generators
@@ -330,7 +330,7 @@ class Op:
         return self.result if isinstance(self.result, DType) else self.result(computed)
 
     def compute_dtype(self, values: Sequence[Any]) -> DType:
-        """What the op casts its promoted arguments to; operands are anything with `.dtype` and `.ndim`, or numbers.
+        """The dtype to which promoted arguments are cast; operands have `.dtype` and `.ndim`, or are numbers.
 
         DTypeError if that, or one of them, is refused.
         """
@@ -361,7 +361,7 @@ class Op:
 
 @cache
 def _positions(op: Op, function: Callable[..., Any], skipped: int) -> tuple[int, ...]:
-    """Which arguments a function of a kernel names, behind as many that are no arguments."""
+    """Positions of the arguments that a function of a kernel names, behind its first `skipped` parameters."""
     names, known = _parameters(function)[skipped:], op.schema.argument_names
     for name in names:
         if name not in known:
@@ -370,7 +370,7 @@ def _positions(op: Op, function: Callable[..., Any], skipped: int) -> tuple[int,
 
 
 def _operand(value: Any) -> Operand:
-    """What `dtypes.result_type` wants to know of a tensor type, an array or a number."""
+    """The operand of `dtypes.result_type` that stands for a tensor type, an array or a number."""
     dtype = getattr(value, "dtype", None)
     known = isinstance(dtype, DType) or dtype is None
     return (dtype if known else dtypes.from_numpy(dtype)), getattr(value, "ndim", 0), value
@@ -418,7 +418,7 @@ _NOTHING = Kernel()
 
 
 def kernel_of(kind: str) -> Kernel:
-    """What the op of a node kind is to kernels; nothing if it is no op."""
+    """The kernel facts of a node's operator; none if its kind is no operator."""
     op = REGISTRY.get(kind)
     return _NOTHING if op is None else op.kernel
 

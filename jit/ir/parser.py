@@ -43,7 +43,7 @@ from .types import (
 T = TypeVar("T")
 
 DEEPEST = 100
-"""How far lists may be nested in each other."""
+"""The deepest nesting of lists."""
 
 
 def parse(

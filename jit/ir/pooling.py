@@ -8,7 +8,7 @@ from .errors import ShapeError, UsageError
 
 
 class Pool(NamedTuple):
-    """How a window moves over an image, one entry per spatial dim."""
+    """A window that moves over an image, one entry per spatial dim."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -18,11 +18,11 @@ class Pool(NamedTuple):
 
     @property
     def reach(self) -> list[int]:
-        """How many entries the window spans."""
+        """The number of entries that the window spans."""
         return [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation)]
 
     def places(self, sizes: Any) -> list[int]:
-        """How many places the window takes. With `ceil` the last may hang over, but must begin inside or in front."""
+        """The number of places of the window. With `ceil` the last may hang over, but must begin inside or in front."""
         found = []
         for n, p, reach, s in zip(sizes, self.padding, self.reach, self.stride):
             room = n + 2 * p - reach
@@ -44,7 +44,7 @@ class Pool(NamedTuple):
         return out
 
     def taps(self, places: Any) -> Any:
-        """For each entry of the window its offsets, and the slices of a padded image that it meets."""
+        """Each entry of the window: its offsets, and the slices of a padded image that it meets."""
         offsets: list[tuple[int, ...]] = [()]
         for k, d in zip(self.kernel, self.dilation):
             offsets = [(*o, i * d) for o in offsets for i in range(k)]
@@ -54,7 +54,7 @@ class Pool(NamedTuple):
 
 
 def divisors(m: Any, sizes: Any, pool: Pool, include_pad: bool, override: int | None, dtype: Any) -> Any:
-    """By how much each window's sum is divided."""
+    """The divisor of each window's sum."""
     if override is not None:
         if override == 0:
             raise UsageError("avg_pool: divisor_override must not be zero")

@@ -1,4 +1,4 @@
-"""What Python or numpy says of operands that an operator cannot take and nothing refused in time, as our error."""
+"""Errors of Python and numpy about operands that an operator cannot take, told as errors of this package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .op import Op
 
 FOREIGN = (TypeError, ValueError, LookupError, ArithmeticError)
-"""What numpy and Python raise on operands that do not fit."""
+"""The exceptions of numpy and Python on operands that do not fit."""
 _OURS: tuple[tuple[type[Exception], type[Error]], ...] = (
     (np.linalg.LinAlgError, LinAlgError), (IndexError, DimError), (TypeError, DTypeError),
     (ZeroDivisionError, DivisionError),

@@ -35,7 +35,7 @@ class OnArrays:
 
     @property
     def count(self) -> int:
-        """How many elements are reduced to one."""
+        """The number of elements that are reduced to one."""
         return math.prod(self.shape[d] for d in self.dims)
 
     @property
@@ -44,12 +44,12 @@ class OnArrays:
         return self.dims if self.count != 1 else ()
 
     def wide(self, x: Any) -> Any:
-        """In the dtype that the result is computed in."""
+        """x in the dtype that the result is computed in."""
         assert self.dtype is not None
         return x.astype(np.float32 if self.dtype.is_half else self.dtype.numpy, copy=False)
 
     def widened(self, x: Any) -> Any:
-        """In the dtype that x itself is computed with."""
+        """x in the dtype that x itself is computed with."""
         return x.astype(np.float32, copy=False) if from_numpy(x.dtype).is_half else x
 
     def alike(self, *arrays: Any) -> list[Any]:
@@ -57,7 +57,7 @@ class OnArrays:
         return [None if x is None else self.widened(x) for x in arrays]
 
     def cast(self, x: Any, dtype: DType) -> Any:
-        """In another dtype."""
+        """x in another dtype."""
         return x.astype(dtype.numpy, copy=False)
 
     def apply(self, function: Callable[..., Any], *arrays: Any, dtype: DType | None = None, cost: int = 1) -> Any:
@@ -82,7 +82,7 @@ class OnArrays:
         return values.reshape(sizes), places.reshape(sizes)
 
     def running(self, monoid: str, x: Any) -> Any:
-        """What x has come to along the row, which is one dim."""
+        """The running result along the row, which is one dim."""
         return getattr(self._m, _ACCUMULATED[monoid]).accumulate(x, axis=self.dims[0]) if self.row else x
 
     def position(self) -> Any:

@@ -21,7 +21,7 @@ class Sample:
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
     note: str = ""
-    """What is awkward about it: "0-d", "empty", "strided", "nan", ..."""
+    """The awkward thing about it: "0-d", "empty", "strided", "nan", ..."""
     grad: bool = True
     """Whether derivatives may be checked here (False at kinks and for special values)."""
     onnx: bool = True

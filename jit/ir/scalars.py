@@ -16,7 +16,7 @@ bits = struct.Struct("<d").pack
 
 
 def exactly(number: Any) -> tuple[type, Any]:
-    """What only this very number has: its type, and of a float all bits.
+    """The identity of a number: its type, and of a float all bits.
 
     >>> exactly(0.0) == exactly(-0.0), exactly(1) == exactly(True), exactly(math.nan) == exactly(math.nan)
     (False, False, True)
@@ -33,7 +33,7 @@ class ScalarFunction:
     """One function of Python numbers."""
 
     python: Callable[..., Any]
-    """What it gives on plain numbers."""
+    """The function of plain numbers."""
     lowest: ScalarType | None
     """The result has this type, or the widest type among the operands if that is wider; None: not known."""
     widens: bool = True
@@ -88,7 +88,7 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     "float": _fixed(float, FLOAT),
     "sqrt": _fixed(math.sqrt, FLOAT, raises=True),
 }
-"""By the name after `prim::`."""
+"""The functions by the name after `prim::`."""
 
 _RANK = (BOOL, INT, FLOAT, COMPLEX_SCALAR)
 _OF_PYTHON: dict[type, ScalarType] = {bool: BOOL, int: INT, float: FLOAT, complex: COMPLEX_SCALAR}

@@ -65,7 +65,7 @@ class ArgType:
 
     @property
     def marks(self) -> str:
-        """What follows the base: `?`, `[]`, `[2]`, `?[]`, `[2]?`."""
+        """The marks behind the base: `?`, `[]`, `[2]`, `?[]`, `[2]?`."""
         size = "" if self.list_size is None else self.list_size
         brackets = f"[{size}]" if self.is_list else ""
         return "?" * self.optional_elements + brackets + "?" * self.optional
@@ -127,7 +127,7 @@ class Schema:
     arguments: tuple[Argument, ...]
     returns: tuple[Return, ...]
     text: str = field(default="", compare=False, repr=False)
-    """As it was written."""
+    """The schema as it was written."""
 
     def __str__(self) -> str:
         returns = ", ".join(map(str, self.returns))
@@ -185,7 +185,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class _Mistake(Exception):
-    """What is wrong with a schema, said by the part that found it; `parse_schema` adds the surroundings."""
+    """A fault of a schema, raised by the part that found it; `parse_schema` adds the surroundings."""
 
 
 def parse_schema(text: str) -> Schema:

@@ -1,4 +1,4 @@
-"""What has been asked of operators that can choose among algorithms; set by `jit.eager.context`, `jit.backends`."""
+"""Settings of operators that can choose among algorithms; set by `jit.eager.context` and `jit.backends`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Settings:
-    """How an operator that has several algorithms chooses among them."""
+    """The rule by which an operator with several algorithms chooses among them."""
 
     benchmark: bool = False
     """Time the algorithms once for each combination of sizes, and remember the fastest."""

@@ -13,7 +13,7 @@ Function = ast.FunctionDef | ast.Lambda
 
 
 def source_of(function: Callable[..., Any]) -> str:
-    """What `function` returns, as it was written: a line for a lambda or a single `return`, else the lines of its body.
+    """The source of what `function` returns: a line for a lambda or a single `return`, else the lines of its body.
 
     Names and numbers that it took from the function around it follow: `g.op(name, self)   with name='Less'`.
     """
@@ -35,7 +35,7 @@ def _body(function: Any) -> str:
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """Where `function` is defined: `linalg.py:120`."""
+    """The file and line in which `function` is defined: `linalg.py:120`."""
     code = inspect.unwrap(function).__code__
     return f"{code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}"
 

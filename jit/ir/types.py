@@ -1,4 +1,4 @@
-"""What a Value can be: a tensor, a scalar that Python would have seen, a Handle, a Generator, or nothing."""
+"""Types of Values: a tensor, a scalar that Python would have seen, a Handle, a Generator, or nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TensorType(Type):
     dtype: DType | None = None
     shape: tuple[Dim, ...] | None = None
     strides: tuple[int, ...] | None = None
-    """In elements; None means contiguous."""
+    """Steps in elements; None means contiguous."""
     device: str = "cpu"
 
     @property
@@ -40,7 +40,7 @@ class TensorType(Type):
 
     @property
     def numel(self) -> int | None:
-        """How many elements, None where a size is unknown."""
+        """The number of elements, None where a size is unknown."""
         sizes = self.sizes
         if sizes is None:
             return None

@@ -15,7 +15,7 @@ from .printer import format_node, reference
 from .types import BOOL, GENERATOR, HANDLE, TENSOR, UNDEFINED, TensorType, Type
 
 Problems: TypeAlias = Iterator[tuple[str, Node]]
-"""What is wrong, and at which node."""
+"""The faults, each with its node."""
 
 
 def verify(graph: Graph) -> None:

@@ -27,7 +27,7 @@ from jit.ir.files import write_atomically
 from jit.ir.printer import large_constants
 
 CLEANUP = ["dce", "canonicalize"]
-"""For people's eyes: what a recording becomes before anybody looks at it. Same bits, same nodes, fewer of them."""
+"""The pipeline for people's eyes: a recording goes through it before anybody looks at it. Same bits, fewer nodes."""
 
 OPTIMIZE = [
     "inline_composites", "infer_types", "constant_fold", "peephole", "lift_numbers", "cse", "straighten", "dce",
@@ -41,14 +41,14 @@ EXPORT = ["dce", "constant_fold", "peephole", "cse", "dce", "canonicalize"]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one pass did to a graph."""
+    """The outcome of one pass over a graph."""
 
     name: str
     """The pass."""
     changed: bool
     """Whether it found anything to do."""
     milliseconds: float
-    """How long it took, verification aside."""
+    """The time it took, verification aside."""
     replay: Callable[[], Graph]
     """Makes the graph as it was after this pass, by running the pipeline so far on a copy of what it started from."""
 

@@ -36,7 +36,7 @@ class _Sum:
     """A tree of additions, flat."""
 
     additions: list[Node] = field(default_factory=list)
-    """Those below the root, users before their operands."""
+    """The additions below the root, users before their operands."""
     products: list[Node] = field(default_factory=list)
     others: list[Value] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ def _kind(value: Value) -> object:
 
 
 def _flatten(root: Node, inside: set[Node]) -> _Sum:
-    """What `root` adds up; additions below it that nobody else uses are gone into, and noted in `inside`."""
+    """The terms of the sum `root`; additions below it that nobody else uses are taken apart, and noted in `inside`."""
     found = _Sum()
     work = list(reversed(root.inputs))
     while work:

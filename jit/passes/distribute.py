@@ -116,7 +116,7 @@ class _Joined:
 
     @property
     def starts(self) -> list[int]:
-        """Where each part begins, and where the last one ends."""
+        """The beginning of each part, and the end of the last one."""
         return [0, *itertools.accumulate(length for _, length in self.parts)]
 
     def find(self, start: int) -> tuple[Value | None, int, int]:
@@ -232,7 +232,7 @@ class _Joins:
         return _Joined(dim, [(self._part(node, cut, given), cut.length) for cut in cuts])
 
     def _part(self, node: Node, cut: Cut, given: Sequence[Value]) -> Value | None:
-        """What a node gives at one part; None for zeros."""
+        """The result of a node at one part; None for zeros."""
         operands: dict[Value, Value | int] = {}
         for value in dict.fromkeys(node.inputs):
             part = self._operand(value, cut, node) if value in given else self._cut(value, cut, node)
@@ -298,7 +298,7 @@ def _parts(cat: Node) -> _Joined | None:
 
 
 def _slice_of(node: Node) -> Cut | None:
-    """Which slice of its result a gradient of a slice is, if its sizes are known and there is more to the result."""
+    """The slice that a gradient of a slice fills, if its sizes are known and it is not the whole result."""
     placed = kernel_of(node.kind).placed
     op, values = arguments(node)
     attributes = [number for value in values[1:] for number in (value if isinstance(value, tuple) else [value])]
@@ -313,14 +313,14 @@ def _slice_of(node: Node) -> Cut | None:
 
 
 def _types(node: Node) -> tuple[TensorType, TensorType]:
-    """Of the first operand and of the result."""
+    """The types of the first operand and of the result."""
     first, result = node.inputs[0].type, node.output.type
     assert isinstance(first, TensorType) and isinstance(result, TensorType)
     return first, result
 
 
 def _shown(value: Value) -> Value:
-    """What views of it are views of."""
+    """The value below all views: what `value` shows, or is."""
     while is_view(value.node):
         value = value.node.inputs[0]
     return value

@@ -54,7 +54,7 @@ class _Group:
 
     @property
     def weight(self) -> int:
-        """How many nodes it saves a pass over memory for; a reduction is worth a kernel of its own."""
+        """The number of nodes that it saves a pass over memory; a reduction is worth a kernel of its own."""
         return sum(0 if is_view(node) else 2 if is_special(node) else 1 for node in self.members)
 
 

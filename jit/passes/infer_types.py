@@ -43,7 +43,7 @@ def infer_types(graph: Graph) -> bool:
 
 
 def _walk(graph: Graph) -> Iterator[Graph | tuple[Value, Type | None]]:
-    """What to do next: infer a sub-graph, or complete the type of a value."""
+    """The work in order: infer a sub-graph, or complete the type of a value."""
     for node in graph.nodes:
         if all(_is_complete(value.type) for value in node.outputs) and not has_subgraphs(node):
             continue
@@ -89,7 +89,7 @@ def _complete(value: Value, found: Type | None) -> bool:
 
 
 def _merged(known: TensorType, found: TensorType) -> TensorType:
-    """Where both say something, the declaration is right: it may name a dim, or know how the elements lie."""
+    """The type that both together give; the declaration wins: it may name a dim, or know how the elements lie."""
     dtype = known.dtype or found.dtype
     if known.shape is None or found.shape is None or len(known.shape) != len(found.shape):
         shape, layout = (known.shape, known) if known.shape is not None else (found.shape, found)

@@ -61,7 +61,7 @@ def _dissolve(node: Node) -> None:
 
 
 def _move(part: Node, node: Node) -> None:
-    """To the insertion point of the composite's graph."""
+    """Move a node to the insertion point of the composite's graph."""
     graph = node.graph
     assert graph is not None
     part.unlink()

@@ -76,7 +76,7 @@ class _Simplifier:
 
 
 Outcome = Value | bool | None
-"""What stands for the node's result; or True if the node got simpler in its place; or None or False."""
+"""A value that replaces the node's result; or True if the node got simpler in its place; or None or False."""
 
 
 def _inner(node: Node, *kinds: str) -> Node | None:
@@ -245,6 +245,6 @@ _RULES: dict[str, Callable[[Node, _Simplifier], Outcome]] = {
     "aten::contiguous": _contiguous,
     "aten::neg": _neg,
 }
-"""What to try, by the kind of the last node of the pattern."""
+"""The rules to try, by the kind of the last node of the pattern."""
 _SIZED = {kind for kind, rule in _RULES.items() if rule in (_resize, _contiguous)}
 """Kinds whose rules ask for sizes or layouts."""

@@ -15,12 +15,12 @@ from .support.builder import Builder
 from .support.spaces import argument
 
 _TURNED = {"aten::t": [(1, 0)], "aten::permute": [(1, 0)], "aten::transpose.int": [(1, 0), (0, 1)]}
-"""Which two dims change places."""
+"""The two dims that change places."""
 _POOLS = {"aten::adaptive_avg_pool2d": 2, "aten::adaptive_avg_pool3d": 3}
 _WAYS_BACK = {"aten::_adaptive_avg_pool2d_backward": 2, "aten::_adaptive_avg_pool3d_backward": 3}
-"""How many dims an image has."""
+"""The number of spatial dims."""
 _TRIANGLES = {"aten::tril": "le", "aten::triu": "ge"}
-"""How the column of an element that stays compares with its row and the diagonal."""
+"""The comparison that holds between column and row of the elements that stay."""
 
 
 def straighten(graph: Graph) -> bool:
@@ -149,7 +149,7 @@ def _average_images(node: Node, F: Builder) -> bool:
 
 
 def _spread_averages(node: Node, F: Builder) -> bool:
-    """In the order of the dims, as the operator rounds."""
+    """Spread gradients of averages over the image, dim by dim, since so the operator rounds."""
     rank, (grad, image) = _WAYS_BACK[node.kind], node.inputs
     assert isinstance(grad.type, TensorType) and isinstance(image.type, TensorType)
     shape = image.type.sizes

@@ -1,1 +1,1 @@
-"""What passes are made of: analysis, building, pieces and iteration spaces."""
+"""Parts that passes are made of: analysis, building, pieces and iteration spaces."""

@@ -1,4 +1,4 @@
-"""What a pass asks of a graph before it changes anything: its sub-graphs, effects, and which memory leaves it."""
+"""Questions of a pass before it changes a graph: its sub-graphs, its effects, the memory that leaves it."""
 
 from __future__ import annotations
 

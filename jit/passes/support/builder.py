@@ -59,7 +59,7 @@ class Proxy:
 
     @property
     def device(self) -> str:
-        """Where it lies."""
+        """The device on which it lies."""
         return self.type.device
 
     def is_contiguous(self, memory_format: str = "contiguous_format") -> bool:

@@ -1,4 +1,4 @@
-"""What of a node decides on whether a kernel can compute it, or look at it."""
+"""Facts of a node that decide whether a kernel can compute it, or look at it."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def take_over(value: Value, other: Value) -> None:
 
 
 def readers(values: Iterable[Value]) -> list[Node]:
-    """Who computes with values, or with views of them."""
+    """The nodes that compute with values, or with views of them."""
     found: dict[Node, None] = {}
     work = list(values)
     while work:

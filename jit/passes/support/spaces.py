@@ -70,13 +70,13 @@ def sizes_of(value: Value) -> tuple[int, ...]:
 
 
 def told(node: Node, function: Callable[..., Any]) -> Any:
-    """What a function of an operator's kernel says of the arguments of a node; tensors are their types."""
+    """The answer of a function of an operator's kernel to the arguments of a node; tensors are their types."""
     op, values = arguments(node)
     return op.ask(function, [value.type if isinstance(value, Value) else value for value in values])
 
 
 def form_of(node: Node) -> str:
-    """What loops make of a node: one of `jit.ir.kernel.FORMS`, or nothing."""
+    """The form that loops give to a node: one of `jit.ir.kernel.FORMS`, or ""."""
     form = kernel_of(node.kind).form
     return form if isinstance(form, str) else told(node, form)
 
@@ -125,7 +125,7 @@ def reduced_dims(node: Node) -> tuple[int, ...]:
 
 
 def row_length(node: Node) -> int:
-    """How many elements are reduced to one."""
+    """The number of elements that are reduced to one."""
     sizes, groups = sizes_of(node.inputs[0]), kernel_of(node.kind).groups
     count = math.prod(sizes[d] for d in reduced_dims(node))
     return count if groups is None or form_of(node) == "reduction" else count * (sizes[1] // int(told(node, groups)))
@@ -309,7 +309,7 @@ class Space:
     # -- kinds of nodes ------------------------------------------------------------------------------------------
 
     def _of_view(self, node: Node, asked: Axes) -> Axes:
-        """How what a view shows is read: along the same axes, see Note [Axes that consist of others]."""
+        """The axes of a reshaped operand: the same ones, see Note [Axes that consist of others]."""
         if not _reshapes(node):
             return _through_view(node, asked)
         before, after = sizes_of(node.inputs[0]), sizes_of(node.outputs[0])
@@ -318,7 +318,7 @@ class Space:
         return tuple(self.fit(self.leaves(asked), before))
 
     def _reads(self, node: Node, axes: Axes, group: int | None) -> dict[Value, Axes]:
-        """How operands are read if the first is read along `axes`: they broadcast to it, or run along dims of it."""
+        """The axes of all operands if the first is read along `axes`: they broadcast to it, or run along dims of it."""
         along = dims_along(node)
         return {
             value: tuple(group if d == GROUP else axes[d] for d in along[value])  # type: ignore[index]
@@ -437,7 +437,7 @@ def sizes_match(space: Space, value: Value) -> bool:
 
 
 def _broadcast(sizes: tuple[int, ...], asked: Axes) -> Axes:
-    """How an operand of a broadcast result is read."""
+    """The axes along which an operand of a broadcast result is read."""
     if len(sizes) > len(asked):
         raise Declined("it has more dims than its result")
     return tuple(None if size == 1 else a for size, a in zip(sizes, asked[len(asked) - len(sizes) :]))
@@ -461,7 +461,7 @@ def _reshapes(node: Node) -> bool:
 
 
 def _through_view(node: Node, asked: Axes) -> Axes:
-    """How the input of a view is read if its result is read along `asked`; dims are told apart by their strides."""
+    """The axes of a view's input if its result is read along `asked`; dims are told apart by their strides."""
     sizes = sizes_of(node.inputs[0])
     labels = tuple(1 << (40 * (d + 1)) for d in range(len(sizes)))
     op, values = arguments(node)
