@@ -9,7 +9,7 @@ import jit
 from jit import nn
 from jit.eager.pytree import flatten
 from jit.nn.utils import rnn
-from tests.references_arrays import gru_cell, lstm_cell, network, packed_network, relu, rnn_cell
+from tests.ops.references.arrays import gru_cell, lstm_cell, network, packed_network, relu, rnn_cell
 from tests.tolerances import assert_close
 
 CELLS = {"RNN": rnn_cell(np.tanh), "LSTM": lstm_cell, "GRU": gru_cell}

@@ -18,7 +18,7 @@ from jit.ir.settings import SETTINGS
 from jit.ops import convolving
 from jit.ops.convolving import TABLES, Algorithm, Problem, Window, window_of
 from jit.runtime.arrays import numpy_math
-from tests.references_arrays import convolution, convolution_backward
+from tests.ops.references.arrays import convolution, convolution_backward
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(3)

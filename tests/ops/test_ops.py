@@ -1,27 +1,24 @@
 """Every primitive operator, run on its samples: against float64 references, and against its type rule.
 
-References are plain functions of numpy arrays, by operator, in the tables `REFERENCES` of tests/references*.py.
+References are plain functions of numpy arrays, by operator, in the tables `REFERENCES` of tests/ops/references/*.py.
 Composites, gradients, traces and exports are walked with Tensors, in tests/ops/test_registry.py.
 """
 
-import importlib
-import pkgutil
 from typing import Any
 
 import numpy as np
 import pytest
 
 import jit.ops  # noqa: F401  (fills the registry)
-import tests
 from jit.ir import dtypes
 from jit.ir.op import REGISTRY, Op
 from jit.ir.samples import Sample
 from jit.ir.types import UNDEFINED, TensorType, contiguous_strides
 from jit.runtime.arrays.execute import execute
+from tests.ops.references import table_of_references
 from tests.tolerances import assert_close, widened
 
 PRIMITIVES = [op for op in REGISTRY.values() if op.kind != "composite"]
-
 
 SIZES_FROM_DATA = {
     "aten::index.Tensor", "aten::masked_select", "aten::nonzero", "aten::one_hot", "aten::bincount", "aten::_unique2",
@@ -29,19 +26,7 @@ SIZES_FROM_DATA = {
 }  # fmt: skip
 """Operators some of whose sizes no type rule can know; all others must know every size."""
 
-
-def load_references() -> dict[str, Any]:
-    """All tables `REFERENCES` of the modules tests/references*.py."""
-    found: dict[str, Any] = {}
-    for module in pkgutil.iter_modules(tests.__path__):
-        if module.name.startswith("references"):
-            table = importlib.import_module(f"tests.{module.name}").REFERENCES
-            assert not found.keys() & table.keys(), f"{found.keys() & table.keys()} have two references"
-            found.update(table)
-    return found
-
-
-REFERENCES = load_references()
+REFERENCES = table_of_references()
 
 
 def arguments(op: Op, sample: Sample) -> list[Any]:
@@ -91,7 +76,7 @@ def test_has_samples(op: Op) -> None:
 @pytest.mark.parametrize("op", [op for op in PRIMITIVES if op.kind in ("pointwise", "array")], ids=lambda op: op.name)
 def test_value(op: Op) -> None:
     if op.name not in REFERENCES:
-        pytest.fail(f"{op.name} has no reference: add a float64 function to REFERENCES in tests/references.py")
+        pytest.fail(f"{op.name} has no reference: add a float64 function to REFERENCES in tests/ops/references/")
     for sample in samples_of(op):
         values = arguments(op, sample)
         got = execute(op, values)

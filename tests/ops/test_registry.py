@@ -1,7 +1,7 @@
 """Walks the registry with Tensors: every operator, every facet, every sample, through the functions that users call.
 
 A test's name is the operator's and what is awkward about the sample: `pytest -k "aten::tanh"`. What an operator should
-compute stands in the tables REFERENCES of tests/references*.py; how near it must come, in tests/tolerances.py.
+compute stands in the tables REFERENCES of tests/ops/references/*.py; how near it must come, in tests/tolerances.py.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def assert_reference(case: Case, results: Sequence[jit.Tensor]) -> None:
     """Every result equals its reference, rounded to the result's dtype."""
     reference = REFERENCES.get(case.op.name)
     if reference is None:
-        pytest.fail(f"{case.op.name} has no reference: add a float64 function to REFERENCES in tests/references_*.py")
+        pytest.fail(f"{case.op.name} has no reference: add a float64 function to REFERENCES in tests/ops/references/")
     with np.errstate(all="ignore"):
         expected = reference(*(each(value, wide) for value in arguments(case.op, case.sample)))
     wanted = [w for w in (expected if isinstance(expected, (tuple, list)) else [expected]) if w is not None]

@@ -12,8 +12,8 @@ import jit
 from jit.ir.errors import Error
 from jit.nn.functional import interpolate, upsample_bilinear, upsample_nearest
 from jit.ops import resize_taps
-from tests.references_arrays import adjoint
-from tests.references_resize import resized
+from tests.ops.references.arrays import adjoint
+from tests.ops.references.resize import resized
 
 LINE = [[[1.0, 2.0, 3.0, 4.0, 5.0]]]
 

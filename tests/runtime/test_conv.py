@@ -22,7 +22,7 @@ from jit.runtime.products import conv
 from jit.runtime.products.conv_steps import layer_of, parts_by_input, phases
 from jit.runtime.products.conv_weight import WeightGradient
 from jit.runtime.targets.target import Target
-from tests.guarded import guarded
+from tests.runtime.guarded import guarded
 
 pytestmark = [
     pytest.mark.llvm,

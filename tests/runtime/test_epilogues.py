@@ -17,7 +17,7 @@ from jit.runtime.products import conv, epilogues, packed
 from jit.runtime.products.tiled import Tiled
 from jit.runtime.targets.target import Target
 from jit.tracing.recordings.compiling import optimise
-from tests.guarded import guarded
+from tests.runtime.guarded import guarded
 
 pytestmark = [
     pytest.mark.llvm,

@@ -27,9 +27,9 @@ from jit.passes.support.spaces import main_output
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.kernels.fusion import FusedGroup, supports
 
-from ..guarded import guarded
 from ..random_graphs import Bounds, Exact, both_nan
 from ..registry_cases import Case, all_cases, copied, function_of, mapped
+from .guarded import guarded
 from .kernels_under_test import numbers
 
 pytestmark = pytest.mark.llvm

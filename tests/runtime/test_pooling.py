@@ -13,7 +13,7 @@ from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans.plan import PlannedInterpreter
 from jit.runtime.products.pooling import MaxPool, MaxUnpool, MeanPool
 from jit.runtime.targets.target import Target
-from tests.guarded import guarded
+from tests.runtime.guarded import guarded
 
 pytestmark = [
     pytest.mark.llvm,

@@ -12,7 +12,7 @@ from jit.runtime.kernels.nest import Access, Bound, Buffer, Index, Keep, Local, 
 from jit.runtime.kernels.schedule import schedule
 from jit.runtime.llvm import memory as llvm_memory
 from jit.runtime.targets.target import Target
-from tests.guarded import guarded
+from tests.runtime.guarded import guarded
 
 from .kernels_under_test import TARGETS, same_bits
 from .nests_under_test import embedding, error_bound, product, reduction, running, softmax

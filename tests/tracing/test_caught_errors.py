@@ -1,6 +1,6 @@
 """Every operator that can raise, inside a function that catches it: traced calls do what eager ones do, in any order.
 
-`tests/raising.py` makes the calls; `Op.raises` has to say of every operator whether elements make it raise.
+`tests/tracing/raising.py` makes the calls; `Op.raises` has to say of every operator whether elements make it raise.
 """
 
 import warnings
@@ -14,8 +14,8 @@ import jit
 from jit.eager import dispatch
 from jit.ir.op import REGISTRY, Op
 from jit.runtime.arrays import execute as kernels
-from tests.raising import Arrays, Program, by_elements, by_sizes, calls_of, tensors_of
 from tests.registry_cases import Case, all_cases, bits, tensors_in
+from tests.tracing.raising import Arrays, Program, by_elements, by_sizes, calls_of, tensors_of
 
 KINDS = {"elements": by_elements, "sizes": by_sizes}
 IN_CI = 16

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references import whole
+from tests.ops.references.basic import whole
 
 
 def next_single(self: Any, other: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references_arrays import adaptive_avg, adjoint
+from tests.ops.references.arrays import adaptive_avg, adjoint
 
 
 def keys(x: float, a: float) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references_resize import keys
+from tests.ops.references.resize import keys
 
 LINEAR, NEAREST, CUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references_arrays import assigned, at_dim, max_pool, with_dims
+from tests.ops.references.arrays import assigned, at_dim, max_pool, with_dims
 
 
 def combined() -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references_arrays import REFERENCES as ARRAYS
+from tests.ops.references.arrays import REFERENCES as ARRAYS
 
 
 def split(function: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references_arrays import batch_norm, group_norm
+from tests.ops.references.arrays import batch_norm, group_norm
 
 
 def native_group_norm(x: Any, weight: Any, bias: Any, n: int, c: int, hw: int, groups: int, eps: float) -> Any:

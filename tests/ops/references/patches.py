@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.references_arrays import adjoint, edge_pad, with_dims
+from tests.ops.references.arrays import adjoint, edge_pad, with_dims
 
 
 def im2col(self: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
