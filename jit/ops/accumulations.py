@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,11 +12,17 @@ from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample, strided, whole
+from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
 from .common import accumulation, is_complex, ordered_only, wide_sum_dtype
 from .reductions import dtype_of
+
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+    from jit.ir.types import Type
+
+    from .protocols import Array, KnownType, Number, Numpy, Ops, Tensor, Term, Terms
 
 NO_SCAN = absent("ONNX runs along a dim with sums alone")
 
@@ -28,7 +35,7 @@ NO_SCAN = absent("ONNX runs along a dim with sums alone")
     inplace=True,
     onnx=NO_SCAN,
 )
-def cumprod(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+def cumprod(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
     """The running product along dim; integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     at = wrap_dim(dim, self.ndim)
@@ -38,19 +45,19 @@ def cumprod(m: Any, self: Any, dim: int, dtype: Any) -> Any:
 
 
 @cumprod.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     return t.running("prod", t.wide(self))
 
 
 @cumprod.type
-def _(self: TensorType, dim: int, dtype: Any) -> TensorType:
+def _(self: KnownType, dim: int, dtype: DType | None) -> TensorType:
     assert self.dtype is not None and self.sizes is not None
     wrap_dim(dim, len(self.sizes))
     return TensorType(dtype or wide_sum_dtype(self.dtype), self.sizes, None, self.device)
 
 
 @cumprod.grad
-def _(F: Any, g: Any, needs: Any, self: Any, dim: int, dtype: Any) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, dim: int, dtype: DType | None) -> Any:
     """The product of what came before, times what follows.
 
     Note [Running products without division]
@@ -70,7 +77,7 @@ def _(F: Any, g: Any, needs: Any, self: Any, dim: int, dtype: Any) -> Any:
     return (gradient if dtype is None else F._to_copy(gradient, dtype=self.dtype),)
 
 
-def _from_the_end(F: Any, a: Any, b: Any, dim: int, size: Any) -> Any:
+def _from_the_end(F: Ops, a: Tensor, b: Tensor, dim: int, size: int) -> Tensor:
     step = 1
     while step < size:
         b = b + a * _ahead(F, b, dim, step)
@@ -79,14 +86,14 @@ def _from_the_end(F: Any, a: Any, b: Any, dim: int, size: Any) -> Any:
     return b
 
 
-def _ahead(F: Any, x: Any, dim: int, step: int) -> Any:
+def _ahead(F: Ops, x: Tensor, dim: int, step: int) -> Tensor:
     """x[k + step] at k, 0 beyond the end."""
     size = x.shape[dim]
     rest = F.narrow(x, dim, step, size - step)
     return F.constant_pad_nd(rest, [0, 0] * (x.ndim - 1 - dim) + [0, step])
 
 
-def _running_samples() -> Any:
+def _running_samples() -> Iterator[Sample]:
     yield sample(make(3, 4), 1)
     yield sample(make(3, 4), -2)
     yield sample(make(), 0, note="0-d")
@@ -97,7 +104,7 @@ def _running_samples() -> Any:
 
 
 @cumprod.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _running_samples()
     yield sample(np.array([2.0, 0.0, 3.0, 0.0, 1.5], np.float32), 0, note="zeros")
     yield sample(make(5), 0, dtype=dtypes.float64, note="another dtype")
@@ -107,7 +114,7 @@ def _() -> Any:
 # -- extrema -----------------------------------------------------------------------------------------------------
 
 
-def _running(m: Any, ufunc: Any, self: Any, dim: int) -> Any:
+def _running(m: Numpy, ufunc: Any, self: Array, dim: int) -> Any:
     """(running extrema, where each was last attained); from a NaN on, all are NaN."""
     at = wrap_dim(dim, self.ndim)
     if not self.ndim or not self.size:
@@ -118,14 +125,14 @@ def _running(m: Any, ufunc: Any, self: Any, dim: int) -> Any:
     return values, m.maximum.accumulate(m.where(attained, counts, 0), axis=at)
 
 
-def _running_type(self: TensorType, dim: int) -> Any:
+def _running_type(self: KnownType, dim: int) -> Sequence[Type]:
     wrap_dim(dim, len(self.sizes or ()))
     if self.dtype is not None and is_complex(self.dtype):
         raise DTypeError("running extrema do not take complex tensors: complex numbers have no order")
     return [TensorType(d, self.sizes, None, self.device) for d in (self.dtype, dtypes.int64)]
 
 
-def _to_attained(F: Any, g: Any, out: Any, dim: int) -> Any:
+def _to_attained(F: Ops, g: Tensor, out: Sequence[Tensor], dim: int) -> Tensor:
     return F.scatter_add(F.zeros_like(g), dim, out[1], g) if g.ndim else g
 
 
@@ -133,7 +140,7 @@ def _to_attained(F: Any, g: Any, out: Any, dim: int) -> Any:
 @array("aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", type=_running_type, onnx=NO_SCAN,
        kernel=Kernel("scan"),
        promote=("self",), grad=dict(self=lambda F, g, out, dim: _to_attained(F, g, out, dim)))  # fmt: skip
-def cummax(m: Any, self: Any, dim: int) -> Any:
+def cummax(m: Numpy, self: Array, dim: int) -> Sequence[Array | None]:
     """(the running maximum along dim, where each was last attained)."""
     return _running(m, m.maximum, self, dim)
 
@@ -142,12 +149,12 @@ def cummax(m: Any, self: Any, dim: int) -> Any:
 @array("aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", type=_running_type, onnx=NO_SCAN,
        kernel=Kernel("scan"),
        promote=("self",), grad=dict(self=lambda F, g, out, dim: _to_attained(F, g, out, dim)))  # fmt: skip
-def cummin(m: Any, self: Any, dim: int) -> Any:
+def cummin(m: Numpy, self: Array, dim: int) -> Sequence[Array | None]:
     """(the running minimum along dim, where each was last attained)."""
     return _running(m, m.minimum, self, dim)
 
 
-def _running_extremum(t: Any, self: Any, monoid: str) -> Any:
+def _running_extremum(t: Terms, self: Term, monoid: str) -> Any:
     """(the extremum so far, where it was last attained)."""
     extremum = t.running(monoid, self)
     if not t.row:
@@ -161,18 +168,18 @@ def _attained(m: Any, x: Any, extremum: Any, position: Any) -> Any:
 
 
 @cummax.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Sequence[Term | None]:
     return _running_extremum(t, self, "max")
 
 
 @cummin.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Sequence[Term | None]:
     return _running_extremum(t, self, "min")
 
 
 @cummax.samples
 @cummin.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _running_samples()
     yield sample(np.array([1.0, 1.0, np.nan, 3.0, np.nan], np.float32), 0, note="nan and ties", grad=False)
 
@@ -181,7 +188,7 @@ def _() -> Any:
 
 
 @composite("aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor")
-def diff(F: Any, self: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
+def diff(F: Ops, self: Tensor, n: int, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
     """n times the difference of neighbours along dim; of bools, whether they differ."""
     if self.ndim == 0:
         raise ShapeError("diff: expects at least 1 dim, got a 0-d tensor")
@@ -202,14 +209,14 @@ def diff(F: Any, self: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
 
 
 @diff.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(make(4, 3), 2, 0)
     yield sample(make(2, 3), 1, 1, make(2, 1, seed=1), make(2, 2, seed=2))
     yield sample(make(5, dtype="bool"), note="bool", grad=False)
 
 
-def _steps(F: Any, name: str, y: Any, x: Any, dim: int) -> Any:
+def _steps(F: Ops, name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
     """The distances of the places x along dim, shaped to be multiplied with the pairs of y."""
     at = wrap_dim(dim, y.ndim)
     if x.ndim == 1:
@@ -219,22 +226,22 @@ def _steps(F: Any, name: str, y: Any, x: Any, dim: int) -> Any:
     return F.diff(x, 1, at - y.ndim)
 
 
-def _pairs(F: Any, y: Any, dim: int) -> Any:
+def _pairs(F: Ops, y: Tensor, dim: int) -> Tensor:
     size = y.shape[dim]
     return F.narrow(y, dim, 1, size - 1) + F.narrow(y, dim, 0, size - 1)
 
 
-def _half(x: Any) -> Any:
+def _half(x: Tensor) -> Tensor:
     return x / 2
 
 
-def _nothing(F: Any, y: Any, dim: int) -> Any:
+def _nothing(F: Ops, y: Tensor, dim: int) -> Tensor:
     shape = [s for d, s in enumerate(y.shape) if d != wrap_dim(dim, y.ndim)]
     return F.zeros(shape, dtype=y.dtype, device=y.device)
 
 
 @composite("aten::trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", aliases=("trapz",), namespaces=("jit",))
-def trapezoid_at(F: Any, y: Any, x: Any, dim: int) -> Any:
+def trapezoid_at(F: Ops, y: Tensor, x: Tensor, dim: int) -> Tensor:
     """The integral of y along dim, given at the places x, by trapezoids."""
     if y.shape[dim] == 0:
         return _nothing(F, y, dim)
@@ -243,7 +250,7 @@ def trapezoid_at(F: Any, y: Any, x: Any, dim: int) -> Any:
 
 @composite("aten::trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", aliases=("trapz",),
            namespaces=("jit",))  # fmt: skip
-def trapezoid(F: Any, y: Any, dx: Any, dim: int) -> Any:
+def trapezoid(F: Ops, y: Tensor, dx: Number, dim: int) -> Tensor:
     """The integral of y along dim, its values dx apart, by trapezoids."""
     if y.shape[dim] == 0:
         return _nothing(F, y, dim)
@@ -251,26 +258,26 @@ def trapezoid(F: Any, y: Any, dx: Any, dim: int) -> Any:
 
 
 @composite("aten::cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", namespaces=("jit",))
-def cumulative_trapezoid_at(F: Any, y: Any, x: Any, dim: int) -> Any:
+def cumulative_trapezoid_at(F: Ops, y: Tensor, x: Tensor, dim: int) -> Tensor:
     """The running integral of y along dim, given at the places x, by trapezoids."""
     return _half(F.cumsum(_steps(F, "cumulative_trapezoid", y, x, dim) * _pairs(F, y, dim), dim))
 
 
 @composite("aten::cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", namespaces=("jit",))
-def cumulative_trapezoid(F: Any, y: Any, dx: Any, dim: int) -> Any:
+def cumulative_trapezoid(F: Ops, y: Tensor, dx: Number, dim: int) -> Tensor:
     """The running integral of y along dim, its values dx apart, by trapezoids."""
     return F.cumsum(_pairs(F, y, dim), dim) * (dx / 2)
 
 
 @trapezoid_at.samples
 @cumulative_trapezoid_at.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(4, seed=1))
     yield sample(make(3, 4), make(3, 4, seed=1), dim=0)
 
 
 @trapezoid.samples
 @cumulative_trapezoid.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(make(3, 4), dx=0.5, dim=0)

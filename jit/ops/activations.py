@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite, pointwise
 from jit.ir.rows import OnArrays
-from jit.ir.samples import make, sample, strided, unary
+from jit.ir.samples import Sample, make, sample, strided, unary
 from jit.ir.types import TensorType
 
 from .backwards import SQRT_HALF, TANH_CUBE, TANH_SCALE, is_tanh
@@ -28,6 +29,9 @@ from .common import (
     ordered_only,
 )
 
+if TYPE_CHECKING:
+    from .protocols import Array, Elements, KnownType, Math, Number, Numpy, OnnxWriter, Ops, Tensor, Term, Terms, Value
+
 FUNCTIONAL = ("nn.functional",)
 EVERYWHERE = ("jit", "Tensor", "nn.functional")
 
@@ -39,14 +43,14 @@ _plain = unary(integers=False)
 def _with(*options: Any) -> Any:
     """Samples of an activation, plain and with these arguments."""
 
-    def samples() -> Any:
+    def samples() -> Iterator[Sample]:
         yield from _plain()
         yield sample(make(3, 4), *options, note="arguments")
 
     return samples
 
 
-def has_exact_attributes(x: Any) -> bool:
+def has_exact_attributes(x: Value) -> bool:
     """Whether ONNX's float32 attributes are good enough for x; onnxruntime has no float64 kernels for these either."""
     return x.dtype is not dtypes.float64
 
@@ -58,18 +62,18 @@ def has_exact_attributes(x: Any) -> bool:
 @pointwise("aten::relu(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=EVERYWHERE,
            into=lambda np, out, self: np.maximum(self, 0, out=out), kernel=Kernel(is_epilogue=True),
            grad=dict(self=lambda F, g, out: F.threshold_backward(g, out, 0)))  # fmt: skip
-def relu(m: Any, self: Any) -> Any:
+def relu(m: Math, self: Elements) -> Elements:
     """max(self, 0)."""
     return m.maximum(self, 0)
 
 
 @relu.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     return g.op("Max", self, g.constant(0, like=self)) if self.dtype.is_integral else g.op("Relu", self)
 
 
 @composite("aten::relu6(Tensor self) -> Tensor", inplace=True, samples=unary(), namespaces=FUNCTIONAL)
-def relu6(F: Any, self: Any) -> Any:
+def relu6(F: Ops, self: Tensor) -> Tensor:
     """self kept between 0 and 6."""
     return F.hardtanh(self, 0, 6)
 
@@ -79,13 +83,13 @@ def relu6(F: Any, self: Any) -> Any:
            namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, negative_slope:
                           F.leaky_relu_backward(g, self, negative_slope, False)))  # fmt: skip
-def leaky_relu(m: Any, self: Any, negative_slope: Any) -> Any:
+def leaky_relu(m: Math, self: Elements, negative_slope: Number) -> Elements:
     """self, times negative_slope below 0."""
     return m.where(self > 0, self, self * negative_slope)
 
 
 @leaky_relu.onnx
-def _(g: Any, self: Any, negative_slope: Any) -> Any:
+def _(g: OnnxWriter, self: Value, negative_slope: Number) -> Value:
     if has_exact_attributes(self):
         return g.op("LeakyRelu", self, alpha=float(negative_slope))
     falling = g.op("Mul", self, g.constant(negative_slope, like=self))
@@ -98,7 +102,7 @@ def _(g: Any, self: Any, negative_slope: Any) -> Any:
            samples=_with(-0.5, 1.5), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, min_val, max_val:
                           F.hardtanh_backward(g, self, min_val, max_val)))  # fmt: skip
-def hardtanh(m: Any, self: Any, min_val: Any, max_val: Any) -> Any:
+def hardtanh(m: Math, self: Elements, min_val: Number, max_val: Number) -> Elements:
     """self kept between min_val and max_val."""
     if min_val > max_val:
         raise UsageError(f"hardtanh: min_val {min_val} is above max_val {max_val}")
@@ -106,7 +110,7 @@ def hardtanh(m: Any, self: Any, min_val: Any, max_val: Any) -> Any:
 
 
 @hardtanh.onnx
-def _(g: Any, self: Any, min_val: Any, max_val: Any) -> Any:
+def _(g: OnnxWriter, self: Value, min_val: Number, max_val: Number) -> Value:
     return g.op("Clip", self, g.constant(min_val, like=self), g.constant(max_val, like=self))
 
 
@@ -116,7 +120,7 @@ def _(g: Any, self: Any, min_val: Any, max_val: Any) -> Any:
            onnx=lambda g, self: onnx_hardsigmoid(g, self),
            grad=dict(self=lambda F, g, self:
                           F.where(F.logical_and(F.gt(self, -3), F.lt(self, 3)), g / 6, 0)))  # fmt: skip
-def hardsigmoid(m: Any, self: Any) -> Any:
+def hardsigmoid(m: Math, self: Elements) -> Elements:
     """self / 6 + 1 / 2, kept between 0 and 1."""
     return m.minimum(m.maximum(self + 3, 0), 6) / 6
 
@@ -126,19 +130,19 @@ def hardsigmoid(m: Any, self: Any) -> Any:
            namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self:
                           F.where(F.le(self, -3), 0, F.where(F.lt(self, 3), g * (self / 3 + 0.5), g))))  # fmt: skip
-def hardswish(m: Any, self: Any) -> Any:
+def hardswish(m: Math, self: Elements) -> Elements:
     """self * hardsigmoid(self)."""
     return self * (m.minimum(m.maximum(self + 3, 0), 6) / 6)
 
 
 @hardswish.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     if g.opset >= 14 and has_exact_attributes(self):
         return g.op("HardSwish", self)
     return g.op("Mul", self, onnx_hardsigmoid(g, self))
 
 
-def onnx_hardsigmoid(g: Any, x: Any) -> Any:
+def onnx_hardsigmoid(g: OnnxWriter, x: Value) -> Value:
     """x / 6 + 0.5, kept between 0 and 1."""
     if has_exact_attributes(x):
         return g.op("HardSigmoid", x, alpha=1 / 6, beta=0.5)
@@ -150,7 +154,7 @@ def onnx_hardsigmoid(g: Any, x: Any) -> Any:
 @pointwise("aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", inplace=True,
            namespaces=("jit", "nn.functional"),
            grad=dict(self=lambda F, g, self, threshold: F.threshold_backward(g, self, threshold)))  # fmt: skip
-def threshold(m: Any, self: Any, threshold: Any, value: Any) -> Any:
+def threshold(m: Math, self: Elements, threshold: Number, value: Number) -> Elements:
     """self where above threshold, `value` elsewhere."""
     return m.where(self <= threshold, value, self)
 
@@ -159,13 +163,13 @@ threshold.keeps_numbers = True
 
 
 @threshold.onnx
-def _(g: Any, self: Any, threshold: Any, value: Any) -> Any:
+def _(g: OnnxWriter, self: Value, threshold: Number, value: Number) -> Value:
     low = g.op("LessOrEqual", self, g.constant(threshold, like=self))
     return g.op("Where", low, g.constant(value, like=self), self)
 
 
 @threshold.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for each in unary()():
         yield sample(*each.args, 0.5, 20, note=each.note, grad=each.grad, onnx=each.onnx and each.note != "integer")
 
@@ -173,7 +177,7 @@ def _() -> Any:
 @floats_only
 @pointwise("aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", samples=_with(1.0), namespaces=EVERYWHERE,
            grad=dict(self=lambda F, g, self, lambd: F.where(within(F, self, lambd), 0, g)))  # fmt: skip
-def hardshrink(m: Any, self: Any, lambd: Any) -> Any:
+def hardshrink(m: Math, self: Elements, lambd: Number) -> Elements:
     """self, but 0 where |self| <= lambd."""
     return m.where((self >= -lambd) & (self <= lambd), 0, self)
 
@@ -181,26 +185,26 @@ def hardshrink(m: Any, self: Any, lambd: Any) -> Any:
 @floats_only
 @pointwise("aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", samples=_with(1.0), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, lambd: F.where(within(F, self, lambd), 0, g)))  # fmt: skip
-def softshrink(m: Any, self: Any, lambd: Any) -> Any:
+def softshrink(m: Math, self: Elements, lambd: Number) -> Elements:
     """self moved toward 0 by lambd, no further than 0."""
     if lambd < 0:
         raise UsageError(f"softshrink: lambd must not be negative, got {lambd}")
     return m.where(self > lambd, self - lambd, m.where(self < -lambd, self + lambd, self * 0))
 
 
-def within(F: Any, self: Any, lambd: Any) -> Any:
+def within(F: Ops, self: Tensor, lambd: Number) -> Tensor:
     """Where |self| <= lambd."""
     return F.logical_and(F.ge(self, -lambd), F.le(self, lambd))
 
 
 @hardshrink.onnx
-def _(g: Any, self: Any, lambd: Any) -> Any:
+def _(g: OnnxWriter, self: Value, lambd: Number) -> Value:
     small = g.op("LessOrEqual", g.op("Abs", self), g.constant(lambd, like=self))
     return g.op("Where", small, g.constant(0, like=self), self)
 
 
 @softshrink.onnx
-def _(g: Any, self: Any, lambd: Any) -> Any:
+def _(g: OnnxWriter, self: Value, lambd: Number) -> Value:
     """x less x clamped to [-lambd, lambd]."""
     bound = g.constant(lambd, like=self)
     return g.op("Sub", self, g.op("Min", g.op("Max", self, g.op("Neg", bound)), bound))
@@ -211,19 +215,19 @@ def _(g: Any, self: Any, lambd: Any) -> Any:
            onnx=lambda g, self, weight: g.op("PRelu", self, weight),
            grad=dict(self=lambda F, g, self, weight: F.where(F.gt(self, 0), g, g * weight),
                      weight=lambda F, g, self: F.where(F.gt(self, 0), 0, g * self)))  # fmt: skip
-def _prelu_kernel(m: Any, self: Any, weight: Any) -> Any:
+def _prelu_kernel(m: Math, self: Elements, weight: Elements) -> Elements:
     """self, times weight below 0."""
     return m.where(self > 0, self, self * weight)
 
 
 @_prelu_kernel.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(1, 4, seed=1))
     yield sample(make(0, 3), make(1, 3, seed=1), note="empty")
 
 
 @composite("aten::prelu(Tensor self, Tensor weight) -> Tensor", namespaces=EVERYWHERE)
-def prelu(F: Any, self: Any, weight: Any) -> Any:
+def prelu(F: Ops, self: Tensor, weight: Tensor) -> Tensor:
     """self, times weight below 0: one weight for all, or one for each entry of dim 1."""
     channels = weight.shape[0] if weight.ndim else 1
     if channels != 1 and (self.ndim < 2 or self.shape[1] != channels):
@@ -236,7 +240,7 @@ def prelu(F: Any, self: Any, weight: Any) -> Any:
 
 
 @prelu.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), make(3, seed=1))
     yield sample(make(2, 3), make(1, seed=1), note="one weight")
     yield sample(make(4), make(1, seed=1), note="1-d")
@@ -251,7 +255,7 @@ def _() -> Any:
            cost=25, samples=_with(0.5, 1.5, 0.7), namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, alpha, scale, input_scale:
                           F.elu_backward(g, alpha, scale, input_scale, False, self)))  # fmt: skip
-def elu(m: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+def elu(m: Math, self: Elements, alpha: Number, scale: Number, input_scale: Number) -> Elements:
     """self, bent to alpha * (exp(self) - 1) below 0."""
     return m.where(self > 0, self * scale, m.expm1(self * input_scale) * (alpha * scale))
 
@@ -259,7 +263,7 @@ def elu(m: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
 elu.onnx(lambda g, self, alpha, scale, input_scale: onnx_elu(g, self, alpha, scale, input_scale))
 
 
-def onnx_elu(g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
+def onnx_elu(g: OnnxWriter, self: Value, alpha: Number, scale: Number, input_scale: Number) -> Value:
     """Elu, whose one attribute is alpha; the scales are multiplied around it."""
     if scale == 1 and input_scale == 1 and has_exact_attributes(self):
         return g.op("Elu", self, alpha=float(alpha))
@@ -271,12 +275,12 @@ def onnx_elu(g: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any
 
 @composite("aten::selu(Tensor self) -> Tensor", inplace=True, samples=_plain, namespaces=("jit", "nn.functional"),
            onnx=lambda g, self: onnx_selu(g, self))  # fmt: skip
-def selu(F: Any, self: Any) -> Any:
+def selu(F: Ops, self: Tensor) -> Tensor:
     """elu with the scales that keep mean and variance."""
     return F.elu(self, SELU_ALPHA, SELU_SCALE)
 
 
-def onnx_selu(g: Any, x: Any) -> Any:
+def onnx_selu(g: OnnxWriter, x: Value) -> Value:
     """Selu with all its digits."""
     if has_exact_attributes(x):
         return g.op("Selu", x, alpha=SELU_ALPHA, gamma=SELU_SCALE)
@@ -289,7 +293,7 @@ def onnx_selu(g: Any, x: Any) -> Any:
     samples=_with(0.7),
     namespaces=("jit", "nn.functional"),
 )
-def celu(F: Any, self: Any, alpha: Any) -> Any:
+def celu(F: Ops, self: Tensor, alpha: Number) -> Tensor:
     """elu that is smooth at 0 for any alpha."""
     return F.elu(self, alpha, 1, 1 / alpha)
 
@@ -297,32 +301,32 @@ def celu(F: Any, self: Any, alpha: Any) -> Any:
 @no_integers
 @pointwise("aten::silu(Tensor self) -> Tensor", cost=25, inplace=True, samples=_plain, namespaces=FUNCTIONAL,
            onnx=lambda g, self: g.op("Mul", self, g.op("Sigmoid", self)))  # fmt: skip
-def silu(m: Any, self: Any) -> Any:
+def silu(m: Math, self: Elements) -> Elements:
     """self * sigmoid(self)."""
     return self * m.sigmoid(self)
 
 
 @silu.grad
-def _(F: Any, g: Any, needs: Any, self: Any) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Any:
     s = F.sigmoid(self)
     return (g * (s * (1 + self * (1 - s))),)
 
 
 @floats_only
 @pointwise("aten::mish(Tensor self) -> Tensor", cost=60, inplace=True, samples=_plain, namespaces=FUNCTIONAL)
-def mish(m: Any, self: Any) -> Any:
+def mish(m: Math, self: Elements) -> Elements:
     """self * tanh(softplus(self))."""
     return self * m.tanh(m.maximum(self, 0) + m.log1p(m.exp(-m.abs(self))))
 
 
 @mish.grad
-def _(F: Any, g: Any, needs: Any, self: Any) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Any:
     t = F.tanh(F.softplus(self))
     return (g * (t + self * (1 - t * t) * F.sigmoid(self)),)
 
 
 @mish.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     if g.opset >= 18 and self.dtype is not dtypes.float64:
         return g.op("Mish", self)
     return g.op("Mul", self, g.op("Tanh", onnx_softplus(g, self)))
@@ -333,14 +337,14 @@ def _(g: Any, self: Any) -> Any:
            cost=40, namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, beta, threshold:
                           F.softplus_backward(g, self, beta, threshold)))  # fmt: skip
-def softplus(m: Any, self: Any, beta: Any, threshold: Any) -> Any:
+def softplus(m: Math, self: Elements, beta: Number, threshold: Number) -> Elements:
     """log(1 + exp(beta * self)) / beta, a smooth relu; self itself where beta * self > threshold."""
     scaled = self * beta
     return m.where(scaled > threshold, self, m.log1p(m.exp(scaled)) / beta)
 
 
 @softplus.onnx
-def _(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
+def _(g: OnnxWriter, self: Value, beta: Number, threshold: Number) -> Value:
     scaled = self if beta == 1 else g.op("Mul", self, g.constant(beta, like=self))
     soft = onnx_softplus(g, scaled)
     soft = soft if beta == 1 else g.op("Div", soft, g.constant(beta, like=self))
@@ -348,26 +352,26 @@ def _(g: Any, self: Any, beta: Any, threshold: Any) -> Any:
 
 
 @composite("aten::log_sigmoid(Tensor self) -> Tensor", samples=_plain, namespaces=FUNCTIONAL, aliases=("logsigmoid",))
-def log_sigmoid(F: Any, self: Any) -> Any:
+def log_sigmoid(F: Ops, self: Tensor) -> Tensor:
     """log(sigmoid(self))."""
     return -F.softplus(-self)
 
 
 @composite("aten::softsign(Tensor self) -> Tensor", samples=_plain, namespaces=FUNCTIONAL,
            onnx=lambda g, self: g.op("Softsign", self))  # fmt: skip
-def softsign(F: Any, self: Any) -> Any:
+def softsign(F: Ops, self: Tensor) -> Tensor:
     """self / (1 + |self|)."""
     return self / (F.abs(self) + 1)
 
 
 @composite("aten::tanhshrink(Tensor self) -> Tensor", namespaces=FUNCTIONAL)
-def tanhshrink(F: Any, self: Any) -> Any:
+def tanhshrink(F: Ops, self: Tensor) -> Tensor:
     """self - tanh(self)."""
     return self - F.tanh(self)
 
 
 @tanhshrink.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from (each for each in _plain() if each.note not in ("half", "bfloat16"))  # digits cancel, as they must
     yield sample(make(7, low=3, high=9, dtype="float16"), note="half", grad=False)
 
@@ -379,7 +383,7 @@ def _() -> Any:
 @pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', cost=35, inplace=True, namespaces=FUNCTIONAL,
            grad=dict(self=lambda F, g, self, approximate:
                           F.gelu_backward(g, self, approximate=approximate)))  # fmt: skip
-def gelu(m: Any, self: Any, approximate: str) -> Any:
+def gelu(m: Math, self: Elements, approximate: str) -> Elements:
     """self times the normal distribution function of self, exactly or ("tanh") nearly."""
     if is_tanh(approximate):
         return self * 0.5 * (1 + m.tanh((self + self * self * self * TANH_CUBE) * TANH_SCALE))
@@ -387,7 +391,7 @@ def gelu(m: Any, self: Any, approximate: str) -> Any:
 
 
 @gelu.onnx
-def _(g: Any, self: Any, approximate: str) -> Any:
+def _(g: OnnxWriter, self: Value, approximate: str) -> Value:
     if g.opset >= 20:
         return g.op("Gelu", self, approximate=approximate)
     if approximate == "none":
@@ -400,14 +404,14 @@ def _(g: Any, self: Any, approximate: str) -> Any:
 
 
 @gelu.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from unary(integers=False, double=False)()
     yield sample(make(3, 4), approximate="tanh", note="tanh")
     yield sample(make(), approximate="tanh", note="0-d")
 
 
 @composite("aten::glu(Tensor self, int dim=-1) -> Tensor", namespaces=FUNCTIONAL)
-def glu(F: Any, self: Any, dim: int) -> Any:
+def glu(F: Ops, self: Tensor, dim: int) -> Tensor:
     """The first half along dim, times the sigmoid of the second."""
     at = wrap_dim(dim, self.ndim)
     if self.ndim == 0 or self.shape[at] % 2:
@@ -417,7 +421,7 @@ def glu(F: Any, self: Any, dim: int) -> Any:
 
 
 @glu.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(make(4, 3), 0)
     yield sample(make(0, 4), note="empty")
@@ -434,13 +438,13 @@ def softmax_dtype(self: DType, dtype: DType | None) -> DType:
     return result
 
 
-def _softmax_type(self: TensorType, dim: int, dtype: Any) -> TensorType:
+def _softmax_type(self: KnownType, dim: int, dtype: DType | None) -> TensorType:
     assert self.dtype is not None and self.sizes is not None
     wrap_dim(dim, len(self.sizes))
     return TensorType(softmax_dtype(self.dtype, dtype), self.sizes, None, self.device)
 
 
-def _prepared(m: Any, self: Any, dim: int, dtype: Any) -> tuple[OnArrays, Any, Any, Any]:
+def _prepared(m: Numpy, self: Array, dim: int, dtype: DType | None) -> tuple[OnArrays, Array, Array, Any]:
     """(rows along `dim`, self in what is computed in, its maximum, the result's dtype); 0-d counts as length 1."""
     result = softmax_dtype(dtypes.from_numpy(self.dtype), dtype)
     axis = wrap_dim(dim, self.ndim)
@@ -449,19 +453,19 @@ def _prepared(m: Any, self: Any, dim: int, dtype: Any) -> tuple[OnArrays, Any, A
     return OnArrays(m, wide.shape, (axis,)), wide, top, result.numpy
 
 
-def _powers(t: Any, x: Any, top: Any) -> tuple[Any, Any, Any]:
+def _powers(t: Terms, x: Term, top: Term) -> tuple[Any, Any, Any]:
     """(x less its maximum, exp of that, the sum of that)."""
     low = t.apply(lambda m, a, top: a - top, x, top)
     powers = t.apply(lambda m, a: m.exp(a), low, cost=20)
     return low, powers, t.reduce("sum", powers)
 
 
-def _log_softmax(t: Any, x: Any, top: Any) -> Any:
+def _log_softmax(t: Terms, x: Term, top: Term) -> Any:
     low, _, total = _powers(t, x, top)
     return t.apply(lambda m, a, b: a - b, low, t.apply(lambda m, s: m.log(s), total))
 
 
-def _softmax_samples() -> Any:
+def _softmax_samples() -> Iterator[Sample]:
     yield sample(make(3, 4), 1)
     yield sample(make(2, 3, 4), 0)
     yield sample(make(2, 3, 4), -2)
@@ -482,7 +486,7 @@ SOFTMAX_NAMESPACES = ("jit", "Tensor", "nn.functional", "special")
 def onnx_softmax(name: str) -> Any:
     """Softmax or LogSoftmax, whose axis must exist: a 0-d tensor is reshaped."""
 
-    def symbolic(g: Any, self: Any, dim: int, dtype: Any) -> Any:
+    def symbolic(g: OnnxWriter, self: Value, dim: int, dtype: DType | None) -> Value:
         self = g.cast(self, g.out.dtype)
         if self.ndim:
             return g.op(name, self, axis=wrap_dim(dim, self.ndim))
@@ -496,7 +500,7 @@ def onnx_softmax(name: str) -> Any:
        kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("Softmax"),
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
-def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+def softmax(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
     """exp(self), scaled to sum to 1 along dim."""
     t, x, top, result = _prepared(m, self, dim, dtype)
     _, powers, total = _powers(t, x, top)
@@ -504,14 +508,14 @@ def softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
 
 
 @softmax.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     """A product with the inverse: a vector's division takes as long as ten products."""
     x = t.wide(self)
     _, powers, total = _powers(t, x, t.reduce("max", x))
     return t.apply(lambda m, e, total: e * (1 / total), powers, total)
 
 
-def _safe_powers(t: Any, x: Any, top: Any) -> tuple[Any, Any]:
+def _safe_powers(t: Terms, x: Term, top: Term) -> tuple[Any, Any]:
     """(exp of x less its maximum, the sum of that): of a row that is -inf throughout, zeros and 1."""
     top = t.apply(lambda m, a: m.where(a == -m.inf, 0, a), top)
     powers = t.apply(lambda m, a, b: m.exp(a - b), x, top, cost=20)
@@ -522,7 +526,7 @@ def _safe_powers(t: Any, x: Any, top: Any) -> tuple[Any, Any]:
        kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples,
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
-def _safe_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+def _safe_softmax(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
     """softmax, and zeros where all along dim is -inf: nothing is looked at."""
     t, x, top, result = _prepared(m, self, dim, dtype)
     powers, total = _safe_powers(t, x, top)
@@ -530,14 +534,14 @@ def _safe_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
 
 
 @_safe_softmax.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     x = t.wide(self)
     powers, total = _safe_powers(t, x, t.reduce("max", x))
     return t.apply(lambda m, e, total: e * (1 / total), powers, total)
 
 
 @_safe_softmax.onnx
-def _(g: Any, self: Any, dim: int, dtype: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, dtype: DType | None) -> Value:
     self = g.cast(self, g.out.dtype)
     shares = onnx_softmax("Softmax")(g, self, dim, None)
     top = g.reduce("ReduceMax", self, dim if self.ndim else None, True)
@@ -549,14 +553,14 @@ def _(g: Any, self: Any, dim: int, dtype: Any) -> Any:
        kernel=Kernel("norm"), type=_softmax_type, samples=_softmax_samples, onnx=onnx_softmax("LogSoftmax"),
        grad=dict(self=lambda F, g, out, dim, self_meta:
                       F._log_softmax_backward_data(g, out, dim, self_meta.dtype)))  # fmt: skip
-def log_softmax(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+def log_softmax(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
     """log(softmax(self)), without overflow."""
-    *given, result = _prepared(m, self, dim, dtype)
-    return _log_softmax(*given).astype(result, copy=False).reshape(self.shape)
+    t, x, top, result = _prepared(m, self, dim, dtype)
+    return _log_softmax(t, x, top).astype(result, copy=False).reshape(self.shape)
 
 
 @log_softmax.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     x = t.wide(self)
     return _log_softmax(t, x, t.reduce("max", x))
 
@@ -566,6 +570,6 @@ def _(t: Any, self: Any) -> Any:
     namespaces=FUNCTIONAL,
     samples=_softmax_samples,
 )
-def softmin(F: Any, self: Any, dim: int, dtype: Any) -> Any:
+def softmin(F: Ops, self: Tensor, dim: int, dtype: DType | None) -> Tensor:
     """softmax(-self)."""
     return F.softmax(-self, dim, dtype)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,82 +13,87 @@ from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample, strided, whole
+from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
 from .creation import NEW, NOTHING, checked_sizes, spaced_dtype
+
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+
+    from .protocols import Array, Ints, Number, Numpy, OnnxWriter, Ops, Tensor, Value
 
 # -- stacking and splitting --------------------------------------------------------------------------------------
 
 
 @composite("aten::column_stack(Tensor[] tensors) -> Tensor", namespaces=("jit",))
-def column_stack(F: Any, tensors: Any) -> Any:
+def column_stack(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """Side by side, vectors as columns."""
     return F.hstack([F.reshape(t, [t.numel(), 1]) if t.ndim < 2 else t for t in tensors])
 
 
 @column_stack.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(3), make(3, 2, seed=1), make(3, seed=2)])
     yield sample([make(), make(seed=1)], note="0-d")
 
 
 @composite("aten::dstack(Tensor[] tensors) -> Tensor", namespaces=("jit",))
-def dstack(F: Any, tensors: Any) -> Any:
+def dstack(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """One behind the other, along dim 2."""
     return F.cat(F.atleast_3d(list(tensors)), 2)
 
 
 @dstack.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(3), make(3, seed=1)])
     yield sample([make(2, 3), make(2, 3, seed=1)])
 
 
-def _split_dim(name: str, self: Any, least: int, dim: int) -> int:
+def _split_dim(name: str, self: Tensor, least: int, dim: int) -> int:
     if self.ndim < least:
         raise ShapeError(f"{name}: expects at least {least} dims, got the sizes {list(self.shape)}")
     return dim
 
 
-def _checked_split(F: Any, name: str, self: Any, where: Any, dim: int) -> Any:
+def _checked_split(F: Ops, name: str, self: Tensor, where: int | Ints, dim: int) -> list[Tensor]:
     if isinstance(where, int) and (where < 1 or self.shape[dim] % where):
         raise ShapeError(f"{name}: a dim of size {self.shape[dim]} is not cut into {where} equal parts")
     return F.tensor_split(self, where, dim)
 
 
 @composite("aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]")
-def hsplit(F: Any, self: Any, sections: int) -> Any:
+def hsplit(F: Ops, self: Tensor, sections: int) -> list[Tensor]:
     """Views of equal parts from left to right: of dim 1, or of a vector's only dim."""
     return _checked_split(F, "hsplit", self, sections, _split_dim("hsplit", self, 1, min(self.ndim - 1, 1)))
 
 
 @composite("aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]")
-def hsplit_at(F: Any, self: Any, indices: Any) -> Any:
+def hsplit_at(F: Ops, self: Tensor, indices: Ints) -> list[Tensor]:
     """Views from left to right, cut at the indices."""
     return _checked_split(F, "hsplit", self, indices, _split_dim("hsplit", self, 1, min(self.ndim - 1, 1)))
 
 
 @composite("aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]")
-def vsplit(F: Any, self: Any, sections: int) -> Any:
+def vsplit(F: Ops, self: Tensor, sections: int) -> list[Tensor]:
     """Views of equal parts of dim 0."""
     return _checked_split(F, "vsplit", self, sections, _split_dim("vsplit", self, 2, 0))
 
 
 @composite("aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]")
-def vsplit_at(F: Any, self: Any, indices: Any) -> Any:
+def vsplit_at(F: Ops, self: Tensor, indices: Ints) -> list[Tensor]:
     """Views of dim 0, cut at the indices."""
     return _checked_split(F, "vsplit", self, indices, _split_dim("vsplit", self, 2, 0))
 
 
 @composite("aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]")
-def dsplit(F: Any, self: Any, sections: int) -> Any:
+def dsplit(F: Ops, self: Tensor, sections: int) -> list[Tensor]:
     """Views of equal parts of dim 2."""
     return _checked_split(F, "dsplit", self, sections, _split_dim("dsplit", self, 3, 2))
 
 
 @composite("aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]")
-def dsplit_at(F: Any, self: Any, indices: Any) -> Any:
+def dsplit_at(F: Ops, self: Tensor, indices: Ints) -> list[Tensor]:
     """Views of dim 2, cut at the indices."""
     return _checked_split(F, "dsplit", self, indices, _split_dim("dsplit", self, 3, 2))
 
@@ -95,14 +101,14 @@ def dsplit_at(F: Any, self: Any, indices: Any) -> Any:
 @hsplit.samples
 @vsplit.samples
 @dsplit.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 4, 6), 2)
 
 
 @hsplit_at.samples
 @vsplit_at.samples
 @dsplit_at.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4, 5), [1, 2])
 
 
@@ -110,19 +116,19 @@ def _() -> Any:
 
 
 @composite("aten::fliplr(Tensor self) -> Tensor")
-def fliplr(F: Any, self: Any) -> Any:
+def fliplr(F: Ops, self: Tensor) -> Tensor:
     """The columns in reversed order."""
     return F.flip(self, [_split_dim("fliplr", self, 2, 1)])
 
 
 @composite("aten::flipud(Tensor self) -> Tensor")
-def flipud(F: Any, self: Any) -> Any:
+def flipud(F: Ops, self: Tensor) -> Tensor:
     """The rows in reversed order."""
     return F.flip(self, [_split_dim("flipud", self, 1, 0)])
 
 
 @composite("aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor")
-def rot90(F: Any, self: Any, k: int, dims: Any) -> Any:
+def rot90(F: Ops, self: Tensor, k: int, dims: Ints) -> Tensor:
     """Turned by k quarters in the plane of two dims, from the first towards the second."""
     if len(dims) != 2 or self.ndim < 2:
         raise ShapeError(f"rot90: expects a tensor of 2 dims or more and two dims, got {self.ndim} and {list(dims)}")
@@ -137,12 +143,12 @@ def rot90(F: Any, self: Any, k: int, dims: Any) -> Any:
 @fliplr.samples
 @flipud.samples
 @rot90.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(strided(make(2, 3, 4)), note="strided")
 
 
-def _more_turns() -> Any:
+def _more_turns() -> Iterator[Sample]:
     for k in (0, 1, 2, 3, -1):
         yield sample(make(2, 3, 4), k, [1, -1])
     yield sample(make(0, 3), note="empty", onnx=False)
@@ -152,32 +158,32 @@ rot90.sampler = _more_turns
 
 
 @composite("aten::ravel(Tensor(a) self) -> Tensor(a)")
-def ravel(F: Any, self: Any) -> Any:
+def ravel(F: Ops, self: Tensor) -> Tensor:
     """All elements in one dim; a view of a contiguous tensor."""
     return F.view(F.contiguous(self), [-1])
 
 
 @ravel.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(strided(make(2, 3)), note="strided")
     yield sample(make(), note="0-d")
 
 
 @composite("aten::adjoint(Tensor(a) self) -> Tensor(a)")
-def adjoint(F: Any, self: Any) -> Any:
+def adjoint(F: Ops, self: Tensor) -> Tensor:
     """The last two dims exchanged, complex numbers conjugated."""
     turned = F.transpose(self, -2, -1)
     return F.conj(turned) if self.dtype.is_complex else turned
 
 
 @adjoint.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4))
 
 
 @composite("aten::channel_shuffle(Tensor self, int groups) -> Tensor", namespaces=("jit",))
-def channel_shuffle(F: Any, self: Any, groups: int) -> Any:
+def channel_shuffle(F: Ops, self: Tensor, groups: int) -> Tensor:
     """The channels of dim 1 dealt out: from each group the first, then the second of each."""
     if self.ndim < 3 or groups < 1 or self.shape[1] % groups:
         raise ShapeError(f"channel_shuffle: {groups} groups do not divide dim 1 of the sizes {list(self.shape)}")
@@ -187,7 +193,7 @@ def channel_shuffle(F: Any, self: Any, groups: int) -> Any:
 
 
 @channel_shuffle.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 6, 3), 2)
 
 
@@ -195,7 +201,7 @@ def _() -> Any:
 
 
 @composite("aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
-def diag_embed(F: Any, self: Any, offset: int, dim1: int, dim2: int) -> Any:
+def diag_embed(F: Ops, self: Tensor, offset: int, dim1: int, dim2: int) -> Tensor:
     """self on a diagonal of the new dims dim1 and dim2, zeros around it."""
     a, b = (wrap_dim(d, self.ndim + 1) for d in (dim1, dim2))
     if a == b:
@@ -210,14 +216,14 @@ def diag_embed(F: Any, self: Any, offset: int, dim1: int, dim2: int) -> Any:
 
 
 @diag_embed.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(2, 3), 1, 0, 2)
     yield sample(make(3), -2)
 
 
 @composite("aten::diag(Tensor self, int diagonal=0) -> Tensor")
-def diag(F: Any, self: Any, diagonal: int) -> Any:
+def diag(F: Ops, self: Tensor, diagonal: int) -> Tensor:
     """A vector as the diagonal of a matrix, or a matrix's diagonal as a new vector."""
     if self.ndim not in (1, 2):
         raise ShapeError(f"diag: expects a vector or a matrix, got the sizes {list(self.shape)}")
@@ -225,38 +231,38 @@ def diag(F: Any, self: Any, diagonal: int) -> Any:
 
 
 @diag.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3))
     yield sample(make(3, 4), 1)
 
 
 @composite("aten::linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
            namespaces=("linalg",))  # fmt: skip
-def linalg_diagonal(F: Any, A: Any, offset: int, dim1: int, dim2: int) -> Any:
+def linalg_diagonal(F: Ops, A: Tensor, offset: int, dim1: int, dim2: int) -> Tensor:
     """A view of the diagonal of each matrix."""
     return F.diagonal(A, offset, dim1, dim2)
 
 
 @linalg_diagonal.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4))
     yield sample(make(3, 4), offset=1)
 
 
 @composite("aten::diagflat(Tensor self, int offset=0) -> Tensor")
-def diagflat(F: Any, self: Any, offset: int) -> Any:
+def diagflat(F: Ops, self: Tensor, offset: int) -> Tensor:
     """All elements as the diagonal of a matrix."""
     return F.diag_embed(F.reshape(self, [-1]), offset)
 
 
 @diagflat.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 2))
     yield sample(make(), 1, note="0-d")
 
 
 @composite("aten::block_diag(Tensor[] tensors) -> Tensor", namespaces=("jit",))
-def block_diag(F: Any, tensors: Any) -> Any:
+def block_diag(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """The matrices along a diagonal, zeros around them; vectors are rows."""
     if any(t.ndim > 2 for t in tensors):
         raise ShapeError("block_diag: expects tensors of at most 2 dims")
@@ -269,12 +275,12 @@ def block_diag(F: Any, tensors: Any) -> Any:
 
 
 @block_diag.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(2, 3), make(1, 1, seed=1), make(2, seed=2), make(seed=3)])
 
 
 @composite("aten::kron(Tensor self, Tensor other) -> Tensor")
-def kron(F: Any, self: Any, other: Any) -> Any:
+def kron(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """Each element of self times the whole of other, in its place."""
     ndim = max(self.ndim, other.ndim)
     a, b = ([1] * (ndim - t.ndim) + list(t.shape) for t in (self, other))
@@ -284,7 +290,7 @@ def kron(F: Any, self: Any, other: Any) -> Any:
 
 
 @kron.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, 2, seed=1))
     yield sample(make(2), make(2, 1, 2, seed=1), note="ranks differ")
 
@@ -293,7 +299,7 @@ def _() -> Any:
 
 
 @composite("aten::cartesian_prod(Tensor[] tensors) -> Tensor", namespaces=("jit",))
-def cartesian_prod(F: Any, tensors: Any) -> Any:
+def cartesian_prod(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """Every choice of one element of each vector, as rows; of one vector, itself."""
     if any(t.ndim != 1 for t in tensors):
         raise ShapeError("cartesian_prod: expects vectors")
@@ -303,7 +309,7 @@ def cartesian_prod(F: Any, tensors: Any) -> Any:
 
 
 @cartesian_prod.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(2), make(3, seed=1)])
     yield sample([make(3)], note="one")
 
@@ -312,7 +318,7 @@ _CHOICES = {False: itertools.combinations, True: itertools.combinations_with_rep
 
 
 @array("aten::choices(int n, int r, bool repeated) -> Tensor", namespaces=(), grad=NOTHING)
-def choices(m: Any, n: int, r: int, repeated: bool) -> Any:
+def choices(m: Numpy, n: int, r: int, repeated: bool) -> Array:
     """All choices of r of the numbers below n as rows, each in order."""
     found = list(_CHOICES[repeated](range(n), r))
     return m.array(found, m.int64).reshape(len(found), r)
@@ -325,18 +331,18 @@ def _(n: int, r: int, repeated: bool) -> TensorType:
 
 
 @choices.onnx
-def _(g: Any, n: int, r: int, repeated: bool) -> Any:
+def _(g: OnnxWriter, n: int, r: int, repeated: bool) -> Value:
     return g.constant(choices.body(np, n, r, repeated), dtype=dtypes.int64)
 
 
 @choices.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(4, 2, False)
     yield sample(3, 2, True)
 
 
 @composite("aten::combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor")
-def combinations(F: Any, self: Any, r: int, with_replacement: bool) -> Any:
+def combinations(F: Ops, self: Tensor, r: int, with_replacement: bool) -> Tensor:
     """All choices of r elements of a vector, as rows."""
     if self.ndim != 1 or r < 0:
         raise ShapeError(f"combinations: expects a vector and r >= 0, got {list(self.shape)} and {r}")
@@ -346,7 +352,7 @@ def combinations(F: Any, self: Any, r: int, with_replacement: bool) -> Any:
 
 
 @combinations.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4))
     yield sample(make(3), 2, True)
     yield sample(make(4), 3)
@@ -358,7 +364,7 @@ def _() -> Any:
 @composite("aten::nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
            grad=absent("the result is made of indices"),
            onnx=absent("how many rows are cut off depends on values"))  # fmt: skip
-def nonzero_static(F: Any, self: Any, size: int, fill_value: int) -> Any:
+def nonzero_static(F: Ops, self: Tensor, size: int, fill_value: int) -> Tensor:
     """As many rows of nonzero as `size` says, missing ones filled."""
     found = F.nonzero(self)
     rows = F.narrow(found, 0, 0, min(size, int(found.shape[0])))
@@ -366,7 +372,7 @@ def nonzero_static(F: Any, self: Any, size: int, fill_value: int) -> Any:
 
 
 @nonzero_static.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([0, 3, 0, 4]), size=3, onnx=False)
     yield sample(np.array([[1, 0], [2, 3]]), size=2, onnx=False)
 
@@ -379,37 +385,37 @@ def _triangle(m: Any, row: int, col: int, offset: int, lower: bool) -> Any:
     return m.stack(m.nonzero(inside))
 
 
-def _triangle_type(row: int, col: int, offset: int, dtype: Any, lower: bool) -> TensorType:
+def _triangle_type(row: int, col: int, offset: int, dtype: DType | None, lower: bool) -> TensorType:
     return TensorType(dtype or dtypes.int64, _triangle(np, row, col, offset, lower).shape)
 
 
 @array(f"aten::tril_indices(int row, int col, int offset=0, {NEW}", namespaces=("jit",), grad=NOTHING,
        type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, True))  # fmt: skip
-def tril_indices(m: Any, row: int, col: int, offset: int, dtype: Any, device: Any) -> Any:
+def tril_indices(m: Numpy, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Array:
     """The places on and below a diagonal: two rows, of row and column numbers."""
     return _triangle(m, row, col, offset, True).astype((dtype or dtypes.int64).numpy)
 
 
 @array(f"aten::triu_indices(int row, int col, int offset=0, {NEW}", namespaces=("jit",), grad=NOTHING,
        type=lambda row, col, offset, dtype, device: _triangle_type(row, col, offset, dtype, False))  # fmt: skip
-def triu_indices(m: Any, row: int, col: int, offset: int, dtype: Any, device: Any) -> Any:
+def triu_indices(m: Numpy, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Array:
     """The places on and above a diagonal: two rows, of row and column numbers."""
     return _triangle(m, row, col, offset, False).astype((dtype or dtypes.int64).numpy)
 
 
 @tril_indices.onnx
-def _(g: Any, row: int, col: int, offset: int, dtype: Any, device: Any) -> Any:
+def _(g: OnnxWriter, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Value:
     return g.constant(_triangle(np, row, col, offset, True), dtype=g.out.dtype)
 
 
 @triu_indices.onnx
-def _(g: Any, row: int, col: int, offset: int, dtype: Any, device: Any) -> Any:
+def _(g: OnnxWriter, row: int, col: int, offset: int, dtype: DType | None, device: str | None) -> Value:
     return g.constant(_triangle(np, row, col, offset, False), dtype=g.out.dtype)
 
 
 @tril_indices.samples
 @triu_indices.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(3, 4)
     yield sample(4, 3, -1)
     yield sample(2, 3, 1, dtype=dtypes.int32)
@@ -417,7 +423,7 @@ def _() -> Any:
 
 @composite("aten::unravel_index(Tensor self, int[] shape) -> Tensor[]", namespaces=("jit",),
            grad=absent("the result is made of indices"))  # fmt: skip
-def unravel_index(F: Any, self: Any, shape: Any) -> Any:
+def unravel_index(F: Ops, self: Tensor, shape: Ints) -> list[Tensor]:
     """The place in a tensor of `shape` of each number that counts its elements, dim by dim."""
     if not self.dtype.is_integral or self.dtype is dtypes.bool_:
         raise DTypeError(f"unravel_index: expects integers, got {self.dtype}")
@@ -431,7 +437,7 @@ def unravel_index(F: Any, self: Any, shape: Any) -> Any:
 
 
 @unravel_index.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([0, 7, 23]), [2, 3, 4])
 
 
@@ -440,7 +446,7 @@ def _() -> Any:
 
 @composite("aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
            namespaces=("jit", "Tensor"), inplace=True)  # fmt: skip
-def put(F: Any, self: Any, index: Any, source: Any, accumulate: bool) -> Any:
+def put(F: Ops, self: Tensor, index: Tensor, source: Tensor, accumulate: bool) -> Tensor:
     """self with the elements that index counts, as if it had one dim, replaced by those of source."""
     if self.dtype is not source.dtype:
         raise DTypeError(f"put: expects one dtype, got {self.dtype} and {source.dtype}; cast one of them")
@@ -451,14 +457,16 @@ def put(F: Any, self: Any, index: Any, source: Any, accumulate: bool) -> Any:
 
 
 @put.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), np.array([5, -6]), make(2, seed=1))
     yield sample(make(2, 3), np.array([[1, 1]]), make(1, 2, seed=1), True, note="accumulate")
 
 
 @composite("aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, "
            "bool include_self=True) -> Tensor", inplace=True)  # fmt: skip
-def index_reduce(F: Any, self: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
+def index_reduce(
+    F: Ops, self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool
+) -> Tensor:
     """self with the slices of source combined into those that index names, by prod, mean, amax or amin."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise UsageError(f"index_reduce: reduce is 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")
@@ -471,7 +479,7 @@ def index_reduce(F: Any, self: Any, dim: int, index: Any, source: Any, reduce: s
 
 
 @index_reduce.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     rows = np.array([0, 2, 0])
     for word in ("prod", "mean", "amax", "amin"):
         yield sample(make(3, 2), 0, rows, make(3, 2, seed=1), word)
@@ -482,7 +490,9 @@ def _() -> Any:
 
 
 @composite(f"aten::logspace(Scalar start, Scalar end, int steps, float base=10.0, {NEW}", namespaces=("jit",))
-def logspace(F: Any, start: Any, end: Any, steps: int, base: float, dtype: Any, device: Any) -> Any:
+def logspace(
+    F: Ops, start: Number, end: Number, steps: int, base: float, dtype: DType | None, device: str | None
+) -> Tensor:
     """base to the powers from start to end."""
     result = spaced_dtype("logspace", start, end, dtype)
     if result.is_integral:
@@ -492,7 +502,7 @@ def logspace(F: Any, start: Any, end: Any, steps: int, base: float, dtype: Any, 
 
 
 @logspace.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(0, 2, 5)
     yield sample(-1.0, 1.0, 4, 2.0, dtype=dtypes.float64, onnx=False)
     yield sample(0, 1, 0, note="empty", onnx=False)
@@ -500,7 +510,7 @@ def _() -> Any:
 
 @composite(f"aten::empty_strided(int[] size, int[] stride, {NEW}", namespaces=("jit",),
            onnx=absent("ONNX has no strided views"))  # fmt: skip
-def empty_strided(F: Any, size: Any, stride: Any, dtype: Any, device: Any) -> Any:
+def empty_strided(F: Ops, size: Ints, stride: Ints, dtype: DType | None, device: str | None) -> Tensor:
     """A tensor of these strides whose elements nobody should read; they are zeros here."""
     sizes = checked_sizes(size)
     if len(size) != len(stride) or min(stride, default=0) < 0:
@@ -511,13 +521,15 @@ def empty_strided(F: Any, size: Any, stride: Any, dtype: Any, device: Any) -> An
 
 @composite(f"aten::new_empty_strided(Tensor self, int[] size, int[] stride, {NEW}", namespaces=("Tensor",),
            grad=NOTHING, onnx=absent("ONNX has no strided views"))  # fmt: skip
-def new_empty_strided(F: Any, self: Any, size: Any, stride: Any, dtype: Any, device: Any) -> Any:
+def new_empty_strided(
+    F: Ops, self: Tensor, size: Ints, stride: Ints, dtype: DType | None, device: str | None
+) -> Tensor:
     """`empty_strided` of self's dtype and device."""
     return F.empty_strided(size, stride, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::empty_permuted(int[] size, int[] physical_layout, {NEW}", namespaces=("jit",))
-def empty_permuted(F: Any, size: Any, physical_layout: Any, dtype: Any, device: Any) -> Any:
+def empty_permuted(F: Ops, size: Ints, physical_layout: Ints, dtype: DType | None, device: str | None) -> Tensor:
     """A tensor whose dims lie in memory in the order that physical_layout names; its elements are zeros here."""
     order = list(physical_layout)
     if sorted(order) != list(range(len(size))):
@@ -527,32 +539,32 @@ def empty_permuted(F: Any, size: Any, physical_layout: Any, dtype: Any, device: 
 
 
 @empty_strided.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([2, 3], [1, 2], onnx=False)
     yield sample([2, 3], [1, 4], dtype=dtypes.int64, onnx=False)
 
 
 @new_empty_strided.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2), [2, 3], [1, 2], grad=False, onnx=False)
 
 
 @empty_permuted.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([2, 3, 4], [0, 2, 1])
 
 
-def _powers(F: Any, x: Any, count: int, increasing: bool) -> Any:
+def _powers(F: Ops, x: Tensor, count: int, increasing: bool) -> Tensor:
     steps = F.arange(0, count, 1) if increasing else F.arange(count - 1, -1, -1)
     return F.pow(F.unsqueeze(x, -1), steps)
 
 
-def _wide(F: Any, x: Any) -> Any:
+def _wide(F: Ops, x: Tensor) -> Tensor:
     return F._to_copy(x, dtype=dtypes.int64) if x.dtype is dtypes.bool_ else x
 
 
 @composite("aten::vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", namespaces=("jit",))
-def vander(F: Any, x: Any, N: int | None, increasing: bool) -> Any:
+def vander(F: Ops, x: Tensor, N: int | None, increasing: bool) -> Tensor:
     """The powers of a vector's elements as rows, N of them, the highest first."""
     if x.ndim != 1:
         raise ShapeError(f"vander: expects a vector, got the sizes {list(x.shape)}")
@@ -563,7 +575,7 @@ def vander(F: Any, x: Any, N: int | None, increasing: bool) -> Any:
 
 
 @composite("aten::linalg_vander(Tensor x, *, int? N=None) -> Tensor", namespaces=("linalg",))
-def linalg_vander(F: Any, x: Any, N: int | None) -> Any:
+def linalg_vander(F: Ops, x: Tensor, N: int | None) -> Tensor:
     """The powers 0 to N - 1 of the elements along the last dim."""
     count = N if N is not None else x.shape[-1] if x.ndim else 1
     if count <= 1:
@@ -572,13 +584,13 @@ def linalg_vander(F: Any, x: Any, N: int | None) -> Any:
 
 
 @vander.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3))
     yield sample(make(2), 4, True)
     yield sample(whole(3, low=-3, high=3), note="integer", grad=False, onnx=False)
 
 
 @linalg_vander.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(3), N=2)

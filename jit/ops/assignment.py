@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import ShapeError
 from jit.ir.fitting import fitted
 from jit.ir.kernel import Kernel
 from jit.ir.op import array
-from jit.ir.samples import make, sample
+from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, KnownType, Number, Numpy, OnnxWriter, Value
 
-def _like(self: TensorType, *_: Any) -> TensorType:
+
+def _like(self: KnownType, *_: Any) -> TensorType:
     return TensorType(self.dtype, self.shape, None, self.device)
 
 
@@ -21,25 +25,25 @@ def _like(self: TensorType, *_: Any) -> TensorType:
        grad=dict(self=lambda F, g: F.zeros_like(g),
                  src=lambda F, g, src_meta:
                  F._to_copy(F.sum_to_size(g, src_meta.shape), dtype=src_meta.dtype)))  # fmt: skip
-def copy(m: Any, self: Any, src: Any) -> Any:
+def copy(m: Numpy, self: Array, src: Array) -> Array:
     if not _spreads(src.shape, self.shape):
         raise ShapeError(f"copy_: sizes {list(src.shape)} do not broadcast to {list(self.shape)}")
     return m.array(m.broadcast_to(src, self.shape), dtype=self.dtype, copy=True)
 
 
-def _spreads(sizes: Any, over: Any) -> bool:
+def _spreads(sizes: Ints, over: Ints) -> bool:
     """Whether sizes broadcast to those written over."""
     offset = len(over) - len(sizes)
     return offset >= 0 and all(n in (1, over[offset + dim]) for dim, n in enumerate(sizes))
 
 
 @copy.onnx
-def _(g: Any, self: Any, src: Any) -> Any:
+def _(g: OnnxWriter, self: Value, src: Value) -> Value:
     return g.op("Expand", g.cast(src, self.dtype), g.ints(list(g.out.shape)))
 
 
 @copy.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 3, seed=1))
     yield sample(make(2, 3), make(3, seed=1), note="broadcast")
     yield sample(make(2, 3), make(3, dtype="int64", seed=1), note="mixed dtypes", grad=False)
@@ -49,35 +53,35 @@ def _() -> Any:
 # Before the declaration for numbers, which a 0-d tensor fits too, but without its history.
 @array("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", kernel=Kernel(moves=True), inplace=True, type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g), value=lambda F, g: F.sum(g)))  # fmt: skip
-def fill_tensor(m: Any, self: Any, value: Any) -> Any:
+def fill_tensor(m: Numpy, self: Array, value: Array) -> Array:
     if value.ndim:
         raise ShapeError(f"fill_ takes a 0-d tensor, and this one has {value.ndim} dims")
     return m.full(self.shape, value, self.dtype)
 
 
 @fill_tensor.onnx
-def _(g: Any, self: Any, value: Any) -> Any:
+def _(g: OnnxWriter, self: Value, value: Value) -> Value:
     return g.op("Expand", g.cast(value, self.dtype), g.op("Shape", self))
 
 
 @fill_tensor.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(seed=1))
 
 
 @array("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", kernel=Kernel(moves=True), inplace=True, type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
-def fill(m: Any, self: Any, value: Any) -> Any:
+def fill(m: Numpy, self: Array, value: Number) -> Array:
     return m.full(self.shape, fitted(value, self.dtype), self.dtype)
 
 
 @fill.onnx
-def _(g: Any, self: Any, value: Any) -> Any:
+def _(g: OnnxWriter, self: Value, value: Number) -> Value:
     return g.op("Expand", g.constant(value, dtype=self.dtype), g.op("Shape", self))
 
 
 @fill.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 1.5)
     yield sample(make(3, dtype="int64"), 2, note="integer", grad=False)
     yield sample(make(), 2, note="0-d")
@@ -85,16 +89,16 @@ def _() -> Any:
 
 @array("aten::zero(Tensor self) -> Tensor", kernel=Kernel(moves=True), inplace=True, type=_like,
        grad=dict(self=lambda F, g: F.zeros_like(g)))  # fmt: skip
-def zero(m: Any, self: Any) -> Any:
+def zero(m: Numpy, self: Array) -> Array:
     return m.zeros(self.shape, self.dtype)
 
 
 @zero.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     return g.op("Expand", g.constant(0, dtype=self.dtype), g.op("Shape", self))
 
 
 @zero.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(0), note="empty")

@@ -6,7 +6,8 @@ Each takes the gradient of the result first, and has derivatives itself, so that
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +18,13 @@ from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite, pointwise
 from jit.ir.rows import OnArrays
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
 from .common import floats_only, no_integers
+
+if TYPE_CHECKING:
+    from .protocols import Array, Elements, KnownType, Math, Number, Numpy, OnnxWriter, Ops, Tensor, Term, Terms, Value
 
 SQRT_HALF = math.sqrt(0.5)
 NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
@@ -30,7 +34,7 @@ TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715
 def _pairs(*options: Any, low: float = -2.0, high: float = 2.0) -> Any:
     """Samples of (gradient, what the derivative is taken at)."""
 
-    def samples() -> Any:
+    def samples() -> Iterator[Sample]:
         def at(*shape: int, dtype: Any = np.float32) -> Any:
             return make(*shape, low=low, high=high, dtype=dtype, seed=1)
 
@@ -43,12 +47,12 @@ def _pairs(*options: Any, low: float = -2.0, high: float = 2.0) -> Any:
     return samples
 
 
-def flat(F: Any, g: Any) -> Any:
+def flat(F: Ops, g: Tensor) -> Tensor:
     """The derivative of a step function."""
     return F.zeros_like(g)
 
 
-def _onnx_masked(g: Any, keep: Any, kept: Any) -> Any:
+def _onnx_masked(g: OnnxWriter, keep: Value, kept: Value) -> Value:
     return g.op("Where", keep, kept, g.constant(0, like=kept))
 
 
@@ -60,13 +64,13 @@ def _onnx_masked(g: Any, keep: Any, kept: Any) -> Any:
            samples=_pairs(low=0, high=1),
            grad=dict(grad_output=lambda F, g, output: F.sigmoid_backward(g, output),
                      output=lambda F, g, grad_output, output: g * grad_output * (1 - output * 2)))  # fmt: skip
-def sigmoid_backward(m: Any, grad_output: Any, output: Any) -> Any:
+def sigmoid_backward(m: Math, grad_output: Elements, output: Elements) -> Elements:
     """grad_output * output * (1 - output)."""
     return grad_output * (output * (1 - output))
 
 
 @sigmoid_backward.onnx
-def _(g: Any, grad_output: Any, output: Any) -> Any:
+def _(g: OnnxWriter, grad_output: Value, output: Value) -> Value:
     slope = g.op("Mul", output, g.op("Sub", g.constant(1, like=output), output))
     return g.op("Mul", grad_output, slope)
 
@@ -76,13 +80,13 @@ def _(g: Any, grad_output: Any, output: Any) -> Any:
            samples=_pairs(low=-1, high=1),
            grad=dict(grad_output=lambda F, g, output: F.tanh_backward(g, output),
                      output=lambda F, g, grad_output, output: g * grad_output * (output * -2)))  # fmt: skip
-def tanh_backward(m: Any, grad_output: Any, output: Any) -> Any:
+def tanh_backward(m: Math, grad_output: Elements, output: Elements) -> Elements:
     """grad_output * (1 - output ** 2)."""
     return grad_output * (1 - output * output)
 
 
 @tanh_backward.onnx
-def _(g: Any, grad_output: Any, output: Any) -> Any:
+def _(g: OnnxWriter, grad_output: Value, output: Value) -> Value:
     slope = g.op("Sub", g.constant(1, like=output), g.op("Mul", output, output))
     return g.op("Mul", grad_output, slope)
 
@@ -94,13 +98,13 @@ def _(g: Any, grad_output: Any, output: Any) -> Any:
            samples=_pairs(0.5),
            grad=dict(grad_output=lambda F, g, self, threshold: F.threshold_backward(g, self, threshold),
                      self=lambda F, g: flat(F, g)))  # fmt: skip
-def threshold_backward(m: Any, grad_output: Any, self: Any, threshold: Any) -> Any:
+def threshold_backward(m: Math, grad_output: Elements, self: Elements, threshold: Number) -> Elements:
     """grad_output where self is above threshold, 0 elsewhere."""
     return m.where(self <= threshold, 0, grad_output)
 
 
 @threshold_backward.onnx
-def _(g: Any, grad_output: Any, self: Any, threshold: Any) -> Any:
+def _(g: OnnxWriter, grad_output: Value, self: Value, threshold: Number) -> Value:
     return _onnx_masked(g, g.op("Greater", self, g.constant(threshold, like=self)), grad_output)
 
 
@@ -109,13 +113,13 @@ def _(g: Any, grad_output: Any, self: Any, threshold: Any) -> Any:
            namespaces=(), samples=_pairs(-0.5, 1.5),
            grad=dict(grad_output=lambda F, g, self, min_val, max_val: F.hardtanh_backward(g, self, min_val, max_val),
                      self=lambda F, g: flat(F, g)))  # fmt: skip
-def hardtanh_backward(m: Any, grad_output: Any, self: Any, min_val: Any, max_val: Any) -> Any:
+def hardtanh_backward(m: Math, grad_output: Elements, self: Elements, min_val: Number, max_val: Number) -> Elements:
     """grad_output where self lies between the bounds, 0 elsewhere."""
     return m.where((self <= min_val) | (self >= max_val), 0, grad_output)
 
 
 @hardtanh_backward.onnx
-def _(g: Any, grad_output: Any, self: Any, min_val: Any, max_val: Any) -> Any:
+def _(g: OnnxWriter, grad_output: Value, self: Value, min_val: Number, max_val: Number) -> Value:
     above = g.op("Greater", self, g.constant(min_val, like=self))
     return _onnx_masked(g, g.op("And", above, g.op("Less", self, g.constant(max_val, like=self))), grad_output)
 
@@ -126,13 +130,15 @@ def _(g: Any, grad_output: Any, self: Any, min_val: Any, max_val: Any) -> Any:
            grad=dict(grad_output=lambda F, g, self, negative_slope, self_is_result:
                                  F.leaky_relu_backward(g, self, negative_slope, self_is_result),
                      self=lambda F, g: flat(F, g)))  # fmt: skip
-def leaky_relu_backward(m: Any, grad_output: Any, self: Any, negative_slope: Any, self_is_result: bool) -> Any:
+def leaky_relu_backward(
+    m: Math, grad_output: Elements, self: Elements, negative_slope: Number, self_is_result: bool
+) -> Elements:
     """grad_output, times negative_slope where self (or, which has its sign, the result) is not above 0."""
     return m.where(self > 0, grad_output, grad_output * negative_slope)
 
 
 @leaky_relu_backward.onnx
-def _(g: Any, grad_output: Any, self: Any, negative_slope: Any, self_is_result: bool) -> Any:
+def _(g: OnnxWriter, grad_output: Value, self: Value, negative_slope: Number, self_is_result: bool) -> Value:
     falling = g.op("Mul", grad_output, g.constant(negative_slope, like=grad_output))
     return g.op("Where", g.op("Greater", self, g.constant(0, like=self)), grad_output, falling)
 
@@ -149,8 +155,9 @@ def _(g: Any, grad_output: Any, self: Any, negative_slope: Any, self_is_result: 
                                     g * grad_output * elu_bend(F, alpha * scale * input_scale, input_scale, is_result,
                                                                self_or_result)))  # fmt: skip
 def elu_backward(
-    m: Any, grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self_or_result: Any
-) -> Any:
+    m: Math, grad_output: Elements, alpha: Number, scale: Number, input_scale: Number, is_result: bool,
+    self_or_result: Elements,
+) -> Elements:  # fmt: skip
     """grad_output times the slope of elu: scale above 0, an exponential below; from the result where that is given."""
     if is_result:
         falling = (self_or_result + alpha * scale) * input_scale
@@ -159,7 +166,7 @@ def elu_backward(
     return grad_output * m.where(self_or_result > 0, scale, falling)
 
 
-def elu_bend(F: Any, factor: Any, input_scale: Any, is_result: bool, self_or_result: Any) -> Any:
+def elu_bend(F: Ops, factor: Any, input_scale: Number, is_result: bool, self_or_result: Tensor) -> Tensor:
     """The slope's own slope: nothing above 0."""
     if is_result:
         bend: Any = input_scale
@@ -169,7 +176,10 @@ def elu_bend(F: Any, factor: Any, input_scale: Any, is_result: bool, self_or_res
 
 
 @elu_backward.onnx
-def _(g: Any, grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self_or_result: Any) -> Any:
+def _(
+    g: OnnxWriter, grad_output: Value, alpha: Number, scale: Number, input_scale: Number, is_result: bool,
+    self_or_result: Value,
+) -> Value:  # fmt: skip
     def number(value: Any) -> Any:
         return g.constant(value, like=self_or_result)
 
@@ -183,7 +193,7 @@ def _(g: Any, grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is_res
 
 
 @elu_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0.5, 1.5, 0.7, False, make(3, 4, seed=1))
     yield sample(make(3, 4), 0.5, 1.5, 0.7, True, make(3, 4, low=-0.7, seed=1), note="of the result")
     yield sample(make(), 1, 1, 1, False, make(seed=1), note="0-d")
@@ -197,20 +207,20 @@ def _() -> Any:
            grad=dict(grad_output=lambda F, g, self, beta, threshold: F.softplus_backward(g, self, beta, threshold),
                      self=lambda F, g, grad_output, self, beta, threshold:
                           softplus_bend(F, g * grad_output, self, beta, threshold)))  # fmt: skip
-def softplus_backward(m: Any, grad_output: Any, self: Any, beta: Any, threshold: Any) -> Any:
+def softplus_backward(m: Math, grad_output: Elements, self: Elements, beta: Number, threshold: Number) -> Elements:
     """grad_output * sigmoid(beta * self), or grad_output alone beyond the threshold."""
     scaled = self * beta
     return grad_output * m.where(scaled > threshold, 1, m.sigmoid(scaled))
 
 
-def softplus_bend(F: Any, g: Any, self: Any, beta: Any, threshold: Any) -> Any:
+def softplus_bend(F: Ops, g: Tensor, self: Tensor, beta: Number, threshold: Number) -> Tensor:
     """The derivative of the sigmoid."""
     s = F.sigmoid(self * beta)
     return F.where(F.gt(self * beta, threshold), 0, g * (s * (1 - s)) * beta)
 
 
 @softplus_backward.onnx
-def _(g: Any, grad_output: Any, self: Any, beta: Any, threshold: Any) -> Any:
+def _(g: OnnxWriter, grad_output: Value, self: Value, beta: Number, threshold: Number) -> Value:
     scaled = g.op("Mul", self, g.constant(beta, like=self))
     beyond = g.op("Greater", scaled, g.constant(threshold, like=self))
     return g.op("Where", beyond, grad_output, g.op("Mul", grad_output, g.op("Sigmoid", scaled)))
@@ -232,7 +242,7 @@ def is_tanh(approximate: str) -> bool:
            grad=dict(grad_output=lambda F, g, self, approximate: F.gelu_backward(g, self, approximate=approximate),
                      self=lambda F, g, grad_output, self, approximate:
                           g * grad_output * gelu_bend(F, self, approximate)))  # fmt: skip
-def gelu_backward(m: Any, grad_output: Any, self: Any, approximate: str) -> Any:
+def gelu_backward(m: Math, grad_output: Elements, self: Elements, approximate: str) -> Elements:
     """grad_output times the slope of gelu."""
     square = self * self
     if not is_tanh(approximate):
@@ -243,7 +253,7 @@ def gelu_backward(m: Any, grad_output: Any, self: Any, approximate: str) -> Any:
     return grad_output * ((1 + t) * 0.5 + self * slope * 0.5)
 
 
-def gelu_bend(F: Any, self: Any, approximate: str) -> Any:
+def gelu_bend(F: Ops, self: Tensor, approximate: str) -> Tensor:
     """The second derivative of gelu."""
     square = self * self
     if not is_tanh(approximate):
@@ -255,7 +265,7 @@ def gelu_bend(F: Any, self: Any, approximate: str) -> Any:
 
 
 @gelu_backward.onnx
-def _(g: Any, grad_output: Any, self: Any, approximate: str) -> Any:
+def _(g: OnnxWriter, grad_output: Value, self: Value, approximate: str) -> Value:
     def number(value: float) -> Any:
         return g.constant(value, like=self)
 
@@ -273,7 +283,7 @@ def _(g: Any, grad_output: Any, self: Any, approximate: str) -> Any:
 
 
 @gelu_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _pairs()()
     yield sample(make(3, 4), make(3, 4, seed=1), approximate="tanh", note="tanh")
 
@@ -282,13 +292,13 @@ def _() -> Any:
 
 
 @composite("aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", namespaces=())
-def native_dropout_backward(F: Any, grad_output: Any, mask: Any, scale: float) -> Any:
+def native_dropout_backward(F: Ops, grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
     """grad_output * scale where mask is true, 0 elsewhere."""
     return grad_output * mask * scale
 
 
 @native_dropout_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, dtype="bool"), 2.0)
     yield sample(make(), make(dtype="bool"), 1.25, note="0-d")
     yield sample(make(0, 3), make(0, 3, dtype="bool"), 2.0, note="empty")
@@ -298,13 +308,13 @@ def _() -> Any:
 # -- softmax -----------------------------------------------------------------------------------------------------
 
 
-def _data_type(grad_output: TensorType, output: TensorType, dim: int, input_dtype: DType) -> TensorType:
+def _data_type(grad_output: KnownType, output: KnownType, dim: int, input_dtype: DType) -> TensorType:
     assert output.sizes is not None
     wrap_dim(dim, len(output.sizes))
     return TensorType(input_dtype, output.sizes, None, output.device)
 
 
-def _rows(m: Any, x: Any, dim: int) -> OnArrays:
+def _rows(m: Numpy, x: Array, dim: int) -> OnArrays:
     """Rows of x along `dim`; a number is one."""
     axis = wrap_dim(dim, x.ndim)
     return OnArrays(m, x.shape, (axis,) if x.ndim else ())
@@ -320,7 +330,7 @@ def _by_log_softmax(t: Any, g: Any, y: Any) -> Any:
 
 
 def _data_samples(logarithms: bool) -> Any:
-    def samples() -> Any:
+    def samples() -> Iterator[Sample]:
         def output(*shape: int, dim: int = 0, dtype: Any = np.float32) -> Any:
             powers = np.exp(make(*shape, dtype=np.float64, seed=1))
             shares = powers / np.sum(powers, axis=dim, keepdims=True) if shape else np.ones(())
@@ -339,19 +349,21 @@ def _data_samples(logarithms: bool) -> Any:
 
 @array("aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
        kernel=Kernel("norm"), namespaces=("jit",), type=_data_type, samples=_data_samples(False))  # fmt: skip
-def _softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
+def _softmax_backward_data(m: Numpy, grad_output: Array, output: Array, dim: int, input_dtype: DType) -> Array:
     """output * (grad_output - sum(grad_output * output)) along dim, in the dtype of softmax's input."""
     found = _by_softmax(_rows(m, output, dim), grad_output, output)
     return found.astype(input_dtype.numpy, copy=False)
 
 
 @_softmax_backward_data.terms
-def _(t: Any, grad_output: Any, output: Any) -> Any:
+def _(t: Terms, grad_output: Term, output: Term) -> Term:
     return _by_softmax(t, t.widened(grad_output), t.widened(output))
 
 
 @_softmax_backward_data.grad
-def _(F: Any, g: Any, needs: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
+) -> Any:
     g = g if g.dtype is output.dtype else F._to_copy(g, dtype=output.dtype)
     by_grad = F._softmax_backward_data(g, output, dim, output.dtype) if needs[0] else None
     if not needs[1]:
@@ -361,7 +373,7 @@ def _(F: Any, g: Any, needs: Any, grad_output: Any, output: Any, dim: int, input
 
 
 @_softmax_backward_data.onnx
-def _(g: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
+def _(g: OnnxWriter, grad_output: Value, output: Value, dim: int, input_dtype: DType) -> Value:
     product = g.op("Mul", grad_output, output)
     total = g.reduce("ReduceSum", product, dim if output.ndim else None, True)
     return g.cast(g.op("Sub", product, g.op("Mul", output, total)), input_dtype)
@@ -369,19 +381,21 @@ def _(g: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> An
 
 @array("aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
        kernel=Kernel("norm"), namespaces=("jit",), type=_data_type, samples=_data_samples(True))  # fmt: skip
-def _log_softmax_backward_data(m: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
+def _log_softmax_backward_data(m: Numpy, grad_output: Array, output: Array, dim: int, input_dtype: DType) -> Array:
     """grad_output - exp(output) * sum(grad_output) along dim, in the dtype of log_softmax's input."""
     found = _by_log_softmax(_rows(m, output, dim), grad_output, output)
     return found.astype(input_dtype.numpy, copy=False)
 
 
 @_log_softmax_backward_data.terms
-def _(t: Any, grad_output: Any, output: Any) -> Any:
+def _(t: Terms, grad_output: Term, output: Term) -> Term:
     return _by_log_softmax(t, t.widened(grad_output), t.widened(output))
 
 
 @_log_softmax_backward_data.grad
-def _(F: Any, g: Any, needs: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
+) -> Any:
     g = g if g.dtype is output.dtype else F._to_copy(g, dtype=output.dtype)
     weighted = g * F.exp(output)
     by_grad = g - F.sum(weighted, [dim], True) if needs[0] else None
@@ -389,12 +403,12 @@ def _(F: Any, g: Any, needs: Any, grad_output: Any, output: Any, dim: int, input
 
 
 @_log_softmax_backward_data.onnx
-def _(g: Any, grad_output: Any, output: Any, dim: int, input_dtype: DType) -> Any:
+def _(g: OnnxWriter, grad_output: Value, output: Value, dim: int, input_dtype: DType) -> Value:
     total = g.reduce("ReduceSum", grad_output, dim if output.ndim else None, True)
     return g.cast(g.op("Sub", grad_output, g.op("Mul", g.op("Exp", output), total)), input_dtype)
 
 
-def _plain_samples() -> Any:
+def _plain_samples() -> Iterator[Sample]:
     yield sample(make(3, 4), 1, False)
     yield sample(make(9, dtype="float16"), 0, False, note="half", grad=False)
     yield sample(make(0, 3), 1, False, note="empty")
@@ -408,13 +422,13 @@ def _widened(dtype: DType, half_to_float: bool) -> DType | None:
 
 @composite("aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=("jit",),
            samples=_plain_samples)  # fmt: skip
-def _softmax(F: Any, self: Any, dim: int, half_to_float: bool) -> Any:
+def _softmax(F: Ops, self: Tensor, dim: int, half_to_float: bool) -> Tensor:
     """softmax, of 16-bit floats in float32 if half_to_float."""
     return F.softmax(self, dim, _widened(self.dtype, half_to_float))
 
 
 @composite("aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", namespaces=("jit",),
            samples=_plain_samples)  # fmt: skip
-def _log_softmax(F: Any, self: Any, dim: int, half_to_float: bool) -> Any:
+def _log_softmax(F: Ops, self: Tensor, dim: int, half_to_float: bool) -> Tensor:
     """log_softmax, of 16-bit floats in float32 if half_to_float."""
     return F.log_softmax(self, dim, _widened(self.dtype, half_to_float))

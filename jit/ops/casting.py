@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from jit.ir.kernel import Kernel
 from jit.ir.memory_formats import laid_out, laid_out_type
 from jit.ir.op import array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+
+    from .protocols import Array, KnownType, Numpy, OnnxWriter, Ops, Tensor, Value
 
 
 @array("aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) "
@@ -17,7 +23,7 @@ from jit.ir.types import TensorType
                      step="copy", moves=True),
        grad=dict(self=lambda F, g, self_meta:
                       F._to_copy(g, dtype=self_meta.dtype, device=self_meta.device)))  # fmt: skip
-def _to_copy(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+def _to_copy(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
     """A copy in another dtype, on another device or in another layout: floats to integers toward zero."""
     if dtype is not None and not dtype.is_complex and self.dtype.kind == "c":
         self = self.real
@@ -25,17 +31,17 @@ def _to_copy(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> 
 
 
 @_to_copy.type
-def _(self: TensorType, dtype: Any, device: Any, memory_format: Any) -> TensorType:
+def _(self: KnownType, dtype: DType | None, device: str | None, memory_format: str | None) -> TensorType:
     return laid_out_type(self, memory_format, dtype or self.dtype, device or self.device)
 
 
 @_to_copy.onnx
-def _(g: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dtype: DType | None, device: str | None, memory_format: str | None) -> Value:
     return g.op("Identity", self) if self.dtype is g.out.dtype else g.cast(self, g.out.dtype)
 
 
 @_to_copy.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     from jit.ir import dtypes as d
 
     yield sample(make(2, 3), dtype=d.float64)
@@ -53,23 +59,23 @@ def _() -> Any:
 
 @array("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", grad=dict(self=lambda F, g: g),
        kernel=Kernel(step="copy", moves=True), lays_out=True)  # fmt: skip
-def clone(m: Any, self: Any, memory_format: Any) -> Any:
+def clone(m: Numpy, self: Array, memory_format: str | None) -> Array:
     """A dense copy, row-major unless a memory format asks for another order."""
     return laid_out(m, self, memory_format, self.dtype)
 
 
 @clone.type
-def _(self: TensorType, memory_format: Any) -> TensorType:
+def _(self: KnownType, memory_format: str | None) -> TensorType:
     return laid_out_type(self, memory_format, self.dtype, self.device)
 
 
 @clone.onnx
-def _(g: Any, self: Any, memory_format: Any) -> Any:
+def _(g: OnnxWriter, self: Value, memory_format: str | None) -> Value:
     return g.op("Identity", self)
 
 
 @clone.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(), note="0-d")
     yield sample(make(0, 3), note="empty")
@@ -82,7 +88,7 @@ def _() -> Any:
 
 
 @composite("aten::type_as(Tensor self, Tensor other) -> Tensor", namespaces=("Tensor",))
-def type_as(F: Any, self: Any, other: Any) -> Any:
+def type_as(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """self in the dtype and on the device of other; self itself if it is there already."""
     if self.dtype is other.dtype and self.device == other.device:
         return self
@@ -90,7 +96,7 @@ def type_as(F: Any, self: Any, other: Any) -> Any:
 
 
 @type_as.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(1, dtype="float64"))
     yield sample(make(2, 3), make(dtype="int64"), note="integer", grad=False)
     yield sample(make(0, 3), make(2), note="same dtype")

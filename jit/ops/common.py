@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError
 from jit.ir.op import Op, Refusal, absent
+
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, Number, OnnxWriter, Value
 
 SIZES_ONLY = absent("only its sizes are used")
 
@@ -49,7 +52,7 @@ ordered_only = Refusal(is_complex, "complex numbers have no order; compare abs()
 no_bool = Refusal(is_bool, "cast with x.int(), or use logical_not, logical_and, logical_or, logical_xor")
 
 
-def require_order(name: str, dtype: Any) -> None:
+def require_order(name: str, dtype: DType) -> None:
     """Refuse to compare complex numbers; takes a dtype of ours or of numpy."""
     if getattr(dtype, "kind", "") == "c" or getattr(dtype, "is_complex", False):
         raise DTypeError(f"{name} does not take complex tensors: {ordered_only.way_out}")
@@ -67,19 +70,19 @@ def divides_by_zero(op: Op, values: Sequence[Any]) -> bool:
 # -- numbers given as attributes ---------------------------------------------------------------------------------
 
 
-def times(array: Any, number: Any) -> Any:
+def times(array: Array, number: Number) -> Array:
     """`array * number` on numpy without leaving the array's dtype; integers do not take a fractional number."""
     require_real_factor(array.dtype, number)
     if number == 1:
         return array
-    if array.dtype.kind in "biu":
-        if not isinstance(number, (int, np.integer)):
-            raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {number}; cast the tensor to float")
-        number = np.asarray(number).astype(array.dtype)
-    return array * number
+    if array.dtype.kind not in "biu":
+        return array * number
+    if not isinstance(number, (int, np.integer)):
+        raise DTypeError(f"an integer tensor cannot be multiplied by alpha = {number}; cast the tensor to float")
+    return array * np.asarray(number).astype(array.dtype)
 
 
-def weighted(array: Any, alpha: Any) -> Any:
+def weighted(array: Array, alpha: Number) -> Array:
     """`times` as sums do it: a truth value weighs truth values alone, a fraction no whole numbers."""
     if alpha == 1 and type(alpha) is int:
         return array
@@ -90,7 +93,7 @@ def weighted(array: Any, alpha: Any) -> Any:
     return times(array, alpha)
 
 
-def require_real_factor(dtype: Any, number: Any) -> None:
+def require_real_factor(dtype: Any, number: Number) -> None:
     """Refuse to multiply elements of a real dtype by a complex number in their own dtype."""
     if isinstance(number, (complex, np.complexfloating)) and dtype.kind != "c":
         raise DTypeError(f"a real tensor cannot be multiplied by {number} in place of its dtype; cast it to complex")
@@ -115,39 +118,39 @@ def wide_sum_dtype(dtype: DType) -> DType:
 def onnx_if_fractional(name: str) -> Callable[..., Any]:
     """A symbolic for functions that leave integers as they are: `Floor` of an integer is that integer."""
 
-    def symbolic(g: Any, self: Any) -> Any:
+    def symbolic(g: OnnxWriter, self: Value) -> Value:
         return g.op("Identity", self) if self.dtype.is_integral else g.op(name, self)
 
     return symbolic
 
 
-def onnx_scaled(g: Any, x: Any, number: Any) -> Any:
+def onnx_scaled(g: OnnxWriter, x: Value, number: Number) -> Value:
     """`x * number`."""
     return x if number == 1 else g.op("Mul", x, g.constant(number, like=x))
 
 
-def onnx_trunc(g: Any, x: Any) -> Any:
+def onnx_trunc(g: OnnxWriter, x: Value) -> Value:
     """A floating `x` rounded toward zero."""
     return g.op("Where", g.op("Less", x, g.constant(0, like=x)), g.op("Ceil", x), g.op("Floor", x))
 
 
-def onnx_number(g: Any, value: Any, dtype: DType) -> Any:
+def onnx_number(g: OnnxWriter, value: Any, dtype: DType) -> Value:
     """A 0-d constant, or a traced number cast to `dtype`."""
     return g.cast(value, dtype) if hasattr(value, "ndim") else g.constant(value, dtype=dtype)
 
 
-def onnx_shape(g: Any, sizes: Any) -> Any:
+def onnx_shape(g: OnnxWriter, sizes: Ints) -> Value:
     """A list of sizes, some of them perhaps traced, as a 1-D int64 value."""
     return g.ints(list(sizes))
 
 
-def onnx_expm1(g: Any, x: Any) -> Any:
+def onnx_expm1(g: OnnxWriter, x: Value) -> Value:
     """exp(x) - 1 as tanh(x / 2) * (exp(x) + 1), which keeps its digits near 0."""
     half = g.op("Tanh", g.op("Mul", x, g.constant(0.5, like=x)))
     return g.op("Mul", half, g.op("Add", g.op("Exp", x), g.constant(1, like=x)))
 
 
-def onnx_softplus(g: Any, x: Any) -> Any:
+def onnx_softplus(g: OnnxWriter, x: Value) -> Value:
     """log(1 + exp(x)); in float64, where onnxruntime has no Softplus, as max(x, 0) + log(1 + exp(-|x|))."""
     if x.dtype is not dtypes.float64:
         return g.op("Softplus", x)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from jit.ir.types import TensorType
 
 from .common import integers_only, ordered_only
 
+if TYPE_CHECKING:
+    from .protocols import Array, Elements, KnownType, Math, Numpy, OnnxWriter, Ops, Tensor, Value
+
 BOOLEAN = absent("the result is boolean")
 BITS = absent("the result is integral")
 CHOOSES = absent("it chooses, and is no number")
@@ -21,7 +25,7 @@ CHOOSES = absent("it chooses, and is no number")
 # -- comparisons -------------------------------------------------------------------------------------------------
 
 
-def comparable() -> Any:
+def comparable() -> Iterator[Sample]:
     """Pairs with ties, numbers, bools and special values among them."""
     yield from binary()()
     yield sample(
@@ -34,7 +38,7 @@ def comparable() -> Any:
 def onnx_ordered(name: str, otherwise: str | None = None) -> Any:
     """`Less` and its like, which take no bools; `otherwise` is the opposite, used where `name` is too new."""
 
-    def symbolic(g: Any, self: Any, other: Any) -> Any:
+    def symbolic(g: OnnxWriter, self: Value, other: Value) -> Value:
         if self.dtype is dtypes.bool_:
             self, other = g.cast(self, dtypes.int32), g.cast(other, dtypes.int32)
         return g.op(name, self, other)
@@ -44,7 +48,7 @@ def onnx_ordered(name: str, otherwise: str | None = None) -> Any:
 
 @pointwise("aten::eq(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx="Equal", samples=comparable, grad=BOOLEAN)  # fmt: skip
-def eq(m: Any, self: Any, other: Any) -> Any:
+def eq(m: Math, self: Elements, other: Elements) -> Elements:
     """Whether equal; NaN equals nothing."""
     return self == other
 
@@ -52,7 +56,7 @@ def eq(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::ne(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("not_equal",),
            onnx=lambda g, self, other: g.op("Not", g.op("Equal", self, other)), samples=comparable,
            grad=BOOLEAN)  # fmt: skip
-def ne(m: Any, self: Any, other: Any) -> Any:
+def ne(m: Math, self: Elements, other: Elements) -> Elements:
     """Whether different."""
     return self != other
 
@@ -60,7 +64,7 @@ def ne(m: Any, self: Any, other: Any) -> Any:
 @ordered_only
 @pointwise("aten::lt(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("less",),
            onnx=onnx_ordered("Less"), samples=comparable, grad=BOOLEAN)  # fmt: skip
-def lt(m: Any, self: Any, other: Any) -> Any:
+def lt(m: Math, self: Elements, other: Elements) -> Elements:
     """Whether less."""
     return self < other
 
@@ -68,7 +72,7 @@ def lt(m: Any, self: Any, other: Any) -> Any:
 @ordered_only
 @pointwise("aten::le(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("less_equal",),
            onnx=onnx_ordered("LessOrEqual"), samples=comparable, grad=BOOLEAN)  # fmt: skip
-def le(m: Any, self: Any, other: Any) -> Any:
+def le(m: Math, self: Elements, other: Elements) -> Elements:
     """Whether less or equal."""
     return self <= other
 
@@ -76,7 +80,7 @@ def le(m: Any, self: Any, other: Any) -> Any:
 @ordered_only
 @pointwise("aten::gt(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True, aliases=("greater",),
            onnx=onnx_ordered("Greater"), samples=comparable, grad=BOOLEAN)  # fmt: skip
-def gt(m: Any, self: Any, other: Any) -> Any:
+def gt(m: Math, self: Elements, other: Elements) -> Elements:
     """Whether greater."""
     return self > other
 
@@ -85,7 +89,7 @@ def gt(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::ge(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            aliases=("greater_equal",), onnx=onnx_ordered("GreaterOrEqual"), samples=comparable,
            grad=BOOLEAN)  # fmt: skip
-def ge(m: Any, self: Any, other: Any) -> Any:
+def ge(m: Math, self: Elements, other: Elements) -> Elements:
     """Whether greater or equal."""
     return self >= other
 
@@ -93,7 +97,7 @@ def ge(m: Any, self: Any, other: Any) -> Any:
 @composite(
     "aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"
 )
-def isclose(F: Any, self: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+def isclose(F: Ops, self: Tensor, other: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
     """Whether |self - other| <= atol + rtol * |other|."""
     if rtol < 0 or atol < 0:
         raise UsageError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
@@ -107,7 +111,7 @@ def isclose(F: Any, self: Any, other: Any, rtol: float, atol: float, equal_nan: 
 
 
 @isclose.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4) + 1e-9)
     yield sample(make(3, 4), make(4, seed=1), 0.5, 0.1, note="broadcast", grad=False)
     yield sample(make(5, dtype="bool"), make(5, dtype="bool", seed=1), note="bool", grad=False)
@@ -120,44 +124,44 @@ def _() -> Any:
 # -- what kind of number -----------------------------------------------------------------------------------------
 
 
-def _numbers() -> Any:
+def _numbers() -> Iterator[Sample]:
     yield from unary()()
     yield sample(make(4, dtype="bool"), note="bool", grad=False)
 
 
-def _onnx_none(g: Any, self: Any) -> Any:
+def _onnx_none(g: OnnxWriter, self: Value) -> Value:
     """False everywhere: integers are neither NaN nor infinite."""
     return g.op("Not", g.op("Equal", self, self))
 
 
 @pointwise("aten::isnan(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN,
            onnx=lambda g, self: _onnx_none(g, self) if self.dtype.is_integral else g.op("IsNaN", self))  # fmt: skip
-def isnan(m: Any, self: Any) -> Any:
+def isnan(m: Math, self: Elements) -> Elements:
     """Whether not a number."""
     return self != self
 
 
 @pointwise("aten::isinf(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN)
-def isinf(m: Any, self: Any) -> Any:
+def isinf(m: Math, self: Elements) -> Elements:
     """Whether infinite."""
     return m.isinf(self)
 
 
 @isinf.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     if self.dtype.is_integral:
         return _onnx_none(g, self)
     return g.op("Equal", g.op("Abs", self), g.constant(float("inf"), like=self))  # IsInf takes halves since 20 only
 
 
 @pointwise("aten::isfinite(Tensor self) -> Tensor", result=dtypes.bool_, samples=_numbers, grad=BOOLEAN)
-def isfinite(m: Any, self: Any) -> Any:
+def isfinite(m: Math, self: Elements) -> Elements:
     """Whether neither infinite nor NaN."""
     return m.isfinite(self)
 
 
 @isfinite.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     if self.dtype.is_integral:
         return g.op("Equal", self, self)
     return g.op("Less", g.op("Abs", self), g.constant(float("inf"), like=self))
@@ -173,28 +177,28 @@ def onnx_logic(name: str) -> Any:
 
 @pointwise("aten::logical_and(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("And"), samples=comparable, grad=BOOLEAN)  # fmt: skip
-def logical_and(m: Any, self: Any, other: Any) -> Any:
+def logical_and(m: Math, self: Elements, other: Elements) -> Elements:
     """Whether both are nonzero."""
     return (self != 0) & (other != 0)
 
 
 @pointwise("aten::logical_or(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("Or"), samples=comparable, grad=BOOLEAN)  # fmt: skip
-def logical_or(m: Any, self: Any, other: Any) -> Any:
+def logical_or(m: Math, self: Elements, other: Elements) -> Elements:
     """Whether one is nonzero, or both."""
     return (self != 0) | (other != 0)
 
 
 @pointwise("aten::logical_xor(Tensor self, Tensor other) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("Xor"), samples=comparable, grad=BOOLEAN)  # fmt: skip
-def logical_xor(m: Any, self: Any, other: Any) -> Any:
+def logical_xor(m: Math, self: Elements, other: Elements) -> Elements:
     """Whether one is nonzero and the other is not."""
     return (self != 0) ^ (other != 0)
 
 
 @pointwise("aten::logical_not(Tensor self) -> Tensor", result=dtypes.bool_, inplace=True,
            onnx=onnx_logic("Not"), samples=_numbers, grad=BOOLEAN)  # fmt: skip
-def logical_not(m: Any, self: Any) -> Any:
+def logical_not(m: Math, self: Elements) -> Elements:
     """Whether zero."""
     return self == 0
 
@@ -202,7 +206,7 @@ def logical_not(m: Any, self: Any) -> Any:
 # -- bits --------------------------------------------------------------------------------------------------------
 
 
-def _bits() -> Any:
+def _bits() -> Iterator[Sample]:
     yield sample(whole(3, 4), whole(3, 4, seed=1))
     yield sample(
         make(3, 1, low=0, high=255, dtype="uint8"), make(4, low=0, high=255, dtype="uint8", seed=1), note="broadcast"
@@ -220,7 +224,7 @@ def _one_of_bits() -> Any:
 def onnx_bits(name: str) -> Any:
     """`And` on bools, `BitwiseAnd` (opset 18) on integers."""
 
-    def symbolic(g: Any, *operands: Any) -> Any:
+    def symbolic(g: OnnxWriter, *operands: Any) -> Value:
         if operands[0].dtype is dtypes.bool_:
             return g.op(name, *operands)
         if g.opset < 18:
@@ -238,7 +242,7 @@ def onnx_bits(name: str) -> Any:
     samples=_bits,
     grad=BITS,
 )
-def bitwise_and(m: Any, self: Any, other: Any) -> Any:
+def bitwise_and(m: Math, self: Elements, other: Elements) -> Elements:
     """The bits set in both; of bools, the logical and."""
     return self & other
 
@@ -251,7 +255,7 @@ def bitwise_and(m: Any, self: Any, other: Any) -> Any:
     samples=_bits,
     grad=BITS,
 )
-def bitwise_or(m: Any, self: Any, other: Any) -> Any:
+def bitwise_or(m: Math, self: Elements, other: Elements) -> Elements:
     """The bits set in one or both."""
     return self | other
 
@@ -264,7 +268,7 @@ def bitwise_or(m: Any, self: Any, other: Any) -> Any:
     samples=_bits,
     grad=BITS,
 )
-def bitwise_xor(m: Any, self: Any, other: Any) -> Any:
+def bitwise_xor(m: Math, self: Elements, other: Elements) -> Elements:
     """The bits set in one alone."""
     return self ^ other
 
@@ -273,7 +277,7 @@ def bitwise_xor(m: Any, self: Any, other: Any) -> Any:
 @pointwise(
     "aten::bitwise_not(Tensor self) -> Tensor", inplace=True, onnx=onnx_bits("Not"), samples=_one_of_bits, grad=BITS
 )
-def bitwise_not(m: Any, self: Any) -> Any:
+def bitwise_not(m: Math, self: Elements) -> Elements:
     """Every bit turned; of bools, the logical not."""
     return ~self
 
@@ -285,7 +289,7 @@ def bitwise_not(m: Any, self: Any) -> Any:
            namespaces=("jit",),
            grad=dict(condition=CHOOSES, self=lambda F, g, condition: F.where(condition, g, 0),
                      other=lambda F, g, condition: F.where(condition, 0, g)))  # fmt: skip
-def where(m: Any, condition: Any, self: Any, other: Any) -> Any:
+def where(m: Math, condition: Elements, self: Elements, other: Elements) -> Elements:
     """self where condition, other elsewhere."""
     return m.where(condition, self, other)
 
@@ -294,12 +298,12 @@ where.keeps_numbers = True
 
 
 @where.onnx
-def _(g: Any, condition: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, condition: Value, self: Value, other: Value) -> Value:
     return g.op("Where", g.cast(condition, dtypes.bool_), self, other)
 
 
 @where.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4, dtype="bool"), make(3, 4), make(3, 4, seed=1))
     yield sample(make(3, 1, dtype="bool"), make(4), make(1, seed=1), note="broadcast")
     yield sample(make(dtype="bool"), make(2), make(2, seed=1), note="0-d")
@@ -317,7 +321,7 @@ def _() -> Any:
            computes_in="self", inplace=True,
            grad=dict(mask=CHOOSES, self=lambda F, g, mask: F.masked_fill(g, mask, 0),
                      value=lambda F, g, mask: F.where(mask, g, 0)))  # fmt: skip
-def masked_fill(m: Any, self: Any, mask: Any, value: Any) -> Any:
+def masked_fill(m: Math, self: Elements, mask: Elements, value: Elements) -> Elements:
     """self with `value`, a number or 0-d tensor, where mask is true."""
     return m.where(mask, value, self)
 
@@ -326,7 +330,7 @@ masked_fill.keeps_numbers = True
 
 
 @masked_fill.numpy
-def _(m: Any, self: Any, mask: Any, value: Any) -> Any:
+def _(m: Numpy, self: Array, mask: Array, value: Array) -> Array:
     if value.ndim:
         raise ShapeError(f"masked_fill: the value is a number or a 0-d tensor, and this has {value.ndim} dims")
     if mask.dtype.kind != "b":
@@ -335,12 +339,12 @@ def _(m: Any, self: Any, mask: Any, value: Any) -> Any:
 
 
 @masked_fill.onnx
-def _(g: Any, self: Any, mask: Any, value: Any) -> Any:
+def _(g: OnnxWriter, self: Value, mask: Value, value: Value) -> Value:
     return g.op("Where", g.cast(mask, dtypes.bool_), value, self)
 
 
 @masked_fill.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, dtype="bool"), -1e9)
     yield sample(make(3, 4), make(4, dtype="bool"), 0.5, note="broadcast")
     yield sample(make(3, 4), make(3, 4, dtype="bool"), float("-inf"), note="-inf", grad=False)
@@ -356,7 +360,7 @@ def _() -> Any:
 
 @array("aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
        grad=absent("the result is a tensor of indices"))  # fmt: skip
-def bucketize(m: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+def bucketize(m: Numpy, self: Array, boundaries: Array, out_int32: bool, right: bool) -> Array:
     """Between which two of the sorted boundaries each element lies."""
     if boundaries.ndim != 1:
         raise ShapeError(f"bucketize: boundaries is 1-dimensional, got {list(boundaries.shape)}")
@@ -365,12 +369,12 @@ def bucketize(m: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) 
 
 
 @bucketize.type
-def _(self: TensorType, boundaries: TensorType, out_int32: bool, right: bool) -> TensorType:
+def _(self: KnownType, boundaries: KnownType, out_int32: bool, right: bool) -> TensorType:
     return TensorType(dtypes.int32 if out_int32 else dtypes.int64, self.shape, None, self.device)
 
 
 @bucketize.onnx
-def _(g: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+def _(g: OnnxWriter, self: Value, boundaries: Value, out_int32: bool, right: bool) -> Value:
     """How many boundaries lie below."""
     common = dtypes.promote(self.dtype, boundaries.dtype)
     value = g.op("Unsqueeze", g.cast(self, common), g.ints([-1]))
@@ -379,7 +383,7 @@ def _(g: Any, self: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
 
 
 @bucketize.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     edges = np.array([-1.0, 0.0, 0.5, 1.0], np.float32)
     yield sample(make(3, 4), edges)
     yield sample(edges, edges, note="on the boundaries")

@@ -10,7 +10,8 @@ Note [Gradients of complex numbers]
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +19,15 @@ from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError
 from jit.ir.geometry import Geometry
 from jit.ir.op import Refusal, composite, pointwise, view
-from jit.ir.samples import make, sample, strided, unary
+from jit.ir.samples import Sample, make, sample, strided, unary
 
 from .pointwise import onnx_sign
 
+if TYPE_CHECKING:
+    from .protocols import Array, Elements, Math, Numpy, OnnxWriter, Ops, Tensor, Value
 
-def complex_samples() -> Any:
+
+def complex_samples() -> Iterator[Sample]:
     """Complex tensors, and real ones."""
     yield sample(make(3, 4, dtype="complex64"), grad=False, onnx=False)
     yield sample(make(dtype="complex128"), note="0-d", grad=False, onnx=False)
@@ -32,7 +36,7 @@ def complex_samples() -> Any:
     yield sample(make(3, 4), note="of reals")
 
 
-def exported_samples() -> Any:
+def exported_samples() -> Iterator[Sample]:
     """The same for what ONNX computes on pairs of real numbers."""
     for each in complex_samples():
         each.onnx = True
@@ -45,12 +49,12 @@ def exported_samples() -> Any:
 @pointwise("aten::_conj_physical(Tensor self) -> Tensor", namespaces=(), holomorphic=False,
            samples=exported_samples, onnx=lambda g, self: _onnx_conj(g, self),
            grad=dict(self=lambda F, g: F.conj(g)))  # fmt: skip
-def _conj_physical(m: Any, self: Any) -> Any:
+def _conj_physical(m: Math, self: Elements) -> Elements:
     """The complex conjugate as a new tensor."""
     return m.conj(self)
 
 
-def _onnx_conj(g: Any, self: Any) -> Any:
+def _onnx_conj(g: OnnxWriter, self: Value) -> Value:
     if not self.dtype.is_complex:
         return g.op("Identity", self)
     pairs = g.pairs(self)
@@ -58,19 +62,19 @@ def _onnx_conj(g: Any, self: Any) -> Any:
 
 
 @composite("aten::conj_physical(Tensor self) -> Tensor", inplace=True, samples=exported_samples, aliases=("conj",))
-def conj(F: Any, self: Any) -> Any:
+def conj(F: Ops, self: Tensor) -> Tensor:
     """The complex conjugate; a real tensor itself."""
     return F._conj_physical(self) if self.dtype.is_complex else self
 
 
 @pointwise("aten::sgn(Tensor self) -> Tensor", holomorphic=False, inplace=True, onnx=onnx_sign,
            grad=dict(self=lambda F, g, self: sgn_gradient(F, g, self)))  # fmt: skip
-def sgn(m: Any, self: Any) -> Any:
+def sgn(m: Math, self: Elements) -> Elements:
     """self / |self|, 0 at 0: the sign of a real number, 0 of NaN."""
     return m.where(self == self, m.sign(self), 0)
 
 
-def sgn_gradient(F: Any, g: Any, self: Any) -> Any:
+def sgn_gradient(F: Ops, g: Tensor, self: Tensor) -> Tensor:
     """The part of g across the direction of z, over |z|: along it, the direction does not change."""
     if not self.dtype.is_complex:
         return F.zeros_like(g)
@@ -81,7 +85,7 @@ def sgn_gradient(F: Any, g: Any, self: Any) -> Any:
 
 
 @sgn.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from complex_samples()
     yield from unary()()
     yield sample(np.array([0j, 3 + 4j], np.complex64), note="zero", grad=False, onnx=False)
@@ -89,19 +93,19 @@ def _() -> Any:
 
 @pointwise("aten::angle(Tensor self) -> Tensor", promote="float", result=dtypes.real_of,
            grad=dict(self=lambda F, g, self: angle_gradient(F, g, self)))  # fmt: skip
-def angle(m: Any, self: Any) -> Any:
+def angle(m: Math, self: Elements) -> Elements:
     """The angle in the plane, from -pi to pi; of a real number 0, or pi where it is negative."""
     return m.where(self < 0, math.pi, m.where(self >= 0, 0, self))
 
 
 @angle.numpy
-def _(m: Any, self: Any) -> Any:
+def _(m: Numpy, self: Array) -> Array:
     if self.dtype.kind == "c":
         return m.angle(self)
     return m.where(m.isnan(self), self, m.where(self < 0, math.pi, 0))
 
 
-def angle_gradient(F: Any, g: Any, self: Any) -> Any:
+def angle_gradient(F: Ops, g: Tensor, self: Tensor) -> Tensor:
     """i * z / |z|^2 turns the angle; 0 at 0."""
     if not self.dtype.is_complex:
         return F.zeros_like(g)
@@ -111,14 +115,14 @@ def angle_gradient(F: Any, g: Any, self: Any) -> Any:
 
 
 @angle.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     zero, half_turn = (g.constant(number, like=self) for number in (0, math.pi))
     turned = g.op("Where", g.op("Less", self, zero), half_turn, zero)
     return g.op("Where", g.op("IsNaN", self), self, turned)
 
 
 @angle.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from complex_samples()
     yield sample(np.array([np.inf, -np.inf, -2.0, np.nan], "float32"), note="kinks", grad=False)
     yield sample(np.array([1.0, -1.0, 0.0, np.nan], np.float32), note="reals", grad=False)
@@ -136,13 +140,13 @@ floats_with_complex = Refusal(_is_no_part, "the parts of complex numbers are flo
 @pointwise("aten::complex(Tensor real, Tensor imag) -> Tensor", result=dtypes.complex_of, holomorphic=False,
            namespaces=("jit",), onnx=lambda g, real, imag: _onnx_joined(g, real, imag),
            grad=dict(real=lambda F, g: F.real(g), imag=lambda F, g: F.imag(g)))  # fmt: skip
-def make_complex(m: Any, real: Any, imag: Any) -> Any:
+def make_complex(m: Math, real: Elements, imag: Elements) -> Elements:
     """real + i * imag."""
     return real + 1j * imag
 
 
 @make_complex.numpy
-def _(m: Any, real: Any, imag: Any) -> Any:
+def _(m: Numpy, real: Array, imag: Array) -> Array:
     out = m.empty(m.broadcast_shapes(real.shape, imag.shape), dtypes.complex_of(dtypes.from_numpy(real.dtype)).numpy)
     out.real, out.imag = real, imag
     return out
@@ -155,18 +159,18 @@ def _(m: Any, real: Any, imag: Any) -> Any:
                g, g.op("Mul", abs, g.op("Cos", angle)), g.op("Mul", abs, g.op("Sin", angle))),
            grad=dict(abs=lambda F, g, angle: F.real(g * F.conj(F.polar(F.ones_like(angle), angle))),
                      angle=lambda F, g, out: F.real(g * F.conj(out * 1j))))  # fmt: skip
-def polar(m: Any, abs: Any, angle: Any) -> Any:
+def polar(m: Math, abs: Elements, angle: Elements) -> Elements:
     """abs * (cos(angle) + i * sin(angle))."""
     return abs * (m.cos(angle) + 1j * m.sin(angle))
 
 
-def _onnx_joined(g: Any, *parts: Any) -> Any:
+def _onnx_joined(g: OnnxWriter, *parts: Any) -> Value:
     sizes = g.ints(list(g.out.shape))
     wide = [g.op("Unsqueeze", g.op("Expand", part, sizes), g.ints([-1])) for part in parts]
     return g.from_pairs(g.op("Concat", *wide, axis=-1))
 
 
-def _pairs() -> Any:
+def _pairs() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1), grad=False)
     yield sample(make(3, 1), make(4, seed=1), note="broadcast", grad=False)
     yield sample(make(dtype="float64"), make(dtype="float64", seed=1), note="0-d", grad=False, onnx=False)
@@ -210,12 +214,12 @@ def view_as_complex(geometry: Geometry) -> Geometry:
 
 
 @view_as_real.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from (each for each in exported_samples() if each.note != "of reals")
 
 
 @view_as_complex.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2), grad=False)
     yield sample(make(2, dtype="float64"), note="to 0-d", grad=False)
     yield sample(make(0, 3, 2), note="empty", grad=False)
@@ -223,12 +227,12 @@ def _() -> Any:
 
 
 @composite("aten::real(Tensor(a) self) -> Tensor(a)", namespaces=("jit",), samples=exported_samples)
-def real(F: Any, self: Any) -> Any:
+def real(F: Ops, self: Tensor) -> Tensor:
     """The real part, a view; a real tensor itself."""
     return F.select(F.view_as_real(self), -1, 0) if self.dtype.is_complex else self
 
 
 @composite("aten::imag(Tensor(a) self) -> Tensor(a)", namespaces=("jit",), samples=view_as_real.sampler)
-def imag(F: Any, self: Any) -> Any:
+def imag(F: Ops, self: Tensor) -> Tensor:
     """The imaginary part, a view; real tensors have none."""
     return F.select(F.view_as_real(self), -1, 1)

@@ -19,17 +19,23 @@ Note [Three maps of a convolution]
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.settings import Settings, settings_for_call
 from jit.ir.types import UNDEFINED, TensorType
 
 from .convolving import Window, by_input, by_weight, forward, window_of
+
+if TYPE_CHECKING:
+    from jit.ir.types import Type
+
+    from .protocols import Array, Ints, KnownType, Meta, Numpy, OnnxWriter, Ops, Tensor, Value
 
 
 class Fit(NamedTuple):
@@ -41,8 +47,8 @@ class Fit(NamedTuple):
 
 
 def _fit(
-    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int,
+    input: Any, weight: Any, bias: Any, stride: Ints, padding: Ints, dilation: Ints, transposed: bool,
+    output_padding: Ints, groups: int,
 ) -> Fit:  # fmt: skip
     """The window and the result's sizes; ShapeError or DTypeError where the arguments do not fit each other."""
     dtypes = {o.dtype for o in (input, weight, bias) if o is not None}
@@ -79,7 +85,7 @@ def _fit_sizes(
     return Fit(w, (input[0], filters, *places))
 
 
-def _check_ranks(input: Any, weight: Any) -> int:
+def _check_ranks(input: tuple[int, ...], weight: tuple[int, ...]) -> int:
     if len(input) != len(weight) or not 3 <= len(input) <= 5:
         raise ShapeError(
             f"convolution: expects input and weight of equally many dims, 3 to 5, got {list(input)} and {list(weight)}"
@@ -87,24 +93,27 @@ def _check_ranks(input: Any, weight: Any) -> int:
     return len(input) - 2
 
 
-def _per_channel(m: Any, values: Any, ndim: int) -> Any:
+def _per_channel(m: Numpy, values: Array | None, ndim: int) -> Any:
     return m.reshape(values, (-1, *(1,) * (ndim - 2)))
 
 
 # -- the two operators -------------------------------------------------------------------------------------------
 
 
-def _flops(out: Any, input: Any, weight: Any, transposed: bool) -> int:
+def _flops(out: KnownType, input: KnownType, weight: KnownType, transposed: bool) -> int:
     """Every tap meets every place: of the result, or of what a transposed convolution takes."""
     return _meetings(input if transposed else out, weight)
 
 
-def _flops_of_gradients(out: Any, grad_output: Any, input: Any, weight: Any, transposed: bool, output_mask: Any) -> int:
+def _flops_of_gradients(
+    out: KnownType, grad_output: KnownType, input: KnownType, weight: KnownType, transposed: bool,
+    output_mask: Sequence[bool],
+) -> int:  # fmt: skip
     """That of the input and that of the weight each take as long as the convolution."""
     return sum(output_mask[:2]) * _meetings(input if transposed else grad_output, weight)
 
 
-def _meetings(places: Any, weight: Any) -> int:
+def _meetings(places: KnownType, weight: KnownType) -> int:
     return int(2 * places.numel * (weight.numel // max(weight.sizes[0], 1)))
 
 
@@ -112,9 +121,9 @@ def _meetings(places: Any, weight: Any) -> int:
        "bool transposed, int[] output_padding, int groups) -> Tensor",
        kernel=Kernel(step="convolution", product="matrices", flops=_flops), namespaces=("jit",))  # fmt: skip
 def convolution(
-    m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int,
-) -> Any:  # fmt: skip
+    m: Numpy, input: Array, weight: Array, bias: Array | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int,
+) -> Array:  # fmt: skip
     w, sizes = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     out = by_input(m, input, weight, sizes[2:], w) if transposed else forward(m, input, weight, w)
     if bias is not None:
@@ -124,8 +133,8 @@ def convolution(
 
 @convolution.type
 def _(
-    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int,
+    input: KnownType, weight: KnownType, bias: KnownType | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int,
 ) -> TensorType:  # fmt: skip
     fit = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     return TensorType(input.dtype, fit.sizes, None, input.device)
@@ -133,8 +142,8 @@ def _(
 
 @convolution.grad
 def _(
-    F: Any, g: Any, needs: Any, input: Any, weight: Any, bias_meta: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Meta | None, stride: Ints,
+    padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
 ) -> Any:  # fmt: skip
     bias_sizes = None if bias_meta is None else bias_meta.shape
     wanted = [bool(n) for n in needs]
@@ -145,9 +154,9 @@ def _(
 
 @convolution.onnx
 def _onnx_convolution(
-    g: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, input: Value, weight: Value, bias: Value | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int,
+) -> Value:  # fmt: skip
     w = window_of(input.ndim - 2, stride, padding, dilation, groups)
     if not transposed:
         return _onnx_conv(g, "Conv", input, weight, bias, w)
@@ -155,7 +164,7 @@ def _onnx_convolution(
     return _onnx_conv(g, "ConvTranspose", input, weight, bias, w, output_padding=extra)
 
 
-def _onnx_conv(g: Any, name: str, x: Any, weight: Any, bias: Any, w: Window, **more: Any) -> Any:
+def _onnx_conv(g: OnnxWriter, name: str, x: Value, weight: Value, bias: Value | None, w: Window, **more: Any) -> Value:
     geometry = {"strides": list(w.stride), "pads": list(w.padding * 2), "dilations": list(w.dilation)}
     return g.op(name, x, weight, bias, group=w.groups, **geometry, **more)
 
@@ -176,7 +185,7 @@ def _cases() -> Any:
 
 
 @convolution.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for image, kernel, bias, *rest in _cases():
         yield sample(make(*image), make(*kernel, seed=1), None if bias is None else make(bias, seed=2), *rest)
     plain = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
@@ -196,9 +205,9 @@ def _() -> Any:
        kernel=Kernel(step="convolution gradients", product="matrices", flops=_flops_of_gradients),
        namespaces=(), differentiable=(0, 1, 2))  # fmt: skip
 def convolution_backward(
-    m: Any, grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, grad_output: Array, input: Array, weight: Array, bias_sizes: Ints | None, stride: Ints, padding: Ints,
+    dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
+) -> Sequence[Array | None]:  # fmt: skip
     w = window_of(input.ndim - 2, stride, padding, dilation, groups)
     kernel = weight.shape[2:]
     by_x = by_w = by_bias = None
@@ -216,9 +225,9 @@ def convolution_backward(
 
 @convolution_backward.type
 def _(
-    grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
-) -> Any:  # fmt: skip
+    grad_output: KnownType, input: KnownType, weight: KnownType, bias_sizes: Ints | None, stride: Ints, padding: Ints,
+    dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
+) -> Sequence[Type]:  # fmt: skip
     shapes = input.shape, weight.shape, (grad_output.shape[1],)
     types = [TensorType(grad_output.dtype, shape, None, grad_output.device) for shape in shapes]
     return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
@@ -226,16 +235,17 @@ def _(
 
 @convolution_backward.grad
 def _(
-    F: Any, g: Any, needs: Any, grad_output: Any, input: Any, weight: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    F: Ops, g: Sequence[Tensor], needs: Sequence[bool], grad_output: Tensor, input: Tensor, weight: Tensor,
+    stride: Ints, padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
 ) -> Any:  # fmt: skip
     rest = stride, padding, dilation, transposed, output_padding, groups
     return _double_backward(F, g[0], g[1], g[2], grad_output, weight, input, rest, needs)
 
 
 def _double_backward(
-    F: Any, by_x: Any, by_w: Any, by_bias: Any, grad_output: Any, weight: Any, input: Any, rest: Any, mask: Any
-) -> tuple[Any, Any, Any]:
+    F: Ops, by_x: Tensor | None, by_w: Tensor | None, by_bias: Tensor | None, grad_output: Tensor, weight: Tensor,
+    input: Tensor, rest: tuple[Ints, Ints, Ints, bool, Ints, int], mask: Sequence[bool],
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """See Note [Three maps of a convolution]; the gradients along grad_output, input and weight."""
     along_g = along_x = along_w = None
     if mask[0]:
@@ -260,15 +270,15 @@ def _sum_of(terms: Any) -> Any:
     return total
 
 
-def _over_places(F: Any, bias: Any, like: Any) -> Any:
+def _over_places(F: Ops, bias: Tensor, like: Tensor) -> Tensor:
     return F.expand(F.view(bias, [1, -1, *[1] * (like.ndim - 2)]), like.shape)
 
 
 @convolution_backward.onnx
 def _(
-    g: Any, grad_output: Any, input: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, grad_output: Value, input: Value, weight: Value, bias_sizes: Ints | None, stride: Ints,
+    padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int, output_mask: Sequence[bool],
+) -> Sequence[Value | None]:  # fmt: skip
     w = window_of(input.ndim - 2, stride, padding, dilation, groups)
     by_x = by_w = by_bias = None
     if output_mask[0] and transposed:
@@ -284,7 +294,7 @@ def _(
     return by_x, by_w, by_bias
 
 
-def _onnx_output_padding(g: Any, y: Any, x: Any, weight: Any, w: Window) -> list[int]:
+def _onnx_output_padding(g: OnnxWriter, y: Value, x: Value, weight: Value, w: Window) -> list[int]:
     """How far the image is larger than the smallest one with as many places."""
     if all(s == 1 for s in w.stride):
         return [0] * (x.ndim - 2)
@@ -294,7 +304,7 @@ def _onnx_output_padding(g: Any, y: Any, x: Any, weight: Any, w: Window) -> list
     return [n - least for n, least in zip(x.shape[2:], smallest)]
 
 
-def _onnx_by_weight(g: Any, y: Any, x: Any, weight: Any, w: Window) -> Any:
+def _onnx_by_weight(g: OnnxWriter, y: Value, x: Value, weight: Value, w: Window) -> Value:
     """A convolution of x by y in which batch and channels change places, and so do stride and dilation.
 
     x[N, G * c, ...] becomes [c, G * N, ...], y[N, G * o, ...] becomes a weight [G * o, N, ...] of G groups.
@@ -316,7 +326,7 @@ def _onnx_by_weight(g: Any, y: Any, x: Any, weight: Any, w: Window) -> Any:
 
 
 @convolution_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for image, kernel, _, *rest in _cases():
         out = _fit_sizes(image, kernel, None, *map(tuple, rest[:3]), rest[3], tuple(rest[4]), rest[5]).sizes
         yield sample(make(*out, seed=3), make(*image), make(*kernel, seed=1), [out[1]], *rest, [True, True, True])
@@ -332,9 +342,10 @@ def _() -> Any:
        "bool allow_tf32=True) -> Tensor",
        kernel=Kernel(product="matrices", flops=_flops), namespaces=("jit",))  # fmt: skip
 def _convolution(
-    m: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
-) -> Any:  # fmt: skip
+    m: Numpy, input: Array, weight: Array, bias: Array | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool,
+    allow_tf32: bool,
+) -> Array:  # fmt: skip
     """`convolution` with settings of its own for the choice of the algorithm; the last two flags are cuDNN's."""
     with settings_for_call(Settings(benchmark, deterministic)):
         return convolution.body(
@@ -344,8 +355,9 @@ def _convolution(
 
 @_convolution.type
 def _(
-    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
+    input: KnownType, weight: KnownType, bias: KnownType | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool,
+    allow_tf32: bool,
 ) -> TensorType:  # fmt: skip
     fit = _fit(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     return TensorType(input.dtype, fit.sizes, None, input.device)
@@ -353,8 +365,8 @@ def _(
 
 @_convolution.grad
 def _(
-    F: Any, g: Any, needs: Any, input: Any, weight: Any, bias_meta: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Meta | None, stride: Ints,
+    padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
 ) -> Any:  # fmt: skip
     bias_sizes = None if bias_meta is None else bias_meta.shape
     rest = stride, padding, dilation, transposed, output_padding, groups
@@ -363,16 +375,17 @@ def _(
 
 @_convolution.onnx
 def _(
-    g: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool, allow_tf32: bool,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, input: Value, weight: Value, bias: Value | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints, groups: int, benchmark: bool, deterministic: bool, cudnn_enabled: bool,
+    allow_tf32: bool,
+) -> Value:  # fmt: skip
     return _onnx_convolution(
         g, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
     )  # fmt: skip
 
 
 @_convolution.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     flags = False, False, False
     for number, (image, kernel, bias, *rest) in enumerate(_cases()):
         if number % 3 == 0:
@@ -385,15 +398,15 @@ def _() -> Any:
 @composite("aten::_convolution_nogroup(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, "
            "int[] dilation, bool transposed, int[] output_padding) -> Tensor", namespaces=())  # fmt: skip
 def _convolution_nogroup(
-    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any,
-) -> Any:  # fmt: skip
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints,
+    transposed: bool, output_padding: Ints,
+) -> Tensor:  # fmt: skip
     """`convolution` of one group."""
     return F.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, 1)
 
 
 @_convolution_nogroup.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 2, 4), make(3, 2, 2, seed=1), make(3, seed=2), [1], [0], [1], False, [0])
     yield sample(make(1, 2, 2, 2), make(2, 1, 2, 2, seed=1), None, [2, 2], [0, 0], [1, 1], True, [0, 0])
 
@@ -402,16 +415,17 @@ def _() -> Any:
            "Tensor self, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, "
            "int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", namespaces=())  # fmt: skip
 def _convolution_double_backward(
-    F: Any, ggI: Any, ggW: Any, ggb: Any, gO: Any, weight: Any, self: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int, output_mask: Any,
-) -> Any:  # fmt: skip
+    F: Ops, ggI: Tensor | None, ggW: Tensor | None, ggb: Tensor | None, gO: Tensor, weight: Tensor, self: Tensor,
+    stride: Ints, padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
+    output_mask: Sequence[bool],
+) -> Sequence[Tensor]:  # fmt: skip
     """The derivative of `convolution_backward`: along its gradient, its input and its weight, as the mask asks."""
     rest = stride, padding, dilation, transposed, output_padding, groups
     return _double_backward(F, ggI, ggW, ggb, gO, weight, self, rest, output_mask)
 
 
 @_convolution_double_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     x, w, g = make(1, 2, 4, 3), make(2, 2, 2, 2, seed=1), make(1, 2, 3, 2, seed=2)
     plain = [1, 1], [0, 0], [1, 1], False, [0, 0], 1
     seconds = make(1, 2, 4, 3, seed=3), make(2, 2, 2, 2, seed=4), make(2, seed=5)
@@ -424,7 +438,7 @@ def _() -> Any:
 _FACES = ("jit", "nn.functional")
 
 
-def _batched(F: Any, name: str, input: Any, weight: Any, run: Any) -> Any:
+def _batched(F: Ops, name: str, input: Tensor, weight: Tensor, run: Any) -> Any:
     """Run on a batch; an input without a batch dim becomes a batch of one."""
     if input.ndim == weight.ndim - 1:
         return F.squeeze(run(F.unsqueeze(input, 0)), 0)
@@ -436,8 +450,9 @@ def _batched(F: Any, name: str, input: Any, weight: Any, run: Any) -> Any:
 
 
 def _conv(
-    F: Any, n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
+    F: Ops, n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Sequence[int],
+    dilation: Ints, groups: int,
+) -> Any:  # fmt: skip
     if weight.ndim != n + 2:
         raise ShapeError(f"conv{n}d: expects a weight of {n + 2} dims, got the sizes {list(weight.shape)}")
     zeros = [0] * n
@@ -449,8 +464,9 @@ def _conv(
 
 
 def _conv_named(
-    F: Any, n: int, input: Any, weight: Any, bias: Any, stride: Any, name: str, dilation: Any, groups: int
-) -> Any:
+    F: Ops, n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, name: str, dilation: Ints,
+    groups: int,
+) -> Any:  # fmt: skip
     """Padding "valid" (none) or "same" (as many places as entries; an odd one goes to the end)."""
     if name == "valid":
         return _conv(F, n, input, weight, bias, stride, [0] * n, dilation, groups)
@@ -467,12 +483,14 @@ def _conv_named(
 
 @composite("aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
            "int[1] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
-def conv1d(F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+def conv1d(
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Tensor:
     return _conv(F, 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @conv1d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 7), make(4, 3, 3, seed=1), make(4, seed=2), 2, 1)
     yield sample(make(3, 7), make(4, 3, 3, seed=1), note="unbatched")
 
@@ -480,24 +498,26 @@ def _() -> Any:
 @composite("aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, "
            "str padding='valid', int[1] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv1d_named(
-    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
-) -> Any:
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: str, dilation: Ints, groups: int
+) -> Tensor:
     return _conv_named(F, 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @conv1d_named.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 7), make(4, 3, 2, seed=1), padding="same")
 
 
 @composite("aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
            "int[2] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
-def conv2d(F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+def conv2d(
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Tensor:
     return _conv(F, 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @conv2d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 3, 4), make(2, 2, 3, 3, seed=1), make(2, seed=2), 1, 1)
     yield sample(make(1, 4, 4, 3), make(2, 2, 3, 2, seed=1), None, [2, 1], [1, 0], 1, 2)
     yield sample(make(2, 3, 3), make(2, 2, 2, 2, seed=1), note="unbatched")
@@ -506,44 +526,46 @@ def _() -> Any:
 @composite("aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, "
            "str padding='valid', int[2] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv2d_named(
-    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
-) -> Any:
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: str, dilation: Ints, groups: int
+) -> Tensor:
     return _conv_named(F, 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @conv2d_named.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 4, 3), make(2, 2, 3, 2, seed=1), padding="same")
     yield sample(make(1, 2, 4, 3), make(2, 2, 3, 2, seed=1), padding="valid")
 
 
 @composite("aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
            "int[3] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
-def conv3d(F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+def conv3d(
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Tensor:
     return _conv(F, 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 @conv3d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 2, 2, 2), make(1, 2, 2, 2, 2, seed=1), make(1, seed=2), 1, [1, 0, 0])
 
 
 @composite("aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, "
            "str padding='valid', int[3] dilation=1, int groups=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv3d_named(
-    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: str, dilation: Any, groups: int
-) -> Any:
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: str, dilation: Ints, groups: int
+) -> Tensor:
     return _conv_named(F, 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 @conv3d_named.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 1, 3, 2, 2), make(2, 1, 3, 1, 2, seed=1), padding="same")
 
 
 def _conv_transpose(
-    F: Any, n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
-    dilation: Any,
+    F: Ops, n: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints,
+    output_padding: Ints, groups: int, dilation: Ints,
 ) -> Any:  # fmt: skip
     if weight.ndim != n + 2:
         raise ShapeError(f"conv_transpose{n}d: expects a weight of {n + 2} dims, got the sizes {list(weight.shape)}")
@@ -560,14 +582,14 @@ def _conv_transpose(
 @composite("aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
            "int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor", namespaces=_FACES)  # fmt: skip
 def conv_transpose1d(
-    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
-    dilation: Any,
-) -> Any:  # fmt: skip
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, output_padding: Ints,
+    groups: int, dilation: Ints,
+) -> Tensor:  # fmt: skip
     return _conv_transpose(F, 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @conv_transpose1d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), make(3, 2, 3, seed=1), make(2, seed=2), 2, 1, 1)
 
 
@@ -575,14 +597,14 @@ def _() -> Any:
            "int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor",
            namespaces=_FACES)  # fmt: skip
 def conv_transpose2d(
-    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
-    dilation: Any,
-) -> Any:  # fmt: skip
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, output_padding: Ints,
+    groups: int, dilation: Ints,
+) -> Tensor:  # fmt: skip
     return _conv_transpose(F, 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @conv_transpose2d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 3, 2), make(2, 2, 3, 2, seed=1), make(2, seed=2), 2, 1, 1)
     yield sample(make(2, 2, 2), make(2, 1, 3, 2, seed=1), note="unbatched")
 
@@ -591,12 +613,12 @@ def _() -> Any:
            "int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor",
            namespaces=_FACES)  # fmt: skip
 def conv_transpose3d(
-    F: Any, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int,
-    dilation: Any,
-) -> Any:  # fmt: skip
+    F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Ints, padding: Ints, output_padding: Ints,
+    groups: int, dilation: Ints,
+) -> Tensor:  # fmt: skip
     return _conv_transpose(F, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @conv_transpose3d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 1, 2, 1, 2), make(1, 2, 2, 2, 2, seed=1), None, 2)

@@ -20,12 +20,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.ir.errors import ShapeError, UsageError
 from jit.ir.settings import current_settings
+
+if TYPE_CHECKING:
+    from .protocols import Array, Numpy
 
 BLOCK_BYTES = 1 << 21
 """How large a block of patches may become: small enough for the cache, large enough for few calls."""
@@ -39,21 +42,21 @@ class Window(NamedTuple):
     dilation: tuple[int, ...]
     groups: int
 
-    def reach(self, kernel: Any) -> list[int]:
+    def reach(self, kernel: Sequence[int]) -> list[int]:
         """How many entries a kernel spans."""
         return [d * (k - 1) + 1 for k, d in zip(kernel, self.dilation)]
 
-    def places(self, sizes: Any, kernel: Any) -> list[int]:
+    def places(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
         """How many places a kernel takes in an image of `sizes`."""
         spans = zip(sizes, self.padding, self.reach(kernel), self.stride)
         return [(n + 2 * p - r) // s + 1 for n, p, r, s in spans]
 
-    def image(self, places: Any, kernel: Any, output_padding: Any) -> list[int]:
+    def image(self, places: Sequence[int], kernel: Sequence[int], output_padding: Sequence[int]) -> list[int]:
         """The inverse: the smallest image with that many places, and what `output_padding` adds."""
         spans = zip(places, self.padding, self.reach(kernel), self.stride, output_padding)
         return [(n - 1) * s - 2 * p + r + extra for n, p, r, s, extra in spans]
 
-    def taps(self, kernel: Any, places: Any) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    def taps(self, kernel: Sequence[int], places: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
         """For each tap of the kernel its index, and the slices of a padded image that it meets."""
         for index in _indices(kernel):
             starts = [i * d for i, d in zip(index, self.dilation)]
@@ -65,7 +68,7 @@ class Window(NamedTuple):
         return self._replace(padding=(0,) * len(self.padding))
 
 
-def _indices(sizes: Any) -> list[tuple[int, ...]]:
+def _indices(sizes: Sequence[int]) -> list[tuple[int, ...]]:
     """Every index into an array of `sizes`."""
     found: list[tuple[int, ...]] = [()]
     for size in sizes:
@@ -73,7 +76,9 @@ def _indices(sizes: Any) -> list[tuple[int, ...]]:
     return found
 
 
-def window_of(spatial: int, stride: Any, padding: Any, dilation: Any, groups: int) -> Window:
+def window_of(
+    spatial: int, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+) -> Window:
     """The window over `spatial` dims; single numbers stand for all of them."""
 
     def each(name: str, values: Any, least: int) -> tuple[int, ...]:
@@ -156,7 +161,7 @@ def _seconds(run: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
     return min(taken)
 
 
-def forward(m: Any, x: Any, weight: Any, w: Window) -> Any:
+def forward(m: Any, x: Array, weight: Array, w: Window) -> Any:
     """y[N, O, ...] of x[N, C, ...] and weight[O, C / groups, ...]."""
     places = tuple(w.places(x.shape[2:], weight.shape[2:]))
     if 0 in x.shape[:2] or 0 in weight.shape:
@@ -166,7 +171,7 @@ def forward(m: Any, x: Any, weight: Any, w: Window) -> Any:
     return choose("forward", Problem(x.shape, weight.shape, places, w, x.dtype), arguments).run(*arguments)
 
 
-def by_input(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any:
+def by_input(m: Any, y: Array, weight: Array, sizes: Sequence[int], w: Window) -> Any:
     """x[N, C, *sizes] of y[N, O, ...]: every output place hands its number back to the patch that it came from."""
     image = (y.shape[0], weight.shape[1] * w.groups, *sizes)
     if 0 in y.shape or 0 in weight.shape:
@@ -175,7 +180,7 @@ def by_input(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any:
     return choose("by_input", Problem(image, weight.shape, y.shape[2:], w, y.dtype), arguments).run(*arguments)
 
 
-def by_weight(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
+def by_weight(m: Any, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
     """weight[O, C / groups, *kernel] of y[N, O, ...] and x[N, C, ...]: how each tap met each output."""
     if 0 in y.shape or 0 in x.shape[:2]:
         return m.zeros((y.shape[1], x.shape[1] // w.groups, *kernel), x.dtype)
@@ -188,21 +193,25 @@ def by_weight(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
 # -- layouts -----------------------------------------------------------------------------------------------------
 
 
-def _padded(m: Any, x: Any, before: Any, after: Any) -> Any:
+def _trailing(slices: Iterable[slice]) -> tuple[Any, ...]:
+    """An index of the last dims."""
+    return (..., *slices)
+
+
+def _padded(m: Numpy, x: Array, before: Sequence[int], after: Sequence[int]) -> Any:
     """x, row-major, with zeros in front of and behind each spatial dim."""
     if not any(before) and not any(after):
         return m.ascontiguousarray(x)
     sizes = [b + n + a for b, n, a in zip(before, x.shape[2:], after)]
     out = m.zeros((*x.shape[:2], *sizes), x.dtype)
-    out[(..., *(slice(b, b + n) for b, n in zip(before, x.shape[2:])))] = x
+    out[_trailing(slice(b, b + n) for b, n in zip(before, x.shape[2:]))] = x
     return out
 
 
-def _unpadded(m: Any, image: Any, padding: Any) -> Any:
+def _unpadded(m: Numpy, image: Array, padding: Sequence[int]) -> Any:
     if not any(padding):
         return image
-    inside = (..., *(slice(p, n - p) for p, n in zip(padding, image.shape[2:])))
-    return m.ascontiguousarray(image[inside])
+    return m.ascontiguousarray(image[_trailing(slice(p, n - p) for p, n in zip(padding, image.shape[2:]))])
 
 
 class _Block(NamedTuple):
@@ -217,7 +226,7 @@ class _Block(NamedTuple):
     """The places, counted through the whole image."""
 
 
-def _blocks(batch: int, places: Any, bytes_per_place: int) -> Iterator[_Block]:
+def _blocks(batch: int, places: Sequence[int], bytes_per_place: int) -> Iterator[_Block]:
     """Cut the work so that what is laid out for a block takes BLOCK_BYTES at most, or one row of places."""
     total, rest = math.prod(places), math.prod(places[1:])
     if total == 0:
@@ -239,7 +248,7 @@ def _blocks(batch: int, places: Any, bytes_per_place: int) -> Iterator[_Block]:
 class _Scratch:
     """One piece of memory for all blocks: a fresh one each time would have to be fetched from the system."""
 
-    def __init__(self, m: Any, dtype: Any) -> None:
+    def __init__(self, m: Numpy, dtype: Any) -> None:
         self._m, self._dtype = m, dtype
         self._memory: Any = None
 
@@ -250,7 +259,7 @@ class _Scratch:
         return self._memory[:size].reshape(shape)
 
 
-def _patches(m: Any, x: Any, kernel: Any, w: Window, block: _Block) -> Any:
+def _patches(m: Numpy, x: Array, kernel: Sequence[int], w: Window, block: _Block) -> Any:
     """The patches of a block of x[N, C, ...], without a copy: [n, C, *kernel, *places]."""
     steps = [s * stride for s, stride in zip(w.stride, x.strides[2:])]
     gaps = [d * stride for d, stride in zip(w.dilation, x.strides[2:])]
@@ -259,7 +268,7 @@ def _patches(m: Any, x: Any, kernel: Any, w: Window, block: _Block) -> Any:
     return m.ndarray(shape, x.dtype, x, offset, (*x.strides[:2], *gaps, *steps))
 
 
-def _last_patches(m: Any, x: Any, kernel: Any, w: Window, block: _Block) -> Any:
+def _last_patches(m: Numpy, x: Array, kernel: Sequence[int], w: Window, block: _Block) -> Any:
     """The patches of a block of x[N, ..., C], without a copy: [n, *places, *kernel, C]."""
     steps = [s * stride for s, stride in zip(w.stride, x.strides[1:])]
     gaps = [d * stride for d, stride in zip(w.dilation, x.strides[1:])]
@@ -268,19 +277,19 @@ def _last_patches(m: Any, x: Any, kernel: Any, w: Window, block: _Block) -> Any:
     return m.ndarray(shape, x.dtype, x, offset, (x.strides[0], *steps, *gaps, x.strides[-1]))
 
 
-def _copied(m: Any, source: Any, scratch: _Scratch, *shape: int) -> Any:
+def _copied(m: Numpy, source: Any, scratch: _Scratch, *shape: int) -> Any:
     """`source`, laid out in `scratch` and seen as `shape`."""
     target = scratch(*source.shape)
     m.copyto(target, source)
     return target.reshape(shape)
 
 
-def _by_group(values: Any, groups: int) -> Any:
+def _by_group(values: Array, groups: int) -> Any:
     """[N, G * c, ...] as [N, G, c, places]."""
     return values.reshape(values.shape[0], groups, values.shape[1] // groups, math.prod(values.shape[2:]))
 
 
-def _matrices(weight: Any, groups: int) -> Any:
+def _matrices(weight: Array, groups: int) -> Any:
     """A weight as one matrix a group: [G, O / G, C / G * taps]."""
     return weight.reshape(groups, weight.shape[0] // groups, math.prod(weight.shape[1:]))
 
@@ -288,19 +297,19 @@ def _matrices(weight: Any, groups: int) -> Any:
 # -- product: kernels of one tap ---------------------------------------------------------------------------------
 
 
-def _every(w: Window, places: Any) -> tuple[Any, ...]:
+def _every(w: Window, places: Sequence[int]) -> tuple[Any, ...]:
     """The places of a kernel of one tap as an index into an image without padding."""
     return (..., *(slice(0, (n - 1) * s + 1, s) for n, s in zip(places, w.stride)))
 
 
-def _forward_product(m: Any, x: Any, weight: Any, w: Window) -> Any:
+def _forward_product(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
     places = w.places(x.shape[2:], weight.shape[2:])
     met = m.ascontiguousarray(x[_every(w, places)])
     out = m.matmul(_matrices(weight, w.groups), _by_group(met, w.groups))
     return out.reshape(x.shape[0], weight.shape[0], *places)
 
 
-def _by_input_product(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any:
+def _by_input_product(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w: Window) -> Any:
     met = m.matmul(m.swapaxes(_matrices(weight, w.groups), 1, 2), _by_group(y, w.groups))
     shape = (y.shape[0], weight.shape[1] * w.groups, *sizes)
     if y.shape[2:] == sizes and not any(w.padding):
@@ -310,7 +319,7 @@ def _by_input_product(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any
     return _unpadded(m, image, w.padding)
 
 
-def _by_weight_product(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
+def _by_weight_product(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
     met = m.ascontiguousarray(x[_every(w, y.shape[2:])])
     each = m.matmul(_by_group(y, w.groups), m.swapaxes(_by_group(met, w.groups), 2, 3))
     return m.sum(each, axis=0).reshape(y.shape[1], -1, *kernel)
@@ -319,7 +328,7 @@ def _by_weight_product(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
 # -- columns and scattered ---------------------------------------------------------------------------------------
 
 
-def _forward_columns(m: Any, x: Any, weight: Any, w: Window) -> Any:
+def _forward_columns(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
     kernel, groups = weight.shape[2:], w.groups
     places = w.places(x.shape[2:], kernel)
     matrices = _matrices(weight, groups)
@@ -332,7 +341,7 @@ def _forward_columns(m: Any, x: Any, weight: Any, w: Window) -> Any:
     return out
 
 
-def _by_input_scattered(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any:
+def _by_input_scattered(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w: Window) -> Any:
     kernel, groups = weight.shape[2:], w.groups
     channels = weight.shape[1] * groups
     matrices = m.swapaxes(_matrices(weight, groups), 1, 2)
@@ -344,11 +353,11 @@ def _by_input_scattered(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> A
         patches = patches.reshape(block.images, channels, *kernel, *block.places)
         target = image[block.batch, :, block.rows.start * w.stride[0] :]
         for index, where in w.taps(kernel, block.places):
-            target[(..., *where)] += patches[(slice(None), slice(None), *index)]
+            target[_trailing(where)] += patches[(slice(None), slice(None), *index)]
     return _unpadded(m, image, w.padding)
 
 
-def _by_weight_columns(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
+def _by_weight_columns(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
     groups, rows = w.groups, x.shape[1] // w.groups * math.prod(kernel)
     source, scratch = _by_group(y, groups), _Scratch(m, x.dtype)
     total = m.zeros((groups, rows, y.shape[1] // groups), x.dtype)
@@ -362,7 +371,7 @@ def _by_weight_columns(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
 # -- channels last -----------------------------------------------------------------------------------------------
 
 
-def _forward_last(m: Any, x: Any, weight: Any, w: Window) -> Any:
+def _forward_last(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
     kernel = weight.shape[2:]
     places = w.places(x.shape[2:], kernel)
     matrix = m.moveaxis(weight, 1, -1).reshape(weight.shape[0], -1).T
@@ -376,7 +385,7 @@ def _forward_last(m: Any, x: Any, weight: Any, w: Window) -> Any:
     return out
 
 
-def _by_weight_last(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
+def _by_weight_last(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
     image = m.ascontiguousarray(m.moveaxis(x, 1, -1))
     source = m.moveaxis(y, 1, 0)
     scratch, grads = _Scratch(m, x.dtype), _Scratch(m, x.dtype)
@@ -390,26 +399,28 @@ def _by_weight_last(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
 # -- turned ------------------------------------------------------------------------------------------------------
 
 
-def _stretched(m: Any, y: Any, stride: Any) -> Any:
+def _stretched(m: Numpy, y: Array, stride: Sequence[int]) -> Any:
     """y with zeros between its entries: as if the kernel had moved by single steps."""
     if set(stride) == {1}:
         return y
     sizes = [(n - 1) * s + 1 for n, s in zip(y.shape[2:], stride)]
     out = m.zeros((*y.shape[:2], *sizes), y.dtype)
-    out[(..., *(slice(None, None, s) for s in stride))] = y
+    out[_trailing(slice(None, None, s) for s in stride)] = y
     return out
 
 
-def _margins(reach: Any, places: Any, sizes: Any, padding: Any) -> tuple[list[int], list[int]]:
+def _margins(
+    reach: Sequence[int], places: Sequence[int], sizes: Sequence[int], padding: Sequence[int]
+) -> tuple[list[int], list[int]]:
     """What to put in front of and behind y, so that the turned kernel makes an image of `sizes` of it."""
     before = [r - 1 - p for r, p in zip(reach, padding)]
     return before, [n + p - count for n, p, count in zip(sizes, padding, places)]
 
 
-def _by_input_turned(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any:
+def _by_input_turned(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w: Window) -> Any:
     """x[i] = sum_k y[i + p - k] w[k], which is a correlation with the kernel read backwards."""
     kernel, groups = weight.shape[2:], w.groups
-    backwards = weight[(..., *(slice(None, None, -1) for _ in kernel))]
+    backwards = weight[_trailing(slice(None, None, -1) for _ in kernel)]
     apart = backwards.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     turned = m.swapaxes(apart, 1, 2).reshape(groups * weight.shape[1], -1, *kernel)
     wide = _stretched(m, y, w.stride)
@@ -420,7 +431,7 @@ def _by_input_turned(m: Any, y: Any, weight: Any, sizes: Any, w: Window) -> Any:
 # -- spectral ----------------------------------------------------------------------------------------------------
 
 
-def _forward_spectral(m: Any, x: Any, weight: Any, w: Window) -> Any:
+def _forward_spectral(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
     """A correlation is the product of one spectrum and the conjugate of the other; places of the kernel that would
     wrap around are those that do not fit."""
     kernel = weight.shape[2:]
@@ -433,7 +444,7 @@ def _forward_spectral(m: Any, x: Any, weight: Any, w: Window) -> Any:
     )
 
 
-def _products(m: Any, image: Any, taps: Any, groups: int) -> Any:
+def _products(m: Numpy, image: Array, taps: Array, groups: int) -> Any:
     """For every frequency, the product of the matrix of the taps and the channels: [N, O, ...]."""
     left = m.moveaxis(_by_group(image, groups), -1, 0)  # [frequency, N, G, c]
     right = m.moveaxis(taps.reshape(groups, taps.shape[0] // groups, taps.shape[1], -1), -1, 0)  # [frequency, G, o, c]
@@ -451,10 +462,10 @@ def _smooth(size: int) -> int:
     return size if rest <= 1 else _smooth(size + 1)
 
 
-def _by_weight_spectral(m: Any, y: Any, x: Any, kernel: Any, w: Window) -> Any:
+def _by_weight_spectral(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
     """A convolution of x by y, in which channels and batch change places."""
     swapped = _forward_spectral(m, m.swapaxes(x, 0, 1), m.swapaxes(y, 0, 1), w)
-    return m.ascontiguousarray(m.swapaxes(swapped, 0, 1)[(..., *map(slice, kernel))])
+    return m.ascontiguousarray(m.swapaxes(swapped, 0, 1)[_trailing(map(slice, kernel))])
 
 
 # -- the tables --------------------------------------------------------------------------------------------------

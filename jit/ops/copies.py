@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jit.ir.op import REGISTRY, Op, composite
+
+if TYPE_CHECKING:
+    from .protocols import Ops, Tensor
 
 COPIED = (
     "view_as_real", "view_as_complex", "view", "transpose.int", "t", "permute", "expand", "squeeze", "squeeze.dim",
@@ -22,7 +25,7 @@ def _copy(original: Op) -> Op:
     schema = re.sub(r"Tensor\(a[^)]*\)", "Tensor", _renamed(original, f"{original.schema.name}_copy"))
     spaces = ("jit", "Tensor") if original.schema.name == "narrow" else ("jit",)
 
-    def body(F: Any, *arguments: Any) -> Any:
+    def body(F: Ops, *arguments: Any) -> Any:
         viewed = _call(F, original, arguments)
         return [F.clone(part) for part in viewed] if isinstance(viewed, (list, tuple)) else F.clone(viewed)
 
@@ -34,7 +37,7 @@ def _renamed(op: Op, name: str) -> str:
     return f"aten::{name}" + str(op.schema).removeprefix(f"aten::{op.schema.name}")
 
 
-def _call(F: Any, op: Op, arguments: tuple[Any, ...]) -> Any:
+def _call(F: Ops, op: Op, arguments: tuple[Any, ...]) -> Any:
     by_name = {a.name: v for a, v in zip(op.arguments, arguments, strict=True) if a.kwarg_only}
     return getattr(F, op.schema.name)(*arguments[: len(arguments) - len(by_name)], **by_name)
 
@@ -54,7 +57,7 @@ for _name in COPIED:
 def _unsafe(name: str, original: Op) -> Op:
     """Declare a splitting whose parts nobody is to write to; nothing is lost if somebody does."""
 
-    def body(F: Any, *arguments: Any) -> Any:
+    def body(F: Ops, *arguments: Any) -> list[Tensor]:
         return _call(F, original, arguments)
 
     body.__doc__ = f"`{original.schema.name}` by another name."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +15,13 @@ from jit.ir.fitting import fitted
 from jit.ir.kernel import Kernel
 from jit.ir.memory_formats import filled_like, laid_out_type
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample
+from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
 from .common import onnx_number, onnx_shape
+
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, KnownType, Number, Numpy, OnnxWriter, Ops, Tensor, Value
 
 LIKE = "*, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) -> Tensor"
 NEW = "*, ScalarType? dtype=None, Device? device=None) -> Tensor"
@@ -32,7 +36,7 @@ def dtype_of_numbers(*numbers: Any) -> DType:
     return dtypes.result_type([(None, 0, number) for number in numbers])
 
 
-def checked_sizes(size: Any) -> tuple[int, ...]:
+def checked_sizes(size: Ints) -> tuple[int, ...]:
     """`size` as a tuple; ShapeError if one of them is negative."""
     sizes = tuple(size)
     if any(s < 0 for s in sizes):
@@ -40,30 +44,30 @@ def checked_sizes(size: Any) -> tuple[int, ...]:
     return sizes
 
 
-def filled(m: Any, size: Any, value: Any, dtype: DType) -> Any:
+def filled(m: Numpy, size: Ints, value: Number, dtype: DType) -> Any:
     """An array of one value, which the integers of `dtype` have to hold."""
     return m.full(checked_sizes(size), m.asarray(fitted(value, dtype.numpy)).astype(dtype.numpy), dtype.numpy)
 
 
-def onnx_filled(g: Any, size: Any, value: Any) -> Any:
+def onnx_filled(g: OnnxWriter, size: Ints, value: Number) -> Value:
     """A tensor of one value; sizes may be traced."""
     return g.op("Expand", onnx_number(g, value, g.out.dtype), onnx_shape(g, size))
 
 
-def onnx_filled_like(g: Any, self: Any, value: Any) -> Any:
+def onnx_filled_like(g: OnnxWriter, self: Value, value: Number) -> Value:
     """A tensor of one value with the sizes of `self`, whatever they are when the model runs."""
     return g.op("Expand", onnx_number(g, value, g.out.dtype), g.op("Shape", self))
 
 
-def _new_type(size: Any, dtype: Any, device: Any) -> TensorType:
+def _new_type(size: Ints, dtype: DType | None, device: str | None) -> TensorType:
     return TensorType(dtype or dtypes.DEFAULT, checked_sizes(size), None, device or "cpu")
 
 
-def _like_type(self: TensorType, dtype: Any, device: Any, memory_format: Any) -> TensorType:
+def _like_type(self: KnownType, dtype: DType | None, device: str | None, memory_format: str | None) -> TensorType:
     return laid_out_type(self, memory_format, dtype or self.dtype, device or self.device)
 
 
-def _size_samples() -> Any:
+def _size_samples() -> Iterator[Sample]:
     yield sample([2, 3])
     yield sample([], note="0-d")
     yield sample([0, 3], note="empty")
@@ -72,7 +76,7 @@ def _size_samples() -> Any:
     yield sample([4], dtype=dtypes.bool_, note="bool")
 
 
-def _like_samples() -> Any:
+def _like_samples() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(), note="0-d")
     yield sample(make(0, 3), note="empty")
@@ -89,7 +93,7 @@ def _like_samples() -> Any:
 @array(f"aten::zeros(int[] size, {NEW}", kernel=Kernel(step="fill", fills=lambda: 0, moves=True),
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
-def zeros(m: Any, size: Any, dtype: Any, device: Any) -> Any:
+def zeros(m: Numpy, size: Ints, dtype: DType | None, device: str | None) -> Array:
     """Zeros."""
     return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
@@ -97,7 +101,7 @@ def zeros(m: Any, size: Any, dtype: Any, device: Any) -> Any:
 @array(f"aten::ones(int[] size, {NEW}", kernel=Kernel(step="fill", fills=lambda: 1, moves=True),
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 1))  # fmt: skip
-def ones(m: Any, size: Any, dtype: Any, device: Any) -> Any:
+def ones(m: Numpy, size: Ints, dtype: DType | None, device: str | None) -> Array:
     """Ones."""
     return m.ones(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)
 
@@ -105,7 +109,7 @@ def ones(m: Any, size: Any, dtype: Any, device: Any) -> Any:
 @array(f"aten::empty(int[] size, {NEW}", kernel=Kernel(moves=True),
        namespaces=("jit",), type=_new_type, samples=_size_samples, grad=NOTHING,
        onnx=lambda g, size, dtype, device: onnx_filled(g, size, 0))  # fmt: skip
-def empty(m: Any, size: Any, dtype: Any, device: Any) -> Any:
+def empty(m: Numpy, size: Ints, dtype: DType | None, device: str | None) -> Array:
     """A tensor whose elements nobody should read; they are zeros here."""
     return m.zeros(checked_sizes(size), (dtype or dtypes.DEFAULT).numpy)  # zeros, so that every run is the same
 
@@ -113,18 +117,18 @@ def empty(m: Any, size: Any, dtype: Any, device: Any) -> Any:
 @array(f"aten::full(int[] size, Scalar fill_value, {NEW}",
        kernel=Kernel(step="fill", fills=lambda fill_value: fill_value, moves=True), namespaces=("jit",), grad=NOTHING,
        onnx=lambda g, size, fill_value, dtype, device: onnx_filled(g, size, fill_value))  # fmt: skip
-def full(m: Any, size: Any, fill_value: Any, dtype: Any, device: Any) -> Any:
+def full(m: Numpy, size: Ints, fill_value: Number, dtype: DType | None, device: str | None) -> Array:
     """A tensor of one value, whose dtype follows the value."""
     return filled(m, size, fill_value, dtype or dtype_of_numbers(fill_value))
 
 
 @full.type
-def _(size: Any, fill_value: Any, dtype: Any, device: Any) -> TensorType:
+def _(size: Ints, fill_value: Number, dtype: DType | None, device: str | None) -> TensorType:
     return TensorType(dtype or dtype_of_numbers(fill_value), checked_sizes(size), None, device or "cpu")
 
 
 @full.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([2, 3], 1.5)
     yield sample([2], 3, note="integer")
     yield sample([2], True, note="bool")
@@ -137,7 +141,7 @@ def _() -> Any:
 @array(f"aten::zeros_like(Tensor self, {LIKE}", kernel=Kernel(step="fill", fills=lambda: 0, moves=True),
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
-def zeros_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+def zeros_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
     """Zeros of self's sizes."""
     return filled_like(m, self, memory_format, 0, dtype.numpy if dtype else self.dtype)
 
@@ -145,7 +149,7 @@ def zeros_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -
 @array(f"aten::ones_like(Tensor self, {LIKE}", kernel=Kernel(step="fill", fills=lambda: 1, moves=True),
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 1))  # fmt: skip
-def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+def ones_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
     """Ones of self's sizes."""
     return filled_like(m, self, memory_format, 1, dtype.numpy if dtype else self.dtype)
 
@@ -153,7 +157,7 @@ def ones_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) ->
 @array(f"aten::empty_like(Tensor self, {LIKE}", kernel=Kernel(moves=True),
        namespaces=("jit",), type=_like_type, samples=_like_samples, grad=FLAT, lays_out=True,
        onnx=lambda g, self, dtype, device, memory_format: onnx_filled_like(g, self, 0))  # fmt: skip
-def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+def empty_like(m: Numpy, self: Array, dtype: DType | None, device: str | None, memory_format: str | None) -> Array:
     """`empty` of self's sizes."""
     return filled_like(m, self, memory_format, 0, dtype.numpy if dtype else self.dtype)
 
@@ -163,19 +167,23 @@ def empty_like(m: Any, self: Any, dtype: Any, device: Any, memory_format: Any) -
        namespaces=("jit",), grad=FLAT, lays_out=True,
        onnx=lambda g, self, fill_value, dtype, device, memory_format:
             onnx_filled_like(g, self, fill_value))  # fmt: skip
-def full_like(m: Any, self: Any, fill_value: Any, dtype: Any, device: Any, memory_format: Any) -> Any:
+def full_like(
+    m: Numpy, self: Array, fill_value: Number, dtype: DType | None, device: str | None, memory_format: str | None
+) -> Array:
     """One value in self's sizes and dtype."""
     chosen = dtype.numpy if dtype else self.dtype
     return filled_like(m, self, memory_format, m.asarray(fitted(fill_value, chosen)).astype(chosen), chosen)
 
 
 @full_like.type
-def _(self: TensorType, fill_value: Any, dtype: Any, device: Any, memory_format: Any) -> TensorType:
+def _(
+    self: KnownType, fill_value: Number, dtype: DType | None, device: str | None, memory_format: str | None
+) -> TensorType:
     return _like_type(self, dtype, device, memory_format)
 
 
 @full_like.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 1.5)
     yield sample(make(), 2, note="0-d")
     yield sample(make(0, 3), 1.5, note="empty")
@@ -186,19 +194,19 @@ def _() -> Any:
 
 @array(f"aten::scalar_tensor(Scalar s, {NEW}", kernel=Kernel(moves=True),
        namespaces=("jit",), grad=NOTHING, onnx=lambda g, s, dtype, device: onnx_number(g, s, g.out.dtype))  # fmt: skip
-def scalar_tensor(m: Any, s: Any, dtype: Any, device: Any) -> Any:
+def scalar_tensor(m: Numpy, s: Number, dtype: DType | None, device: str | None) -> Array:
     """A 0-d tensor."""
     chosen = (dtype or dtypes.DEFAULT).numpy
     return m.asarray(fitted(s, chosen)).astype(chosen)
 
 
 @scalar_tensor.type
-def _(s: Any, dtype: Any, device: Any) -> TensorType:
+def _(s: Number, dtype: DType | None, device: str | None) -> TensorType:
     return TensorType(dtype or dtypes.DEFAULT, (), None, device or "cpu")
 
 
 @scalar_tensor.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(1.5)
     yield sample(3, note="a float by default")
     yield sample(3, dtype=dtypes.int64, note="integer")
@@ -221,21 +229,21 @@ def range_length(start: Any, end: Any, step: Any) -> int:
     return math.ceil((end - start) / step)
 
 
-def whole_range(start: Any, end: Any, step: Any, dtype: DType | None) -> tuple[Any, Any, Any]:
+def whole_range(start: Number, end: Number, step: Number, dtype: DType | None) -> tuple[Any, Any, Any]:
     """The range as `dtype` counts it: int64 sees the whole parts of all three numbers, as ATen does."""
     return (int(start), int(end), int(step)) if dtype is dtypes.int64 else (start, end, step)
 
 
 @array(f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {NEW}",
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
-def arange(m: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
+def arange(m: Numpy, start: Number, end: Number, step: Number, dtype: DType | None, device: str | None) -> Array:
     """start, start + step, ... as long as it is before end."""
     element = dtype or dtype_of_numbers(start, end, step)
     start, end, step = whole_range(start, end, step, element)
     return range_values(start, range_length(start, end, step), step, element).astype(element.numpy)
 
 
-def range_values(start: Any, length: int, step: Any, dtype: DType) -> Any:
+def range_values(start: Number, length: int, step: Number, dtype: DType) -> Any:
     """The numbers of a range; integer dtypes count in steps of the whole parts."""
     if dtype.is_integral:
         start, step = int(start), int(step)
@@ -243,14 +251,14 @@ def range_values(start: Any, length: int, step: Any, dtype: DType) -> Any:
 
 
 @arange.type
-def _(start: Any, end: Any, step: Any, dtype: Any, device: Any) -> TensorType:
+def _(start: Number, end: Number, step: Number, dtype: DType | None, device: str | None) -> TensorType:
     element = dtype or dtype_of_numbers(start, end, step)
     length = range_length(*whole_range(start, end, step, element))
     return TensorType(element, (length,), None, device or "cpu")
 
 
 @arange.onnx
-def _(g: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
+def _(g: OnnxWriter, start: Number, end: Number, step: Number, dtype: DType | None, device: str | None) -> Value:
     whole = dtype_of_numbers(start, end, step).is_integral
     if whole:
         counted = g.op("Range", *(onnx_number(g, number, dtypes.int64) for number in (start, end, step)))
@@ -263,7 +271,7 @@ def _(g: Any, start: Any, end: Any, step: Any, dtype: Any, device: Any) -> Any:
 
 
 @arange.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(0, 5)
     yield sample(2, -7, -2, note="down")
     yield sample(0, 1, 0.1, note="fractions")
@@ -275,13 +283,13 @@ def _() -> Any:
 
 
 @composite(f"aten::arange(Scalar end, {NEW}", namespaces=("jit",))
-def arange_end(F: Any, end: Any, dtype: Any, device: Any) -> Any:
+def arange_end(F: Ops, end: Number, dtype: DType | None, device: str | None) -> Tensor:
     """0, 1, ... before end."""
     return F.arange(0, end, 1, dtype=dtype, device=device)
 
 
 @arange_end.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(5)
     yield sample(2.5)
     yield sample(0, note="empty")
@@ -290,13 +298,13 @@ def _() -> Any:
 
 @array(f"aten::linspace(Scalar start, Scalar end, int steps, {NEW}",
        namespaces=("jit",), grad=NOTHING)  # fmt: skip
-def linspace(m: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) -> Any:
+def linspace(m: Numpy, start: Number, end: Number, steps: int, dtype: DType | None, device: str | None) -> Array:
     """`steps` numbers from start to end, both included, evenly apart."""
     element = spaced_dtype("linspace", start, end, dtype)
     return evenly_spaced(*_ends(start, end, element), steps).astype(element.numpy)
 
 
-def _ends(start: Any, end: Any, dtype: DType) -> tuple[Any, Any]:
+def _ends(start: Number, end: Number, dtype: DType) -> tuple[Any, Any]:
     """The ends as `dtype` holds them: integers have no fractions."""
     return (int(start), int(end)) if dtype.is_integral else (start, end)
 
@@ -315,12 +323,12 @@ def checked_steps(steps: int) -> int:
     return steps
 
 
-def linspace_dtype(start: Any, end: Any) -> DType:
+def linspace_dtype(start: Number, end: Number) -> DType:
     """The default float, or its complex counterpart."""
     return dtypes.float_of(dtype_of_numbers(start, end))
 
 
-def spaced_dtype(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
+def spaced_dtype(name: str, start: Number, end: Number, dtype: DType | None) -> DType:
     """The dtype of evenly spaced numbers; DTypeError if complex ends are to become real."""
     own = linspace_dtype(start, end)
     if dtype is not None and own.is_complex and not dtype.is_complex:
@@ -329,19 +337,19 @@ def spaced_dtype(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
 
 
 @linspace.type
-def _(start: Any, end: Any, steps: int, dtype: Any, device: Any) -> TensorType:
+def _(start: Number, end: Number, steps: int, dtype: DType | None, device: str | None) -> TensorType:
     element = spaced_dtype("linspace", start, end, dtype)
     return TensorType(element, (checked_steps(steps),), None, device or "cpu")
 
 
 @linspace.onnx
-def _(g: Any, start: Any, end: Any, steps: int, dtype: Any, device: Any) -> Any:
+def _(g: OnnxWriter, start: Number, end: Number, steps: int, dtype: DType | None, device: str | None) -> Value:
     if any(hasattr(number, "ndim") for number in (start, end, steps)):
         return _onnx_linspace(g, *(onnx_number(g, number, dtypes.float64) for number in (start, end, steps)))
     return g.constant(evenly_spaced(*_ends(start, end, g.out.dtype), steps), dtype=g.out.dtype)
 
 
-def _onnx_linspace(g: Any, start: Any, end: Any, steps: Any) -> Any:
+def _onnx_linspace(g: OnnxWriter, start: Any, end: Any, steps: Any) -> Value:
     one = g.constant(1.0, dtype=dtypes.float64)
     index = g.op("Range", g.constant(0.0, dtype=dtypes.float64), steps, one)
     gap = g.op("Div", g.op("Sub", end, start), g.op("Max", g.op("Sub", steps, one), one))
@@ -349,7 +357,7 @@ def _onnx_linspace(g: Any, start: Any, end: Any, steps: Any) -> Any:
 
 
 @linspace.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(0, 1, 5)
     yield sample(-1.5, 2.5, 4, dtype=dtypes.float64)
     yield sample(3, 7, 1, note="one")
@@ -363,25 +371,25 @@ def _() -> Any:
     namespaces=("jit",),
     grad=NOTHING,
 )
-def eye(math: Any, n: int, m: int, dtype: Any, device: Any) -> Any:
+def eye(math: Numpy, n: int, m: int, dtype: DType | None, device: str | None) -> Array:
     """n x m, ones on the diagonal."""
     rows, columns = checked_sizes((n, m))
     return math.eye(rows, columns, dtype=(dtype or dtypes.DEFAULT).numpy)
 
 
 @eye.type
-def _(n: int, m: int, dtype: Any, device: Any) -> TensorType:
+def _(n: int, m: int, dtype: DType | None, device: str | None) -> TensorType:
     return _new_type((n, m), dtype, device)
 
 
 @eye.onnx
-def _(g: Any, n: int, m: int, dtype: Any, device: Any) -> Any:
+def _(g: OnnxWriter, n: int, m: int, dtype: DType | None, device: str | None) -> Value:
     zeros_int = g.op("Expand", g.constant(0, dtype=dtypes.int32), onnx_shape(g, (n, m)))
     return g.cast(g.op("EyeLike", zeros_int), g.out.dtype)
 
 
 @eye.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(2, 3)
     yield sample(3, 2, dtype=dtypes.int64)
     yield sample(0, 2, note="empty")
@@ -389,13 +397,13 @@ def _() -> Any:
 
 
 @composite(f"aten::eye(int n, {NEW}", namespaces=("jit",))
-def eye_square(F: Any, n: int, dtype: Any, device: Any) -> Any:
+def eye_square(F: Ops, n: int, dtype: DType | None, device: str | None) -> Tensor:
     """n x n, ones on the diagonal."""
     return F.eye(n, n, dtype=dtype, device=device)
 
 
 @eye_square.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(3)
     yield sample(0, note="empty")
 
@@ -409,7 +417,9 @@ def require_floating_window(dtype: DType | None) -> None:
         raise DTypeError(f"a window has floating point elements, not {dtype.name}; cast it afterwards")
 
 
-def raised_cosine(F: Any, length: int, periodic: bool, alpha: float, beta: float, dtype: Any, device: Any) -> Any:
+def raised_cosine(
+    F: Ops, length: int, periodic: bool, alpha: float, beta: float, dtype: DType | None, device: str | None
+) -> Tensor:
     """alpha - beta * cos(2 pi n / period): Hann's window and Hamming's."""
     require_floating_window(dtype)
     period = length if periodic else length - 1
@@ -420,7 +430,7 @@ def raised_cosine(F: Any, length: int, periodic: bool, alpha: float, beta: float
 
 
 @composite(f"aten::hann_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
-def hann_window(F: Any, window_length: int, periodic: bool, dtype: Any, device: Any) -> Any:
+def hann_window(F: Ops, window_length: int, periodic: bool, dtype: DType | None, device: str | None) -> Tensor:
     """Hann's raised cosine."""
     return raised_cosine(F, window_length, periodic, 0.5, 0.5, dtype, device)
 
@@ -428,15 +438,15 @@ def hann_window(F: Any, window_length: int, periodic: bool, dtype: Any, device: 
 @composite(f"aten::hamming_window(int window_length, bool periodic=True, float alpha=0.54, float beta=0.46, {NEW}",
            namespaces=("jit",))  # fmt: skip
 def hamming_window(
-    F: Any, window_length: int, periodic: bool, alpha: float, beta: float, dtype: Any, device: Any
-) -> Any:
+    F: Ops, window_length: int, periodic: bool, alpha: float, beta: float, dtype: DType | None, device: str | None
+) -> Tensor:
     """Hamming's raised cosine, alpha - beta * cos."""
     return raised_cosine(F, window_length, periodic, alpha, beta, dtype, device)
 
 
 @hann_window.samples
 @hamming_window.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(5)
     yield sample(5, False)
     yield sample(1, note="one")
@@ -447,7 +457,7 @@ def _() -> Any:
 # -- made like another tensor ------------------------------------------------------------------------------------
 
 
-def _new_samples() -> Any:
+def _new_samples() -> Iterator[Sample]:
     yield sample(make(2), [2, 3], grad=False)
     yield sample(make(2, dtype="int64"), [4], note="integer", grad=False)
     yield sample(make(2), [], dtype=dtypes.float64, note="0-d", grad=False)
@@ -455,33 +465,33 @@ def _new_samples() -> Any:
 
 @composite(f"aten::new_zeros(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
-def new_zeros(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
+def new_zeros(F: Ops, self: Tensor, size: Ints, dtype: DType | None, device: str | None) -> Tensor:
     """Zeros of self's dtype and device."""
     return F.zeros(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::new_ones(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
-def new_ones(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
+def new_ones(F: Ops, self: Tensor, size: Ints, dtype: DType | None, device: str | None) -> Tensor:
     """Ones of self's dtype and device."""
     return F.ones(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::new_empty(Tensor self, int[] size, {NEW}",
            namespaces=("Tensor",), samples=_new_samples)  # fmt: skip
-def new_empty(F: Any, self: Any, size: Any, dtype: Any, device: Any) -> Any:
+def new_empty(F: Ops, self: Tensor, size: Ints, dtype: DType | None, device: str | None) -> Tensor:
     """`empty` of self's dtype and device."""
     return F.empty(size, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @composite(f"aten::new_full(Tensor self, int[] size, Scalar fill_value, {NEW}",
            namespaces=("Tensor",))  # fmt: skip
-def new_full(F: Any, self: Any, size: Any, fill_value: Any, dtype: Any, device: Any) -> Any:
+def new_full(F: Ops, self: Tensor, size: Ints, fill_value: Number, dtype: DType | None, device: str | None) -> Tensor:
     """One value in self's dtype and device."""
     return F.full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device)
 
 
 @new_full.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2), [2, 3], 1.5, grad=False)
     yield sample(make(2, dtype="int64"), [4], 2.5, note="toward zero", grad=False)

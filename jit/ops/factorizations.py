@@ -6,17 +6,24 @@ factors that are determined up to signs or phases, they hold for functions that 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.errors import LinAlgError, ShapeError, UsageError
 from jit.ir.op import Refusal, absent, array, composite
-from jit.ir.samples import make, sample
+from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
 from .common import is_integral
+
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+    from jit.ir.types import Type
+
+    from .protocols import Array, Ints, KnownType, Meta, Numpy, Ops, Tensor
 
 NO_ONNX = absent("ONNX has no such factorization")
 LINALG = ("linalg",)
@@ -31,13 +38,13 @@ wide_floats = Refusal(_is_small, "LAPACK computes in float32 and float64, real o
 # -- what all of them share --------------------------------------------------------------------------------------
 
 
-def adjoint(F: Any, x: Any) -> Any:
+def adjoint(F: Ops, x: Tensor) -> Tensor:
     """Transposed, and conjugated if complex."""
     turned = F.transpose(x, -2, -1)
     return F.conj(turned) if turned.dtype.is_complex else turned
 
 
-def check_matrix(name: str, shape: Any, square: bool = False) -> tuple[int, int]:
+def check_matrix(name: str, shape: Ints, square: bool = False) -> tuple[int, int]:
     """(rows, columns) of the last two dims."""
     if len(shape) < 2:
         raise ShapeError(f"{name}: expects a matrix or a batch of them, got the sizes {list(shape)}")
@@ -46,7 +53,7 @@ def check_matrix(name: str, shape: Any, square: bool = False) -> tuple[int, int]
     return shape[-2], shape[-1]
 
 
-def typed(like: TensorType, *sizes: Any, dtype: Any = None) -> TensorType:
+def typed(like: TensorType, *sizes: Any, dtype: DType | None = None) -> TensorType:
     """A matrix, or what remains of it, for each matrix of the batch."""
     return TensorType(dtype or like.dtype, (*(like.sizes or ())[:-2], *sizes), None, like.device)
 
@@ -56,32 +63,32 @@ def same(like: TensorType) -> TensorType:
     return TensorType(like.dtype, like.sizes, None, like.device)
 
 
-def each(m: Any, function: Any, *arrays: Any) -> Any:
+def each(m: Numpy, function: Any, *arrays: Any) -> Any:
     """`function` of the matrices of a batch one by one, its results stacked."""
     batch = arrays[0].shape[:-2]
     found = [function(*(a[at] for a in arrays)) for at in m.ndindex(*batch)]
     return [m.stack(parts).reshape((*batch, *parts[0].shape)) for parts in zip(*found, strict=True)]
 
 
-def diagonal_of(F: Any, values: Any, rows: Any, columns: Any) -> Any:
+def diagonal_of(F: Ops, values: Tensor, rows: Any, columns: Any) -> Tensor:
     """A rows x columns matrix with `values` on its diagonal."""
     zeros = F.zeros([*values.shape[:-1], rows, columns], dtype=values.dtype)
     return F.diagonal_scatter(zeros, values, 0, -2, -1)
 
 
-def _gaps(F: Any, values: Any) -> Any:
+def _gaps(F: Ops, values: Tensor) -> Tensor:
     """values[j] - values[i], 1 on the diagonal, where nothing is divided by it."""
     gaps = F.unsqueeze(values, -2) - F.unsqueeze(values, -1)
     return gaps + diagonal_of(F, F.ones_like(values), values.shape[-1], values.shape[-1])
 
 
-def matrices(*sizes: int, seed: int = 0, dtype: Any = "float64") -> Any:
+def matrices(*sizes: int, seed: int = 0, dtype: str = "float64") -> Any:
     """Well-conditioned matrices: random ones with a diagonal added."""
     rows, columns = sizes[-2:]
     return make(*sizes, low=-1, high=1, dtype=dtype, seed=seed) + 2 * np.eye(rows, columns, dtype=dtype)
 
 
-def symmetric(*sizes: int, dtype: Any = "float64") -> Any:
+def symmetric(*sizes: int, dtype: str = "float64") -> Any:
     """Positive definite matrices."""
     half = matrices(*sizes, dtype=dtype)
     return half @ np.swapaxes(half, -1, -2)
@@ -94,7 +101,7 @@ def symmetric(*sizes: int, dtype: Any = "float64") -> Any:
 @array("aten::linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False)"
        " -> (Tensor LU, Tensor pivots, Tensor info)", raises=True,
        promote=("A",), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
-def lu_factor_ex(m: Any, A: Any, pivot: bool, check_errors: bool) -> Any:
+def lu_factor_ex(m: Numpy, A: Array, pivot: bool, check_errors: bool) -> Sequence[Array | None]:
     """(both triangles in one matrix; with which row each was exchanged, counted from 1; where a pivot is 0, or 0)."""
     check_matrix("linalg.lu_factor", A.shape)
     if not pivot:
@@ -105,23 +112,23 @@ def lu_factor_ex(m: Any, A: Any, pivot: bool, check_errors: bool) -> Any:
     return lu, pivots.astype(m.int32), info.astype(m.int32)
 
 
-def _lu_of(m: Any, x: Any) -> Any:
+def _lu_of(m: Numpy, x: Array) -> Any:
     lu, pivots, info = m.lapack.get_lapack_funcs("getrf", (x,))(x)
     return lu, pivots + 1, m.asarray(max(info, 0))
 
 
-def _no_lu(m: Any, A: Any) -> Any:
+def _no_lu(m: Numpy, A: Array) -> Any:
     return A.copy(), m.zeros((*A.shape[:-2], min(A.shape[-2:]))), m.zeros(A.shape[:-2])
 
 
 @lu_factor_ex.type
-def _(A: TensorType, pivot: bool, check_errors: bool) -> Any:
+def _(A: KnownType, pivot: bool, check_errors: bool) -> Sequence[Type]:
     rows, columns = check_matrix("linalg.lu_factor", A.sizes)
     return same(A), typed(A, min(rows, columns), dtype=dtypes.int32), typed(A, dtype=dtypes.int32)
 
 
 @lu_factor_ex.grad
-def _(F: Any, g: Any, needs: Any, A: Any, out: Any) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], A: Tensor, out: Sequence[Tensor]) -> Any:
     """P L^-H (tril(L^H gL) strictly + triu(gU U^H)) U^-H of the square part.
 
     Columns beyond it give U2 = L^-1 A2: gA2 = L^-H gU2, and L loses gA2 U2^H. Rows beyond it give L2 = A2 U^-1:
@@ -145,11 +152,11 @@ def _(F: Any, g: Any, needs: Any, A: Any, out: Any) -> Any:
     return (F.matmul(P, _square_lu(F, L, U, gL, gU)),)
 
 
-def _solved(F: Any, L: Any, x: Any) -> Any:
+def _solved(F: Ops, L: Tensor, x: Tensor) -> Tensor:
     return F.linalg_solve_triangular(adjoint(F, L), x, upper=True, unitriangular=True)
 
 
-def _square_lu(F: Any, L: Any, U: Any, gL: Any, gU: Any) -> Any:
+def _square_lu(F: Ops, L: Tensor, U: Tensor, gL: Tensor, gU: Tensor) -> Tensor:
     middle = F.tril(F.matmul(adjoint(F, L), gL), -1) + F.triu(F.matmul(gU, adjoint(F, U)))
     return F.linalg_solve_triangular(adjoint(F, U), _solved(F, L, middle), upper=False, left=False)
 
@@ -158,14 +165,14 @@ lu_factor_ex.holomorphic = False
 
 
 @composite("aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)", namespaces=LINALG)
-def lu_factor(F: Any, A: Any, pivot: bool) -> Any:
+def lu_factor(F: Ops, A: Tensor, pivot: bool) -> Sequence[Tensor]:
     """(both triangles in one matrix, with which row each was exchanged)."""
     return tuple(F.linalg_lu_factor_ex(A, pivot=pivot))[:2]
 
 
 @composite("aten::lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True)"
            " -> (Tensor P, Tensor L, Tensor U)", namespaces=("jit",))  # fmt: skip
-def lu_unpack(F: Any, LU_data: Any, LU_pivots: Any, unpack_data: bool, unpack_pivots: bool) -> Any:
+def lu_unpack(F: Ops, LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool, unpack_pivots: bool) -> Sequence[Tensor]:
     """(permutation, lower triangle with ones on its diagonal, upper triangle); what is not wanted is empty."""
     rows, columns = check_matrix("lu_unpack", LU_data.shape)
     nothing, least = F.zeros([0], dtype=LU_data.dtype), min(rows, columns)
@@ -179,7 +186,7 @@ def lu_unpack(F: Any, LU_data: Any, LU_pivots: Any, unpack_data: bool, unpack_pi
 @array("aten::permutation_of(Tensor pivots, int rows, *, ScalarType dtype) -> Tensor", raises=True,
        namespaces=(), onnx=NO_ONNX,
        grad=absent("exchanges of rows are integers"))  # fmt: skip
-def permutation_of(m: Any, pivots: Any, rows: int, dtype: Any) -> Any:
+def permutation_of(m: Numpy, pivots: Array, rows: int, dtype: DType) -> Array:
     """The matrix that undoes exchanges of rows."""
     orders = m.broadcast_to(m.arange(rows), (*pivots.shape[:-1], rows)).copy()
     for at in m.ndindex(*pivots.shape[:-1]):
@@ -189,19 +196,19 @@ def permutation_of(m: Any, pivots: Any, rows: int, dtype: Any) -> Any:
 
 
 @permutation_of.type
-def _(pivots: TensorType, rows: int, dtype: Any) -> TensorType:
+def _(pivots: KnownType, rows: int, dtype: DType) -> TensorType:
     return TensorType(dtype, (*(pivots.sizes or ())[:-1], rows, rows), None, pivots.device)
 
 
 @composite("aten::linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", namespaces=LINALG)
-def linalg_lu(F: Any, A: Any, pivot: bool) -> Any:
+def linalg_lu(F: Ops, A: Tensor, pivot: bool) -> Sequence[Tensor]:
     """(permutation, lower triangle with ones on its diagonal, upper triangle), whose product is A."""
     return tuple(F.lu_unpack(*F.linalg_lu_factor(A, pivot=pivot)))
 
 
 @composite("aten::linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
            namespaces=LINALG)  # fmt: skip
-def linalg_lu_solve(F: Any, LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
+def linalg_lu_solve(F: Ops, LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool) -> Tensor:
     """X of A X = B (or X A = B, or with A's adjoint), A given by its LU factorization."""
     check_matrix("linalg.lu_solve", LU.shape, True)
     P, L, U = F.lu_unpack(LU, pivots)
@@ -220,7 +227,7 @@ _adjoint = adjoint
 
 
 @composite("aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor")
-def lu_solve(F: Any, self: Any, LU_data: Any, LU_pivots: Any) -> Any:
+def lu_solve(F: Ops, self: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """X of A X = self, A given by its LU factorization."""
     return F.linalg_lu_solve(LU_data, LU_pivots, self)
 
@@ -228,7 +235,7 @@ def lu_solve(F: Any, self: Any, LU_data: Any, LU_pivots: Any) -> Any:
 @lu_factor_ex.samples
 @lu_factor.samples
 @linalg_lu.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(3, 3), onnx=False)
     yield sample(matrices(2, 3, 3), note="batch", onnx=False)
     yield sample(matrices(4, 3), note="tall", onnx=False)
@@ -237,19 +244,19 @@ def _() -> Any:
 
 
 @lu_unpack.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     lu = make(2, 3, 3, dtype="float64"), np.array([[2, 2, 3], [1, 3, 3]], np.int32)
     yield sample(*lu, onnx=False)
     yield sample(*lu, unpack_pivots=False, onnx=False)
 
 
 @permutation_of.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([[2, 2, 3], [1, 3, 3]], np.int32), 3, dtype=dtypes.float32)
 
 
 @linalg_lu_solve.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     lu = matrices(3, 3), np.array([2, 2, 3], np.int32)
     for left in (True, False):
         for turned in (True, False):
@@ -257,7 +264,7 @@ def _() -> Any:
 
 
 @lu_solve.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2, dtype="float64", seed=1), matrices(3, 3), np.array([2, 2, 3], np.int32), onnx=False)
 
 
@@ -268,7 +275,7 @@ def _() -> Any:
 @array("aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
        raises=True,
        promote=("self",), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
-def cholesky_ex(m: Any, self: Any, upper: bool, check_errors: bool) -> Any:
+def cholesky_ex(m: Numpy, self: Array, upper: bool, check_errors: bool) -> Sequence[Array | None]:
     """(the triangle whose product with its adjoint is self; where self is not positive definite, or 0)."""
     check_matrix("linalg.cholesky", self.shape, True)
     if not self.size:
@@ -279,19 +286,19 @@ def cholesky_ex(m: Any, self: Any, upper: bool, check_errors: bool) -> Any:
     return L, info.astype(m.int32)
 
 
-def _cholesky_of(m: Any, x: Any, upper: bool) -> Any:
+def _cholesky_of(m: Numpy, x: Array, upper: bool) -> Any:
     L, info = m.lapack.get_lapack_funcs("potrf", (x,))(x, lower=not upper, clean=True)
     return L, m.asarray(info)
 
 
 @cholesky_ex.type
-def _(self: TensorType, upper: bool, check_errors: bool) -> Any:
+def _(self: KnownType, upper: bool, check_errors: bool) -> Sequence[Type]:
     check_matrix("linalg.cholesky", self.sizes, True)
     return same(self), typed(self, dtype=dtypes.int32)
 
 
 @cholesky_ex.grad
-def _(F: Any, g: Any, needs: Any, out: Any, upper: bool) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], out: Sequence[Tensor], upper: bool) -> Any:
     """L^-H symmetric(half of the lower triangle of L^H g) L^-1."""
     L, g = (adjoint(F, out[0]), adjoint(F, g)) if upper else (out[0], g)
     product = F.tril(F.matmul(adjoint(F, L), g))
@@ -304,13 +311,13 @@ cholesky_ex.holomorphic = False
 
 
 @composite("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", namespaces=LINALG)
-def linalg_cholesky(F: Any, self: Any, upper: bool) -> Any:
+def linalg_cholesky(F: Ops, self: Tensor, upper: bool) -> Tensor:
     """The triangle whose product with its adjoint is self."""
     return F.linalg_cholesky_ex(self, upper=upper, check_errors=True)[0]
 
 
 @composite("aten::cholesky(Tensor self, bool upper=False) -> Tensor")
-def cholesky(F: Any, self: Any, upper: bool) -> Any:
+def cholesky(F: Ops, self: Tensor, upper: bool) -> Tensor:
     """The triangle whose product with its adjoint is self."""
     return F.linalg_cholesky_ex(self, upper=upper, check_errors=True)[0]
 
@@ -318,14 +325,14 @@ def cholesky(F: Any, self: Any, upper: bool) -> Any:
 @cholesky_ex.samples
 @linalg_cholesky.samples
 @cholesky.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(symmetric(3, 3), grad=False, onnx=False)
     yield sample(symmetric(2, 3, 3), upper=True, note="batch", grad=False, onnx=False)
     yield sample(symmetric(3, 3, dtype="float32"), note="float32", grad=False, onnx=False)
 
 
 @composite("aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor")
-def cholesky_solve(F: Any, self: Any, input2: Any, upper: bool) -> Any:
+def cholesky_solve(F: Ops, self: Tensor, input2: Tensor, upper: bool) -> Tensor:
     """X of A X = self, A given by its Cholesky factor."""
     L = adjoint(F, input2) if upper else input2
     lower = F.linalg_solve_triangular(L, self, upper=False)
@@ -333,20 +340,20 @@ def cholesky_solve(F: Any, self: Any, input2: Any, upper: bool) -> Any:
 
 
 @composite("aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor")
-def cholesky_inverse(F: Any, self: Any, upper: bool) -> Any:
+def cholesky_inverse(F: Ops, self: Tensor, upper: bool) -> Tensor:
     """The inverse of A, given by its Cholesky factor."""
     rows, _ = check_matrix("cholesky_inverse", self.shape, True)
     return F.cholesky_solve(F.expand(F.eye(rows, dtype=self.dtype), self.shape), self, upper)
 
 
 @cholesky_solve.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2, dtype="float64", seed=1), np.tril(matrices(3, 3)), onnx=False)
     yield sample(make(2, 3, 2, dtype="float64", seed=1), np.triu(matrices(2, 3, 3)), True, onnx=False)
 
 
 @cholesky_inverse.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.tril(matrices(3, 3)), onnx=False)
     yield sample(np.triu(matrices(3, 3)), True, onnx=False)
 
@@ -357,7 +364,7 @@ def _() -> Any:
 @wide_floats
 @array('aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', promote=("A",), namespaces=LINALG,
        differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
-def linalg_qr(m: Any, A: Any, mode: str) -> Any:
+def linalg_qr(m: Numpy, A: Array, mode: str) -> Sequence[Array | None]:
     """(columns at right angles, upper triangle), whose product is A; of "complete" columns, or without them, "r"."""
     rows, columns = _qr_sizes(A.shape, mode)
     if not A.size:
@@ -368,7 +375,7 @@ def linalg_qr(m: Any, A: Any, mode: str) -> Any:
     return tuple(m.linalg.qr(A, mode=mode))
 
 
-def _qr_sizes(shape: Any, mode: str) -> tuple[int, int]:
+def _qr_sizes(shape: Ints, mode: str) -> tuple[int, int]:
     """(columns of Q, columns of R)."""
     rows, columns = check_matrix("linalg.qr", shape)
     if mode not in ("reduced", "complete", "r"):
@@ -377,14 +384,14 @@ def _qr_sizes(shape: Any, mode: str) -> tuple[int, int]:
 
 
 @linalg_qr.type
-def _(A: Any, mode: str) -> Any:
+def _(A: KnownType, mode: str) -> Sequence[Type]:
     rows, columns = _qr_sizes(A.sizes, mode)
     Q = typed(A, A.sizes[-2], rows) if mode != "r" else TensorType(A.dtype, (0,), None, A.device)
     return Q, typed(A, rows, columns)
 
 
 @linalg_qr.grad
-def _(F: Any, g: Any, needs: Any, A: Any, out: Any, mode: str) -> Any:
+def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A: Tensor, out: Sequence[Tensor], mode: str) -> Any:
     """(gQ + Q symmetric(lower triangle of R gR^H - gQ^H Q)) R^-H; columns beyond the square part follow from Q."""
     Q, R = out
     rows, columns = A.shape[-2:]
@@ -399,7 +406,7 @@ def _(F: Any, g: Any, needs: Any, A: Any, out: Any, mode: str) -> Any:
     return (F.cat([gX, F.matmul(Q, gV)], -1),)
 
 
-def _square_qr(F: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
+def _square_qr(F: Ops, gQ: Tensor, gR: Tensor, Q: Any, R: Tensor) -> Tensor:
     M = F.matmul(R, adjoint(F, gR)) - F.matmul(adjoint(F, gQ), Q)
     lower = F.tril(M, -1)
     diagonal = F.diagonal(M, 0, -2, -1)
@@ -412,14 +419,14 @@ linalg_qr.holomorphic = False
 
 
 @composite("aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)")
-def qr(F: Any, self: Any, some: bool) -> Any:
+def qr(F: Ops, self: Tensor, some: bool) -> Sequence[Tensor]:
     """(columns at right angles, upper triangle), whose product is self."""
     return tuple(F.linalg_qr(self, "reduced" if some else "complete"))
 
 
 @linalg_qr.samples
 @qr.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(3, 3), onnx=False)
     yield sample(matrices(2, 4, 3), note="tall", onnx=False)
     yield sample(matrices(3, 5), note="wide", onnx=False)
@@ -432,7 +439,7 @@ def _() -> Any:
 @array('aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)', raises=True,
        promote=("self",),
        namespaces=LINALG, differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
-def linalg_eigh(m: Any, self: Any, UPLO: str) -> Any:
+def linalg_eigh(m: Numpy, self: Array, UPLO: str) -> Sequence[Array | None]:
     """(ascending eigenvalues, eigenvectors as columns) of symmetric matrices, of which one triangle is read."""
     check_matrix("linalg.eigh", self.shape, True)
     if UPLO not in ("L", "U", "l", "u"):
@@ -443,13 +450,13 @@ def linalg_eigh(m: Any, self: Any, UPLO: str) -> Any:
 
 
 @linalg_eigh.type
-def _(self: Any, UPLO: str) -> Any:
+def _(self: KnownType, UPLO: str) -> Sequence[Type]:
     rows, _ = check_matrix("linalg.eigh", self.sizes, True)
     return typed(self, rows, dtype=dtypes.real_of(self.dtype)), same(self)
 
 
 @linalg_eigh.grad
-def _(F: Any, g: Any, needs: Any, out: Any) -> Any:
+def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], out: Sequence[Tensor]) -> Any:
     """V (diag(gL) + V^H gV / gaps) V^H."""
     values, V = out
     inner = F.zeros_like(V)
@@ -467,14 +474,14 @@ linalg_eigh.holomorphic = False
 
 
 @composite('aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor', namespaces=LINALG)
-def linalg_eigvalsh(F: Any, self: Any, UPLO: str) -> Any:
+def linalg_eigvalsh(F: Ops, self: Tensor, UPLO: str) -> Tensor:
     """Ascending eigenvalues of symmetric matrices."""
     return F.linalg_eigh(self, UPLO)[0]
 
 
 @linalg_eigh.samples
 @linalg_eigvalsh.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(symmetric(3, 3), grad=False, onnx=False)
     yield sample(symmetric(2, 3, 3), "U", note="batch", grad=False, onnx=False)
 
@@ -482,7 +489,7 @@ def _() -> Any:
 @wide_floats
 @array("aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", raises=True, promote=("self",),
        namespaces=LINALG, differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
-def linalg_eig(m: Any, self: Any) -> Any:
+def linalg_eig(m: Numpy, self: Array) -> Sequence[Array | None]:
     """(complex eigenvalues, eigenvectors as columns)."""
     check_matrix("linalg.eig", self.shape, True)
     dtype = m.result_type(self.dtype, m.complex64)
@@ -492,14 +499,14 @@ def linalg_eig(m: Any, self: Any) -> Any:
 
 
 @linalg_eig.type
-def _(self: Any) -> Any:
+def _(self: KnownType) -> Sequence[Type]:
     rows, _ = check_matrix("linalg.eig", self.sizes, True)
     dtype = self.dtype if self.dtype.is_complex else dtypes.complex_of(self.dtype)
     return typed(self, rows, dtype=dtype), typed(self, rows, rows, dtype=dtype)
 
 
 @linalg_eig.grad
-def _(F: Any, g: Any, needs: Any, self_meta: Any, out: Any) -> Any:
+def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], self_meta: Meta, out: Sequence[Tensor]) -> Any:
     """V^-H (diag(gL) + (V^H gV - V^H V diag(Re(V^H gV))) / conj(gaps)) V^H."""
     values, V = out
     VH, size = adjoint(F, V), V.shape[-1]
@@ -519,14 +526,14 @@ linalg_eig.holomorphic = False
 
 
 @composite("aten::linalg_eigvals(Tensor self) -> Tensor", namespaces=LINALG)
-def linalg_eigvals(F: Any, self: Any) -> Any:
+def linalg_eigvals(F: Ops, self: Tensor) -> Tensor:
     """Complex eigenvalues."""
     return F.linalg_eig(self)[0]
 
 
 @linalg_eig.samples
 @linalg_eigvals.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.triu(matrices(3, 3)) + np.diag([0.0, 3.0, 6.0]), grad=False, onnx=False)
     yield sample(matrices(2, 3, 3), note="batch", grad=False, onnx=False)
 
@@ -538,7 +545,7 @@ def _() -> Any:
 @array("aten::linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)", raises=True,
        promote=("A",),
        namespaces=LINALG, differentiable=(0, 1, 2), onnx=NO_ONNX)  # fmt: skip
-def linalg_svd(m: Any, A: Any, full_matrices: bool) -> Any:
+def linalg_svd(m: Numpy, A: Array, full_matrices: bool) -> Sequence[Array | None]:
     """(columns at right angles, descending singular values, rows at right angles), whose product is A."""
     rows, columns, least = _svd_sizes(A.shape, full_matrices)
     if not A.size:
@@ -549,7 +556,7 @@ def linalg_svd(m: Any, A: Any, full_matrices: bool) -> Any:
     return tuple(m.linalg.svd(A, full_matrices=full_matrices))
 
 
-def _svd_sizes(shape: Any, full: bool) -> tuple[int, int, int]:
+def _svd_sizes(shape: Ints, full: bool) -> tuple[int, int, int]:
     """(columns of U, rows of Vh, singular values)."""
     rows, columns = check_matrix("linalg.svd", shape)
     least = min(rows, columns)
@@ -557,14 +564,14 @@ def _svd_sizes(shape: Any, full: bool) -> tuple[int, int, int]:
 
 
 @linalg_svd.type
-def _(A: Any, full_matrices: bool) -> Any:
+def _(A: KnownType, full_matrices: bool) -> Sequence[Type]:
     rows, columns, least = _svd_sizes(A.sizes, full_matrices)
     real = dtypes.real_of(A.dtype)
     return typed(A, A.sizes[-2], rows), typed(A, least, dtype=real), typed(A, columns, A.sizes[-1])
 
 
 @linalg_svd.grad
-def _(F: Any, g: Any, needs: Any, A_meta: Any, out: Any) -> Any:
+def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A_meta: Meta, out: Sequence[Tensor]) -> Any:
     """U (skew(U^H gU) / gaps S + S skew(V^H gV) / gaps + diag(gS)) V^H, and what turns out of both spaces.
 
     The gaps are those of the squares of the singular values.
@@ -595,7 +602,7 @@ def _(F: Any, g: Any, needs: Any, A_meta: Any, out: Any) -> Any:
     return (found,)
 
 
-def _skew(F: Any, x: Any) -> Any:
+def _skew(F: Ops, x: Tensor) -> Tensor:
     return x - adjoint(F, x)
 
 
@@ -603,13 +610,13 @@ linalg_svd.holomorphic = False
 
 
 @composite("aten::linalg_svdvals(Tensor A) -> Tensor", namespaces=LINALG)
-def linalg_svdvals(F: Any, A: Any) -> Any:
+def linalg_svdvals(F: Ops, A: Tensor) -> Tensor:
     """Descending singular values."""
     return F.linalg_svd(A, False)[1]
 
 
 @composite("aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)")
-def svd(F: Any, self: Any, some: bool, compute_uv: bool) -> Any:
+def svd(F: Ops, self: Tensor, some: bool, compute_uv: bool) -> Sequence[Tensor]:
     """(U, S, V), where U diag(S) V^H is self; without compute_uv, U and V are zeros."""
     U, S, Vh = F.linalg_svd(self, not some)
     if compute_uv:
@@ -620,14 +627,14 @@ def svd(F: Any, self: Any, some: bool, compute_uv: bool) -> Any:
 
 
 @linalg_svdvals.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(3, 3), onnx=False)
     yield sample(matrices(2, 4, 3), note="tall", onnx=False)
 
 
 @linalg_svd.samples
 @svd.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(3, 3), grad=False, onnx=False)
     yield sample(matrices(2, 4, 3), note="tall", grad=False, onnx=False)
     yield sample(matrices(3, 4), note="wide", grad=False, onnx=False)

@@ -14,16 +14,19 @@ Note [Derivatives of transforms]
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import DimError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.op import Op, array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, KnownType, Meta, Numpy, OnnxWriter, Ops, Tensor, Value
 
 UNSCALED, BY_ROOT, BY_SIZE = range(3)
 """How a transform is scaled, as ATen counts: not, by 1 / sqrt(n), by 1 / n."""
@@ -60,7 +63,7 @@ def _resized(self: TensorType, dtype: DType, dim: int | None = None, size: int =
     return TensorType(dtype, sizes, None, self.device)
 
 
-def _with_inner_bins(F: Any, half: Any, dim: int, size: Any, factor: float) -> Any:
+def _with_inner_bins(F: Ops, half: Tensor, dim: int, size: int, factor: float) -> Tensor:
     """Half a spectrum of `size` bins, those times `factor` that stand for their mirror images too."""
     number = F.arange(half.shape[dim], device=half.device)
     alone = F.logical_or(F.eq(number, 0), F.eq(number * 2, size))
@@ -75,7 +78,7 @@ def _with_inner_bins(F: Any, half: Any, dim: int, size: Any, factor: float) -> A
        holomorphic=False,
        grad=dict(self=lambda F, g, dim, normalization, forward:
                  F._fft_c2c(g, dim, normalization, not forward)))  # fmt: skip
-def _fft_c2c(m: Any, self: Any, dim: Any, normalization: int, forward: bool) -> Any:
+def _fft_c2c(m: Numpy, self: Array, dim: Ints, normalization: int, forward: bool) -> Array:
     """The transform of complex numbers over `dim`."""
     axes = _expect("_fft_c2c", self, True, dim)
     if not axes:
@@ -86,7 +89,7 @@ def _fft_c2c(m: Any, self: Any, dim: Any, normalization: int, forward: bool) -> 
 
 
 @_fft_c2c.type
-def _(self: Any, dim: Any, normalization: int, forward: bool) -> TensorType:
+def _(self: KnownType, dim: Ints, normalization: int, forward: bool) -> TensorType:
     _expect("_fft_c2c", self, True, dim)
     return _resized(self, self.dtype)
 
@@ -95,7 +98,7 @@ def _(self: Any, dim: Any, normalization: int, forward: bool) -> TensorType:
        holomorphic=False,
        grad=dict(self=lambda F, g, self_meta, dim, normalization, onesided:
                  _real_gradient(F, g, self_meta, dim, normalization, onesided)))  # fmt: skip
-def _fft_r2c(m: Any, self: Any, dim: Any, normalization: int, onesided: bool) -> Any:
+def _fft_r2c(m: Numpy, self: Array, dim: Ints, normalization: int, onesided: bool) -> Array:
     """The forward transform of real numbers over `dim`; if `onesided`, one half of the last one of them."""
     axes = _expect("_fft_r2c", self, False, dim)
     if not axes:
@@ -103,7 +106,7 @@ def _fft_r2c(m: Any, self: Any, dim: Any, normalization: int, onesided: bool) ->
     return (m.fft.rfftn if onesided else m.fft.fftn)(self, axes=axes, norm=_FORWARD[normalization])
 
 
-def _real_gradient(F: Any, g: Any, self_meta: Any, dim: Any, normalization: int, onesided: bool) -> Any:
+def _real_gradient(F: Ops, g: Tensor, self_meta: Meta, dim: Ints, normalization: int, onesided: bool) -> Tensor:
     """See Note [Derivatives of transforms]."""
     if not onesided:
         return F.clone(F.real(F._fft_c2c(g, dim, normalization, False)))
@@ -112,7 +115,7 @@ def _real_gradient(F: Any, g: Any, self_meta: Any, dim: Any, normalization: int,
 
 
 @_fft_r2c.type
-def _(self: Any, dim: Any, normalization: int, onesided: bool) -> TensorType:
+def _(self: KnownType, dim: Ints, normalization: int, onesided: bool) -> TensorType:
     dims = _expect("_fft_r2c", self, False, dim)
     if not dims:
         raise DimError("_fft_r2c: there should be at least one dim to transform")
@@ -125,14 +128,14 @@ def _(self: Any, dim: Any, normalization: int, onesided: bool) -> TensorType:
        holomorphic=False,
        grad=dict(self=lambda F, g, dim, normalization, last_dim_size: _with_inner_bins(
            F, F._fft_r2c(g, dim, normalization, True), dim[-1], last_dim_size, 2.0)))  # fmt: skip
-def _fft_c2r(m: Any, self: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
+def _fft_c2r(m: Numpy, self: Array, dim: Ints, normalization: int, last_dim_size: int) -> Array:
     """The inverse transform of one half of a spectrum, whose other half is its mirror image, to real numbers."""
     axes = _check_half(self, dim, last_dim_size)
     sizes = [*(self.shape[d] for d in axes[:-1]), last_dim_size]
     return m.fft.irfftn(self, s=sizes, axes=axes, norm=_INVERSE[normalization])
 
 
-def _check_half(self: Any, dim: Any, last_dim_size: Any) -> tuple[int, ...]:
+def _check_half(self: Any, dim: Ints, last_dim_size: int) -> tuple[int, ...]:
     dims = _expect("_fft_c2r", self, True, dim)
     if not dims:
         raise DimError("_fft_c2r: there should be at least one dim to transform")
@@ -145,7 +148,7 @@ def _check_half(self: Any, dim: Any, last_dim_size: Any) -> tuple[int, ...]:
 
 
 @_fft_c2r.type
-def _(self: Any, dim: Any, normalization: int, last_dim_size: int) -> TensorType:
+def _(self: KnownType, dim: Ints, normalization: int, last_dim_size: int) -> TensorType:
     dims = _check_half(self, dim, last_dim_size)
     return _resized(self, dtypes.real_of(self.dtype), dims[-1], last_dim_size)
 
@@ -155,7 +158,7 @@ def _complex(*shape: int, **options: Any) -> Any:
 
 
 @_fft_c2c.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for number, (dim, forward) in enumerate((([1], True), ([0, 2], False), ([-1, 0, 1], True), ([2], False))):
         yield sample(_complex(2, 3, 4), dim, number % 3, forward, grad=False)
     yield sample(strided(_complex(3, 5)), [1], UNSCALED, True, note="strided", grad=False)
@@ -165,7 +168,7 @@ def _() -> Any:
 
 
 @_fft_r2c.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for number, (dim, onesided) in enumerate((([1], True), ([0, 2], True), ([-1, 0, 1], False), ([2], False))):
         yield sample(make(2, 3, 4), dim, number % 3, onesided)
     yield sample(strided(make(3, 5)), [1], UNSCALED, True, note="strided")
@@ -175,7 +178,7 @@ def _() -> Any:
 
 
 @_fft_c2r.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for number, (dim, size) in enumerate((([1], 4), ([0, 2], 7), ([-1, 0, 1], 5), ([2], 6))):
         yield sample(_complex(2, 3, 4), dim, number % 3, size, grad=False)
     yield sample(strided(_complex(3, 5)), [1], UNSCALED, 9, note="strided", grad=False)
@@ -187,7 +190,7 @@ def _() -> Any:
 # -- ONNX --------------------------------------------------------------------------------------------------------
 
 
-def _dft(g: Any, pairs: Any, dims: Sequence[int], normalization: int, forward: bool) -> Any:
+def _dft(g: OnnxWriter, pairs: Value, dims: Sequence[int], normalization: int, forward: bool) -> Value:
     """The transform of numbers in pairs, or of real numbers in a last dim of size 1, over `dims`."""
     count = math.prod(pairs.shape[d] for d in dims)
     x = g.op("Unsqueeze", pairs, g.ints([0]))  # ONNX's first dim is never transformed
@@ -199,7 +202,7 @@ def _dft(g: Any, pairs: Any, dims: Sequence[int], normalization: int, forward: b
     return _onnx_scaled(g, g.op("Squeeze", x, g.ints([0])), count, normalization, forward)
 
 
-def _onnx_scaled(g: Any, x: Any, count: Any, normalization: int, forward: bool) -> Any:
+def _onnx_scaled(g: OnnxWriter, x: Value, count: Any, normalization: int, forward: bool) -> Value:
     """ONNX leaves forward transforms as they are and divides inverse ones by their number of bins."""
     power = {UNSCALED: 0.0, BY_ROOT: -0.5, BY_SIZE: -1.0}[normalization] + (0.0 if forward else 1.0)
     if power == 0:
@@ -210,13 +213,13 @@ def _onnx_scaled(g: Any, x: Any, count: Any, normalization: int, forward: bool) 
 
 
 @_fft_c2c.onnx
-def _(g: Any, self: Any, dim: Any, normalization: int, forward: bool) -> Any:
+def _(g: OnnxWriter, self: Value, dim: Ints, normalization: int, forward: bool) -> Value:
     dims = [d % self.ndim for d in dim]
     return g.from_pairs(_dft(g, g.pairs(self), dims, normalization, forward)) if dims else g.op("Identity", self)
 
 
 @_fft_r2c.onnx
-def _(g: Any, self: Any, dim: Any, normalization: int, onesided: bool) -> Any:
+def _(g: OnnxWriter, self: Value, dim: Ints, normalization: int, onesided: bool) -> Value:
     dims = [d % self.ndim for d in dim]
     whole = _dft(g, g.op("Unsqueeze", self, g.ints([-1])), dims, normalization, True)
     if onesided:
@@ -226,7 +229,7 @@ def _(g: Any, self: Any, dim: Any, normalization: int, onesided: bool) -> Any:
 
 
 @_fft_c2r.onnx
-def _(g: Any, self: Any, dim: Any, normalization: int, last_dim_size: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: Ints, normalization: int, last_dim_size: int) -> Value:
     """The mirror image of the half is put behind it once the other dims are transformed."""
     if not isinstance(last_dim_size, int):
         raise g.unsupported("half a spectrum is completed by its mirror image, and its size is dynamic")
@@ -252,7 +255,7 @@ def _scaling(norm: str | None, forward: bool) -> int:
     return BY_SIZE if (norm == "forward") is forward else UNSCALED
 
 
-def _promoted(F: Any, name: str, x: Any, complex: bool) -> Any:
+def _promoted(F: Ops, name: str, x: Tensor, complex: bool) -> Any:
     """Integers as float32; with `complex`, real numbers as complex ones."""
     if x.dtype.is_half:
         raise DTypeError(f"{name}: {x.dtype.name} is too coarse to be transformed; cast with x.float()")
@@ -262,13 +265,13 @@ def _promoted(F: Any, name: str, x: Any, complex: bool) -> Any:
     return x if x.dtype is wanted else F._to_copy(x, dtype=wanted)
 
 
-def _reals(F: Any, name: str, x: Any) -> Any:
+def _reals(F: Ops, name: str, x: Tensor) -> Any:
     if x.dtype.is_complex:
         raise DTypeError(f"{name}: expects a real tensor, and this one is {x.dtype.name}")
     return _promoted(F, name, x, False)
 
 
-def _fitted(F: Any, x: Any, dims: Sequence[int], sizes: Sequence[Any]) -> Any:
+def _fitted(F: Ops, x: Tensor, dims: Sequence[int], sizes: Sequence[Any]) -> Any:
     """`x` cut, or filled up with zeros, to these sizes."""
     for dim, size in zip(dims, sizes):
         if x.shape[dim] > size:
@@ -278,7 +281,7 @@ def _fitted(F: Any, x: Any, dims: Sequence[int], sizes: Sequence[Any]) -> Any:
     return x
 
 
-def _one(name: str, x: Any, n: Any, dim: int) -> tuple[int, Any]:
+def _one(name: str, x: Tensor, n: int | None, dim: int) -> tuple[int, Any]:
     """(dim, number of points) of a transform of one dim."""
     if x.ndim == 0:
         raise DimError(f"{name}: dim {dim} is given, but the tensor has none")
@@ -292,7 +295,7 @@ def _points(name: str, count: Any) -> Any:
     return count
 
 
-def _several(name: str, x: Any, s: Any, dim: Any) -> tuple[list[int], list[Any]]:
+def _several(name: str, x: Tensor, s: Ints | None, dim: Ints | None) -> tuple[list[int], list[Any]]:
     """(dims, numbers of points) of a transform of several dims: of all, of the last ones, or of those named."""
     if dim is not None:
         dims = [wrap_dim(d, x.ndim) for d in dim]
@@ -309,7 +312,9 @@ def _several(name: str, x: Any, s: Any, dim: Any) -> tuple[list[int], list[Any]]
     return dims, [_points(name, x.shape[d] if n == -1 else n) for d, n in zip(dims, asked)]
 
 
-def _real_several(name: str, x: Any, s: Any, dim: Any, from_half: bool = False) -> tuple[list[int], list[Any]]:
+def _real_several(
+    name: str, x: Tensor, s: Ints | None, dim: Ints | None, from_half: bool = False
+) -> tuple[list[int], list[Any]]:
     """`_several` of a transform from or to real numbers; `from_half`, the last dim has one half of a spectrum."""
     dims, sizes = _several(name, x, s, dim)
     if not dims:
@@ -322,7 +327,7 @@ def _real_several(name: str, x: Any, s: Any, dim: Any, from_half: bool = False) 
 # -- what users call: transforms ---------------------------------------------------------------------------------
 
 
-def _transform(F: Any, name: str, x: Any, dims: list[int], sizes: list[Any], norm: Any, forward: bool) -> Any:
+def _transform(F: Ops, name: str, x: Tensor, dims: list[int], sizes: list[Any], norm: Any, forward: bool) -> Tensor:
     """All bins, of complex or of real numbers."""
     scaling = _scaling(norm, forward)
     x = _fitted(F, _promoted(F, name, x, not dims), dims, sizes)
@@ -332,7 +337,7 @@ def _transform(F: Any, name: str, x: Any, dims: list[int], sizes: list[Any], nor
     return out if forward else F.conj(out)
 
 
-def _to_half(F: Any, name: str, x: Any, dims: list[int], sizes: list[Any], norm: Any, forward: bool) -> Any:
+def _to_half(F: Ops, name: str, x: Tensor, dims: list[int], sizes: list[Any], norm: Any, forward: bool) -> Tensor:
     """One half of the bins, of real numbers; backward, all but the last dim are transformed as complex numbers."""
     x, scaling = _fitted(F, _reals(F, name, x), dims, sizes), _scaling(norm, forward)
     if forward:
@@ -341,7 +346,7 @@ def _to_half(F: Any, name: str, x: Any, dims: list[int], sizes: list[Any], norm:
     return F._fft_c2c(half, dims[:-1], scaling, False) if dims[1:] else half
 
 
-def _from_half(F: Any, name: str, x: Any, dims: list[int], sizes: list[Any], norm: Any, forward: bool) -> Any:
+def _from_half(F: Ops, name: str, x: Tensor, dims: list[int], sizes: list[Any], norm: Any, forward: bool) -> Tensor:
     """Real numbers, of one half of the bins."""
     scaling = _scaling(norm, forward)
     x = _fitted(F, _promoted(F, name, x, True), dims, [*sizes[:-1], sizes[-1] // 2 + 1])
@@ -371,14 +376,14 @@ def _declare(kind: str) -> tuple[Op, Op, Op]:
     function, forward = _KINDS[kind]
     from_half = function is _from_half
 
-    def one(F: Any, self: Any, n: Any, dim: int, norm: Any) -> Any:
+    def one(F: Ops, self: Tensor, n: int | None, dim: int, norm: str | None) -> Tensor:
         name = f"fft_{kind}"
         if n is None and from_half and self.ndim:
             n = 2 * (self.shape[wrap_dim(dim, self.ndim)] - 1)
         dim, size = _one(name, self, n, dim)
         return function(F, name, self, [dim], [size], norm, forward)
 
-    def several(F: Any, self: Any, s: Any, dim: Any, norm: Any) -> Any:
+    def several(F: Ops, self: Tensor, s: Ints | None, dim: Ints | None, norm: str | None) -> Tensor:
         name = f"fft_{kind}n"
         if function is _transform:
             dims, sizes = _several(name, self, s, dim)
@@ -402,7 +407,7 @@ def _declare(kind: str) -> tuple[Op, Op, Op]:
 def _samples(complex: bool, real: bool) -> Callable[[int], Any]:
     """Samples of a transform of one dim, of two, or of any; of what is complex, and of what must be real."""
 
-    def samples(dims: int) -> Any:
+    def samples(dims: int) -> Iterator[Sample]:
         numbers = _complex if complex else make
         settings: tuple[Any, ...] = ((), (4,), (7, 1), (None, 0, "ortho"), (None, -1, "forward"))
         if dims > 1:
@@ -429,7 +434,7 @@ ihfft, ihfft2, ihfftn = _declare("ihfft")
 # -- what users call: frequencies and the order of bins ----------------------------------------------------------
 
 
-def _spacing(name: str, n: Any, d: float, dtype: Any) -> DType:
+def _spacing(name: str, n: int, d: float, dtype: DType | None) -> DType:
     if dtype is not None and dtype.is_integral:
         raise DTypeError(f"{name}: frequencies are floating numbers, not {dtype.name}")
     if n == 0 or d == 0:
@@ -441,7 +446,7 @@ _NEW = "*, ScalarType? dtype=None, Device? device=None"
 
 
 @composite(f"aten::fft_fftfreq(int n, float d=1.0, {_NEW}) -> Tensor", namespaces=("fft",))
-def fftfreq(F: Any, n: Any, d: float, dtype: Any, device: Any) -> Any:
+def fftfreq(F: Ops, n: int, d: float, dtype: DType | None, device: str | None) -> Tensor:
     """The frequencies of the bins of `fft`, of n points at a distance of d: 0, 1, ..., -2, -1 over n * d."""
     wanted = _spacing("fft_fftfreq", n, d, dtype)
     number = F.remainder(F.arange(n, device=device) + n // 2, n) - n // 2
@@ -449,7 +454,7 @@ def fftfreq(F: Any, n: Any, d: float, dtype: Any, device: Any) -> Any:
 
 
 @composite(f"aten::fft_rfftfreq(int n, float d=1.0, {_NEW}) -> Tensor", namespaces=("fft",))
-def rfftfreq(F: Any, n: Any, d: float, dtype: Any, device: Any) -> Any:
+def rfftfreq(F: Ops, n: int, d: float, dtype: DType | None, device: str | None) -> Tensor:
     """The frequencies of the bins of `rfft`: 0, 1, ..., n // 2 over n * d."""
     wanted = _spacing("fft_rfftfreq", n, d, dtype)
     return F._to_copy(F.arange(n // 2 + 1, device=device), dtype=wanted) * (1.0 / (n * d))
@@ -457,33 +462,33 @@ def rfftfreq(F: Any, n: Any, d: float, dtype: Any, device: Any) -> Any:
 
 @rfftfreq.samples
 @fftfreq.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(5)
     yield sample(4, 0.5)
     yield sample(1, dtype=dtypes.float64, note="one")
 
 
-def _shifted(F: Any, self: Any, dim: Any, rounding: int) -> Any:
+def _shifted(F: Ops, self: Tensor, dim: Ints | None, rounding: int) -> Tensor:
     dims = range(self.ndim) if dim is None else [wrap_dim(d, self.ndim) for d in dim]
     shifts = [(self.shape[d] + rounding) // 2 for d in dims]
     return F.roll(self, shifts, list(dims)) if shifts else F.clone(self)
 
 
 @composite("aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor", namespaces=("fft",))
-def fftshift(F: Any, self: Any, dim: Any) -> Any:
+def fftshift(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
     """Bins in the order of their frequencies: that of 0 in the middle."""
     return _shifted(F, self, dim, 0)
 
 
 @composite("aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor", namespaces=("fft",))
-def ifftshift(F: Any, self: Any, dim: Any) -> Any:
+def ifftshift(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
     """The inverse of `fftshift`."""
     return _shifted(F, self, dim, 1)
 
 
 @ifftshift.samples
 @fftshift.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4, 5))
     yield sample(make(3, 5), 1)
     yield sample(make(3, 4, 5), [-1, 0])

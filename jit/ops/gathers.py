@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +12,13 @@ from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError, ShapeError, UnwrittenError, UsageError
 from jit.ir.geometry import broadcast_shapes
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
 from .indexing import _check_index, _first, _fits, _flat_places
+
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, KnownType, Numpy, OnnxWriter, Ops, Tensor, Value
 
 WORDS = ("sum", "prod", "mean", "amax", "amin")
 ONNX_WORDS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
@@ -42,7 +46,7 @@ def _checked_word(reduce: str) -> str:
 
 @array("aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, "
        "bool include_self=True) -> Tensor", raises=True, inplace=True)  # fmt: skip
-def scatter_reduce(m: Any, self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+def scatter_reduce(m: Numpy, self: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool) -> Array:
     """self with all elements of src that go to one place combined there, by sum, prod, mean, amax or amin."""
     word = _checked_word(reduce)
     at = _fits("scatter_reduce", index.shape, self.shape, dim)
@@ -59,7 +63,7 @@ def scatter_reduce(m: Any, self: Any, dim: int, index: Any, src: Any, reduce: st
     return _mean(m, out, places, include_self) if word == "mean" else out
 
 
-def _mean(m: Any, sums: Any, places: Any, include_self: bool) -> Any:
+def _mean(m: Numpy, sums: Any, places: Any, include_self: bool) -> Any:
     """Sums divided by how many numbers they are made of; integers rounded down."""
     counts = m.bincount(places, minlength=sums.size).reshape(sums.shape) + int(include_self)
     counts = m.maximum(counts, 1)
@@ -67,13 +71,13 @@ def _mean(m: Any, sums: Any, places: Any, include_self: bool) -> Any:
 
 
 @scatter_reduce.type
-def _(self: TensorType, dim: int, index: TensorType, src: TensorType, reduce: str, include_self: bool) -> TensorType:
+def _(self: KnownType, dim: int, index: KnownType, src: KnownType, reduce: str, include_self: bool) -> TensorType:
     _checked_word(reduce)
     _fits("scatter_reduce", index.shape, self.shape, dim)
     return TensorType(self.dtype, self.shape, None, self.device)
 
 
-def _used(F: Any, src: Any, shape: Any) -> Any:
+def _used(F: Ops, src: Tensor, shape: Ints) -> Tensor:
     """The leading part of a source, of the index's sizes."""
     for d, size in enumerate(shape):
         if src.shape[d] != size:
@@ -81,7 +85,7 @@ def _used(F: Any, src: Any, shape: Any) -> Any:
     return src
 
 
-def _unused(F: Any, gradient: Any, shape: Any) -> Any:
+def _unused(F: Ops, gradient: Any, shape: Ints) -> Any:
     """The inverse of `_used` for a gradient: nothing for what was not used."""
     missing = [a - b for a, b in zip(shape, gradient.shape)]
     return F.constant_pad_nd(gradient, [p for n in reversed(missing) for p in (0, n)]) if any(missing) else gradient
@@ -89,8 +93,9 @@ def _unused(F: Any, gradient: Any, shape: Any) -> Any:
 
 @scatter_reduce.grad
 def _(
-    F: Any, g: Any, needs: Any, out: Any, self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
-) -> Any:
+    F: Ops, g: Tensor, needs: Sequence[bool], out: Tensor, self: Tensor, dim: int, index: Tensor, src: Tensor,
+    reduce: str, include_self: bool,
+) -> Any:  # fmt: skip
     used = _used(F, src, index.shape)
     rule = {"sum": _by_sum, "mean": _by_mean, "prod": _by_product}.get(reduce, _by_extreme)
     by_self, by_src = rule(F, g, out, self, dim, index, used, include_self)
@@ -99,17 +104,23 @@ def _(
     return by_self, None, _unused(F, by_src, src.shape)
 
 
-def _by_sum(F: Any, g: Any, out: Any, self: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+def _by_sum(
+    F: Ops, g: Tensor, out: Tensor, self: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool
+) -> Any:
     return g, F.gather(g, dim, index)
 
 
-def _by_mean(F: Any, g: Any, out: Any, self: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+def _by_mean(
+    F: Ops, g: Tensor, out: Tensor, self: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool
+) -> Any:
     counts = F.full_like(self, 1 if include_self else 0)
     share = g / F.clamp(F.scatter_add(counts, dim, index, F.ones_like(src)), min=1)
     return share, F.gather(share, dim, index)
 
 
-def _by_extreme(F: Any, g: Any, out: Any, self: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+def _by_extreme(
+    F: Ops, g: Tensor, out: Tensor, self: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool
+) -> Any:
     """Evenly among all that attain it."""
     mine = F._to_copy(F.eq(self, out), dtype=g.dtype)
     theirs = F._to_copy(F.eq(src, F.gather(out, dim, index)), dtype=g.dtype)
@@ -117,7 +128,9 @@ def _by_extreme(F: Any, g: Any, out: Any, self: Any, dim: int, index: Any, src: 
     return F.where(F.gt(mine, 0), share, 0), F.where(F.gt(theirs, 0), F.gather(share, dim, index), 0)
 
 
-def _by_product(F: Any, g: Any, out: Any, self: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+def _by_product(
+    F: Ops, g: Tensor, out: Tensor, self: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool
+) -> Any:
     """The product of all the others: without zeros a quotient; what is 0 is written so that its derivative is right.
 
     Note [Products with zeros]
@@ -150,7 +163,7 @@ def _by_product(F: Any, g: Any, out: Any, self: Any, dim: int, index: Any, src: 
 
 
 @scatter_reduce.onnx
-def _(g: Any, self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool) -> Value:
     if self.ndim == 0:
         raise g.unsupported("ScatterElements takes no 0-d tensors")
     if g.opset < 18:
@@ -179,7 +192,7 @@ def _index(*rows: Any) -> Any:
 
 
 @scatter_reduce.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     rows = _index([0, 2, 1, 0], [0, 0, 2, 2])
     for word in WORDS:
         yield sample(make(3, 4), 0, rows, make(2, 4, seed=1), word)
@@ -207,9 +220,9 @@ POSITIONS = absent("positions have no derivative")
            " -> (Tensor output, Tensor offset2bag, Tensor bag_size, Tensor max_indices)",
            namespaces=("jit",))  # fmt: skip
 def embedding_bag_padded(
-    F: Any, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool, mode: int, sparse: bool,
-    per_sample_weights: Any, include_last_offset: bool, padding_idx: int | None,
-) -> Any:  # fmt: skip
+    F: Ops, weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool, mode: int, sparse: bool,
+    per_sample_weights: Tensor | None, include_last_offset: bool, padding_idx: int | None,
+) -> Sequence[Tensor]:  # fmt: skip
     """The sum, mean or maximum of the rows of each bag; bags are runs of indices that begin at the offsets."""
     _check_bags(weight, indices, offsets, mode, per_sample_weights)
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
@@ -239,7 +252,7 @@ def embedding_bag_padded(
     return out, bag, sizes, F.zeros_like(sizes)
 
 
-def _checked_offsets(F: Any, offsets: Any, count: int) -> Any:
+def _checked_offsets(F: Ops, offsets: Tensor, count: int) -> Tensor:
     """The offsets themselves, or an error where one lies outside of the indices or before its predecessor."""
     places = F.arange(count + 1, dtype=offsets.dtype)
     if offsets.shape[0] > 1:
@@ -248,7 +261,7 @@ def _checked_offsets(F: Any, offsets: Any, count: int) -> Any:
     return F.index_select(places, 0, offsets)
 
 
-def _check_bags(weight: Any, indices: Any, offsets: Any, mode: int, per_sample_weights: Any) -> None:
+def _check_bags(weight: Tensor, indices: Tensor, offsets: Tensor, mode: int, per_sample_weights: Tensor | None) -> None:
     if indices.ndim != 1 or offsets.ndim != 1:
         raise ShapeError("embedding_bag: expects indices and offsets of one dim")
     if mode not in (SUM, MEAN, MAX):
@@ -262,7 +275,9 @@ def _check_bags(weight: Any, indices: Any, offsets: Any, mode: int, per_sample_w
         raise DTypeError(f"embedding_bag: per_sample_weights should be of the dtype of the table, got {given}")
 
 
-def _largest_rows(F: Any, weight: Any, indices: Any, bag: Any, bags: int, counted: Any, sizes: Any) -> tuple[Any, Any]:
+def _largest_rows(
+    F: Ops, weight: Tensor, indices: Tensor, bag: Tensor, bags: int, counted: Tensor, sizes: Tensor
+) -> tuple[Any, Any]:
     """(the largest entries of each bag, the rows that they come from: the first of ties)."""
     count, width = indices.shape[0], weight.shape[1]
     with F.no_grad():
@@ -279,7 +294,7 @@ def _largest_rows(F: Any, weight: Any, indices: Any, bag: Any, bags: int, counte
 
 
 @embedding_bag_padded.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     indices, offsets = _index(1, 4, 2, 2, 0), _index(0, 2, 2)
     for mode in (SUM, MEAN, MAX):
         yield sample(make(5, 3), indices, offsets, False, mode, False, None, False, None, onnx=False)
@@ -292,16 +307,16 @@ def _() -> Any:
            " -> (Tensor output, Tensor offset2bag, Tensor bag_size, Tensor max_indices)",
            namespaces=("jit",))  # fmt: skip
 def embedding_bag(
-    F: Any, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool, mode: int, sparse: bool,
-    per_sample_weights: Any, include_last_offset: bool,
-) -> Any:  # fmt: skip
+    F: Ops, weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool, mode: int, sparse: bool,
+    per_sample_weights: Tensor | None, include_last_offset: bool,
+) -> Sequence[Tensor]:  # fmt: skip
     """The sum, mean or maximum of the rows of each bag; no index is padding."""
     rest = mode, sparse, per_sample_weights, include_last_offset, None
     return F.embedding_bag(weight, indices, offsets, scale_grad_by_freq, *rest)
 
 
 @embedding_bag.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(5, 3), _index(1, 4, 2, 2, 0), _index(0, 2), onnx=False)
 
 
@@ -309,7 +324,7 @@ def _() -> Any:
 
 
 @composite("aten::cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor", namespaces=("jit",))
-def cdist(F: Any, x1: Any, x2: Any, p: float, compute_mode: Any) -> Any:
+def cdist(F: Ops, x1: Tensor, x2: Tensor, p: float, compute_mode: str | None) -> Tensor:
     """The p-norm of the difference of each row of x1 and each row of x2."""
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise ShapeError(f"cdist: the rows of {list(x1.shape)} and {list(x2.shape)} should be equally long")
@@ -323,7 +338,7 @@ def cdist(F: Any, x1: Any, x2: Any, p: float, compute_mode: Any) -> Any:
 
 
 @cdist.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for p in (2.0, 1.0, 0.0, float("inf"), 3.0):
         yield sample(make(3, 4), make(2, 4, seed=1), p)
     yield sample(make(2, 3, 4), make(2, 4, seed=1), note="broadcast")

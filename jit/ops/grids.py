@@ -10,13 +10,16 @@ Note [Places and taps]
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.op import composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
+
+if TYPE_CHECKING:
+    from .protocols import Ints, OnnxWriter, Ops, Tensor, Value
 
 LINEAR, NEAREST, CUBIC = range(3)
 """How to interpolate, as ATen counts."""
@@ -27,7 +30,7 @@ ZEROS, BORDER, REFLECTION = range(3)
 
 
 @composite("aten::affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor", namespaces=("jit",))
-def affine_grid_generator(F: Any, theta: Any, size: Any, align_corners: bool) -> Any:
+def affine_grid_generator(F: Ops, theta: Tensor, size: Ints, align_corners: bool) -> Tensor:
     """The places that the affine maps `theta`, [N, 2, 3] or [N, 3, 4], send an output of sizes `size` to."""
     _check_affine(theta, size)
     places, rank = list(size[2:]), len(size) - 2
@@ -38,7 +41,7 @@ def affine_grid_generator(F: Any, theta: Any, size: Any, align_corners: bool) ->
     return F.reshape(F.matmul(base, F.transpose(theta, 1, 2)), [size[0], *places, rank])
 
 
-def _check_affine(theta: Any, size: Any) -> None:
+def _check_affine(theta: Tensor, size: Ints) -> None:
     if not theta.dtype.is_floating_point:
         raise DTypeError(f"affine_grid: theta should be floating, and this one is {theta.dtype}")
     if len(size) not in (4, 5):
@@ -50,7 +53,7 @@ def _check_affine(theta: Any, size: Any) -> None:
         raise ShapeError(f"affine_grid: the output's sizes should be at least 1, got {list(size)}")
 
 
-def _evenly(F: Any, n: Any, align_corners: bool, like: Any) -> Any:
+def _evenly(F: Ops, n: Any, align_corners: bool, like: Tensor) -> Tensor:
     """The n places of one dim, from -1 to 1: those of the corners' centres, or of what lies between the edges."""
     numbers = F.arange(n, dtype=dtypes.float32 if like.dtype.is_half else like.dtype, device=like.device)
     steps = max(n - 1, 1) if align_corners else n
@@ -58,12 +61,12 @@ def _evenly(F: Any, n: Any, align_corners: bool, like: Any) -> Any:
 
 
 @affine_grid_generator.onnx
-def _(g: Any, theta: Any, size: Any, align_corners: bool) -> Any:
+def _(g: OnnxWriter, theta: Value, size: Ints, align_corners: bool) -> Value:
     return g.op("AffineGrid", theta, g.ints(list(size)), align_corners=int(align_corners))
 
 
 @affine_grid_generator.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for align in (True, False):
         yield sample(make(2, 2, 3), [2, 3, 4, 5], align)
         yield sample(make(1, 3, 4), [1, 1, 2, 3, 4], align)
@@ -76,7 +79,7 @@ def _() -> Any:
 # -- taps along one dim ------------------------------------------------------------------------------------------
 
 
-def _taps(F: Any, x: Any, size: Any, mode: int, padding: int, align: bool) -> tuple[Any, Any, Any]:
+def _taps(F: Ops, x: Tensor, size: int, mode: int, padding: int, align: bool) -> tuple[Any, Any, Any]:
     """(entries to read, whether they are inside, weights) of coordinates [N, places]; each of [N, taps, places]."""
     place = ((x + 1) * (size - 1) if align else (x + 1) * size - 1) / 2
     far = 2.0**30 if padding == REFLECTION else size + 3  # finite, and further than any tap reaches
@@ -91,7 +94,7 @@ def _taps(F: Any, x: Any, size: Any, mode: int, padding: int, align: bool) -> tu
     return F._to_copy(F.clamp(entry, 0, size - 1), dtype=dtypes.int64), inside, weight
 
 
-def _neighbours(F: Any, place: Any, mode: int) -> tuple[list[Any], list[Any]]:
+def _neighbours(F: Ops, place: Tensor, mode: int) -> tuple[list[Any], list[Any]]:
     """The entries around a place, without gradients, and their weights."""
     if mode == NEAREST:
         nearest = F.round(place)  # its derivative is zero: the grid has a gradient, and that is zero
@@ -103,17 +106,17 @@ def _neighbours(F: Any, place: Any, mode: int) -> tuple[list[Any], list[Any]]:
     return [low + k for k in (-1, 0, 1, 2)], [_far(part + 1), _near(part), _near(1 - part), _far(2 - part)]
 
 
-def _near(x: Any) -> Any:
+def _near(x: Tensor) -> Tensor:
     """The kernel of cubic convolution with a = -0.75, up to distance 1."""
     return (x * 1.25 - 2.25) * x * x + 1
 
 
-def _far(x: Any) -> Any:
+def _far(x: Tensor) -> Tensor:
     """The same from 1 to 2."""
     return ((x * -0.75 + 3.75) * x - 6.0) * x + 3.0
 
 
-def _brought_inside(F: Any, place: Any, size: Any, padding: int, align: bool) -> Any:
+def _brought_inside(F: Ops, place: Tensor, size: int, padding: int, align: bool) -> Tensor:
     """Places outside moved to the border, or reflected at it; on the border and beyond it they have no gradient."""
     if padding == ZEROS:
         return place
@@ -123,7 +126,7 @@ def _brought_inside(F: Any, place: Any, size: Any, padding: int, align: bool) ->
     return F.where(between, place, F.clamp(F.detach(place), 0, size - 1))
 
 
-def _reflected(F: Any, place: Any, low: float, high: Any) -> Any:
+def _reflected(F: Ops, place: Tensor, low: float, high: Any) -> Tensor:
     """As between two mirrors: the way from `low`, folded every `high - low`."""
     span = high - low
     if span == 0:
@@ -136,7 +139,7 @@ def _reflected(F: Any, place: Any, low: float, high: Any) -> Any:
 # -- sampling ----------------------------------------------------------------------------------------------------
 
 
-def _check(input: Any, grid: Any, mode: int, padding: int, rank: int | None = None) -> None:
+def _check(input: Tensor, grid: Tensor, mode: int, padding: int, rank: int | None = None) -> None:
     if input.ndim not in (4, 5) or grid.ndim != input.ndim or (rank is not None and input.ndim != rank + 2):
         wanted = "4 or 5" if rank is None else str(rank + 2)
         raise ShapeError(f"grid_sampler: image and grid have {wanted} dims, not the sizes {_sizes(input, grid)}")
@@ -159,7 +162,7 @@ def _sizes(*tensors: Any) -> str:
     return " and ".join(str(list(t.shape)) for t in tensors)
 
 
-def _sampled(F: Any, input: Any, grid: Any, mode: int, padding: int, align: bool) -> Any:
+def _sampled(F: Ops, input: Tensor, grid: Tensor, mode: int, padding: int, align: bool) -> Tensor:
     """The weighted sum of each place's taps; see Note [Places and taps]."""
     (batch, channels, *sizes), (_, *places, rank) = input.shape, grid.shape
     count = math.prod(places)
@@ -175,7 +178,7 @@ def _sampled(F: Any, input: Any, grid: Any, mode: int, padding: int, align: bool
     return F._to_copy(out, dtype=input.dtype) if input.dtype.is_half else out
 
 
-def _multiplied(F: Any, taps: Sequence[Any], sizes: Sequence[Any], shape: list[Any]) -> tuple[Any, Any, Any]:
+def _multiplied(F: Ops, taps: Sequence[Any], sizes: Sequence[Any], shape: list[Any]) -> tuple[Any, Any, Any]:
     """The taps of several dims at once: entries of the flattened image, and products of weights."""
     entry, inside, weight = taps[0]
     for (entry_d, inside_d, weight_d), size in zip(taps[1:], sizes[1:], strict=True):
@@ -191,7 +194,9 @@ _SAMPLER = "Tensor input, Tensor grid, int interpolation_mode, int padding_mode,
 
 
 @composite(f"aten::grid_sampler({_SAMPLER}) -> Tensor", namespaces=("jit",))
-def grid_sampler(F: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+def grid_sampler(
+    F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """What `input`, [N, C, ...], has at the places that `grid`, [N, ..., 2 or 3], names."""
     _check(input, grid, interpolation_mode, padding_mode)
     sampler = F.grid_sampler_2d if input.ndim == 4 else F.grid_sampler_3d
@@ -200,8 +205,8 @@ def grid_sampler(F: Any, input: Any, grid: Any, interpolation_mode: int, padding
 
 @composite(f"aten::grid_sampler_2d({_SAMPLER}) -> Tensor", namespaces=("jit",))
 def grid_sampler_2d(
-    F: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Any:
+    F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """`grid_sampler` of images."""
     _check(input, grid, interpolation_mode, padding_mode, 2)
     return _sampled(F, input, grid, interpolation_mode, padding_mode, align_corners)
@@ -209,14 +214,16 @@ def grid_sampler_2d(
 
 @composite(f"aten::grid_sampler_3d({_SAMPLER}) -> Tensor", namespaces=("jit",))
 def grid_sampler_3d(
-    F: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
-) -> Any:
+    F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """`grid_sampler` of volumes."""
     _check(input, grid, interpolation_mode, padding_mode, 3)
     return _sampled(F, input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-def _onnx(g: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+def _onnx(
+    g: OnnxWriter, input: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Value:
     if g.opset < 20 and input.ndim != 4:
         raise g.unsupported("GridSample takes volumes from opset 20 on", since=20)
     names = ("linear", "nearest", "cubic") if g.opset >= 20 else ("bilinear", "nearest", "bicubic")
@@ -229,7 +236,7 @@ for _op in (grid_sampler, grid_sampler_2d, grid_sampler_3d):
     _op.onnx(_onnx)
 
 
-def _two_dims() -> Any:
+def _two_dims() -> Iterator[Sample]:
     for padding in (ZEROS, BORDER, REFLECTION):
         for align in (True, False):
             for mode in (LINEAR, NEAREST, CUBIC):
@@ -243,14 +250,14 @@ def _two_dims() -> Any:
     yield sample(*halves, LINEAR, ZEROS, False, note="half", grad=False, onnx=False)
 
 
-def _three_dims() -> Any:
+def _three_dims() -> Iterator[Sample]:
     for padding, align in ((ZEROS, True), (BORDER, False), (REFLECTION, False), (REFLECTION, True)):
         for mode in (LINEAR, NEAREST):
             yield sample(make(1, 2, 2, 3, 4), make(1, 2, 1, 3, 3, low=-1.4, high=1.4), mode, padding, align)
 
 
 @grid_sampler.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from (s for number, s in enumerate(_two_dims()) if number % 5 == 0)
     yield from (s for number, s in enumerate(_three_dims()) if number % 3 == 0)
 

@@ -8,7 +8,8 @@ embedding_dense_backward.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jit.ir import dtypes
 from jit.ir.errors import DimError, DTypeError, ShapeError, UsageError
@@ -16,24 +17,29 @@ from jit.ir.fitting import fitted
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
 from .common import require_order, require_real_factor
 from .views import sum_to
 
+if TYPE_CHECKING:
+    from jit.ir.types import Type
+
+    from .protocols import Array, Ints, KnownType, Meta, Number, Numpy, OnnxWriter, Ops, Tensor, Value
+
 _INTEGERS = absent("its result is made of integers")
 
 
-def _like(self: TensorType, *_: Any) -> TensorType:
+def _like(self: KnownType, *_: Any) -> TensorType:
     return TensorType(self.dtype, self.shape, None, self.device)
 
 
-def _zeros(F: Any, g: Any, meta: Any) -> Any:
+def _zeros(F: Ops, g: Tensor, meta: Meta) -> Tensor:
     return F.zeros(meta.shape, dtype=g.dtype, device=g.device)
 
 
-def _check_index(m: Any, name: str, index: Any, size: int, negative: bool = False) -> None:
+def _check_index(m: Numpy, name: str, index: Array, size: int, negative: bool = False) -> None:
     """Integers within a dim of `size`."""
     if index.dtype.kind not in "iu":
         raise DTypeError(f"{name}: an index should be a tensor of integers, got {index.dtype}")
@@ -46,7 +52,7 @@ def _check_index(m: Any, name: str, index: Any, size: int, negative: bool = Fals
 # -- one index per element: gather and scatter -------------------------------------------------------------------
 
 
-def _fits(name: str, index: Any, shape: Any, dim: int, whole: bool = False) -> int:
+def _fits(name: str, index: Ints, shape: Ints, dim: int, whole: bool = False) -> int:
     """The dim, made non-negative; ShapeError if `index` leaves `shape` in another dim (or, `whole`, in any)."""
     at = wrap_dim(dim, len(shape))
     if math.prod(index) == 0 and all(isinstance(n, int) for n in index):
@@ -59,7 +65,7 @@ def _fits(name: str, index: Any, shape: Any, dim: int, whole: bool = False) -> i
     return at
 
 
-def _flat_places(m: Any, index: Any, shape: Any, dim: int) -> Any:
+def _flat_places(m: Numpy, index: Array, shape: Ints, dim: int) -> Any:
     """Where in a row-major array of `shape` each element of `index`, along `dim`, points; one flat array."""
     if not shape or not index.size:
         return m.zeros(index.size, m.int64)
@@ -71,12 +77,12 @@ def _flat_places(m: Any, index: Any, shape: Any, dim: int) -> Any:
     return places.reshape(-1)
 
 
-def _first(array: Any, shape: Any) -> Any:
+def _first(array: Array, shape: Ints) -> Any:
     """The leading part of `array` of that shape, flat."""
     return array[tuple(slice(n) for n in shape)].reshape(-1) if array.ndim else array.reshape(-1)
 
 
-def _padded_gather(F: Any, g: Any, dim: int, index: Any, meta: Any) -> Any:
+def _padded_gather(F: Ops, g: Tensor, dim: int, index: Tensor, meta: Meta) -> Tensor:
     """The gradient of a source of which only the leading part, of the index's sizes, was used."""
     picked = F.gather(g, dim, index)
     missing = [a - b for a, b in zip(meta.shape, index.shape)]
@@ -89,20 +95,20 @@ def _padded_gather(F: Any, g: Any, dim: int, index: Any, meta: Any) -> Any:
        kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, self_meta, dim, index:
                  F.scatter_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
-def gather(m: Any, self: Any, dim: int, index: Any, sparse_grad: bool) -> Any:
+def gather(m: Numpy, self: Array, dim: int, index: Array, sparse_grad: bool) -> Array:
     at = _fits("gather", index.shape, self.shape, dim)
     _check_index(m, "gather", index, self.shape[at] if self.ndim else 1)
     return m.take(self, _flat_places(m, index, self.shape, at)).reshape(index.shape)
 
 
 @gather.type
-def _(self: TensorType, dim: int, index: TensorType, sparse_grad: bool) -> TensorType:
+def _(self: KnownType, dim: int, index: KnownType, sparse_grad: bool) -> TensorType:
     _fits("gather", index.sizes, self.sizes, dim)
     return TensorType(self.dtype, index.shape, None, self.device)
 
 
 @gather.onnx
-def _(g: Any, self: Any, dim: int, index: Any, sparse_grad: bool) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, sparse_grad: bool) -> Value:
     if self.ndim == 0:
         return g.op("Identity", self)
     return g.op("GatherElements", self, g.cast(index, dtypes.int64), axis=wrap_dim(dim, self.ndim))
@@ -115,7 +121,7 @@ def _places(*rows: Any) -> Any:
 
 
 @gather.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 1, _places([0, 3], [1, 1], [2, 0]))
     yield sample(make(3, 4), -2, _places([0, 2, 1, 1]))
     yield sample(make(2, 3, 2), 1, _places([[0, 1], [2, 2]], [[1, 1], [0, 2]]))
@@ -125,7 +131,7 @@ def _() -> Any:
     yield sample(strided(make(3, 4)), 0, _places([0, 2, 1, 1]), note="strided")
 
 
-def _scattered(m: Any, name: str, self: Any, dim: int, index: Any, src: Any, reduce: str | None = None) -> Any:
+def _scattered(m: Numpy, name: str, self: Array, dim: int, index: Array, src: Array, reduce: str | None = None) -> Any:
     """A copy of self with `src` (flat or a number) put, or added, where `index` points."""
     at = _fits(name, index.shape, self.shape, dim)
     _check_index(m, name, index, self.shape[at] if self.ndim else 1)
@@ -138,13 +144,13 @@ def _scattered(m: Any, name: str, self: Any, dim: int, index: Any, src: Any, red
     return out
 
 
-def _surely_same(a: Any, b: Any) -> bool:
+def _surely_same(a: Ints, b: Ints) -> bool:
     """Whether two shapes are equal, whatever the sizes of dynamic axes."""
     fixed = all(isinstance(size, int) for size in (*a, *b))
     return tuple(a) == tuple(b) if fixed else len(a) == len(b) and all(x is y for x, y in zip(a, b))
 
 
-def _onnx_scatter(g: Any, self: Any, dim: int, index: Any, src: Any, reduction: str = "none") -> Any:
+def _onnx_scatter(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value, reduction: str = "none") -> Value:
     if self.ndim == 0:
         combined = {"none": None, "add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}[reduction]
         return g.op(combined, self, src) if combined else g.op("Identity", src)
@@ -163,7 +169,7 @@ def _onnx_scatter(g: Any, self: Any, dim: int, index: Any, src: Any, reduction: 
        kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0),
                  src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
-def scatter(m: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter(m: Numpy, self: Array, dim: int, index: Array, src: Array) -> Array:
     _fits("scatter", index.shape, src.shape, dim, whole=True)
     if src.dtype != self.dtype:
         raise DTypeError(f"scatter: expects one dtype, got {self.dtype} and {src.dtype}; cast one of them")
@@ -174,12 +180,12 @@ scatter.type_rule = _like
 
 
 @scatter.onnx
-def _(g: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value) -> Value:
     return _onnx_scatter(g, self, dim, index, src)
 
 
 @scatter.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [1, 0, 2, 2]), make(2, 4, seed=1))
     yield sample(make(3, 4), -1, _places([3, 0], [1, 2]), make(3, 3, seed=1), note="source partly used")
     yield sample(make(4), 0, _places(2, 0), make(2, seed=1), note="1-d")
@@ -189,7 +195,7 @@ def _() -> Any:
 @array("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", raises=True, inplace=True,
        kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, dim, index: F.scatter(g, dim, index, 0)))  # fmt: skip
-def scatter_value(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+def scatter_value(m: Numpy, self: Array, dim: int, index: Array, value: Number) -> Array:
     return _scattered(m, "scatter", self, dim, index, fitted(value, self.dtype))
 
 
@@ -197,13 +203,13 @@ scatter_value.type_rule = _like
 
 
 @scatter_value.onnx
-def _(g: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, value: Number) -> Value:
     source = g.op("Expand", g.constant(value, like=self), g.op("Shape", index))
     return _onnx_scatter(g, self, dim, index, source)
 
 
 @scatter_value.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places([0, 2, 1, 0]), 1.5)
     yield sample(make(3, 4), 1, _places([0], [2], [2]), 2)
 
@@ -222,7 +228,7 @@ def _reduction(reduce: str) -> str:
 @array("aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", raises=True,
        inplace=True,
        grad=_NOT_DIFFERENTIABLE)  # fmt: skip
-def scatter_combined(m: Any, self: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+def scatter_combined(m: Numpy, self: Array, dim: int, index: Array, src: Array, reduce: str) -> Array:
     """self with src added to, or multiplied into, the places that index names along dim."""
     _fits("scatter", index.shape, src.shape, dim, whole=True)
     return _scattered(m, "scatter", self, dim, index, _first(src, index.shape), _reduction(reduce))
@@ -231,7 +237,7 @@ def scatter_combined(m: Any, self: Any, dim: int, index: Any, src: Any, reduce: 
 @array("aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
        raises=True,
        inplace=True, grad=_NOT_DIFFERENTIABLE)  # fmt: skip
-def scatter_value_combined(m: Any, self: Any, dim: int, index: Any, value: Any, reduce: str) -> Any:
+def scatter_value_combined(m: Numpy, self: Array, dim: int, index: Array, value: Number, reduce: str) -> Array:
     """self with a number added to, or multiplied into, the places that index names along dim."""
     return _scattered(m, "scatter", self, dim, index, m.asarray(value).astype(self.dtype), _reduction(reduce))
 
@@ -241,24 +247,24 @@ scatter_value_combined.type_rule = _like
 
 
 @scatter_combined.onnx
-def _(g: Any, self: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value, reduce: str) -> Value:
     return _onnx_scatter(g, self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
 
 
 @scatter_value_combined.onnx
-def _(g: Any, self: Any, dim: int, index: Any, value: Any, reduce: str) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, value: Number, reduce: str) -> Value:
     source = g.op("Expand", g.constant(value, like=self), g.op("Shape", index))
     return _onnx_scatter(g, self, dim, index, source, {"add": "add", "multiply": "mul"}[reduce])
 
 
 @scatter_combined.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [0, 0, 2, 2]), make(2, 4, seed=1), reduce="add")
     yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), make(3, 3, seed=1), reduce="multiply", note="partly used")
 
 
 @scatter_value_combined.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [0, 0, 2, 2]), 1.5, reduce="add")
     yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), 3, reduce="multiply")
 
@@ -266,7 +272,7 @@ def _() -> Any:
 @array("aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", raises=True, inplace=True,
        grad=dict(self=lambda F, g: g,
                  src=lambda F, g, src_meta, dim, index: _padded_gather(F, g, dim, index, src_meta)))  # fmt: skip
-def scatter_add(m: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter_add(m: Numpy, self: Array, dim: int, index: Array, src: Array) -> Array:
     _fits("scatter_add", index.shape, src.shape, dim, whole=True)
     if src.dtype != self.dtype:
         raise DTypeError(f"scatter_add: expects one dtype, got {self.dtype} and {src.dtype}; cast one of them")
@@ -277,29 +283,29 @@ scatter_add.type_rule = _like
 
 
 @scatter_add.onnx
-def _(g: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, src: Value) -> Value:
     return _onnx_scatter(g, self, dim, index, src, "add")
 
 
 @scatter_add.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places([0, 2, 1, 0], [0, 0, 2, 2]), make(2, 4, seed=1))
     yield sample(make(3, 4), 1, _places([3, 3], [1, 2]), make(3, 3, seed=1), note="source partly used")
     yield sample(make(), 0, _places(0).reshape(()), make(seed=1), note="0-d")
 
 
 @composite("aten::take(Tensor self, Tensor index) -> Tensor")
-def take(F: Any, self: Any, index: Any) -> Any:
+def take(F: Ops, self: Tensor, index: Tensor) -> Tensor:
     return F.index(F.reshape(self, [-1]), [index])
 
 
 @take.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), _places([0, 11], [-1, 5]))
 
 
 @composite("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
-def take_along_dim(F: Any, self: Any, indices: Any, dim: int | None) -> Any:
+def take_along_dim(F: Ops, self: Tensor, indices: Tensor, dim: int | None) -> Tensor:
     """What stands at the places `indices` along dim; the other dims broadcast."""
     if indices.dtype is not dtypes.int64:
         raise DTypeError(f"take_along_dim: the indices should be int64, got {indices.dtype.name}")
@@ -320,7 +326,7 @@ def take_along_dim(F: Any, self: Any, indices: Any, dim: int | None) -> Any:
 
 
 @take_along_dim.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), _places([0, 2]), 1)
     yield sample(make(3, 4), _places(0, 5))
 
@@ -328,7 +334,7 @@ def _() -> Any:
 # -- one index per row -------------------------------------------------------------------------------------------
 
 
-def _row_check(m: Any, name: str, self: Any, dim: int, index: Any) -> int:
+def _row_check(m: Numpy, name: str, self: Array, dim: int, index: Array) -> int:
     at = wrap_dim(dim, len(self.shape))
     if index.ndim > 1:
         raise ShapeError(f"{name}: the index should have one dim, got the sizes {list(index.shape)}")
@@ -336,7 +342,7 @@ def _row_check(m: Any, name: str, self: Any, dim: int, index: Any) -> int:
     return at
 
 
-def _add_rows(m: Any, out: Any, index: Any, rows: Any) -> None:
+def _add_rows(m: Numpy, out: Array, index: Array, rows: Array) -> None:
     """`out[index[i]] += rows[i]` for all i, in order; rows that go to one place are summed together first."""
     if index.size == 0:
         return
@@ -349,7 +355,7 @@ def _add_rows(m: Any, out: Any, index: Any, rows: Any) -> None:
 @array("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", raises=True, kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, self_meta, dim, index:
                  F.index_add(_zeros(F, g, self_meta), dim, index, g)))  # fmt: skip
-def index_select(m: Any, self: Any, dim: int, index: Any) -> Any:
+def index_select(m: Numpy, self: Array, dim: int, index: Array) -> Array:
     at = _row_check(m, "index_select", self, dim, index)
     if self.ndim == 0 and index.size != 1:
         raise ShapeError(f"index_select: a 0-d tensor has one element to select, and there are {index.size} indices")
@@ -357,7 +363,7 @@ def index_select(m: Any, self: Any, dim: int, index: Any) -> Any:
 
 
 @index_select.type
-def _(self: TensorType, dim: int, index: TensorType) -> TensorType:
+def _(self: KnownType, dim: int, index: KnownType) -> TensorType:
     sizes = list(self.sizes or ())
     if sizes:
         sizes[wrap_dim(dim, len(sizes))] = index.numel or 0
@@ -365,33 +371,33 @@ def _(self: TensorType, dim: int, index: TensorType) -> TensorType:
 
 
 @index_select.onnx
-def _(g: Any, self: Any, dim: int, index: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value) -> Value:
     if self.ndim == 0:
         return g.op("Identity", self)
     return g.op("Gather", self, g.op("Reshape", index, g.ints([-1])), axis=wrap_dim(dim, self.ndim))
 
 
 @index_select.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places(2, 0, 2))
     yield sample(make(3, 4), -1, _places(1, 1))
     yield sample(make(3, 4), 1, _places(), note="empty", onnx=False)
     yield sample(strided(make(3, 4)), 1, _places(3, 0), note="strided")
 
 
-def _same_dtype(name: str, self: Any, source: Any) -> None:
+def _same_dtype(name: str, self: Array, source: Array) -> None:
     if source.dtype != self.dtype:
         raise DTypeError(f"{name}: the source should be {self.dtype.name} as the tensor is, got {source.dtype.name}")
 
 
-def _source_check(name: str, self: Any, at: int, index: Any, source: Any) -> None:
+def _source_check(name: str, self: Array, at: int, index: Array, source: Array) -> None:
     """Whether the source has a row for each index; of a 0-d tensor, one element."""
     wanted = (*self.shape[:at], index.size, *self.shape[at + 1 :])
     if self.ndim and source.shape != wanted:
         raise DimError(f"{name}: expects a source of sizes {list(wanted)}, got {list(source.shape)}")
 
 
-def _scaled_source(m: Any, self: Any, source: Any, alpha: Any) -> Any:
+def _scaled_source(m: Numpy, self: Array, source: Array, alpha: Number) -> Array:
     require_real_factor(self.dtype, alpha)
     return source if alpha == 1 else (source * m.asarray(alpha).astype(self.dtype)).astype(self.dtype)
 
@@ -400,7 +406,7 @@ def _scaled_source(m: Any, self: Any, source: Any, alpha: Any) -> Any:
        inplace=True,
        grad=dict(self=lambda F, g: g, source=lambda F, g, source_meta, dim, index, alpha:
                  F.reshape(F.index_select(g, dim, index) * alpha, source_meta.shape)))  # fmt: skip
-def index_add(m: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
+def index_add(m: Numpy, self: Array, dim: int, index: Array, source: Array, alpha: Number) -> Array:
     at = _row_check(m, "index_add", self, dim, index)
     _same_dtype("index_add", self, source)
     out = m.array(self, order="C")
@@ -418,12 +424,12 @@ index_add.type_rule = _like
 
 
 @index_add.onnx
-def _(g: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value, alpha: Number) -> Value:
     scaled = source if alpha == 1 else g.op("Mul", source, g.constant(alpha, like=self))
     return _onnx_rows(g, self, dim, index, scaled, "add")
 
 
-def _onnx_rows(g: Any, self: Any, dim: int, index: Any, source: Any, reduction: str = "none") -> Any:
+def _onnx_rows(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value, reduction: str = "none") -> Value:
     """Scatter whole rows: the index repeated for every element of a row."""
     at = wrap_dim(dim, self.ndim)
     column = g.op("Reshape", index, g.ints([-1 if d == at else 1 for d in range(self.ndim)]))
@@ -431,7 +437,7 @@ def _onnx_rows(g: Any, self: Any, dim: int, index: Any, source: Any, reduction: 
 
 
 @index_add.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places(2, 0, 2), make(3, 4, seed=1))
     yield sample(make(3, 4), 1, _places(1, 1), make(3, 2, seed=1), alpha=2)
     yield sample(strided(make(3, 4)), 1, _places(3), make(3, 1, seed=1), note="strided")
@@ -442,7 +448,7 @@ def _() -> Any:
        grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0),
                  source=lambda F, g, source_meta, dim, index:
                  F.reshape(F.index_select(g, dim, index), source_meta.shape)))  # fmt: skip
-def index_copy(m: Any, self: Any, dim: int, index: Any, source: Any) -> Any:
+def index_copy(m: Numpy, self: Array, dim: int, index: Array, source: Array) -> Array:
     at = _row_check(m, "index_copy", self, dim, index)
     _same_dtype("index_copy", self, source)
     if source.size != 1 or source.ndim:
@@ -461,19 +467,19 @@ index_copy.type_rule = _like
 
 
 @index_copy.onnx
-def _(g: Any, self: Any, dim: int, index: Any, source: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, source: Value) -> Value:
     return _onnx_rows(g, self, dim, index, source)
 
 
 @index_copy.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places(2, 0), make(2, 4, seed=1))
     yield sample(make(3, 4), -1, _places(1), make(3, 1, seed=1))
 
 
 # Before the declaration for numbers, which a 0-d tensor fits too, but without its history.
 @composite("aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", inplace=True)
-def index_fill_tensor(F: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+def index_fill_tensor(F: Ops, self: Tensor, dim: int, index: Tensor, value: Tensor) -> Tensor:
     """self with the 0-d tensor `value` in the rows that index names."""
     if value.ndim:
         raise ShapeError(f"index_fill takes a number or a 0-d tensor, and this one has {value.ndim} dims")
@@ -482,7 +488,7 @@ def index_fill_tensor(F: Any, self: Any, dim: int, index: Any, value: Any) -> An
 
 
 @index_fill_tensor.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places(2, 0), make(seed=1))
     yield sample(make(3, 4), -1, _places(1), make(seed=1, dtype="float64"), note="another dtype", grad=False)
 
@@ -490,7 +496,7 @@ def _() -> Any:
 @array("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", raises=True,
        inplace=True, kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, dim, index: F.index_fill(g, dim, index, 0)))  # fmt: skip
-def index_fill(m: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+def index_fill(m: Numpy, self: Array, dim: int, index: Array, value: Number) -> Array:
     at = _row_check(m, "index_fill", self, dim, index)
     value = fitted(value, self.dtype)
     out = m.array(self, order="C")
@@ -504,14 +510,14 @@ index_fill.type_rule = _like
 
 
 @index_fill.onnx
-def _(g: Any, self: Any, dim: int, index: Any, value: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: Value, value: Number) -> Value:
     at = wrap_dim(dim, self.ndim)
     rows = g.op("Gather", self, g.op("Reshape", index, g.ints([-1])), axis=at)
     return _onnx_rows(g, self, dim, index, g.op("Expand", g.constant(value, like=self), g.op("Shape", rows)))
 
 
 @index_fill.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, _places(2, 0), 1.5)
     yield sample(make(3, 4), 1, _places(1), 2)
 
@@ -519,7 +525,7 @@ def _() -> Any:
 # -- indices as in t[...] ----------------------------------------------------------------------------------------
 
 
-def _key(name: str, shape: Any, indices: Any) -> tuple[Any, ...]:
+def _key(name: str, shape: Ints, indices: Sequence[Array | None]) -> tuple[Any, ...]:
     """The numpy index that `indices` (None: all of a dim) mean; bytes are masks."""
     key: list[Any] = []
     for index in indices:
@@ -533,7 +539,7 @@ def _key(name: str, shape: Any, indices: Any) -> tuple[Any, ...]:
     return tuple(key)
 
 
-def _picked(name: str, self: Any, indices: Any) -> Any:
+def _picked(name: str, self: Array, indices: Sequence[Array | None]) -> Any:
     try:
         return self[_key(name, self.shape, indices)]
     except IndexError as error:
@@ -545,16 +551,16 @@ def _picked(name: str, self: Any, indices: Any) -> Any:
        measures=lambda indices: any(t is not None and t.dtype is dtypes.bool_ for t in indices),
        grad=dict(self=lambda F, g, self_meta, indices:
                  F.index_put(_zeros(F, g, self_meta), indices, g, True)))  # fmt: skip
-def index(m: Any, self: Any, indices: Any) -> Any:
+def index(m: Numpy, self: Array, indices: Sequence[Array | None]) -> Array:
     return m.array(_picked("index", self, indices), order="C")
 
 
 @index.type
-def _(self: TensorType, indices: Any) -> TensorType:
+def _(self: KnownType, indices: Sequence[KnownType | None]) -> TensorType:
     return TensorType(self.dtype, _indexed_shape(self.shape, indices), None, self.device)
 
 
-def _indexed_shape(shape: Any, indices: Any) -> tuple[Any, ...]:
+def _indexed_shape(shape: Ints, indices: Sequence[KnownType | None]) -> tuple[Any, ...]:
     """Where the tensor indices stand together, their common shape takes their place; else it comes first.
 
     How many elements a mask picks is not known, so its size is None.
@@ -632,7 +638,7 @@ class _OnnxIndex:
 
 
 @index.onnx
-def _(g: Any, self: Any, indices: Any) -> Any:
+def _(g: OnnxWriter, self: Value, indices: Sequence[Value | None]) -> Value:
     given = [i for i in indices if i is not None]
     if not given:
         return g.op("Identity", self)
@@ -652,7 +658,7 @@ def _mask(*rows: Any) -> Any:
 
 
 @index.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), [_places(2, 0, 2)])
     yield sample(make(3, 4), [None, _places([1, -1], [0, 2])])
     yield sample(make(3, 4), [_places(2, 0), _places(1, -1)], note="pairs")
@@ -670,7 +676,7 @@ def _() -> Any:
                  g if accumulate else F.index_put(g, indices, _zeros(F, g, values_meta)),
                  values=lambda F, g, indices, values_meta:
                  sum_to(F, F.index(g, indices), values_meta.shape)))  # fmt: skip
-def index_put(m: Any, self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
+def index_put(m: Numpy, self: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> Array:
     if values.dtype != self.dtype:
         raise DTypeError(f"index_put: expects one dtype, got {self.dtype} and {values.dtype}; cast one of them")
     if not indices:
@@ -685,7 +691,7 @@ def index_put(m: Any, self: Any, indices: Any, values: Any, accumulate: bool) ->
     return out
 
 
-def _spread(m: Any, values: Any, shape: Any) -> Any:
+def _spread(m: Numpy, values: Array, shape: Ints) -> Any:
     while values.ndim > len(shape) and values.shape[0] == 1:
         values = values[0]
     try:
@@ -697,12 +703,12 @@ def _spread(m: Any, values: Any, shape: Any) -> Any:
 
 
 @index_put.type
-def _(self: TensorType, indices: Any, values: TensorType, accumulate: bool) -> TensorType:
+def _(self: KnownType, indices: Sequence[KnownType | None], values: KnownType, accumulate: bool) -> TensorType:
     return _like(self)
 
 
 @index_put.onnx
-def _(g: Any, self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
+def _(g: OnnxWriter, self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool) -> Value:
     if accumulate and g.opset < 16:
         raise g.unsupported("ScatterND adds only", since=16)
     at = _OnnxIndex(g, self, indices)
@@ -720,7 +726,7 @@ def _(g: Any, self: Any, indices: Any, values: Any, accumulate: bool) -> Any:
 
 
 @index_put.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), [_places(2, 0)], make(2, 4, seed=1))
     yield sample(make(3, 4), [_places(2, 0, 2)], make(4, seed=1), True, note="accumulate, broadcast")
     yield sample(make(3, 4), [None, _places(1, -1)], make(3, 2, seed=1))
@@ -735,27 +741,27 @@ def _() -> Any:
 
 @array("aten::masked_select(Tensor self, Tensor mask) -> Tensor", kernel=Kernel(moves=True), measures=True,
        grad=dict(self=lambda F, g, self_meta, mask: _unselected(F, g, self_meta, mask)))  # fmt: skip
-def masked_select(m: Any, self: Any, mask: Any) -> Any:
+def masked_select(m: Numpy, self: Array, mask: Array) -> Array:
     if mask.dtype != bool:
         raise DTypeError(f"masked_select: the mask should be a tensor of bools, got {mask.dtype}")
     shape = broadcast_shapes(self.shape, mask.shape)
     return m.broadcast_to(self, shape)[m.broadcast_to(mask, shape)]
 
 
-def _unselected(F: Any, g: Any, meta: Any, mask: Any) -> Any:
+def _unselected(F: Ops, g: Tensor, meta: Meta, mask: Tensor) -> Tensor:
     shape = broadcast_shapes(tuple(meta.shape), tuple(mask.shape))
     whole = F.masked_scatter(F.zeros(shape, dtype=g.dtype, device=g.device), mask, g)
     return sum_to(F, whole, meta.shape)
 
 
 @masked_select.type
-def _(self: TensorType, mask: TensorType) -> TensorType:
+def _(self: KnownType, mask: KnownType) -> TensorType:
     broadcast_shapes(self.sizes or (), mask.sizes or ())
     return TensorType(self.dtype, (None,), None, self.device)
 
 
 @masked_select.onnx
-def _(g: Any, self: Any, mask: Any) -> Any:
+def _(g: OnnxWriter, self: Value, mask: Value) -> Value:
     if tuple(self.shape) != tuple(mask.shape):
         zero = g.op("Expand", g.constant(False, dtype="bool"), g.op("Shape", self))
         mask = g.op("Or", mask, zero)
@@ -765,7 +771,7 @@ def _(g: Any, self: Any, mask: Any) -> Any:
 
 
 @masked_select.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), _mask([True, False, True], [False, True, True]))
     yield sample(make(2, 3), _mask(True, False, True), note="broadcast")
     yield sample(make(3), _mask([True, False, True], [False, True, True]), note="broadcast self")
@@ -776,7 +782,7 @@ def _() -> Any:
        kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, self_meta, mask: sum_to(F, F.masked_fill(g, mask, 0), self_meta.shape),
                  source=lambda F, g, mask, source_meta: _used_first(F, g, mask, source_meta)))  # fmt: skip
-def masked_scatter(m: Any, self: Any, mask: Any, source: Any) -> Any:
+def masked_scatter(m: Numpy, self: Array, mask: Array, source: Array) -> Array:
     if mask.dtype != bool:
         raise DTypeError(f"masked_scatter: the mask should be a tensor of bools, got {mask.dtype}")
     shape = broadcast_shapes(self.shape, mask.shape)
@@ -789,7 +795,7 @@ def masked_scatter(m: Any, self: Any, mask: Any, source: Any) -> Any:
     return out
 
 
-def _used_first(F: Any, g: Any, mask: Any, meta: Any) -> Any:
+def _used_first(F: Ops, g: Tensor, mask: Tensor, meta: Meta) -> Tensor:
     """Only as many of the source's elements were used as the mask has places."""
     used = F.masked_select(g, mask)
     missing = math.prod(meta.shape) - used.shape[0]
@@ -797,12 +803,12 @@ def _used_first(F: Any, g: Any, mask: Any, meta: Any) -> Any:
 
 
 @masked_scatter.type
-def _(self: TensorType, mask: TensorType, source: TensorType) -> TensorType:
+def _(self: KnownType, mask: KnownType, source: KnownType) -> TensorType:
     return TensorType(self.dtype, broadcast_shapes(self.sizes or (), mask.sizes or ()), None, self.device)
 
 
 @masked_scatter.onnx
-def _(g: Any, self: Any, mask: Any, source: Any) -> Any:
+def _(g: OnnxWriter, self: Value, mask: Value, source: Value) -> Value:
     whole = self if _surely_same(self.shape, g.out.shape) else g.op("Expand", self, g.op("Shape", mask))
     rows = g.op("Transpose", g.op("NonZero", g.op("Expand", mask, g.op("Shape", whole))), perm=[1, 0])
     count = g.op("Slice", g.op("Shape", rows), g.ints([0]), g.ints([1]))
@@ -811,31 +817,31 @@ def _(g: Any, self: Any, mask: Any, source: Any) -> Any:
 
 
 @masked_scatter.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), _mask([True, False, True], [False, True, True]), make(4, seed=1))
     yield sample(make(2, 3), _mask(True, False, True), make(3, 2, seed=1), note="broadcast, partly used")
     yield sample(make(3), _mask([True, False, True], [False, True, True]), make(4, seed=1), note="broadcast self")
 
 
 @array("aten::nonzero(Tensor self) -> Tensor", measures=True, grad=_INTEGERS, aliases=("argwhere",))
-def nonzero(m: Any, self: Any) -> Any:
+def nonzero(m: Numpy, self: Array) -> Array:
     if self.ndim == 0:
         return m.zeros((int(bool(self)), 0), m.int64)
     return m.array(m.argwhere(self), dtype=m.int64, order="C")
 
 
 @nonzero.type
-def _(self: TensorType) -> TensorType:
+def _(self: KnownType) -> TensorType:
     return TensorType(dtypes.int64, (None, self.ndim), None, self.device)
 
 
 @nonzero.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     return g.op("Transpose", g.op("NonZero", self), perm=[1, 0])
 
 
 @nonzero.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, low=-1, high=1, dtype="int64"))
     yield sample(make(4, dtype="bool"))
     yield sample(make(), note="0-d", onnx=False)
@@ -850,7 +856,9 @@ def _() -> Any:
        grad=dict(weight=lambda F, g, weight_meta, indices, padding_idx, scale_grad_by_freq:
                  F.embedding_dense_backward(g, indices, weight_meta.shape[0], padding_idx,
                                             scale_grad_by_freq)))  # fmt: skip
-def embedding(m: Any, weight: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
+def embedding(
+    m: Numpy, weight: Array, indices: Array, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
+) -> Array:
     if weight.ndim != 2:
         raise ShapeError(f"embedding: the weight should have 2 dims, got the sizes {list(weight.shape)}")
     _check_index(m, "embedding", indices, weight.shape[0])
@@ -858,17 +866,17 @@ def embedding(m: Any, weight: Any, indices: Any, padding_idx: int, scale_grad_by
 
 
 @embedding.type
-def _(weight: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> TensorType:
+def _(weight: KnownType, indices: KnownType, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> TensorType:
     return TensorType(weight.dtype, (*indices.shape, weight.shape[1]), None, weight.device)
 
 
 @embedding.onnx
-def _(g: Any, weight: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
+def _(g: OnnxWriter, weight: Value, indices: Value, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Value:
     return g.op("Gather", weight, indices, axis=0)
 
 
 @embedding.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(5, 3), _places([0, 4], [2, 2]))
     yield sample(make(5, 3), _places(1, 1, 3), 1, note="padding", grad=False)  # its gradient is 0 by definition
     yield sample(make(5, 3), _places(1, 1, 3), -1, True, note="by frequency", grad=False)  # scaled by definition
@@ -881,8 +889,8 @@ def _() -> Any:
                  F.embedding(_row_factors(F, g, indices, num_weights, padding_idx, scale_grad_by_freq),
                              indices)))  # fmt: skip
 def embedding_dense_backward(
-    m: Any, grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
-) -> Any:
+    m: Numpy, grad_output: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Array:
     out = m.zeros((num_weights, grad_output.shape[-1]), grad_output.dtype)
     rows = indices.reshape(-1)
     _add_rows(m, out, rows, grad_output.reshape(rows.size, grad_output.shape[-1]))
@@ -893,7 +901,7 @@ def embedding_dense_backward(
     return out
 
 
-def _row_factors(F: Any, g: Any, indices: Any, num_weights: int, padding_idx: int, by_frequency: bool) -> Any:
+def _row_factors(F: Ops, g: Tensor, indices: Tensor, num_weights: int, padding_idx: int, by_frequency: bool) -> Tensor:
     """`g`, row by row, as the backward weighs the rows: nothing for padding, and by how often each was looked up."""
     if by_frequency:
         rows = F.reshape(indices, [-1])
@@ -906,12 +914,16 @@ def _row_factors(F: Any, g: Any, indices: Any, num_weights: int, padding_idx: in
 
 
 @embedding_dense_backward.type
-def _(grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> TensorType:
+def _(
+    grad_output: KnownType, indices: KnownType, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> TensorType:
     return TensorType(grad_output.dtype, (num_weights, grad_output.shape[-1]), None, grad_output.device)
 
 
 @embedding_dense_backward.onnx
-def _(g: Any, grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
+def _(
+    g: OnnxWriter, grad_output: Value, indices: Value, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Value:
     width = grad_output.shape[-1]
     if scale_grad_by_freq or not isinstance(width, int):
         raise g.unsupported("it divides by counts, or the width is dynamic")
@@ -925,7 +937,7 @@ def _(g: Any, grad_output: Any, indices: Any, num_weights: int, padding_idx: int
 
 
 @embedding_dense_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 2, 3), _places([0, 4], [2, 2]), 5, -1, False)
     yield sample(make(3, 3), _places(1, 1, 3), 5, 1, False, note="padding")
     yield sample(make(3, 3), _places(1, 1, 3), 5, -1, True, note="by frequency", onnx=False)
@@ -938,7 +950,7 @@ def _() -> Any:
     namespaces=("nn.functional",),
     grad=_INTEGERS,
 )
-def one_hot(m: Any, self: Any, num_classes: int) -> Any:
+def one_hot(m: Numpy, self: Array, num_classes: int) -> Array:
     if num_classes == -1:
         if self.size == 0:
             raise UsageError("one_hot: num_classes cannot be inferred from an empty tensor; give it")
@@ -948,13 +960,13 @@ def one_hot(m: Any, self: Any, num_classes: int) -> Any:
 
 
 @one_hot.type
-def _(self: TensorType, num_classes: int) -> TensorType:
+def _(self: KnownType, num_classes: int) -> TensorType:
     shape = self.shape or ()
     return TensorType(dtypes.int64, (*shape, None if num_classes == -1 else num_classes), None, self.device)
 
 
 @one_hot.onnx
-def _(g: Any, self: Any, num_classes: int) -> Any:
+def _(g: OnnxWriter, self: Value, num_classes: int) -> Value:
     depth = g.constant(num_classes, dtype="int64")
     if num_classes == -1:
         depth = g.op("Add", g.reduce("ReduceMax", self, None, False), g.constant(1, like=self))
@@ -962,7 +974,7 @@ def _(g: Any, self: Any, num_classes: int) -> Any:
 
 
 @one_hot.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_places(0, 2, 1))
     yield sample(_places([0, 2], [1, 3]), 5)
     yield sample(_places().reshape(0, 2), 3, note="empty", onnx=False)
@@ -971,7 +983,7 @@ def _() -> Any:
 # -- order -------------------------------------------------------------------------------------------------------
 
 
-def _ordered(m: Any, self: Any, dim: int, descending: bool) -> tuple[Any, int]:
+def _ordered(m: Numpy, self: Array, dim: int, descending: bool) -> tuple[Any, int]:
     """(stable argsort along `dim`, dim); NaN counts as the largest."""
     require_order("sort", self.dtype)
     line = self.reshape(self.shape or (1,))
@@ -982,7 +994,7 @@ def _ordered(m: Any, self: Any, dim: int, descending: bool) -> tuple[Any, int]:
     return m.flip(line.shape[at] - 1 - turned, at), at
 
 
-def _picked_order(m: Any, self: Any, order: Any, at: int, shape: Any) -> Any:
+def _picked_order(m: Numpy, self: Array, order: Any, at: int, shape: Ints) -> Any:
     values = m.take_along_axis(self.reshape(self.shape or (1,)), order, at)
     return m.array(values.reshape(shape), order="C"), m.array(order.reshape(shape), dtype=m.int64, order="C")
 
@@ -990,19 +1002,19 @@ def _picked_order(m: Any, self: Any, order: Any, at: int, shape: Any) -> Any:
 @array("aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
        grad=dict(self=lambda F, g, out, self_meta, dim:
                  F.scatter_add(_zeros(F, g, self_meta), dim, out[1], g)))  # fmt: skip
-def sort(m: Any, self: Any, dim: int, descending: bool) -> Any:
+def sort(m: Numpy, self: Array, dim: int, descending: bool) -> Sequence[Array | None]:
     order, at = _ordered(m, self, dim, descending)
     return _picked_order(m, self, order, at, self.shape)
 
 
 @sort.type
-def _(self: TensorType, dim: int, descending: bool) -> Any:
+def _(self: KnownType, dim: int, descending: bool) -> Sequence[Type]:
     wrap_dim(dim, len(self.sizes or ()))
     return _like(self), TensorType(dtypes.int64, self.shape, None, self.device)
 
 
 @sort.onnx
-def _(g: Any, self: Any, dim: int, descending: bool) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, descending: bool) -> Sequence[Value | None]:
     if self.ndim == 0:
         return g.op("Identity", self), g.constant(0, dtype="int64")
     at = wrap_dim(dim, self.ndim)
@@ -1011,7 +1023,7 @@ def _(g: Any, self: Any, dim: int, descending: bool) -> Any:
 
 
 @sort.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(make(3, 4), 0, True)
     yield sample(make(6, low=-1, high=1, dtype="int64"), note="ties", grad=False)
@@ -1022,33 +1034,33 @@ def _() -> Any:
 
 @composite("aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) "
            "-> (Tensor values, Tensor indices)")  # fmt: skip
-def sort_stable(F: Any, self: Any, stable: bool | None, dim: int, descending: bool) -> Any:
+def sort_stable(F: Ops, self: Tensor, stable: bool | None, dim: int, descending: bool) -> Sequence[Tensor]:
     return F.sort(self, dim, descending)
 
 
 @sort_stable.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), stable=True, dim=0)
 
 
 @composite("aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor")
-def argsort_stable(F: Any, self: Any, stable: bool, dim: int, descending: bool) -> Any:
+def argsort_stable(F: Ops, self: Tensor, stable: bool, dim: int, descending: bool) -> Tensor:
     """The order that sorts; ties keep theirs."""
     return F.sort(self, dim, descending)[1]
 
 
 @argsort_stable.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), stable=True, dim=0, grad=False)
 
 
 @composite("aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor")
-def argsort(F: Any, self: Any, dim: int, descending: bool) -> Any:
+def argsort(F: Ops, self: Tensor, dim: int, descending: bool) -> Tensor:
     return F.sort(self, dim, descending)[1]
 
 
 @argsort.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 0, grad=False)
 
 
@@ -1056,13 +1068,13 @@ def _() -> Any:
        "-> (Tensor values, Tensor indices)",
        grad=dict(self=lambda F, g, out, self_meta, dim:
                  F.scatter_add(_zeros(F, g, self_meta), dim, out[1], g)))  # fmt: skip
-def topk(m: Any, self: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
+def topk(m: Numpy, self: Array, k: int, dim: int, largest: bool, sorted: bool) -> Sequence[Array | None]:
     shape = _topk_shape(self.shape, k, dim)
     order, at = _ordered(m, self, dim, largest)
     return _picked_order(m, self, m.take(order, m.arange(k), axis=at), at, shape)
 
 
-def _topk_shape(shape: Any, k: int, dim: int) -> tuple[int, ...]:
+def _topk_shape(shape: Ints, k: int, dim: int) -> tuple[int, ...]:
     at = wrap_dim(dim, len(shape))
     size = shape[at] if shape else 1
     if not 0 <= k <= size:
@@ -1071,14 +1083,14 @@ def _topk_shape(shape: Any, k: int, dim: int) -> tuple[int, ...]:
 
 
 @topk.type
-def _(self: TensorType, k: int, dim: int, largest: bool, sorted: bool) -> Any:
+def _(self: KnownType, k: int, dim: int, largest: bool, sorted: bool) -> Sequence[Type]:
     sizes = _topk_shape(self.sizes or (), k, dim)
     types = [TensorType(d, sizes, None, self.device) for d in (self.dtype, dtypes.int64)]
     return types
 
 
 @topk.onnx
-def _(g: Any, self: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
+def _(g: OnnxWriter, self: Value, k: int, dim: int, largest: bool, sorted: bool) -> Sequence[Value | None]:
     if self.ndim == 0:
         return g.op("Identity", self), g.constant(0, dtype="int64")
     at = wrap_dim(dim, self.ndim)
@@ -1086,7 +1098,7 @@ def _(g: Any, self: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
 
 
 @topk.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 5), 2)
     yield sample(make(3, 5), 2, 0, False)
     yield sample(make(), 1, note="0-d")
@@ -1103,24 +1115,24 @@ def _check_matrix(name: str, ndim: int) -> None:
 
 @array("aten::tril(Tensor self, int diagonal=0) -> Tensor", kernel=Kernel(moves=True), inplace=True,
        grad=dict(self=lambda F, g, diagonal: F.tril(g, diagonal)))  # fmt: skip
-def tril(m: Any, self: Any, diagonal: int) -> Any:
+def tril(m: Numpy, self: Array, diagonal: int) -> Array:
     _check_matrix("tril", self.ndim)
     return m.array(m.tril(self, diagonal), order="C")
 
 
 @tril.type
-def _(self: TensorType, diagonal: int) -> TensorType:
+def _(self: KnownType, diagonal: int) -> TensorType:
     _check_matrix("tril", self.ndim or 0)
     return _like(self)
 
 
 @tril.onnx
-def _(g: Any, self: Any, diagonal: int) -> Any:
+def _(g: OnnxWriter, self: Value, diagonal: int) -> Value:
     return g.op("Trilu", self, g.constant(diagonal, dtype="int64"), upper=0)
 
 
 @tril.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(make(2, 3, 3), 1)
     yield sample(make(3, 3), -1)
@@ -1130,24 +1142,24 @@ def _() -> Any:
 
 @array("aten::triu(Tensor self, int diagonal=0) -> Tensor", kernel=Kernel(moves=True), inplace=True,
        grad=dict(self=lambda F, g, diagonal: F.triu(g, diagonal)))  # fmt: skip
-def triu(m: Any, self: Any, diagonal: int) -> Any:
+def triu(m: Numpy, self: Array, diagonal: int) -> Array:
     _check_matrix("triu", self.ndim)
     return m.array(m.triu(self, diagonal), order="C")
 
 
 @triu.type
-def _(self: TensorType, diagonal: int) -> TensorType:
+def _(self: KnownType, diagonal: int) -> TensorType:
     _check_matrix("triu", self.ndim or 0)
     return _like(self)
 
 
 @triu.onnx
-def _(g: Any, self: Any, diagonal: int) -> Any:
+def _(g: OnnxWriter, self: Value, diagonal: int) -> Value:
     return g.op("Trilu", self, g.constant(diagonal, dtype="int64"), upper=1)
 
 
 @triu.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(make(2, 3, 3), 1)
     yield sample(strided(make(3, 4)), -1, note="strided")

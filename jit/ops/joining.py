@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +13,16 @@ from jit.ir.fitting import fitted
 from jit.ir.geometry import broadcast_shapes, wrap_dim, wrap_dims
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, KnownType, Meta, Number, Numpy, OnnxWriter, Ops, Tensor, Value
 
 # -- joining -----------------------------------------------------------------------------------------------------
 
 
-def _is_nothing(shape: Any) -> bool:
+def _is_nothing(shape: Sequence[int]) -> bool:
     """A 1-d tensor without elements, which ATen lets stand beside tensors of any shape (a dynamic size is not 0)."""
     return len(shape) == 1 and isinstance(shape[0], int) and shape[0] == 0
 
@@ -41,13 +45,13 @@ def _joined_shape(shapes: Any, dim: int) -> tuple[list[int], int]:
 @array("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", namespaces=("jit",), aliases=("concat", "concatenate"),
        kernel=Kernel("join", step="join", moves=True),
        promote="common", grad=lambda F, g, tensors_meta, dim: (_cut(F, g, tensors_meta, dim),))  # fmt: skip
-def cat(m: Any, tensors: Any, dim: int) -> Any:
+def cat(m: Numpy, tensors: Sequence[Array], dim: int) -> Array:
     sizes, at = _joined_shape([t.shape for t in tensors], dim)
     parts = [t for t in tensors if not _is_nothing(t.shape)] or [tensors[0]]
     return m.concatenate(parts, axis=at, out=m.empty(sizes, parts[0].dtype))
 
 
-def _cut(F: Any, g: Any, metas: Any, dim: int) -> list[Any]:
+def _cut(F: Ops, g: Tensor, metas: Sequence[Meta], dim: int) -> list[Any]:
     """Each tensor's part of the gradient of a concatenation, in the dtype that the tensor had."""
     parts, start = [], 0
     for meta in metas:
@@ -60,18 +64,18 @@ def _cut(F: Any, g: Any, metas: Any, dim: int) -> list[Any]:
 
 
 @cat.type
-def _(tensors: Any, dim: int) -> TensorType:
+def _(tensors: Sequence[KnownType], dim: int) -> TensorType:
     sizes, _ = _joined_shape([t.sizes for t in tensors], dim)
     return TensorType(common_dtype(tensors), tuple(sizes), None, tensors[0].device)
 
 
-def common_dtype(tensors: Any) -> dtypes.DType:
+def common_dtype(tensors: Sequence[KnownType]) -> dtypes.DType:
     """What tensors of several types are joined in."""
     return dtypes.result_type([(t.dtype, t.ndim, t) for t in tensors])
 
 
 @cat.onnx
-def _(g: Any, tensors: Any, dim: int) -> Any:
+def _(g: OnnxWriter, tensors: Sequence[Value], dim: int) -> Value:
     parts = [t for t in tensors if not _is_nothing(t.shape)] or [tensors[0]]
     if len(parts) == 1:
         return g.op("Identity", parts[0])
@@ -79,7 +83,7 @@ def _(g: Any, tensors: Any, dim: int) -> Any:
 
 
 @cat.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(2, 3), make(4, 3, seed=1)])
     yield sample([make(2, 3), make(2, 1, seed=1), make(2, 2, seed=2)], 1)
     yield sample([make(2, 3), make(2, 1, seed=1)], -1)
@@ -93,7 +97,7 @@ def _() -> Any:
 
 
 @composite("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", kernel=Kernel(moves=True), namespaces=("jit",))
-def stack(F: Any, tensors: Any, dim: int) -> Any:
+def stack(F: Ops, tensors: Sequence[Tensor], dim: int) -> Tensor:
     if not tensors:
         raise ShapeError("stack: expects at least one tensor")
     first = tuple(tensors[0].shape)
@@ -105,35 +109,35 @@ def stack(F: Any, tensors: Any, dim: int) -> Any:
 
 
 @stack.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(2, 3), make(2, 3, seed=1)])
     yield sample([make(2, 3), make(2, 3, seed=1)], -1)
     yield sample([make(), make(seed=1)], note="0-d")
 
 
-def _rows(F: Any, tensors: Any, ndim: int) -> list[Any]:
+def _rows(F: Ops, tensors: Sequence[Tensor], ndim: int) -> list[Any]:
     return [F.reshape(t, [1] * (ndim - t.ndim) + list(t.shape)) if t.ndim < ndim else t for t in tensors]
 
 
 @composite("aten::hstack(Tensor[] tensors) -> Tensor", namespaces=("jit",))
-def hstack(F: Any, tensors: Any) -> Any:
+def hstack(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     lines = _rows(F, tensors, 1)
     return F.cat(lines, 0 if not lines or lines[0].ndim == 1 else 1)
 
 
 @hstack.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(2), make(3, seed=1)])
     yield sample([make(2, 1), make(2, 3, seed=1)])
 
 
 @composite("aten::vstack(Tensor[] tensors) -> Tensor", namespaces=("jit",), aliases=("row_stack",))
-def vstack(F: Any, tensors: Any) -> Any:
+def vstack(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     return F.cat(_rows(F, tensors, 2), 0)
 
 
 @vstack.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(3), make(3, seed=1)])
     yield sample([make(2, 3), make(1, 3, seed=1)])
 
@@ -141,7 +145,7 @@ def _() -> Any:
 # -- padding -----------------------------------------------------------------------------------------------------
 
 
-def _by_dim(pad: Any, ndim: int) -> list[tuple[int, int]]:
+def _by_dim(pad: Ints, ndim: int) -> list[tuple[int, int]]:
     """ATen's pad, which begins at the last dim, as (before, after) of each dim."""
     if len(pad) % 2 or len(pad) > 2 * ndim:
         raise ShapeError(f"pad: {list(pad)} does not pair up with the last of {ndim} dims")
@@ -149,7 +153,7 @@ def _by_dim(pad: Any, ndim: int) -> list[tuple[int, int]]:
     return [(0, 0)] * (ndim - len(pairs)) + pairs[::-1]
 
 
-def _padded_shape(shape: Any, pad: Any) -> tuple[int, ...]:
+def _padded_shape(shape: Ints, pad: Ints) -> tuple[int, ...]:
     sizes = tuple(s + before + after for s, (before, after) in zip(shape, _by_dim(pad, len(shape))))
     if min(sizes, default=0) < 0:
         raise ShapeError(f"pad: {list(pad)} cuts {list(shape)} down to negative sizes")
@@ -159,7 +163,7 @@ def _padded_shape(shape: Any, pad: Any) -> tuple[int, ...]:
 @array("aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", namespaces=("jit",),
        kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, pad: F.constant_pad_nd(g, [-p for p in pad])))  # fmt: skip
-def constant_pad_nd(m: Any, self: Any, pad: Any, value: Any) -> Any:
+def constant_pad_nd(m: Numpy, self: Array, pad: Ints, value: Number) -> Array:
     out = m.full(_padded_shape(self.shape, pad), fitted(value, self.dtype), self.dtype)
     pairs = _by_dim(pad, self.ndim)
     kept = tuple(slice(max(-before, 0), s - max(-after, 0)) for s, (before, after) in zip(self.shape, pairs))
@@ -169,18 +173,18 @@ def constant_pad_nd(m: Any, self: Any, pad: Any, value: Any) -> Any:
 
 
 @constant_pad_nd.type
-def _(self: TensorType, pad: Any, value: Any) -> TensorType:
+def _(self: KnownType, pad: Ints, value: Number) -> TensorType:
     return TensorType(self.dtype, _padded_shape(self.sizes, pad), None, self.device)
 
 
 @constant_pad_nd.onnx
-def _(g: Any, self: Any, pad: Any, value: Any) -> Any:
+def _(g: OnnxWriter, self: Value, pad: Ints, value: Number) -> Value:
     pairs = _by_dim(pad, self.ndim)
     return g.op("Pad", self, g.ints([p[0] for p in pairs] + [p[1] for p in pairs]), g.constant(value, like=self))
 
 
 @constant_pad_nd.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), [1, 2])
     yield sample(make(2, 3), [1, 0, 0, 2], 1.5)
     yield sample(make(4, 5), [-1, 2, 1, -1], note="cuts")
@@ -190,7 +194,7 @@ def _() -> Any:
     yield sample(make(3, low=-9, high=9, dtype="int64"), [1, 1], 7, note="integer", grad=False)
 
 
-def _source_rows(m: Any, mode: str, size: int, before: int, after: int) -> Any:
+def _source_rows(m: Numpy, mode: str, size: int, before: int, after: int) -> Any:
     """Which entry of a dim each entry of the padded dim copies."""
     if mode == "circular":  # negative padding cuts first; what is left wraps around
         start, left = max(-before, 0), size - max(-before, 0) - max(-after, 0)
@@ -201,7 +205,7 @@ def _source_rows(m: Any, mode: str, size: int, before: int, after: int) -> Any:
     return size - 1 - m.abs(size - 1 - m.abs(places))
 
 
-def _check_pad(mode: str, shape: Any, pad: Any) -> list[tuple[int, int]]:
+def _check_pad(mode: str, shape: Ints, pad: Ints) -> list[tuple[int, int]]:
     limits = {"reflect": -1, "circular": 0}
     pairs = _by_dim(pad, len(shape))
     for size, pair in zip(shape, pairs):
@@ -214,7 +218,7 @@ def _check_pad(mode: str, shape: Any, pad: Any) -> list[tuple[int, int]]:
 @array("aten::edge_pad_nd(Tensor self, int[] pad, str mode) -> Tensor", kernel=Kernel(moves=True), namespaces=(),
        grad=dict(self=lambda F, g, self_meta, pad, mode:
                  F.edge_pad_nd_backward(g, self_meta.shape, pad, mode)))  # fmt: skip
-def edge_pad_nd(m: Any, self: Any, pad: Any, mode: str) -> Any:
+def edge_pad_nd(m: Numpy, self: Array, pad: Ints, mode: str) -> Array:
     pairs = _check_pad(mode, self.shape, pad)
     for dim, (before, after) in enumerate(pairs):
         if before or after:
@@ -223,13 +227,13 @@ def edge_pad_nd(m: Any, self: Any, pad: Any, mode: str) -> Any:
 
 
 @edge_pad_nd.type
-def _(self: TensorType, pad: Any, mode: str) -> TensorType:
+def _(self: KnownType, pad: Ints, mode: str) -> TensorType:
     _check_pad(mode, self.sizes, pad)
     return TensorType(self.dtype, _padded_shape(self.sizes, pad), None, self.device)
 
 
 @edge_pad_nd.onnx
-def _(g: Any, self: Any, pad: Any, mode: str) -> Any:
+def _(g: OnnxWriter, self: Value, pad: Ints, mode: str) -> Value:
     pairs = _by_dim(pad, self.ndim)
     pads = g.ints([p[0] for p in pairs] + [p[1] for p in pairs])
     if mode == "circular" and g.opset < 19:
@@ -240,7 +244,7 @@ def _(g: Any, self: Any, pad: Any, mode: str) -> Any:
 
 
 @edge_pad_nd.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for mode in ("reflect", "replicate", "circular"):
         yield sample(make(2, 3, 4), [1, 2], mode)
         yield sample(make(2, 3, 4), [2, 1, 0, 1], mode)
@@ -251,7 +255,7 @@ def _() -> Any:
 @array("aten::edge_pad_nd_backward(Tensor grad_output, int[] input_sizes, int[] pad, str mode) -> Tensor",
        namespaces=(), onnx=absent("the gradient of a reflecting or repeating pad has no ONNX operator"),
        grad=dict(grad_output=lambda F, g, pad, mode: F.edge_pad_nd(g, pad, mode)))  # fmt: skip
-def edge_pad_nd_backward(m: Any, grad_output: Any, input_sizes: Any, pad: Any, mode: str) -> Any:
+def edge_pad_nd_backward(m: Numpy, grad_output: Array, input_sizes: Ints, pad: Ints, mode: str) -> Array:
     for dim, (before, after) in enumerate(_by_dim(pad, len(input_sizes))):
         if before or after:
             size = input_sizes[dim]
@@ -262,12 +266,12 @@ def edge_pad_nd_backward(m: Any, grad_output: Any, input_sizes: Any, pad: Any, m
 
 
 @edge_pad_nd_backward.type
-def _(grad_output: TensorType, input_sizes: Any, pad: Any, mode: str) -> TensorType:
+def _(grad_output: KnownType, input_sizes: Ints, pad: Ints, mode: str) -> TensorType:
     return TensorType(grad_output.dtype, tuple(input_sizes), None, grad_output.device)
 
 
 @edge_pad_nd_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 7), [2, 3, 4], [1, 2], "reflect")
     yield sample(make(2, 4, 7), [2, 3, 4], [2, 1, 0, 1], "replicate")
     yield sample(make(2, 7), [2, 4], [1, 2], "circular")
@@ -275,7 +279,7 @@ def _() -> Any:
 
 @composite('aten::pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
            namespaces=("nn.functional",))  # fmt: skip
-def pad(F: Any, self: Any, pad: Any, mode: str, value: float | None) -> Any:
+def pad(F: Ops, self: Tensor, pad: Ints, mode: str, value: float | None) -> Tensor:
     if mode == "constant":
         return F.constant_pad_nd(self, pad, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
@@ -284,7 +288,7 @@ def pad(F: Any, self: Any, pad: Any, mode: str, value: float | None) -> Any:
 
 
 @pad.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), [1, 2], value=1.0)
     yield sample(make(2, 3, 4), [1, 2], "reflect")
     yield sample(make(2, 3, 4), [1, 2], "replicate")
@@ -298,19 +302,19 @@ def _() -> Any:
     kernel=Kernel(moves=True),
     grad=dict(self=lambda F, g, dims: F.flip(g, dims)),
 )
-def flip(m: Any, self: Any, dims: Any) -> Any:
+def flip(m: Numpy, self: Array, dims: Ints) -> Array:
     axes = wrap_dims(tuple(dims), self.ndim) if dims else ()
     return m.array(m.flip(self, axes) if self.ndim else self, order="C")
 
 
 @flip.type
-def _(self: TensorType, dims: Any) -> TensorType:
+def _(self: KnownType, dims: Ints) -> TensorType:
     wrap_dims(tuple(dims), len(self.sizes or ()))
     return TensorType(self.dtype, self.shape, None, self.device)
 
 
 @flip.onnx
-def _(g: Any, self: Any, dims: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dims: Ints) -> Value:
     if not dims or not self.ndim:
         return g.op("Identity", self)
     axes = [wrap_dim(d, self.ndim) for d in dims]
@@ -319,7 +323,7 @@ def _(g: Any, self: Any, dims: Any) -> Any:
 
 
 @flip.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), [0])
     yield sample(make(2, 3, 4), [0, -1])
     yield sample(make(2, 3), [], note="no dims")
@@ -327,13 +331,13 @@ def _() -> Any:
     yield sample(strided(make(2, 3)), [1], note="strided")
 
 
-def _opposite(shifts: Any) -> list[int]:
+def _opposite(shifts: Ints) -> list[int]:
     return [-s for s in shifts]
 
 
 @array("aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, shifts, dims: F.roll(g, _opposite(shifts), dims)))  # fmt: skip
-def roll(m: Any, self: Any, shifts: Any, dims: Any) -> Any:
+def roll(m: Numpy, self: Array, shifts: Ints, dims: Ints) -> Array:
     if not shifts:
         raise UsageError("roll needs at least one shift")
     if not dims and len(shifts) == 1:
@@ -346,19 +350,19 @@ def roll(m: Any, self: Any, shifts: Any, dims: Any) -> Any:
 
 
 @roll.type
-def _(self: TensorType, shifts: Any, dims: Any) -> TensorType:
+def _(self: KnownType, shifts: Ints, dims: Ints) -> TensorType:
     return TensorType(self.dtype, self.shape, None, self.device)
 
 
 @roll.onnx
-def _(g: Any, self: Any, shifts: Any, dims: Any) -> Any:
+def _(g: OnnxWriter, self: Value, shifts: Ints, dims: Ints) -> Value:
     if dims:
         return _onnx_roll(g, self, shifts, [wrap_dim(d, self.ndim) for d in dims]) if self.ndim else self
     flat = _onnx_roll(g, g.op("Reshape", self, g.ints([-1])), shifts, [0])
     return g.op("Reshape", flat, g.op("Shape", self))
 
 
-def _onnx_roll(g: Any, self: Any, shifts: Any, dims: Any) -> Any:
+def _onnx_roll(g: OnnxWriter, self: Value, shifts: Ints, dims: Sequence[int]) -> Value:
     for shift, dim in zip(shifts, dims):
         size = self.shape[dim]
         if not isinstance(size, int):
@@ -370,7 +374,7 @@ def _onnx_roll(g: Any, self: Any, shifts: Any, dims: Any) -> Any:
 
 
 @roll.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(5, 2), 2, 0)
     yield sample(make(2, 3), 1, note="flat")
     yield sample(make(3, 4), [1, -2], [0, -1])
@@ -379,7 +383,7 @@ def _() -> Any:
     yield sample(strided(make(3, 4)), 1, 1, note="strided")
 
 
-def _repeated_shape(shape: Any, repeats: Any) -> tuple[int, ...]:
+def _repeated_shape(shape: Ints, repeats: Ints) -> tuple[int, ...]:
     lead = len(repeats) - len(shape)
     if lead < 0 or min(repeats, default=0) < 0:
         raise ShapeError(f"repeat: {list(repeats)} does not say how often to repeat each of {list(shape)}")
@@ -388,12 +392,12 @@ def _repeated_shape(shape: Any, repeats: Any) -> tuple[int, ...]:
 
 @array("aten::repeat(Tensor self, int[] repeats) -> Tensor", kernel=Kernel(moves=True), namespaces=("Tensor",),
        grad=dict(self=lambda F, g, self_meta, repeats: _unrepeat(F, g, self_meta, repeats)))  # fmt: skip
-def repeat(m: Any, self: Any, repeats: Any) -> Any:
+def repeat(m: Numpy, self: Array, repeats: Ints) -> Array:
     _repeated_shape(self.shape, repeats)
     return m.array(m.tile(self, tuple(repeats)), order="C")
 
 
-def _unrepeat(F: Any, g: Any, meta: Any, repeats: Any) -> Any:
+def _unrepeat(F: Ops, g: Tensor, meta: Meta, repeats: Ints) -> Tensor:
     """The copies side by side in dims of their own, and summed over these."""
     sizes = [1] * (len(repeats) - meta.ndim) + list(meta.shape)
     if 0 in repeats:
@@ -403,12 +407,12 @@ def _unrepeat(F: Any, g: Any, meta: Any, repeats: Any) -> Any:
 
 
 @repeat.type
-def _(self: TensorType, repeats: Any) -> TensorType:
+def _(self: KnownType, repeats: Ints) -> TensorType:
     return TensorType(self.dtype, _repeated_shape(self.sizes, repeats), None, self.device)
 
 
 @repeat.onnx
-def _(g: Any, self: Any, repeats: Any) -> Any:
+def _(g: OnnxWriter, self: Value, repeats: Ints) -> Value:
     lead = len(repeats) - self.ndim
     if not len(repeats):
         return g.op("Identity", self)
@@ -417,7 +421,7 @@ def _(g: Any, self: Any, repeats: Any) -> Any:
 
 
 @repeat.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), [2, 3])
     yield sample(make(3), [2, 1, 2])
     yield sample(make(), [2], note="0-d")
@@ -426,19 +430,19 @@ def _() -> Any:
 
 
 @composite("aten::tile(Tensor self, int[] dims) -> Tensor")
-def tile(F: Any, self: Any, dims: Any) -> Any:
+def tile(F: Ops, self: Tensor, dims: Ints) -> Tensor:
     return F.repeat(self, [1] * (self.ndim - len(dims)) + list(dims))
 
 
 @tile.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), [2])
     yield sample(make(3), [2, 2])
 
 
 @composite("aten::repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None)"
            " -> Tensor")  # fmt: skip
-def repeat_interleave(F: Any, self: Any, repeats: int, dim: int | None, output_size: int | None) -> Any:
+def repeat_interleave(F: Ops, self: Tensor, repeats: int, dim: int | None, output_size: int | None) -> Tensor:
     if dim is None:
         self, dim = F.reshape(self, [-1]), 0
     at = wrap_dim(dim, self.ndim)
@@ -448,7 +452,7 @@ def repeat_interleave(F: Any, self: Any, repeats: int, dim: int | None, output_s
 
 @composite("aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None)"
            " -> Tensor")  # fmt: skip
-def repeat_interleave_each(F: Any, self: Any, repeats: Any, dim: int | None, output_size: int | None) -> Any:
+def repeat_interleave_each(F: Ops, self: Tensor, repeats: Tensor, dim: int | None, output_size: int | None) -> Tensor:
     """Each element along dim as many times as its entry of repeats says."""
     if dim is None:
         self, dim = F.reshape(self, [-1]), 0
@@ -465,20 +469,20 @@ def repeat_interleave_each(F: Any, self: Any, repeats: Any, dim: int | None, out
 
 
 @repeat_interleave_each.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), np.array([2, 0, 1]), 1, output_size=3)
     yield sample(make(4), np.array(2), output_size=8, note="one number")
     yield sample(make(2, 2), np.array([1, 0, 3, 1]), output_size=5, note="flattened")
 
 
 @repeat_interleave.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 2, 1)
     yield sample(make(2, 3), 3)
 
 
 @composite('aten::meshgrid.indexing(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', namespaces=("jit",))
-def meshgrid(F: Any, tensors: Any, indexing: str) -> Any:
+def meshgrid(F: Ops, tensors: Sequence[Tensor], indexing: str) -> list[Tensor]:
     if indexing not in ("ij", "xy"):
         raise UsageError(f"meshgrid: indexing {indexing!r} is neither 'ij' nor 'xy'")
     if not tensors:
@@ -494,24 +498,24 @@ def meshgrid(F: Any, tensors: Any, indexing: str) -> Any:
 
 
 @meshgrid.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(2), make(3, seed=1)])
     yield sample([make(2), make(3, seed=1)], indexing="xy")
 
 
 @composite("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", namespaces=("jit",))
-def broadcast_tensors(F: Any, tensors: Any) -> Any:
+def broadcast_tensors(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
     shape = broadcast_shapes(*(tuple(t.shape) for t in tensors))
     return [F.expand(t, shape) for t in tensors]
 
 
 @broadcast_tensors.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(2, 1), make(3, seed=1)])
 
 
 @composite("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", namespaces=("jit", "nn.functional"))
-def pixel_shuffle(F: Any, self: Any, upscale_factor: int) -> Any:
+def pixel_shuffle(F: Ops, self: Tensor, upscale_factor: int) -> Tensor:
     r, (*lead, channels, height, width) = upscale_factor, self.shape
     if channels % (r * r):
         raise ShapeError(f"pixel_shuffle: {channels} channels do not divide by {r} * {r}")
@@ -522,19 +526,19 @@ def pixel_shuffle(F: Any, self: Any, upscale_factor: int) -> Any:
 
 
 @pixel_shuffle.onnx
-def _(g: Any, self: Any, upscale_factor: int) -> Any:
+def _(g: OnnxWriter, self: Value, upscale_factor: int) -> Value:
     if self.ndim != 4:
         raise g.unsupported("DepthToSpace takes 4 dims")
     return g.op("DepthToSpace", self, blocksize=upscale_factor, mode="CRD")
 
 
 @pixel_shuffle.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 8, 2, 3), 2)
 
 
 @composite("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", namespaces=("jit", "nn.functional"))
-def pixel_unshuffle(F: Any, self: Any, downscale_factor: int) -> Any:
+def pixel_unshuffle(F: Ops, self: Tensor, downscale_factor: int) -> Tensor:
     r, (*lead, channels, height, width) = downscale_factor, self.shape
     if height % r or width % r:
         raise ShapeError(f"pixel_unshuffle: the sizes {height}, {width} do not divide by {r}")
@@ -545,5 +549,5 @@ def pixel_unshuffle(F: Any, self: Any, downscale_factor: int) -> Any:
 
 
 @pixel_unshuffle.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 2, 4, 6), 2)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
 from .views import sum_to
+
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, KnownType, Meta, Number, Numpy, OnnxWriter, Ops, Tensor, Value
 
 
 def _check(name: str, shapes: Any, dtypes: Any, ranks: Any, matches: Any) -> None:
@@ -33,11 +37,11 @@ def _check(name: str, shapes: Any, dtypes: Any, ranks: Any, matches: Any) -> Non
             )
 
 
-def _scaled(x: Any, factor: Any) -> Any:
+def _scaled(x: Any, factor: Number) -> Tensor:
     return x if factor == 1 else x * factor
 
 
-def _scaled_in_dtype(F: Any, x: Any, factor: Any) -> Any:
+def _scaled_in_dtype(F: Ops, x: Tensor, factor: Number) -> Tensor:
     """`x * factor`, the factor first cast to what `x` is: integers take its whole part, bools its truth."""
     if factor == 1 or x.dtype.is_floating_point or x.dtype.is_complex:
         return _scaled(x, factor)
@@ -56,29 +60,29 @@ _MV = ((2, 1), (((0, 1), (1, 0)),))
 _DOT = ((1, 1), (((0, 0), (1, 0)),))
 
 
-def _grad_of_right(F: Any, g: Any, self: Any, mat2_meta: Any) -> Any:
+def _grad_of_right(F: Ops, g: Tensor, self: Tensor, mat2_meta: Meta) -> Any:
     """self.T @ g; of a transposed operand, such as the weight in `x @ w.T`, lying as it does: so that the gradients of
     `w`, which are added up, are row-major."""
-    rows, columns = mat2_meta.strides
+    rows, columns = mat2_meta.stride()
     return F.mm(F.t(self), g) if rows >= columns else F.t(F.mm(F.t(g), self))
 
 
 @array("aten::mm(Tensor self, Tensor mat2) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="product", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[-2]),
        grad=dict(self=lambda F, g, mat2: F.mm(g, F.t(mat2)), mat2=_grad_of_right))  # fmt: skip
-def mm(m: Any, self: Any, mat2: Any) -> Any:
+def mm(m: Numpy, self: Array, mat2: Array) -> Array:
     _check("mm", (self.shape, mat2.shape), (self.dtype, mat2.dtype), *_MM)
     return m.matmul(self, mat2)
 
 
 @mm.type
-def _(self: Any, mat2: Any) -> TensorType:
+def _(self: KnownType, mat2: KnownType) -> TensorType:
     _check("mm", (self.sizes, mat2.sizes), (self.dtype, mat2.dtype), *_MM)
     return _typed(self, self.shape[0], mat2.shape[1])
 
 
 @mm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, 4, seed=1))
     yield sample(strided(make(2, 3)), strided(make(3, 4)), note="strided")
     yield sample(make(2, 0), make(0, 3), note="empty", onnx=False)
@@ -92,19 +96,19 @@ def _() -> Any:
        kernel=Kernel(step="product", product="matrices", flops=lambda out, mat2: 2 * out.numel * mat2.sizes[-2]),
        grad=dict(self=lambda F, g, mat2: F.bmm(g, F.transpose(mat2, 1, 2)),
                  mat2=lambda F, g, self: F.bmm(F.transpose(self, 1, 2), g)))  # fmt: skip
-def bmm(m: Any, self: Any, mat2: Any) -> Any:
+def bmm(m: Numpy, self: Array, mat2: Array) -> Array:
     _check("bmm", (self.shape, mat2.shape), (self.dtype, mat2.dtype), *_BMM)
     return m.matmul(self, mat2)
 
 
 @bmm.type
-def _(self: Any, mat2: Any) -> TensorType:
+def _(self: KnownType, mat2: KnownType) -> TensorType:
     _check("bmm", (self.sizes, mat2.sizes), (self.dtype, mat2.dtype), *_BMM)
     return _typed(self, self.shape[0], self.shape[1], mat2.shape[2])
 
 
 @bmm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 2, 3), make(2, 3, 4, seed=1))
     yield sample(strided(make(2, 2, 3)), make(2, 3, 2), note="strided")
     yield sample(make(0, 2, 3), make(0, 3, 2), note="empty")
@@ -113,19 +117,19 @@ def _() -> Any:
 @array("aten::mv(Tensor self, Tensor vec) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, vec: F.outer(g, vec), vec=lambda F, g, self: F.mv(F.t(self), g)))  # fmt: skip
-def mv(m: Any, self: Any, vec: Any) -> Any:
+def mv(m: Numpy, self: Array, vec: Array) -> Array:
     _check("mv", (self.shape, vec.shape), (self.dtype, vec.dtype), *_MV)
     return m.matmul(self, vec)
 
 
 @mv.type
-def _(self: Any, vec: Any) -> TensorType:
+def _(self: KnownType, vec: KnownType) -> TensorType:
     _check("mv", (self.sizes, vec.sizes), (self.dtype, vec.dtype), *_MV)
     return _typed(self, self.shape[0])
 
 
 @mv.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, seed=1))
     yield sample(strided(make(2, 3)), make(6)[::2], note="strided")
     yield sample(make(2, 0), make(0), note="empty", onnx=False)
@@ -134,33 +138,33 @@ def _() -> Any:
 @array("aten::dot(Tensor self, Tensor tensor) -> Tensor", onnx="MatMul",
        kernel=Kernel(step="inner product", product="vectors", flops=lambda out, self: 2 * self.numel),
        grad=dict(self=lambda F, g, tensor: g * tensor, tensor=lambda F, g, self: g * self))  # fmt: skip
-def dot(m: Any, self: Any, tensor: Any) -> Any:
+def dot(m: Numpy, self: Array, tensor: Array) -> Array:
     _check("dot", (self.shape, tensor.shape), (self.dtype, tensor.dtype), *_DOT)
     return m.asarray(m.dot(self, tensor))
 
 
 @dot.type
-def _(self: Any, tensor: Any) -> TensorType:
+def _(self: KnownType, tensor: KnownType) -> TensorType:
     _check("dot", (self.sizes, tensor.sizes), (self.dtype, tensor.dtype), *_DOT)
     return _typed(self)
 
 
 @dot.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4), make(4, seed=1))
     yield sample(make(8)[::2], make(4, seed=1), note="strided")
     yield sample(make(0), make(0), note="empty", onnx=False)
 
 
 @composite("aten::outer(Tensor self, Tensor vec2) -> Tensor", aliases=("ger",))
-def outer(F: Any, self: Any, vec2: Any) -> Any:
+def outer(F: Ops, self: Tensor, vec2: Tensor) -> Tensor:
     if self.ndim != 1 or vec2.ndim != 1:
         raise ShapeError(f"outer: expects two vectors, got the sizes {list(self.shape)} and {list(vec2.shape)}")
     return F.unsqueeze(self, 1) * vec2
 
 
 @outer.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2), make(3, seed=1))
     yield sample(make(0), make(3), note="empty")
 
@@ -168,7 +172,7 @@ def _() -> Any:
 # -- with a summand ----------------------------------------------------------------------------------------------
 
 
-def _plus(m: Any, name: str, self: Any, product: Any, beta: Any, alpha: Any) -> Any:
+def _plus(m: Numpy, name: str, self: Array, product: Any, beta: Number, alpha: Number) -> Any:
     """`beta * self + alpha * product`, without looking at `self` where beta is 0."""
     if broadcast_shapes(self.shape, product.shape) != product.shape:
         raise ShapeError(f"{name}: {list(self.shape)} does not broadcast to the product's {list(product.shape)}")
@@ -185,25 +189,25 @@ def _plus(m: Any, name: str, self: Any, product: Any, beta: Any, alpha: Any) -> 
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
                  mat1=lambda F, g, mat2, alpha: _scaled(F.mm(g, F.t(mat2)), alpha),
                  mat2=lambda F, g, mat1, alpha: _scaled(F.mm(F.t(mat1), g), alpha)))  # fmt: skip
-def addmm(m: Any, self: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+def addmm(m: Numpy, self: Array, mat1: Array, mat2: Array, beta: Number, alpha: Number) -> Array:
     _check("addmm", (mat1.shape, mat2.shape), (mat1.dtype, mat2.dtype, self.dtype), *_MM)
     return _plus(m, "addmm", self, m.matmul(mat1, mat2), beta, alpha)
 
 
 @addmm.type
-def _(self: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> TensorType:
+def _(self: KnownType, mat1: KnownType, mat2: KnownType, beta: Number, alpha: Number) -> TensorType:
     _check("addmm", (mat1.sizes, mat2.sizes), (mat1.dtype, mat2.dtype, self.dtype), *_MM)
     return _typed(mat1, mat1.shape[0], mat2.shape[1])
 
 
 @addmm.onnx
-def _(g: Any, self: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+def _(g: OnnxWriter, self: Value, mat1: Value, mat2: Value, beta: Number, alpha: Number) -> Value:
     if self.dtype.is_floating_point:
         return g.op("Gemm", mat1, mat2, None if beta == 0 else self, alpha=float(alpha), beta=float(beta))
     return _onnx_plus(g, self, g.op("MatMul", mat1, mat2), beta, alpha)
 
 
-def _onnx_plus(g: Any, self: Any, product: Any, beta: Any, alpha: Any) -> Any:
+def _onnx_plus(g: OnnxWriter, self: Value, product: Value, beta: Number, alpha: Number) -> Value:
     product = product if alpha == 1 else g.op("Mul", product, g.constant(alpha, like=self))
     if beta == 0:
         return product
@@ -211,7 +215,7 @@ def _onnx_plus(g: Any, self: Any, product: Any, beta: Any, alpha: Any) -> Any:
 
 
 @addmm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 4), make(2, 3, seed=1), make(3, 4, seed=2))
     yield sample(make(4), make(2, 3, seed=1), make(3, 4, seed=2), beta=0.5, alpha=2.0, note="broadcast")
     yield sample(make(2, 1), strided(make(2, 3, seed=1)), make(3, 4, seed=2), note="strided")
@@ -225,55 +229,55 @@ def _() -> Any:
        grad=dict(self=lambda F, g, self_meta, beta: sum_to(F, _scaled(g, beta), self_meta.shape),
                  batch1=lambda F, g, batch2, alpha: _scaled(F.bmm(g, F.transpose(batch2, 1, 2)), alpha),
                  batch2=lambda F, g, batch1, alpha: _scaled(F.bmm(F.transpose(batch1, 1, 2), g), alpha)))  # fmt: skip
-def baddbmm(m: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+def baddbmm(m: Numpy, self: Array, batch1: Array, batch2: Array, beta: Number, alpha: Number) -> Array:
     _check("baddbmm", (batch1.shape, batch2.shape), (batch1.dtype, batch2.dtype, self.dtype), *_BMM)
     return _plus(m, "baddbmm", self, m.matmul(batch1, batch2), beta, alpha)
 
 
 @baddbmm.type
-def _(self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> TensorType:
+def _(self: KnownType, batch1: KnownType, batch2: KnownType, beta: Number, alpha: Number) -> TensorType:
     _check("baddbmm", (batch1.sizes, batch2.sizes), (batch1.dtype, batch2.dtype, self.dtype), *_BMM)
     return _typed(batch1, batch1.shape[0], batch1.shape[1], batch2.shape[2])
 
 
 @baddbmm.onnx
-def _(g: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+def _(g: OnnxWriter, self: Value, batch1: Value, batch2: Value, beta: Number, alpha: Number) -> Value:
     return _onnx_plus(g, self, g.op("MatMul", batch1, batch2), beta, alpha)
 
 
 @baddbmm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 2, 4), make(2, 2, 3, seed=1), make(2, 3, 4, seed=2))
     yield sample(make(4), make(2, 2, 3, seed=1), make(2, 3, 4, seed=2), beta=0.5, alpha=2.0, note="broadcast")
 
 
 @composite("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
-def addmv(F: Any, self: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> Any:
+def addmv(F: Ops, self: Tensor, mat: Tensor, vec: Tensor, beta: Number, alpha: Number) -> Tensor:
     product = _scaled_in_dtype(F, F.mv(mat, vec), alpha)
     return product if beta == 0 else product + _scaled_in_dtype(F, self, beta)
 
 
 @addmv.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2), make(2, 3, seed=1), make(3, seed=2), beta=0.5, alpha=2.0)
 
 
 @composite("aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
-def addr(F: Any, self: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> Any:
+def addr(F: Ops, self: Tensor, vec1: Tensor, vec2: Tensor, beta: Number, alpha: Number) -> Tensor:
     product = _scaled_in_dtype(F, F.outer(vec1, vec2), alpha)
     return product if beta == 0 else product + _scaled_in_dtype(F, self, beta)
 
 
 @addr.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, seed=1), make(3, seed=2), beta=0.5, alpha=2.0)
 
 
 @composite("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
            inplace=True)  # fmt: skip
-def addbmm(F: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+def addbmm(F: Ops, self: Tensor, batch1: Tensor, batch2: Tensor, beta: Number, alpha: Number) -> Tensor:
     """All products summed with self: one product of the batches side by side, so that 16-bit floats round once."""
     if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[0] != batch2.shape[0]:
         raise ShapeError(f"addbmm: expects two batches of matrices, got {list(batch1.shape)} and {list(batch2.shape)}")
@@ -285,7 +289,7 @@ def addbmm(F: Any, self: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -
 
 
 @addbmm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 4), make(2, 2, 3, seed=1), make(2, 3, 4, seed=2), beta=0.5)
 
 
@@ -293,7 +297,7 @@ def _() -> Any:
 
 
 @composite("aten::matmul(Tensor self, Tensor other) -> Tensor", onnx="MatMul", namespaces=("jit", "Tensor", "linalg"))
-def matmul(F: Any, self: Any, other: Any) -> Any:
+def matmul(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """The cases of ATen: vectors get a dim of size 1 that is taken away again; a matrix on the right lets the dims on
     the left fold into one; everything else is a batch."""
     ranks = self.ndim, other.ndim
@@ -314,7 +318,7 @@ def matmul(F: Any, self: Any, other: Any) -> Any:
     return _batched(F, self, other)
 
 
-def _batched(F: Any, self: Any, other: Any) -> Any:
+def _batched(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     (*lead1, n, k), (*lead2, k2, p) = self.shape, other.shape
     lead = broadcast_shapes(tuple(lead1), tuple(lead2))
     count = math.prod(lead)
@@ -324,7 +328,7 @@ def _batched(F: Any, self: Any, other: Any) -> Any:
 
 
 @matmul.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for left, right in [
         ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((2, 2, 3), (3, 4)),
         ((2, 2, 3), (3,)), ((3,), (2, 3, 4)), ((2, 3), (2, 3, 4)), ((2, 1, 2, 3), (2, 3, 4)),
@@ -339,7 +343,7 @@ def _() -> Any:
     kernel=Kernel(product="matrices", flops=lambda out, input: 2 * out.numel * input.sizes[-1]),
     namespaces=("nn.functional",),
 )
-def linear(F: Any, input: Any, weight: Any, bias: Any) -> Any:
+def linear(F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if weight.ndim == 1:
         out = F.matmul(input, weight)
         return out if bias is None else out + bias
@@ -355,7 +359,7 @@ def linear(F: Any, input: Any, weight: Any, bias: Any) -> Any:
 
 
 @linear.grad
-def _(F: Any, g: Any, needs: Any, input: Any, weight: Any, bias_meta: Any) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Any) -> Any:
     """One node, whose backward refers to the inputs alone."""
     if weight.ndim == 1:
         rows, grads = F.reshape(input, [-1, input.shape[-1]]), F.reshape(g, [-1])
@@ -367,18 +371,18 @@ def _(F: Any, g: Any, needs: Any, input: Any, weight: Any, bias_meta: Any) -> An
     return by_input, by_weight, sum_to(F, g, bias_meta.shape) if needs[2] else None
 
 
-def _rows(F: Any, x: Any) -> Any:
+def _rows(F: Ops, x: Tensor) -> Tensor:
     """`x` as a matrix whose rows run through all dims but the last."""
     return F.unsqueeze(x, 0) if x.ndim == 1 else x if x.ndim == 2 else F.flatten(x, 0, -2)
 
 
 @linear.type
-def _(input: Any, weight: Any, bias: Any) -> TensorType:
+def _(input: KnownType, weight: KnownType, bias: KnownType | None) -> TensorType:
     return _typed(input, *input.shape[:-1], *weight.shape[:-1])
 
 
 @linear.onnx
-def _(g: Any, input: Any, weight: Any, bias: Any) -> Any:
+def _(g: OnnxWriter, input: Value, weight: Value, bias: Value | None) -> Value:
     if input.ndim == 2 and weight.ndim == 2:
         return g.op("Gemm", input, weight, bias, transB=1)
     turned = g.op("Transpose", weight, perm=[1, 0]) if weight.ndim == 2 else weight
@@ -387,7 +391,7 @@ def _(g: Any, input: Any, weight: Any, bias: Any) -> Any:
 
 
 @linear.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(4, 3, seed=1), make(4, seed=2))
     yield sample(make(2, 3), make(4, 3, seed=1))
     yield sample(make(2, 2, 3), make(4, 3, seed=1), make(4, seed=2))
@@ -399,19 +403,19 @@ def _() -> Any:
 
 @composite("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
-def bilinear(F: Any, input1: Any, input2: Any, weight: Any, bias: Any) -> Any:
+def bilinear(F: Ops, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     out = F.einsum("...i,oij,...j->...o", [input1, weight, input2])
     return out if bias is None else out + bias
 
 
 @bilinear.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 2, seed=1), make(4, 3, 2, seed=2), make(4, seed=3))
 
 
 @composite("aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
            namespaces=("jit",))  # fmt: skip
-def tensordot(F: Any, self: Any, other: Any, dims_self: Any, dims_other: Any) -> Any:
+def tensordot(F: Ops, self: Tensor, other: Tensor, dims_self: Ints, dims_other: Ints) -> Tensor:
     left, right = [wrap_dim(d, self.ndim) for d in dims_self], [wrap_dim(d, other.ndim) for d in dims_other]
     if len(left) != len(right):
         raise ShapeError(f"tensordot: dims {list(dims_self)} and {list(dims_other)} are not equally many")
@@ -430,7 +434,7 @@ def tensordot(F: Any, self: Any, other: Any, dims_self: Any, dims_other: Any) ->
 
 
 @composite("aten::tensordot.int(Tensor self, Tensor other, int dims=2) -> Tensor", namespaces=("jit",))
-def tensordot_inner(F: Any, self: Any, other: Any, dims: int) -> Any:
+def tensordot_inner(F: Ops, self: Tensor, other: Tensor, dims: int) -> Tensor:
     """Over the last `dims` dims of self and the first ones of other."""
     if not 0 <= dims <= min(self.ndim, other.ndim):
         sizes = f"{list(self.shape)} and {list(other.shape)}"
@@ -439,20 +443,20 @@ def tensordot_inner(F: Any, self: Any, other: Any, dims: int) -> Any:
 
 
 @tensordot_inner.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), make(3, 4, 2, seed=1))
     yield sample(make(2, 3), make(3, seed=1), 1)
     yield sample(make(2), make(3, seed=1), 0)
 
 
 @tensordot.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), make(4, 3, 2, seed=1), [1, 2], [1, 0])
     yield sample(make(2, 3), make(3, seed=1), [-1], [0])
 
 
 @composite("aten::trace(Tensor self) -> Tensor", namespaces=("Tensor", "linalg"))
-def matrix_trace(F: Any, self: Any) -> Any:
+def matrix_trace(F: Ops, self: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if self.ndim != 2:
         raise ShapeError(f"trace: expects a matrix, got the sizes {list(self.shape)}")
@@ -460,7 +464,7 @@ def matrix_trace(F: Any, self: Any) -> Any:
 
 
 @matrix_trace.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 3))
     yield sample(make(2, 4), note="wide")
     yield sample(make(0, 3), note="empty")
@@ -473,7 +477,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @composite("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", namespaces=("jit",))
-def einsum(F: Any, equation: str, tensors: Any, path: Any) -> Any:
+def einsum(F: Ops, equation: str, tensors: Sequence[Tensor], path: Ints | None) -> Tensor:
     """Repeated labels become diagonals and lonely ones sums; what remains is a sum of products."""
     inputs, output = _explicit(equation, [t.ndim for t in tensors])
     operands, terms = [], []
@@ -505,7 +509,7 @@ def _explicit(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     return inputs, batch + "".join(sorted(c for c in set(joined) - set(batch) if joined.count(c) == 1))
 
 
-def _without_repeats(F: Any, labels: str, tensor: Any) -> tuple[str, Any]:
+def _without_repeats(F: Ops, labels: str, tensor: Any) -> tuple[str, Any]:
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)
@@ -516,7 +520,7 @@ def _without_repeats(F: Any, labels: str, tensor: Any) -> tuple[str, Any]:
 
 
 @einsum.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample("ij,jk->ik", [make(2, 3), make(3, 4, seed=1)])
     yield sample("bij,bjk", [make(2, 2, 3), make(2, 3, 2, seed=1)])
     yield sample("ii->i", [make(3, 3)], note="diagonal")
@@ -529,7 +533,7 @@ def _() -> Any:
 
 @array("aten::sum_of_products(str equation, Tensor[] tensors) -> Tensor", namespaces=(),
        grad=lambda F, g, equation, tensors: (_product_grads(F, g, equation, tensors),))  # fmt: skip
-def sum_of_products(m: Any, equation: str, tensors: Any) -> Any:
+def sum_of_products(m: Numpy, equation: str, tensors: Sequence[Array]) -> Array:
     """An einsum in which every label of an operand is in the result or in another operand, and none twice."""
     try:
         return m.array(m.einsum(equation, *tensors, optimize=len(tensors) > 2), order="C")
@@ -537,7 +541,7 @@ def sum_of_products(m: Any, equation: str, tensors: Any) -> Any:
         raise ShapeError(f"einsum: {equation!r} does not fit the sizes {[list(t.shape) for t in tensors]}") from error
 
 
-def _product_grads(F: Any, g: Any, equation: str, tensors: Any) -> list[Any]:
+def _product_grads(F: Ops, g: Tensor, equation: str, tensors: Sequence[Tensor]) -> list[Any]:
     left, _, output = equation.partition("->")
     terms = left.split(",")
     grads = []
@@ -550,7 +554,7 @@ def _product_grads(F: Any, g: Any, equation: str, tensors: Any) -> list[Any]:
 
 
 @sum_of_products.type
-def _(equation: str, tensors: Any) -> TensorType:
+def _(equation: str, tensors: Sequence[KnownType]) -> TensorType:
     left, _, output = equation.partition("->")
     sizes: dict[str, int] = {}
     for labels, tensor in zip(left.split(","), tensors):
@@ -565,7 +569,7 @@ def _is_one(size: Any) -> bool:
 
 
 @sum_of_products.onnx
-def _(g: Any, equation: str, tensors: Any) -> Any:
+def _(g: OnnxWriter, equation: str, tensors: Sequence[Value]) -> Value:
     """A label has one size in ONNX: an operand that is broadcast along a label loses it."""
     left, _, output = equation.partition("->")
     operands = list(zip(left.split(","), tensors))
@@ -579,7 +583,7 @@ def _(g: Any, equation: str, tensors: Any) -> Any:
 
 
 @sum_of_products.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample("ij,jk->ik", [make(2, 3), make(3, 4, seed=1)])
     yield sample("ij,jk,k->i", [make(2, 3), make(3, 2, seed=1), make(2, seed=2)])
     yield sample("ij,ij->ij", [make(2, 1), make(2, 3, seed=1)], note="broadcast")
@@ -591,7 +595,7 @@ def _() -> Any:
 
 @composite("aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
-def cosine_similarity(F: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
+def cosine_similarity(F: Ops, x1: Tensor, x2: Tensor, dim: int, eps: float) -> Tensor:
     """The cosine of the angle, with norms of at least eps; the gradient is as if they had not been raised to that."""
     x1, x2 = F.broadcast_tensors([x1, x2])
     if x1.dtype.is_integral and x2.dtype.is_integral:
@@ -601,26 +605,26 @@ def cosine_similarity(F: Any, x1: Any, x2: Any, dim: int, eps: float) -> Any:
     return F.sum(first * second, [dim])
 
 
-def _raised(F: Any, norm: Any, least: float) -> Any:
+def _raised(F: Ops, norm: Tensor, least: float) -> Tensor:
     """`norm`, but at least `least`, which the gradient does not know of."""
     fixed = F.detach(norm)
     return norm + (F.clamp(fixed, min=least) - fixed)
 
 
 @cosine_similarity.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 3, seed=1))
     yield sample(make(2, 3, 2), make(3, 1, seed=1), -1, note="broadcast")
 
 
 @composite("aten::pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
-def pairwise_distance(F: Any, x1: Any, x2: Any, p: float, eps: float, keepdim: bool) -> Any:
+def pairwise_distance(F: Ops, x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool) -> Tensor:
     return F.norm(x1 - x2 + eps, p, [-1], keepdim)
 
 
 @pairwise_distance.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 3, seed=1))
     yield sample(make(2, 3), make(2, 3, seed=1), 1.0, keepdim=True)
 
@@ -629,9 +633,9 @@ def _() -> Any:
            "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
 def scaled_dot_product_attention(
-    F: Any, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: Any,
-    enable_gqa: bool,
-) -> Any:  # fmt: skip
+    F: Ops, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool,
+    scale: float | None, enable_gqa: bool,
+) -> Tensor:  # fmt: skip
     if enable_gqa:
         key = F.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = F.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
@@ -651,7 +655,7 @@ def scaled_dot_product_attention(
 
 
 @scaled_dot_product_attention.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 2, 3), make(2, 3, 3, seed=1), make(2, 3, 2, seed=2))
     yield sample(make(1, 3, 2), make(1, 3, 2, seed=1), make(1, 3, 2, seed=2), is_causal=True)
     yield sample(make(1, 2, 3), make(1, 3, 3, seed=1), make(1, 3, 2, seed=2), make(2, 3, seed=3), scale=0.5)

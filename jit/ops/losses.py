@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import DimError, DTypeError, ShapeError, UsageError
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
 from .common import SIZES_ONLY
+
+if TYPE_CHECKING:
+    from jit.ir.types import Type
+
+    from .protocols import Array, Ints, KnownType, Numpy, OnnxWriter, Ops, Tensor, Value
 
 NONE, MEAN, SUM = range(3)
 CLASSES, NOT_LEARNT = absent("classes are integers"), absent("the weights of classes are constants")
 _CONSTANTS = dict(target=CLASSES, weight=NOT_LEARNT)
 
 
-def _reduced(F: Any, losses: Any, reduction: int) -> Any:
+def _reduced(F: Ops, losses: Tensor, reduction: int) -> Tensor:
     if reduction not in (NONE, MEAN, SUM):
         raise UsageError(f"reduction {reduction} is none of 0 (none), 1 (mean), 2 (sum)")
     return losses if reduction == NONE else F.mean(losses) if reduction == MEAN else F.sum(losses)
 
 
-def _share(g: Any, count: Any, reduction: int) -> Any:
+def _share(g: Tensor, count: Any, reduction: int) -> Tensor:
     """The gradient of each of `count` elements of a reduced loss."""
     return g / count if reduction == MEAN else g
 
@@ -32,13 +38,13 @@ def _share(g: Any, count: Any, reduction: int) -> Any:
 
 
 @composite("aten::mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", namespaces=("nn.functional",))
-def mse_loss(F: Any, self: Any, target: Any, reduction: int) -> Any:
+def mse_loss(F: Ops, self: Tensor, target: Tensor, reduction: int) -> Tensor:
     difference = self - target
     return _reduced(F, difference * difference, reduction)
 
 
 @mse_loss.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1))
     yield sample(make(3, 4), make(3, 4, seed=1), 0)
     yield sample(make(3, 4), make(4, seed=1), 2, note="broadcast")
@@ -47,30 +53,30 @@ def _() -> Any:
 
 @composite("aten::mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
            namespaces=())  # fmt: skip
-def mse_loss_backward(F: Any, grad_output: Any, self: Any, target: Any, reduction: int) -> Any:
+def mse_loss_backward(F: Ops, grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
     return (self - target) * (_share(grad_output, self.numel(), reduction) * 2)
 
 
 @mse_loss_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(), make(3, 4, seed=1), make(3, 4, seed=2), 1)
     yield sample(make(3, 4), make(3, 4, seed=1), make(3, 4, seed=2), 0)
 
 
 @composite("aten::l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor", namespaces=("nn.functional",))
-def l1_loss(F: Any, self: Any, target: Any, reduction: int) -> Any:
+def l1_loss(F: Ops, self: Tensor, target: Tensor, reduction: int) -> Tensor:
     return _reduced(F, F.abs(self - target), reduction)
 
 
 @l1_loss.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1))
     yield sample(make(3, 4), make(3, 4, seed=1), 0)
 
 
 @composite("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
-def smooth_l1_loss(F: Any, self: Any, target: Any, reduction: int, beta: float) -> Any:
+def smooth_l1_loss(F: Ops, self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
     if beta < 0:
         raise UsageError(f"smooth_l1_loss: beta must not be negative, got {beta}")
     size = F.abs(self - target)
@@ -80,7 +86,7 @@ def smooth_l1_loss(F: Any, self: Any, target: Any, reduction: int, beta: float) 
 
 
 @smooth_l1_loss.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1))
     yield sample(make(3, 4), make(3, 4, seed=1), 2, 0.5)
     yield sample(make(3, 4), make(3, 4, seed=1), 0, 0.0)
@@ -88,7 +94,7 @@ def _() -> Any:
 
 @composite("aten::huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
-def huber_loss(F: Any, self: Any, target: Any, reduction: int, delta: float) -> Any:
+def huber_loss(F: Ops, self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
     if delta <= 0:
         raise UsageError(f"huber_loss: delta must be positive, got {delta}")
     size = F.abs(self - target)
@@ -96,7 +102,7 @@ def huber_loss(F: Any, self: Any, target: Any, reduction: int, delta: float) -> 
 
 
 @huber_loss.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1))
     yield sample(make(3, 4), make(3, 4, seed=1), 2, 0.5)
 
@@ -106,7 +112,7 @@ def _() -> Any:
 
 @composite("aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
-def binary_cross_entropy(F: Any, self: Any, target: Any, weight: Any, reduction: int) -> Any:
+def binary_cross_entropy(F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int) -> Tensor:
     """Logarithms are cut off at -100, so that a wrong certainty costs much but not infinitely much."""
     if tuple(self.shape) != tuple(target.shape):
         raise ShapeError(f"binary_cross_entropy: the sizes {list(self.shape)} and {list(target.shape)} are not equal")
@@ -116,7 +122,7 @@ def binary_cross_entropy(F: Any, self: Any, target: Any, weight: Any, reduction:
 
 
 @binary_cross_entropy.grad
-def _(F: Any, g: Any, needs: Any, self: Any, target: Any, weight: Any, reduction: int) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, target: Tensor, weight: Any, reduction: int) -> Any:
     """Through the formula the cut-off would give 0 * inf; here the denominator is what cannot vanish."""
     shares = _share(g, self.numel(), reduction)
     weighted = shares if weight is None else shares * weight
@@ -131,7 +137,7 @@ def _(F: Any, g: Any, needs: Any, self: Any, target: Any, weight: Any, reduction
 
 
 @binary_cross_entropy.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1, seed=1))
     yield sample(make(3, 4, low=0.1, high=0.9), make(3, 4, low=0, high=1, seed=1), make(4, low=0, seed=2), 2)
     yield sample(make(3, low=0.1, high=0.9), make(3, low=0, high=1, seed=1), reduction=0)
@@ -140,8 +146,8 @@ def _() -> Any:
 @composite("aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
            "Tensor? pos_weight=None, int reduction=Mean) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
 def binary_cross_entropy_with_logits(
-    F: Any, self: Any, target: Any, weight: Any, pos_weight: Any, reduction: int
-) -> Any:
+    F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: int
+) -> Tensor:
     if tuple(self.shape) != tuple(target.shape):
         raise ShapeError(f"binary_cross_entropy: the sizes {list(self.shape)} and {list(target.shape)} are not equal")
     certainty = F.log_sigmoid(self)
@@ -152,7 +158,7 @@ def binary_cross_entropy_with_logits(
 
 
 @binary_cross_entropy_with_logits.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, low=0, high=1, seed=1))
     yield sample(make(3, 4), make(3, 4, low=0, high=1, seed=1), make(4, low=0, seed=2), make(4, low=0, seed=3), 0)
     yield sample(make(4, low=-90, high=90), make(4, low=0, high=1, seed=1), note="large", grad=False)
@@ -160,14 +166,14 @@ def _() -> Any:
 
 @composite("aten::kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
-def kl_div(F: Any, self: Any, target: Any, reduction: int, log_target: bool) -> Any:
+def kl_div(F: Ops, self: Tensor, target: Tensor, reduction: int, log_target: bool) -> Tensor:
     if log_target:
         return _reduced(F, F.exp(target) * (target - self), reduction)
     return _reduced(F, F.xlogy(target, target) - target * self, reduction)
 
 
 @kl_div.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4, high=0), make(3, 4, low=0.1, high=1, seed=1))
     yield sample(make(3, 4, high=0), make(3, 4, low=-2, high=0, seed=1), 2, log_target=True)
 
@@ -175,7 +181,7 @@ def _() -> Any:
 # -- of classes --------------------------------------------------------------------------------------------------
 
 
-def _check_classes(self: Any, target: Any, weight: Any) -> int:
+def _check_classes(self: Ints, target: Ints, weight: Any) -> int:
     """The dim of the classes; ShapeError if the target is not made for it."""
     dim = 0 if len(self) == 1 else 1
     if not len(self) >= 1 or tuple(target) != (*self[:dim], *self[dim + 1 :]):
@@ -185,7 +191,7 @@ def _check_classes(self: Any, target: Any, weight: Any) -> int:
     return dim
 
 
-def _class_weights(m: Any, self: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
+def _class_weights(m: Numpy, self: Array, target: Array, weight: Array | None, ignore_index: int) -> tuple[Any, Any]:
     """(classes, 0 for ignored ones; the weight of each element, 0 for ignored ones)."""
     dim = _check_classes(self.shape, target.shape, None if weight is None else weight.shape)
     valid = target != ignore_index
@@ -199,7 +205,9 @@ def _class_weights(m: Any, self: Any, target: Any, weight: Any, ignore_index: in
 @array("aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) "
        "-> (Tensor output, Tensor total_weight)", raises=True, namespaces=(),
        grad=_CONSTANTS)  # fmt: skip
-def nll_loss_forward(m: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def nll_loss_forward(
+    m: Numpy, self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
+) -> Sequence[Array | None]:
     """(minus the entries of the target classes, weighted and reduced; the sum of the weights)."""
     if self.dtype.kind in "iub":
         raise DTypeError(f"nll_loss: scores should be floating, and these are {self.dtype}; cast with x.float()")
@@ -213,18 +221,25 @@ def nll_loss_forward(m: Any, self: Any, target: Any, weight: Any, reduction: int
 
 
 @nll_loss_forward.type
-def _(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _(
+    self: KnownType, target: KnownType, weight: KnownType | None, reduction: int, ignore_index: int
+) -> Sequence[Type]:
     _check_classes(self.sizes, target.sizes, None if weight is None else weight.sizes)
     shape = target.shape if reduction == NONE else ()
     return TensorType(self.dtype, shape, None, self.device), TensorType(self.dtype, (), None, self.device)
 
 
 @nll_loss_forward.grad
-def _(F: Any, g: Any, out: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _(
+    F: Ops, g: Tensor, out: Sequence[Tensor], self: Tensor, target: Tensor, weight: Tensor | None, reduction: int,
+    ignore_index: int,
+) -> Any:  # fmt: skip
     return F.nll_loss_backward(g, self, target, weight, reduction, ignore_index, out[1]), None, None
 
 
-def _onnx_nll(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _onnx_nll(
+    g: OnnxWriter, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int
+) -> Value:
     batch = g.ints([0])
     single = self.ndim == 1
     x, t = (g.op("Unsqueeze", v, batch) for v in (self, target)) if single else (self, target)
@@ -233,7 +248,9 @@ def _onnx_nll(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignor
     return g.op("Squeeze", out, batch) if single and reduction == NONE else out
 
 
-def _onnx_weights(g: Any, self: Any, target: Any, weight: Any, ignore_index: int) -> tuple[Any, Any]:
+def _onnx_weights(
+    g: OnnxWriter, self: Value, target: Value, weight: Value | None, ignore_index: int
+) -> tuple[Any, Any]:
     """`_class_weights` in ONNX."""
     valid = g.op("Not", g.op("Equal", target, g.constant(ignore_index, like=target)))
     classes = g.op("Where", valid, target, g.constant(0, like=target))
@@ -242,7 +259,9 @@ def _onnx_weights(g: Any, self: Any, target: Any, weight: Any, ignore_index: int
 
 
 @nll_loss_forward.onnx
-def _(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _(
+    g: OnnxWriter, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int
+) -> Sequence[Value | None]:
     _, weights = _onnx_weights(g, self, target, weight, ignore_index)
     total = g.reduce("ReduceSum", weights, None, False) if target.ndim else weights
     return _onnx_nll(g, self, target, weight, reduction, ignore_index), total
@@ -255,7 +274,7 @@ def _classes(*targets: Any) -> Any:
 
 
 @nll_loss_forward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), _classes(1, 0, 3), None, 1, -100)
     yield sample(make(3, 4), _classes(1, 0, 3), make(4, low=0.1, seed=1), 1, -100, note="weights")
     yield sample(make(3, 4), _classes(1, 2, 3), None, 0, 2, note="ignores")
@@ -270,8 +289,9 @@ def _() -> Any:
                  grad_output=lambda F, g, target, weight, reduction, ignore_index:
                  F.nll_loss_forward(g, target, weight, reduction, ignore_index)[0]))  # fmt: skip
 def nll_loss_backward(
-    m: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
-) -> Any:
+    m: Numpy, grad_output: Array, self: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int,
+    total_weight: Array,
+) -> Array:  # fmt: skip
     classes, weights = _class_weights(m, self, target, weight, ignore_index)
     dim = min(1, self.ndim - 1)
     shares = -weights * (grad_output / total_weight if reduction == MEAN else grad_output)
@@ -282,15 +302,17 @@ def nll_loss_backward(
 
 @nll_loss_backward.type
 def _(
-    grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
-) -> TensorType:
+    grad_output: KnownType, self: KnownType, target: KnownType, weight: KnownType | None, reduction: int,
+    ignore_index: int, total_weight: KnownType,
+) -> TensorType:  # fmt: skip
     return TensorType(grad_output.dtype, self.shape, None, self.device)
 
 
 @nll_loss_backward.onnx
 def _(
-    g: Any, grad_output: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
-) -> Any:
+    g: OnnxWriter, grad_output: Value, self: Value, target: Value, weight: Value | None, reduction: int,
+    ignore_index: int, total_weight: Value,
+) -> Value:  # fmt: skip
     axis = g.ints([min(1, self.ndim - 1)])
     classes, weights = _onnx_weights(g, self, target, weight, ignore_index)
     shares = g.op("Mul", g.op("Neg", weights), grad_output)
@@ -302,7 +324,7 @@ def _(
 
 
 @nll_loss_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     import numpy as np
 
     total = np.array(3, np.float32)
@@ -314,47 +336,51 @@ _NLL = "Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int
 
 
 @composite(f"aten::nll_loss({_NLL}) -> Tensor", namespaces=("nn.functional",), grad=_CONSTANTS)
-def nll_loss(F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def nll_loss(F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> Tensor:
     return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
 
 @nll_loss.onnx
-def _(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _(g: OnnxWriter, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int) -> Value:
     return _onnx_nll(g, self, target, weight, reduction, ignore_index)
 
 
 @nll_loss.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), _classes(1, 0, 3))
 
 
 @composite(f"aten::nll_loss2d({_NLL}) -> Tensor", namespaces=(), grad=_CONSTANTS)
-def nll_loss2d(F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def nll_loss2d(
+    F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> Tensor:
     return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
 
 @nll_loss2d.onnx
-def _(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _(g: OnnxWriter, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int) -> Value:
     return _onnx_nll(g, self, target, weight, reduction, ignore_index)
 
 
 @nll_loss2d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 2, 2), _classes([[1, 0], [2, 2]], [[0, 1], [1, 1]]))
 
 
 @composite(f"aten::nll_loss_nd({_NLL}) -> Tensor", namespaces=(), grad=_CONSTANTS)
-def nll_loss_nd(F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def nll_loss_nd(
+    F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> Tensor:
     return F.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
 
 @nll_loss_nd.onnx
-def _(g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _(g: OnnxWriter, self: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int) -> Value:
     return _onnx_nll(g, self, target, weight, reduction, ignore_index)
 
 
 @nll_loss_nd.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), _classes(1, 0, 3), make(4, low=0.1, seed=1))
     yield sample(make(2, 3, 2), _classes([1, 0], [2, -100]), None, 2)
 
@@ -363,8 +389,9 @@ def _() -> Any:
            "int ignore_index=-100, float label_smoothing=0.0) -> Tensor", namespaces=(),
            grad=dict(weight=NOT_LEARNT))  # fmt: skip
 def cross_entropy_loss(
-    F: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, label_smoothing: float
-) -> Any:
+    F: Ops, self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int,
+    label_smoothing: float,
+) -> Tensor:  # fmt: skip
     if not 0 <= label_smoothing <= 1:
         raise UsageError(f"cross_entropy: label_smoothing must lie between 0 and 1, got {label_smoothing}")
     dim = min(1, self.ndim - 1)
@@ -378,13 +405,13 @@ def cross_entropy_loss(
     return hard * (1 - label_smoothing) + even * (label_smoothing / self.shape[dim])
 
 
-def _per_class(F: Any, weight: Any, ndim: int, dim: int) -> Any:
+def _per_class(F: Ops, weight: Tensor, ndim: int, dim: int) -> Tensor:
     return F.view(weight, [-1 if d == dim else 1 for d in range(ndim)])
 
 
 def _soft_cross_entropy(
-    F: Any, log_probabilities: Any, target: Any, weight: Any, reduction: int, dim: int, smoothing: float
-) -> Any:
+    F: Ops, log_probabilities: Tensor, target: Tensor, weight: Tensor | None, reduction: int, dim: int, smoothing: float
+) -> Tensor:
     """Against probabilities. The mean is over the places, whatever the weights."""
     if tuple(target.shape) != tuple(log_probabilities.shape):
         raise ShapeError(
@@ -402,8 +429,9 @@ def _soft_cross_entropy(
 
 
 def _even_cross_entropy(
-    F: Any, log_probabilities: Any, target: Any, weight: Any, reduction: int, ignore_index: int, dim: int
-) -> Any:
+    F: Ops, log_probabilities: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int,
+    dim: int,
+) -> Tensor:  # fmt: skip
     """Against all classes alike, times their number; the mean is weighted as that of the hard loss."""
     terms = log_probabilities
     if weight is not None:
@@ -421,7 +449,7 @@ def _even_cross_entropy(
 
 
 @cross_entropy_loss.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), _classes(1, 0, 3))
     yield sample(make(3, 4), _classes(1, -100, 3), make(4, low=0.1, seed=1), 1, -100, 0.1)
     yield sample(make(2, 3, 2), _classes([1, 0], [2, 2]), None, 0, label_smoothing=0.2)

@@ -21,17 +21,23 @@ Note [Normalising, three times]
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError
 from jit.ir.geometry import wrap_dim
 from jit.ir.kernel import GROUP, Kernel
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import UNDEFINED, TensorType
 
 from .views import sum_to
+
+if TYPE_CHECKING:
+    from jit.ir.types import Type
+
+    from .protocols import Array, Ints, KnownType, Meta, Numpy, OnnxWriter, Ops, Tensor, Term, Terms, Value
 
 _STATISTICS = absent("running statistics are not differentiated")
 _SAVED = absent("a function of the input, and differentiated as such")
@@ -39,12 +45,12 @@ _SAVED = absent("a function of the input, and differentiated as such")
 # -- what the normalisations share -------------------------------------------------------------------------------
 
 
-def _refuse_integers(x: Any) -> None:
+def _refuse_integers(x: Array) -> None:
     if x.dtype.kind not in "fc":
         raise DTypeError(f"only floating tensors can be normalised, and this one is {x.dtype}; cast with x.float()")
 
 
-def _moments(m: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]:
+def _moments(m: Numpy, x: Array, dims: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
     """(x less its mean, the mean, 1 / standard deviation), dims kept."""
     _refuse_integers(x)
     if x.size == 0:
@@ -56,7 +62,7 @@ def _moments(m: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]:
     return centered, mean, (1 / m.sqrt(variance + eps)).astype(x.dtype)
 
 
-def _affine(y: Any, weight: Any, bias: Any) -> Any:
+def _affine(y: Any, weight: Array | None, bias: Array | None) -> Any:
     """`y * weight + bias` in y's memory."""
     if weight is not None:
         y *= weight
@@ -65,14 +71,14 @@ def _affine(y: Any, weight: Any, bias: Any) -> Any:
     return y
 
 
-def _project(m: Any, h: Any, x_hat: Any, r: Any, dims: Any) -> Any:
+def _project(m: Numpy, h: Array, x_hat: Array, r: Array, dims: Ints) -> Any:
     if h.size == 0:
         return m.zeros_like(h)
     along = m.mean(h * x_hat, axis=dims, keepdims=True)
     return m.multiply(r, h - m.mean(h, axis=dims, keepdims=True) - x_hat * along, order="C")
 
 
-def _normalised_terms(t: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _normalised_terms(t: Terms, x: Term, weight: Term, bias: Term, eps: float) -> Any:
     """(result, mean, 1 / standard deviation) over the row."""
     mean = t.over(t.reduce("sum", x), t.count)
     centred = t.apply(lambda m, a, b: a - b, x, mean)
@@ -81,24 +87,24 @@ def _normalised_terms(t: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any
     return _affine_terms(t, t.apply(lambda m, c, s: c * s, centred, r), weight, bias), mean, r
 
 
-def _inverse_deviation(t: Any, variance: Any, eps: float) -> Any:
+def _inverse_deviation(t: Terms, variance: Term, eps: float) -> Term:
     return t.apply(lambda m, v: 1 / m.sqrt(v + eps), variance)
 
 
-def _affine_terms(t: Any, y: Any, weight: Any, bias: Any) -> Any:
+def _affine_terms(t: Terms, y: Term, weight: Term, bias: Term) -> Term:
     if weight is not None:
         y = t.apply(lambda m, a, w: a * w, y, weight)
     return y if bias is None else t.apply(lambda m, a, b: a + b, y, bias)
 
 
-def _project_terms(t: Any, h: Any, x_hat: Any, r: Any) -> Any:
+def _project_terms(t: Terms, h: Any, x_hat: Term, r: Any) -> Term:
     along = t.over(t.reduce("sum", t.apply(lambda m, a, b: a * b, h, x_hat)), t.count)
     mean = t.over(t.reduce("sum", h), t.count)
     return t.apply(lambda m, s, a, b, c, d: s * (a - b - c * d), r, h, mean, x_hat, along, cost=4)
 
 
 def _gradient_terms(
-    t: Any, g: Any, x: Any, mean: Any, r: Any, weight: Any, output_mask: Any, projects: bool = True
+    t: Terms, g: Any, x: Term, mean: Term, r: Any, weight: Term, output_mask: Sequence[bool], projects: bool = True
 ) -> Any:
     """Of the input, the weight and the bias, as far as they are wanted; see Note [Normalising, three times]."""
     x_hat = t.apply(lambda m, a, b, s: (a - b) * s, x, mean, r, cost=2)
@@ -113,13 +119,15 @@ def _gradient_terms(
     return by_x, by_w, by_b
 
 
-def _project_again(F: Any, h: Any, x_hat: Any, r: Any, dims: Any) -> tuple[Any, Any]:
+def _project_again(F: Ops, h: Any, x_hat: Tensor, r: Tensor, dims: Sequence[int]) -> tuple[Any, Any]:
     """(h - mean(h) - x_hat * mean(h * x_hat), mean(h * x_hat)) in differentiable operators."""
     along = F.mean(h * x_hat, dims, True)
     return h - F.mean(h, dims, True) - x_hat * along, along
 
 
-def _double_backward(F: Any, gradients: Any, g: Any, x: Any, weight: Any, dims: Any, eps: float) -> tuple[Any, ...]:
+def _double_backward(
+    F: Ops, gradients: Sequence[Tensor], g: Tensor, x: Tensor, weight: Tensor | None, dims: Sequence[int], eps: float
+) -> tuple[Any, ...]:
     """The derivatives of a backward by g, x and weight; weight and `gradients` broadcast to x. See the Note."""
     v, u, t = gradients
     n = math.prod(x.shape[d] for d in dims)
@@ -127,6 +135,7 @@ def _double_backward(F: Any, gradients: Any, g: Any, x: Any, weight: Any, dims: 
     r = F.rsqrt(F.mean(centered * centered, dims, True) + eps)
     x_hat = centered * r
     h = g if weight is None else g * weight
+    again: Any
     by_g, by_w, c, again = [], None, [], None
     if v is not None:
         within, along_v = _project_again(F, v, x_hat, r, dims)
@@ -152,7 +161,7 @@ def _total(terms: list[Any]) -> Any:
     return total
 
 
-def _reduced_to(F: Any, gradient: Any, meta: Any, shape: Any) -> Any:
+def _reduced_to(F: Ops, gradient: Any, meta: Meta, shape: Ints) -> Tensor | None:
     """A gradient summed to the broadcastable `shape` of a weight, in the weight's own shape."""
     return None if gradient is None else F.reshape(sum_to(F, gradient, shape), meta.shape)
 
@@ -174,12 +183,12 @@ _STATISTIC: tuple[int | str, ...] = (0, GROUP)
 """Of what there is once per sample and group."""
 
 
-def _row_or_rest(output_mask: Any) -> str:
+def _row_or_rest(output_mask: Sequence[bool]) -> str:
     """A backward reduces rows for the input; for the weight and bias alone, what lies across them."""
     return "norm" if output_mask[0] else "reduction"
 
 
-def _column(m: Any, values: Any, ndim: int) -> Any:
+def _column(m: Numpy, values: Array | None, ndim: int) -> Any:
     """One number per channel, shaped to broadcast."""
     return None if values is None else m.reshape(values, (1, -1, *(1,) * (ndim - 2)))
 
@@ -188,7 +197,7 @@ def _column_shape(ndim: int) -> list[int]:
     return [1, -1, *[1] * (ndim - 2)]
 
 
-def _check_channels(name: str, shape: Any, **vectors: Any) -> None:
+def _check_channels(name: str, shape: Ints, **vectors: Any) -> None:
     if len(shape) < 2:
         raise ShapeError(f"{name}: expects at least 2 dims, got the sizes {list(shape)}")
     for label, vector in vectors.items():
@@ -203,9 +212,9 @@ def _check_channels(name: str, shape: Any, **vectors: Any) -> None:
                      reduces=lambda input: _others(input.ndim)),
        grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
 def native_batch_norm(
-    m: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
-    eps: float,
-) -> Any:  # fmt: skip
+    m: Numpy, input: Array, weight: Array | None, bias: Array | None, running_mean: Array | None, running_var: Any,
+    training: bool, momentum: float, eps: float,
+) -> Sequence[Array | None]:  # fmt: skip
     """(result, mean, 1 / standard deviation); the statistics are empty where they are not those of the batch.
 
     Unlike ATen's it leaves the running statistics alone; `batch_norm` updates them.
@@ -225,8 +234,9 @@ def native_batch_norm(
 
 @native_batch_norm.terms
 def _(
-    t: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, eps: float
-) -> Any:
+    t: Terms, input: Term, weight: Term | None, bias: Term | None, running_mean: Term | None, running_var: Term | None,
+    training: bool, eps: float,
+) -> Sequence[Term | None]:  # fmt: skip
     x, w, b, mean, variance = t.alike(input, weight, bias, running_mean, running_var)
     if training:
         return _normalised_terms(t, x, w, b, eps)
@@ -237,16 +247,17 @@ def _(
 
 @native_batch_norm.type
 def _(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
-) -> Any:
+    input: KnownType, weight: KnownType | None, bias: KnownType | None, running_mean: KnownType | None,
+    running_var: KnownType | None, training: bool, momentum: float, eps: float,
+) -> Sequence[Type]:  # fmt: skip
     statistics = TensorType(input.dtype, (input.shape[1] if training else 0,), None, input.device)
     return TensorType(input.dtype, input.shape, None, input.device), statistics, statistics
 
 
 @native_batch_norm.grad
 def _(
-    F: Any, g: Any, needs: Any, out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, training: bool,
-    eps: float,
+    F: Ops, g: Tensor, needs: Sequence[bool], out: Sequence[Tensor], input: Tensor, weight: Tensor | None,
+    running_mean: Tensor | None, running_var: Tensor | None, training: bool, eps: float,
 ) -> Any:  # fmt: skip
     wanted = [bool(n) for n in needs[:3]]
     rest = weight, running_mean, running_var, out[1], out[2], training, eps, wanted
@@ -255,9 +266,9 @@ def _(
 
 @native_batch_norm.onnx
 def _(
-    g: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
-    eps: float,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,
+    running_var: Value | None, training: bool, momentum: float, eps: float,
+) -> Sequence[Value | None]:  # fmt: skip
     scale, shift = _onnx_vector(g, weight, input, 1), _onnx_vector(g, bias, input, 0)
     if not training:
         y = g.op("BatchNormalization", input, scale, shift, running_mean, running_var, epsilon=eps)
@@ -270,7 +281,7 @@ def _(
     return out, g.op("Reshape", mean, flat), g.op("Reshape", r, flat)
 
 
-def _onnx_vector(g: Any, given: Any, input: Any, value: int) -> Any:
+def _onnx_vector(g: OnnxWriter, given: Value | None, input: Value, value: int) -> Value | None:
     """A weight or bias, or a constant for a missing one."""
     if given is not None:
         return given
@@ -279,7 +290,7 @@ def _onnx_vector(g: Any, given: Any, input: Any, value: int) -> Any:
     return g.constant([value] * input.shape[1], like=input)
 
 
-def _onnx_moments(g: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]:
+def _onnx_moments(g: OnnxWriter, x: Value, dims: Sequence[int], eps: float) -> tuple[Any, Any, Any]:
     mean = g.reduce("ReduceMean", x, list(dims), True)
     centered = g.op("Sub", x, mean)
     variance = g.reduce("ReduceMean", g.op("Mul", centered, centered), list(dims), True)
@@ -288,7 +299,7 @@ def _onnx_moments(g: Any, x: Any, dims: Any, eps: float) -> tuple[Any, Any, Any]
 
 
 @native_batch_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
     yield sample(make(4, 3, 2, 2), *vectors, True, 0.1, 1e-5)
     yield sample(make(4, 3, 2, 2), *vectors, False, 0.1, 1e-5)
@@ -304,9 +315,9 @@ def _() -> Any:
                      along=_per_channel("weight", "running_mean", "running_var", "save_mean", "save_invstd")),
        grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS, save_mean=_SAVED, save_invstd=_SAVED))  # fmt: skip
 def native_batch_norm_backward(
-    m: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
-    save_invstd: Any, train: bool, eps: float, output_mask: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, grad_out: Array, input: Array, weight: Array | None, running_mean: Array | None, running_var: Any,
+    save_mean: Array | None, save_invstd: Array | None, train: bool, eps: float, output_mask: Sequence[bool],
+) -> Sequence[Array | None]:  # fmt: skip
     _refuse_integers(input)
     n, dims = input.ndim, _others(input.ndim)
     mean, r = (save_mean, save_invstd) if train else (running_mean, (1 / m.sqrt(running_var + eps)).astype(input.dtype))
@@ -325,9 +336,9 @@ def native_batch_norm_backward(
 
 @native_batch_norm_backward.terms
 def _(
-    t: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
-    save_invstd: Any, train: bool, eps: float, output_mask: Any,
-) -> Any:  # fmt: skip
+    t: Terms, grad_out: Term, input: Term, weight: Term | None, running_mean: Term | None, running_var: Term | None,
+    save_mean: Term | None, save_invstd: Term | None, train: bool, eps: float, output_mask: Sequence[bool],
+) -> Sequence[Term | None]:  # fmt: skip
     given = grad_out, input, weight, running_mean, running_var, save_mean, save_invstd
     g, x, w, mean, variance, saved_mean, saved_r = t.alike(*given)
     if not train:
@@ -337,9 +348,10 @@ def _(
 
 @native_batch_norm_backward.type
 def _(
-    grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any, save_invstd: Any,
-    train: bool, eps: float, output_mask: Any,
-) -> Any:  # fmt: skip
+    grad_out: KnownType, input: KnownType, weight: KnownType | None, running_mean: KnownType | None,
+    running_var: KnownType | None, save_mean: KnownType | None, save_invstd: KnownType | None, train: bool, eps: float,
+    output_mask: Sequence[bool],
+) -> Sequence[Type]:  # fmt: skip
     shapes = input.shape, (input.shape[1],), (input.shape[1],)
     types = [TensorType(grad_out.dtype, shape, None, grad_out.device) for shape in shapes]
     return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
@@ -347,8 +359,8 @@ def _(
 
 @native_batch_norm_backward.grad
 def _(
-    F: Any, g: Any, needs: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any,
-    train: bool, eps: float,
+    F: Ops, g: Sequence[Tensor], needs: Sequence[bool], grad_out: Tensor, input: Tensor, weight: Tensor | None,
+    running_mean: Any, running_var: Any, train: bool, eps: float,
 ) -> Any:  # fmt: skip
     """See Note [Normalising, three times]."""
     shape, dims = _column_shape(input.ndim), list(_others(input.ndim))
@@ -370,9 +382,10 @@ def _(
 
 @native_batch_norm_backward.onnx
 def _(
-    g: Any, grad_out: Any, input: Any, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
-    save_invstd: Any, train: bool, eps: float, output_mask: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, grad_out: Value, input: Value, weight: Value | None, running_mean: Value | None,
+    running_var: Value | None, save_mean: Value | None, save_invstd: Value | None, train: bool, eps: float,
+    output_mask: Sequence[bool],
+) -> Sequence[Value | None]:  # fmt: skip
     dims, column = list(_others(input.ndim)), g.ints(_column_shape(input.ndim))
     mean, r = save_mean, save_invstd
     if not train:
@@ -386,19 +399,19 @@ def _(
     return by_x, by_w, g.reduce("ReduceSum", grad_out, dims, False)
 
 
-def _onnx_project(g: Any, h: Any, x_hat: Any, r: Any, dims: Any) -> Any:
+def _onnx_project(g: OnnxWriter, h: Value, x_hat: Value, r: Value, dims: Sequence[int]) -> Value:
     along = g.reduce("ReduceMean", g.op("Mul", h, x_hat), dims, True)
     centered = g.op("Sub", h, g.reduce("ReduceMean", h, dims, True))
     return g.op("Mul", r, g.op("Sub", centered, g.op("Mul", x_hat, along)))
 
 
-def _statistics(x: Any, dims: Any, eps: float) -> tuple[Any, Any]:
+def _statistics(x: Any, dims: Ints, eps: float) -> tuple[Any, Any]:
     """The mean and 1 / standard deviation that a forward pass would have saved."""
     return x.mean(dims), (1 / (x.var(dims) + eps) ** 0.5).astype(x.dtype)
 
 
 @native_batch_norm_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     x, g = make(4, 3, 2), make(4, 3, 2, seed=5)
     weight, mean, var = make(3, seed=1), make(3, seed=3), make(3, low=0.5, seed=4)
     every = [True, True, True]
@@ -411,8 +424,8 @@ _BATCH_NORM = "Tensor? running_mean, Tensor? running_var"
 
 
 def _batch_norm(
-    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
-    eps: float,
+    F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> Any:  # fmt: skip
     if input.ndim == 1 and input.numel() == 0:  # PyTorch takes it, too
         return F.clone(input)
@@ -425,8 +438,8 @@ def _batch_norm(
 
 
 def _normalised(
-    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
-    eps: float,
+    F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> Any:  # fmt: skip
     """The results of `native_batch_norm`; training updates the running statistics, and so must not save them."""
     read = (None, None) if training else (running_mean, running_var)
@@ -439,7 +452,7 @@ def _normalised(
     return out, mean, r
 
 
-def _update(F: Any, running: Any, value: Any, momentum: float) -> None:
+def _update(F: Ops, running: Any, value: Tensor, momentum: float) -> None:
     if running is not None:
         running.copy_(running * (1 - momentum) + value * momentum)
 
@@ -448,14 +461,14 @@ def _update(F: Any, running: Any, value: Any, momentum: float) -> None:
            "float momentum, float eps, bool cudnn_enabled) -> Tensor", namespaces=("jit",),
            grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
 def batch_norm(
-    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
-    eps: float, cudnn_enabled: bool,
-) -> Any:  # fmt: skip
+    F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
     return _batch_norm(F, input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @batch_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
     yield sample(make(4, 3, 2, 2), *vectors, False, 0.1, 1e-5, True)
     yield sample(make(4, 3, 2, 2), *vectors[:2], None, None, True, 0.1, 1e-5, True)
@@ -471,9 +484,9 @@ _RUNNING = "Tensor running_mean, Tensor running_var"
            "float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",),
            grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
 def _native_batch_norm_legit(
-    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
-    eps: float,
-) -> Any:  # fmt: skip
+    F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor,
+    training: bool, momentum: float, eps: float,
+) -> Sequence[Tensor]:  # fmt: skip
     """`native_batch_norm` that, in training, updates the running statistics."""
     return _normalised(F, input, weight, bias, running_mean, running_var, training, momentum, eps)
 
@@ -481,8 +494,8 @@ def _native_batch_norm_legit(
 @composite("aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, "
            "float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",))  # fmt: skip
 def _native_batch_norm_legit_no_stats(
-    F: Any, input: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
-) -> Any:
+    F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float
+) -> Sequence[Tensor]:
     """`native_batch_norm` by the batch's own statistics."""
     if not training:
         raise ShapeError("batch_norm: evaluation needs running_mean and running_var")
@@ -493,14 +506,15 @@ def _native_batch_norm_legit_no_stats(
            f"{_RUNNING}, float momentum, float eps) -> (Tensor, Tensor, Tensor)", namespaces=("jit",),
            grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
 def _native_batch_norm_legit_no_training(
-    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
-) -> Any:
+    F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor,
+    momentum: float, eps: float,
+) -> Sequence[Tensor]:  # fmt: skip
     """`native_batch_norm` by the running statistics."""
     return F.native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
 @_native_batch_norm_legit.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
     yield sample(make(4, 3, 2), *vectors, False, 0.1, 1e-5)
     yield sample(make(4, 3, 2), *vectors, True, 0.1, 1e-5, note="updates statistics", grad=False)
@@ -508,13 +522,13 @@ def _() -> Any:
 
 
 @_native_batch_norm_legit_no_stats.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4, 3, 2), make(3, seed=1), make(3, seed=2), True, 0.1, 1e-5)
     yield sample(strided(make(5, 3)), None, None, True, 0.1, 1e-3, note="strided")
 
 
 @_native_batch_norm_legit_no_training.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     vectors = make(3, seed=1), make(3, seed=2), make(3, seed=3), make(3, low=0.5, seed=4)
     yield sample(make(4, 3, 2), *vectors, 0.1, 1e-5)
     yield sample(make(5, 3), None, None, *vectors[2:], 0.1, 1e-3)
@@ -524,8 +538,8 @@ def _() -> Any:
 
 
 def _instance_norm(
-    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
-    momentum: float, eps: float,
+    F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
 ) -> Any:  # fmt: skip
     if not use_input_stats:
         return _batch_norm(F, input, weight, bias, running_mean, running_var, False, momentum, eps)
@@ -543,7 +557,7 @@ def _instance_norm(
     return _scaled(F, F.view(out, input.shape), weight, bias)
 
 
-def _scaled(F: Any, y: Any, weight: Any, bias: Any) -> Any:
+def _scaled(F: Ops, y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     """One weight and bias per channel."""
     shape = _column_shape(y.ndim)
     y = y if weight is None else y * F.view(weight, shape)
@@ -554,17 +568,17 @@ def _scaled(F: Any, y: Any, weight: Any, bias: Any) -> Any:
            "float momentum, float eps, bool cudnn_enabled) -> Tensor", namespaces=("jit",),
            grad=dict(running_mean=_STATISTICS, running_var=_STATISTICS))  # fmt: skip
 def instance_norm(
-    F: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
-    momentum: float, eps: float, cudnn_enabled: bool,
-) -> Any:  # fmt: skip
+    F: Ops, input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
     return _instance_norm(F, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
 
 
 @instance_norm.onnx
 def _(
-    g: Any, input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool,
-    momentum: float, eps: float, cudnn_enabled: bool,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None,
+    running_var: Value | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Value:  # fmt: skip
     scale, shift = _onnx_vector(g, weight, input, 1), _onnx_vector(g, bias, input, 0)
     if use_input_stats:
         return g.op("InstanceNormalization", input, scale, shift, epsilon=eps)
@@ -572,7 +586,7 @@ def _(
 
 
 @instance_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), make(3, seed=1), make(3, seed=2), None, None, True, 0.1, 1e-5, True)
     yield sample(make(2, 3, 2, 2), None, None, None, None, True, 0.1, 1e-5, True)
 
@@ -580,7 +594,7 @@ def _() -> Any:
 # -- layer, group and RMS normalisation --------------------------------------------------------------------------
 
 
-def _last(name: str, shape: Any, normalized_shape: Any, *affine: Any) -> tuple[int, ...]:
+def _last(name: str, shape: Ints, normalized_shape: Ints, *affine: Any) -> tuple[int, ...]:
     """The dims that are normalised."""
     n = len(normalized_shape)
     if n == 0 or tuple(shape[len(shape) - n :]) != tuple(normalized_shape) or n > len(shape):
@@ -591,7 +605,7 @@ def _last(name: str, shape: Any, normalized_shape: Any, *affine: Any) -> tuple[i
     return tuple(range(len(shape) - n, len(shape)))
 
 
-def _rows(input: Any, normalized_shape: Any, beside: bool = False) -> tuple[int, ...]:
+def _rows(input: KnownType, normalized_shape: Ints, beside: bool = False) -> tuple[int, ...]:
     """The dims that are normalised, or those beside them."""
     lead = input.ndim - len(normalized_shape)
     return tuple(range(lead) if beside else range(lead, input.ndim))
@@ -601,7 +615,9 @@ def _rows(input: Any, normalized_shape: Any, beside: bool = False) -> tuple[int,
        "-> (Tensor, Tensor, Tensor)",
        kernel=Kernel("norm", reduces=lambda input, normalized_shape: _rows(input, normalized_shape)),
        namespaces=("jit",))  # fmt: skip
-def native_layer_norm(m: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+def native_layer_norm(
+    m: Numpy, input: Array, normalized_shape: Ints, weight: Array | None, bias: Array | None, eps: float
+) -> Sequence[Array | None]:
     dims = _last("layer_norm", input.shape, normalized_shape, weight, bias)
     y, mean, r = _moments(m, input, dims, eps)
     y *= r
@@ -609,13 +625,15 @@ def native_layer_norm(m: Any, input: Any, normalized_shape: Any, weight: Any, bi
 
 
 @native_layer_norm.terms
-def _(t: Any, input: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _(t: Terms, input: Term, weight: Term | None, bias: Term | None, eps: float) -> Sequence[Term | None]:
     x, w, b = t.alike(input, weight, bias)
     return _normalised_terms(t, x, w, b, eps)
 
 
 @native_layer_norm.type
-def _(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _(
+    input: KnownType, normalized_shape: Ints, weight: KnownType | None, bias: KnownType | None, eps: float
+) -> Sequence[Type]:
     dims = _last("layer_norm", input.sizes, normalized_shape, weight, bias)
     sizes = tuple(1 if d in dims else s for d, s in enumerate(input.sizes))
     statistics = TensorType(input.dtype, sizes, None, input.device)
@@ -623,13 +641,18 @@ def _(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> 
 
 
 @native_layer_norm.grad
-def _(F: Any, g: Any, needs: Any, out: Any, input: Any, normalized_shape: Any, weight: Any, eps: float) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], out: Sequence[Tensor], input: Tensor, normalized_shape: Ints,
+    weight: Tensor | None, eps: float,
+) -> Any:  # fmt: skip
     wanted = [bool(n) for n in needs]
     return F.native_layer_norm_backward(g, input, normalized_shape, out[1], out[2], weight, eps, wanted)
 
 
 @native_layer_norm.onnx
-def _(g: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _(
+    g: OnnxWriter, input: Value, normalized_shape: Ints, weight: Value | None, bias: Value | None, eps: float
+) -> Sequence[Value | None]:
     if g.opset < 17:
         dims = list(range(input.ndim - len(normalized_shape), input.ndim))
         y, mean, r = _onnx_moments(g, input, dims, eps)
@@ -644,7 +667,7 @@ def _(g: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: fl
 
 
 @native_layer_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), [4], make(4, seed=1), make(4, seed=2), 1e-5)
     yield sample(make(2, 3, 4), [3, 4], make(3, 4, seed=1), make(3, 4, seed=2), 1e-3)
     yield sample(make(2, 4), [4], None, None, 1e-5)
@@ -657,9 +680,9 @@ def _() -> Any:
                      _rows(input, normalized_shape, beside=not output_mask[0])),
        differentiable=(0, 1, 2), grad=dict(mean=_SAVED, rstd=_SAVED))  # fmt: skip
 def native_layer_norm_backward(
-    m: Any, grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, eps: float,
-    output_mask: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, grad_out: Array, input: Array, normalized_shape: Ints, mean: Array, rstd: Array, weight: Array | None,
+    eps: float, output_mask: Sequence[bool],
+) -> Sequence[Array | None]:  # fmt: skip
     """ATen's has no eps and takes the bias; with eps the double backward can start from the input."""
     _refuse_integers(input)
     lead = tuple(range(input.ndim - len(normalized_shape)))
@@ -677,23 +700,27 @@ def native_layer_norm_backward(
 
 @native_layer_norm_backward.terms
 def _(
-    t: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, output_mask: Any
-) -> Any:  # fmt: skip
+    t: Terms, grad_out: Term, input: Term, mean: Term, rstd: Term, weight: Term | None, output_mask: Sequence[bool]
+) -> Sequence[Term | None]:  # fmt: skip
     g, x, centre, r, w = t.alike(grad_out, input, mean, rstd, weight)
     return _gradient_terms(t, g, x, centre, r, w, output_mask)
 
 
 @native_layer_norm_backward.type
 def _(
-    grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, eps: float, output_mask: Any
-) -> Any:
+    grad_out: KnownType, input: KnownType, normalized_shape: Ints, mean: KnownType, rstd: KnownType,
+    weight: KnownType | None, eps: float, output_mask: Sequence[bool],
+) -> Sequence[Type]:  # fmt: skip
     shapes = input.shape, tuple(normalized_shape), tuple(normalized_shape)
     types = [TensorType(grad_out.dtype, shape, None, grad_out.device) for shape in shapes]
     return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
 
 
 @native_layer_norm_backward.grad
-def _(F: Any, g: Any, needs: Any, grad_out: Any, input: Any, normalized_shape: Any, weight: Any, eps: float) -> Any:
+def _(
+    F: Ops, g: Sequence[Tensor], needs: Sequence[bool], grad_out: Tensor, input: Tensor, normalized_shape: Ints,
+    weight: Tensor | None, eps: float,
+) -> Any:  # fmt: skip
     """See Note [Normalising, three times]."""
     dims = list(range(input.ndim - len(normalized_shape), input.ndim))
     by_g, by_x, by_w = _double_backward(F, g, grad_out, input, weight, dims, eps)
@@ -703,9 +730,9 @@ def _(F: Any, g: Any, needs: Any, grad_out: Any, input: Any, normalized_shape: A
 
 @native_layer_norm_backward.onnx
 def _(
-    g: Any, grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, eps: float,
-    output_mask: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, grad_out: Value, input: Value, normalized_shape: Ints, mean: Value, rstd: Value,
+    weight: Value | None, eps: float, output_mask: Sequence[bool],
+) -> Sequence[Value | None]:  # fmt: skip
     split = input.ndim - len(normalized_shape)
     x_hat = g.op("Mul", g.op("Sub", input, mean), rstd)
     h = grad_out if weight is None else g.op("Mul", grad_out, weight)
@@ -717,7 +744,7 @@ def _(
 
 
 @native_layer_norm_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     x, g = make(2, 3, 4), make(2, 3, 4, seed=5)
     mean, r = x.mean(2, keepdims=True), (1 / (x.var(2, keepdims=True) + 1e-3) ** 0.5).astype(x.dtype)
     yield sample(g, x, [4], mean, r, make(4, seed=1), 1e-3, [True, True, True], grad=False)
@@ -727,21 +754,22 @@ def _() -> Any:
 @composite("aten::layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
            "float eps=1e-05, bool cudnn_enable=True) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
 def layer_norm(
-    F: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float, cudnn_enable: bool
-) -> Any:
-    if _has_wider_weights(input, weight):
+    F: Ops, input: Tensor, normalized_shape: Ints, weight: Tensor | None, bias: Tensor | None, eps: float,
+    cudnn_enable: bool,
+) -> Tensor:  # fmt: skip
+    if weight is not None and _has_wider_weights(input, weight):
         wide = F._to_copy(input, dtype=weight.dtype)
         return F._to_copy(F.native_layer_norm(wide, normalized_shape, weight, bias, eps)[0], dtype=input.dtype)
     return F.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
 
 
-def _has_wider_weights(input: Any, weight: Any) -> bool:
+def _has_wider_weights(input: Tensor, weight: Tensor | None) -> bool:
     """Whether halves are normed with weights of more bits, whose gradients should not be rounded to halves."""
     return weight is not None and input.dtype.is_half and not weight.dtype.is_half
 
 
 @layer_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), [4], make(4, seed=1), make(4, seed=2))
     yield sample(make(2, 3, 4), [3, 4])
 
@@ -766,7 +794,7 @@ _IN_GROUP, _IN_CHANNEL = (2, 3), (0, 3)
 """The dims of grouped sizes that a mean, and the gradient of a weight, is taken over."""
 
 
-def _groups(name: str, input: Any, N: Any, C: Any, HxW: Any, group: int, *vectors: Any) -> _Groups:
+def _groups(name: str, input: Any, N: int, C: int, HxW: int, group: int, *vectors: Any) -> _Groups:
     if input.ndim < 2 or (input.shape[0], input.shape[1]) != (N, C) or math.prod(input.shape[2:]) != HxW:
         raise ShapeError(f"{name}: the sizes {list(input.shape)} are not those of {N} samples, {C} channels of {HxW}")
     if group < 1 or C % group:
@@ -786,8 +814,8 @@ _GROUPED = "int N, int C, int HxW, int group"
                      reduces=lambda input: range(2, input.ndim)),
        namespaces=("jit",), differentiable=(0, 1, 2))  # fmt: skip
 def native_group_norm(
-    m: Any, input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
-) -> Any:
+    m: Numpy, input: Array, weight: Array | None, bias: Array | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> Sequence[Array | None]:
     """(result, mean, 1 / standard deviation), the statistics of sizes [N, group]."""
     groups = _groups("group_norm", input, N, C, HxW, group, weight, bias)
     if HxW == 0:
@@ -803,13 +831,15 @@ def native_group_norm(
 
 
 @native_group_norm.terms
-def _(t: Any, input: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _(t: Terms, input: Term, weight: Term | None, bias: Term | None, eps: float) -> Sequence[Term | None]:
     x, w, b = t.alike(input, weight, bias)
     return _normalised_terms(t, x, w, b, eps)
 
 
 @native_group_norm.type
-def _(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
+def _(
+    input: KnownType, weight: KnownType | None, bias: KnownType | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> Sequence[Type]:
     _groups("group_norm", input, N, C, HxW, group, weight, bias)
     statistics = TensorType(input.dtype, (N, group), None, input.device)
     return TensorType(input.dtype, input.shape, None, input.device), statistics, statistics
@@ -817,7 +847,8 @@ def _(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, 
 
 @native_group_norm.grad
 def _(
-    F: Any, g: Any, needs: Any, out: Any, input: Any, weight: Any, N: int, C: int, HxW: int, group: int
+    F: Ops, g: Sequence[Tensor], needs: Sequence[bool], out: Sequence[Tensor], input: Tensor, weight: Tensor | None,
+    N: int, C: int, HxW: int, group: int,
 ) -> Any:  # fmt: skip
     """The statistics are results like the first: their gradients come in too, and flow on from the backward's."""
     by_y, by_mean, by_r = g
@@ -839,7 +870,10 @@ def _(
 
 
 @native_group_norm.onnx
-def _(g: Any, input: Any, weight: Any, bias: Any, N: Any, C: Any, HxW: Any, group: int, eps: float) -> Any:
+def _(
+    g: OnnxWriter, input: Value, weight: Value | None, bias: Value | None, N: int, C: int, HxW: int, group: int,
+    eps: float,
+) -> Sequence[Value | None]:  # fmt: skip
     grouped = g.op("Reshape", input, g.ints([N, group, -1]))
     _, mean, r = _onnx_moments(g, grouped, (2,), eps)
     statistics = [g.op("Reshape", s, g.ints([N, group])) for s in (mean, r)]
@@ -855,7 +889,7 @@ def _(g: Any, input: Any, weight: Any, bias: Any, N: Any, C: Any, HxW: Any, grou
 
 
 @native_group_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 4, 3), make(4, seed=1), make(4, seed=2), 2, 4, 3, 2, 1e-5)
     yield sample(make(2, 6, 2, 2), None, None, 2, 6, 4, 3, 1e-3)
     yield sample(make(3, 4), make(4, seed=1), None, 3, 4, 1, 2, 1e-3, note="without places")
@@ -873,9 +907,9 @@ def _() -> Any:
                      range(2, input.ndim) if output_mask[0] else _others(input.ndim)),
        differentiable=(0, 1, 2))  # fmt: skip
 def native_group_norm_backward(
-    m: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int, group: int,
-    output_mask: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, grad_out: Array, input: Array, mean: Array, rstd: Array, weight: Array | None, N: int, C: int, HxW: int,
+    group: int, output_mask: Sequence[bool],
+) -> Sequence[Array | None]:  # fmt: skip
     """A function of the statistics as of the other arguments: all of them have derivatives."""
     _refuse_integers(input)
     groups = _groups("group_norm", input, N, C, HxW, group, weight)
@@ -895,17 +929,17 @@ def native_group_norm_backward(
 
 @native_group_norm_backward.terms
 def _(
-    t: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, output_mask: Any
-) -> Any:  # fmt: skip
+    t: Terms, grad_out: Term, input: Term, mean: Term, rstd: Term, weight: Term | None, output_mask: Sequence[bool]
+) -> Sequence[Term | None]:  # fmt: skip
     g, x, centre, r, w = t.alike(grad_out, input, mean, rstd, weight)
     return _gradient_terms(t, g, x, centre, r, w, output_mask)
 
 
 @native_group_norm_backward.type
 def _(
-    grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int, group: int,
-    output_mask: Any,
-) -> Any:  # fmt: skip
+    grad_out: KnownType, input: KnownType, mean: KnownType, rstd: KnownType, weight: KnownType | None, N: int, C: int,
+    HxW: int, group: int, output_mask: Sequence[bool],
+) -> Sequence[Type]:  # fmt: skip
     _groups("group_norm", input, N, C, HxW, group, weight)
     types = [TensorType(grad_out.dtype, shape, None, grad_out.device) for shape in (input.shape, (C,), (C,))]
     return [t if wanted else UNDEFINED for t, wanted in zip(types, output_mask)]
@@ -913,8 +947,8 @@ def _(
 
 @native_group_norm_backward.grad
 def _(
-    F: Any, g: Any, needs: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: int, C: int, HxW: int,
-    group: int,
+    F: Ops, g: Sequence[Tensor], needs: Sequence[bool], grad_out: Tensor, input: Tensor, mean: Tensor, rstd: Tensor,
+    weight: Tensor | None, N: int, C: int, HxW: int, group: int,
 ) -> Any:  # fmt: skip
     """Step 2 of Note [Normalising, three times], with mean and r on their own: what comes to x_hat goes on to x, mean
     and r, and nothing else goes to x."""
@@ -953,9 +987,9 @@ def _(
 
 @native_group_norm_backward.onnx
 def _(
-    g: Any, grad_out: Any, input: Any, mean: Any, rstd: Any, weight: Any, N: Any, C: Any, HxW: Any, group: int,
-    output_mask: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, grad_out: Value, input: Value, mean: Value, rstd: Value, weight: Value | None, N: int, C: int,
+    HxW: int, group: int, output_mask: Sequence[bool],
+) -> Sequence[Value | None]:  # fmt: skip
     sizes, statistic = g.ints([N, group, C // group, -1]), g.ints([N, group, 1, 1])
     grad, x = (g.op("Reshape", t, sizes) for t in (grad_out, input))
     r = g.op("Reshape", rstd, statistic)
@@ -967,7 +1001,7 @@ def _(
 
 
 @native_group_norm_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     x, g = make(2, 4, 3), make(2, 4, 3, seed=5)
     mean, r = make(2, 2, seed=1), make(2, 2, low=0.5, seed=2)
     every, sizes = [True, True, True], (2, 4, 3, 2)
@@ -981,20 +1015,22 @@ def _() -> Any:
 
 @composite("aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
            "bool cudnn_enabled=True) -> Tensor", namespaces=("jit", "nn.functional"))  # fmt: skip
-def group_norm(F: Any, input: Any, num_groups: int, weight: Any, bias: Any, eps: float, cudnn_enabled: bool) -> Any:
+def group_norm(
+    F: Ops, input: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float, cudnn_enabled: bool
+) -> Tensor:
     if input.ndim < 2:
         raise ShapeError(f"group_norm: expects at least 2 dims, got the sizes {list(input.shape)}")
     sizes = input.shape[0], input.shape[1], math.prod(input.shape[2:])
     if num_groups > 0 and sizes[0] * (sizes[1] // num_groups) * sizes[2] == 1:
         raise ShapeError(f"group_norm: needs more than one value per group, got the sizes {list(input.shape)}")
-    if _has_wider_weights(input, weight):
+    if weight is not None and _has_wider_weights(input, weight):
         wide = F._to_copy(input, dtype=weight.dtype)
         return F._to_copy(F.native_group_norm(wide, weight, bias, *sizes, num_groups, eps)[0], dtype=input.dtype)
     return F.native_group_norm(input, weight, bias, *sizes, num_groups, eps)[0]
 
 
 @group_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 4, 3), 2, make(4, seed=1), make(4, seed=2))
     yield sample(make(2, 6, 2, 2), 3)
     yield sample(strided(make(2, 4, 3)), 4, note="strided")
@@ -1002,7 +1038,7 @@ def _() -> Any:
 
 @composite("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
            namespaces=("jit", "nn.functional"))  # fmt: skip
-def rms_norm(F: Any, input: Any, normalized_shape: Any, weight: Any, eps: float | None) -> Any:
+def rms_norm(F: Ops, input: Tensor, normalized_shape: Ints, weight: Tensor | None, eps: float | None) -> Tensor:
     dims = list(_last("rms_norm", input.shape, normalized_shape, weight))
     wide = F._to_copy(input, dtype=dtypes.float32) if input.dtype.is_half else input  # squares leave a half's range
     floor = (2.0**-52 if wide.dtype is dtypes.float64 else 2.0**-23) if eps is None else eps
@@ -1012,7 +1048,7 @@ def rms_norm(F: Any, input: Any, normalized_shape: Any, weight: Any, eps: float 
 
 
 @rms_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), [4], make(4, seed=1))
     yield sample(make(2, 3, 4), [3, 4], eps=1e-3)
 
@@ -1021,7 +1057,7 @@ def _() -> Any:
 
 
 @composite("aten::norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor", namespaces=("jit",))
-def norm_except_dim(F: Any, v: Any, pow: int, dim: int) -> Any:
+def norm_except_dim(F: Ops, v: Tensor, pow: int, dim: int) -> Tensor:
     """The norm over all dims but `dim`, which keeps its size; a 0-d norm of everything if dim is -1."""
     if dim == -1:
         return F.norm(v, pow)
@@ -1030,7 +1066,7 @@ def norm_except_dim(F: Any, v: Any, pow: int, dim: int) -> Any:
 
 
 @norm_except_dim.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2, 4))
     yield sample(make(3, 2, 4), 2, 1)
     yield sample(make(3, 4), 1, -1)
@@ -1039,13 +1075,13 @@ def _() -> Any:
 
 
 @composite("aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", namespaces=("jit",))
-def _weight_norm(F: Any, v: Any, g: Any, dim: int) -> Any:
+def _weight_norm(F: Ops, v: Tensor, g: Tensor, dim: int) -> Tensor:
     """A weight of direction `v` and, along `dim`, of length `g`."""
     return v * (g / F.norm_except_dim(v, 2, dim))
 
 
 @_weight_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2, 4), make(3, 1, 1, seed=1))
     yield sample(make(3, 4), make(1, 4, seed=1), 1)
     yield sample(strided(make(3, 4)), make(seed=1), -1, note="strided")
@@ -1053,19 +1089,19 @@ def _() -> Any:
 
 @composite("aten::normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
            namespaces=("nn.functional",))  # fmt: skip
-def normalize(F: Any, input: Any, p: float, dim: int, eps: float) -> Any:
+def normalize(F: Ops, input: Tensor, p: float, dim: int, eps: float) -> Tensor:
     return input / F.clamp(F.norm(input, p, [dim], True), min=eps)
 
 
 @normalize.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, low=0.5))
     yield sample(make(2, 3, 2, low=0.5), 1.0, -1)
 
 
 @composite("aten::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) "
            "-> Tensor", namespaces=("nn.functional",))  # fmt: skip
-def local_response_norm(F: Any, input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
+def local_response_norm(F: Ops, input: Tensor, size: int, alpha: float, beta: float, k: float) -> Tensor:
     if input.ndim < 3:
         raise ShapeError(f"local_response_norm: expects at least 3 dims, got the sizes {list(input.shape)}")
     if input.numel() == 0:
@@ -1077,6 +1113,6 @@ def local_response_norm(F: Any, input: Any, size: int, alpha: float, beta: float
 
 
 @local_response_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 5, 3), 3, 0.5)
     yield sample(make(1, 4, 2, 2), 2)

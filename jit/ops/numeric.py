@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +12,15 @@ from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError
 from jit.ir.op import Refusal, absent, array, composite, pointwise
-from jit.ir.samples import SPECIAL, binary, make, sample, strided, unary, whole
+from jit.ir.samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
 from jit.ir.types import TensorType
 
 from .common import floats_only, integers_only, is_bool, is_complex, ordered_only
+
+if TYPE_CHECKING:
+    from jit.ir.types import Type
+
+    from .protocols import Array, Elements, KnownType, Math, Numpy, OnnxWriter, Ops, Tensor, Value
 
 BITS, TESTS = absent("the result is made of integers"), absent("the result is boolean")
 real_only = Refusal(is_complex, "take real() or abs() first")
@@ -24,7 +30,7 @@ whole_only = Refusal(is_bool, "cast with x.int()")
 # -- signs -------------------------------------------------------------------------------------------------------
 
 
-def _onnx_negative(g: Any, x: Any) -> Any:
+def _onnx_negative(g: OnnxWriter, x: Any) -> Value:
     """Whether the sign bit is set, -0.0 included; of a NaN ONNX cannot tell."""
     zero = g.constant(0, like=x)
     if not x.dtype.is_floating_point:
@@ -37,19 +43,19 @@ def _onnx_negative(g: Any, x: Any) -> Any:
 @pointwise("aten::copysign(Tensor self, Tensor other) -> Tensor", promote="float", inplace=True,
            grad=dict(self=lambda F, g, self, out: g * F.sgn(self) * F.sgn(out),
                      other=lambda F, g: F.zeros_like(g)))  # fmt: skip
-def copysign(m: Any, self: Any, other: Any) -> Any:
+def copysign(m: Math, self: Elements, other: Elements) -> Elements:
     """The size of self with the sign of other, be it that of a zero."""
     return m.copysign(self, other)
 
 
 @copysign.onnx
-def _(g: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value) -> Value:
     size = g.op("Abs", self)
     return g.op("Where", _onnx_negative(g, other), g.op("Neg", size), size)
 
 
 @copysign.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from binary(special=False)()
     zeros = np.array([0.0, -0.0, 2.0, -2.0], np.float32)
     yield sample(zeros, np.array([-0.0, 1.0, -0.0, 0.0], np.float32), note="zeros", grad=False)
@@ -57,24 +63,24 @@ def _() -> Any:
 
 @real_only
 @pointwise("aten::signbit(Tensor self) -> Tensor", result=dtypes.bool_, grad=TESTS, onnx=_onnx_negative)
-def signbit(m: Any, self: Any) -> Any:
+def signbit(m: Math, self: Elements) -> Elements:
     """Whether the sign bit is set, as that of -0.0 is."""
     return m.signbit(self)
 
 
 @signbit.numpy
-def _(m: Any, self: Any) -> Any:
+def _(m: Numpy, self: Array) -> Array:
     return m.signbit(self) if self.dtype.kind == "f" else self < 0
 
 
 @signbit.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from unary(special=False)()
     yield sample(np.array([0.0, -0.0, np.inf, -np.inf], np.float32), note="special", grad=False)
 
 
 @composite("aten::positive(Tensor self) -> Tensor", samples=unary())
-def positive(F: Any, self: Any) -> Any:
+def positive(F: Ops, self: Tensor) -> Tensor:
     """self; bools are refused."""
     if self.dtype is dtypes.bool_:
         raise DTypeError("positive does not take bool tensors: cast with x.int()")
@@ -84,7 +90,7 @@ def positive(F: Any, self: Any) -> Any:
 @real_only
 @pointwise("aten::nextafter(Tensor self, Tensor other) -> Tensor", cost=4, inplace=True,
            grad=absent("the result is a step"), onnx=absent("ONNX does not look at bits of floats"))  # fmt: skip
-def nextafter(m: Any, self: Any, other: Any) -> Any:
+def nextafter(m: Math, self: Elements, other: Elements) -> Elements:
     """The next number after self on the way to other."""
     return m.nextafter(self, other)
 
@@ -97,21 +103,21 @@ nextafter.refusals = (Refusal(_is_not_wide, "it steps through the numbers of flo
 
 
 @nextafter.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from (s for s in binary(integers=False)() if s.note not in ("half", "mixed dtypes"))
 
 
 # -- larger and smaller, ignoring NaN ----------------------------------------------------------------------------
 
 
-def _either() -> Any:
+def _either() -> Iterator[Sample]:
     yield from binary()()
     nan = np.array([np.nan, 1.0, np.nan], np.float32)
     yield sample(nan, np.array([2.0, np.nan, np.nan], np.float32), note="nan", grad=False)
     yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
 
 
-def _first(F: Any, wins: Any, other: Any) -> Any:
+def _first(F: Ops, wins: Tensor, other: Tensor) -> Tensor:
     return F.logical_or(wins, F.isnan(other))
 
 
@@ -119,7 +125,7 @@ def _first(F: Any, wins: Any, other: Any) -> Any:
 @pointwise("aten::fmax(Tensor self, Tensor other) -> Tensor", samples=_either,
            grad=dict(self=lambda F, g, self, other: F.where(_first(F, F.ge(self, other), other), g, 0),
                      other=lambda F, g, self, other: F.where(_first(F, F.ge(self, other), other), 0, g)))  # fmt: skip
-def fmax(m: Any, self: Any, other: Any) -> Any:
+def fmax(m: Math, self: Elements, other: Elements) -> Elements:
     """The larger of the two; where one is NaN, the other."""
     return m.where(m.isnan(other) | (self >= other), self, other)
 
@@ -128,13 +134,13 @@ def fmax(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::fmin(Tensor self, Tensor other) -> Tensor", samples=_either,
            grad=dict(self=lambda F, g, self, other: F.where(_first(F, F.le(self, other), other), g, 0),
                      other=lambda F, g, self, other: F.where(_first(F, F.le(self, other), other), 0, g)))  # fmt: skip
-def fmin(m: Any, self: Any, other: Any) -> Any:
+def fmin(m: Math, self: Elements, other: Elements) -> Elements:
     """The smaller of the two; where one is NaN, the other."""
     return m.where(m.isnan(other) | (self <= other), self, other)
 
 
 def _onnx_choice(name: str, of_bools: str) -> Any:
-    def symbolic(g: Any, self: Any, other: Any) -> Any:
+    def symbolic(g: OnnxWriter, self: Value, other: Value) -> Value:
         if self.dtype is dtypes.bool_:
             return g.op(of_bools, self, other)
         if self.dtype.is_integral:
@@ -151,32 +157,32 @@ fmax.symbolic, fmin.symbolic = _onnx_choice("Max", "Or"), _onnx_choice("Min", "A
 # -- kinds of numbers --------------------------------------------------------------------------------------------
 
 
-def _kinds() -> Any:
+def _kinds() -> Iterator[Sample]:
     yield from unary()()
     yield sample(make(4, dtype="bool"), note="bool", grad=False)
 
 
-def _real(name: str, self: Any) -> None:
+def _real(name: str, self: Tensor) -> None:
     if self.dtype.is_complex:
         raise DTypeError(f"{name} does not take complex tensors: they have no order")
 
 
 @composite("aten::isposinf(Tensor self) -> Tensor", samples=_kinds)
-def isposinf(F: Any, self: Any) -> Any:
+def isposinf(F: Ops, self: Tensor) -> Tensor:
     """Whether inf."""
     _real("isposinf", self)
     return F.eq(self, math.inf)
 
 
 @composite("aten::isneginf(Tensor self) -> Tensor", samples=_kinds)
-def isneginf(F: Any, self: Any) -> Any:
+def isneginf(F: Ops, self: Tensor) -> Tensor:
     """Whether -inf."""
     _real("isneginf", self)
     return F.eq(self, -math.inf)
 
 
 @composite("aten::isreal(Tensor self) -> Tensor", samples=_kinds)
-def isreal(F: Any, self: Any) -> Any:
+def isreal(F: Ops, self: Tensor) -> Tensor:
     """Whether the imaginary part is 0."""
     return F.eq(F.imag(self), 0) if self.dtype.is_complex else F.ones_like(self, dtype=dtypes.bool_)
 
@@ -188,7 +194,7 @@ def isreal(F: Any, self: Any) -> Any:
 @pointwise("aten::hypot(Tensor self, Tensor other) -> Tensor", cost=20, inplace=True,
            grad=dict(self=lambda F, g, self, out: g * (self / out),
                      other=lambda F, g, other, out: g * (other / out)))  # fmt: skip
-def hypot(m: Any, self: Any, other: Any) -> Any:
+def hypot(m: Math, self: Elements, other: Elements) -> Elements:
     """The square root of self ** 2 + other ** 2."""
     high, low = m.maximum(m.abs(self), m.abs(other)), m.minimum(m.abs(self), m.abs(other))
     ratio = low / m.where(high == 0, 1, high)
@@ -197,19 +203,19 @@ def hypot(m: Any, self: Any, other: Any) -> Any:
 
 
 @hypot.numpy
-def _(m: Any, self: Any, other: Any) -> Any:
+def _(m: Numpy, self: Array, other: Array) -> Array:
     return m.hypot(self, other)
 
 
 @hypot.onnx
-def _(g: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value) -> Value:
     total = g.op("Add", g.op("Mul", self, self), g.op("Mul", other, other))
     infinite = g.op("Or", *(g.op("IsInf", g.cast(x, dtypes.float32)) for x in (self, other)))
     return g.op("Where", infinite, g.constant(math.inf, like=self), g.op("Sqrt", total))
 
 
 @hypot.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from binary(0.5, 3, integers=False, special=False)()
     special = np.array([np.inf, np.nan, 3.0], np.float32)
     yield sample(special, np.array([np.nan, 1.0, -4.0], np.float32), note="special", grad=False)
@@ -221,14 +227,14 @@ def _() -> Any:
 @pointwise("aten::logaddexp2(Tensor self, Tensor other) -> Tensor", cost=80, promote="float",
            grad=dict(self=lambda F, g, self, other: g * F.sigmoid((self - other) * math.log(2)),
                      other=lambda F, g, self, other: g * F.sigmoid((other - self) * math.log(2))))  # fmt: skip
-def logaddexp2(m: Any, self: Any, other: Any) -> Any:
+def logaddexp2(m: Math, self: Elements, other: Elements) -> Elements:
     """log2(2 ** self + 2 ** other), without overflow."""
     apart = m.log1p(m.exp(-m.abs(self - other) * math.log(2))) / math.log(2)
     return m.where(self == other, self + 1, m.maximum(self, other) + apart)  # inf - inf would be NaN
 
 
 @logaddexp2.onnx
-def _(g: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value) -> Value:
     two, ln = g.constant(2, like=self), g.constant(math.log(2), like=self)
     apart = g.op("Pow", two, g.op("Neg", g.op("Abs", g.op("Sub", self, other))))
     extra = g.op("Div", g.op("Log", g.op("Add", apart, g.constant(1, like=self))), ln)
@@ -239,27 +245,27 @@ def _(g: Any, self: Any, other: Any) -> Any:
 logaddexp2.sampler = binary()
 
 
-def _wide(x: Any) -> Any:
+def _wide(x: Tensor) -> DType:
     """float64, or complex128 of complex numbers."""
     is_complex = x.dtype.is_complex if hasattr(x, "dtype") else isinstance(x, complex)
     return dtypes.complex128 if is_complex else dtypes.float64
 
 
-def _as_wide(F: Any, x: Any, dtype: DType) -> Any:
+def _as_wide(F: Ops, x: Tensor, dtype: DType) -> Tensor:
     if not hasattr(x, "dtype"):
         return x
     return F._to_copy(x, dtype=dtype) if x.dtype is not dtype else x
 
 
 @composite("aten::float_power(Tensor self, Tensor exponent) -> Tensor", promote="common")
-def float_power(F: Any, self: Any, exponent: Any) -> Any:
+def float_power(F: Ops, self: Tensor, exponent: Tensor) -> Tensor:
     """self ** exponent in float64, or complex128."""
     dtype = max(_wide(self), _wide(exponent), key=lambda d: d.category)
     return F.pow(_as_wide(F, self, dtype), _as_wide(F, exponent, dtype))
 
 
 @float_power.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4, low=0.5), make(4, seed=1), onnx=False)
     yield sample(make(3, low=0.5), 2, note="number")
     yield sample(3, make(3, seed=1), note="number first", onnx=False)
@@ -267,27 +273,27 @@ def _() -> Any:
 
 
 @composite("aten::ldexp(Tensor self, Tensor other) -> Tensor", promote="common", inplace=True)
-def ldexp(F: Any, self: Any, other: Any) -> Any:
+def ldexp(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """self * 2 ** other."""
     return self * F.pow(2.0, other)
 
 
 @ldexp.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), whole(4, low=-3, high=3))
     yield sample(make(3), make(3, seed=1), note="fractions")
     yield sample(whole(4), whole(4, low=0, high=3), note="integer", grad=False)
 
 
 @composite("aten::deg2rad(Tensor self) -> Tensor", inplace=True, samples=unary())
-def deg2rad(F: Any, self: Any) -> Any:
+def deg2rad(F: Ops, self: Tensor) -> Tensor:
     """Degrees as radians."""
     _real("deg2rad", self)
     return self * (math.pi / 180)
 
 
 @composite("aten::rad2deg(Tensor self) -> Tensor", inplace=True, samples=unary())
-def rad2deg(F: Any, self: Any) -> Any:
+def rad2deg(F: Ops, self: Tensor) -> Tensor:
     """Radians as degrees."""
     _real("rad2deg", self)
     return self * (180 / math.pi)
@@ -301,7 +307,7 @@ NO_LOOP = absent("ONNX has no such function of integers")
 @whole_only
 @integers_only
 @pointwise("aten::gcd(Tensor self, Tensor other) -> Tensor", cost=100, inplace=True, grad=BITS, onnx=NO_LOOP)
-def gcd(m: Any, self: Any, other: Any) -> Any:
+def gcd(m: Math, self: Elements, other: Elements) -> Elements:
     """The greatest common divisor; of two zeros, 0."""
     return m.abs(m.gcd(self, other))  # numpy loses the sign where the least integer takes part
 
@@ -309,12 +315,12 @@ def gcd(m: Any, self: Any, other: Any) -> Any:
 @whole_only
 @integers_only
 @pointwise("aten::lcm(Tensor self, Tensor other) -> Tensor", cost=100, inplace=True, grad=BITS, onnx=NO_LOOP)
-def lcm(m: Any, self: Any, other: Any) -> Any:
+def lcm(m: Math, self: Elements, other: Elements) -> Elements:
     """The least common multiple; 0 where one is 0."""
     return m.abs(m.lcm(self, other))  # what does not fit may come out negative
 
 
-def _counts() -> Any:
+def _counts() -> Iterator[Sample]:
     yield sample(whole(3, 4, low=-30, high=30), whole(4, low=-30, high=30, seed=1))
     yield sample(whole(4, low=0, high=99, dtype="uint8"), 6, note="number")
     yield sample(whole(low=1, dtype="int32"), whole(0, 2, dtype="int32"), note="empty")
@@ -330,7 +336,7 @@ lcm.samples(_counts)
 @pointwise("aten::bitwise_left_shift(Tensor self, Tensor other) -> Tensor", inplace=True, grad=BITS,
            aliases=("__lshift__",),
            onnx=absent("BitShift takes unsigned integers alone"))  # fmt: skip
-def bitwise_left_shift(m: Any, self: Any, other: Any) -> Any:
+def bitwise_left_shift(m: Math, self: Elements, other: Elements) -> Elements:
     """The bits moved up by other places; 0 where that is negative or leaves none."""
     return m.left_shift(self, other)
 
@@ -340,12 +346,12 @@ def bitwise_left_shift(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::bitwise_right_shift(Tensor self, Tensor other) -> Tensor", inplace=True, grad=BITS,
            aliases=("__rshift__",),
            onnx=absent("BitShift takes unsigned integers alone"))  # fmt: skip
-def bitwise_right_shift(m: Any, self: Any, other: Any) -> Any:
+def bitwise_right_shift(m: Math, self: Elements, other: Elements) -> Elements:
     """The bits moved down by other places, copies of the sign coming in; only these where other is negative."""
     return m.right_shift(self, other)
 
 
-def _shifts() -> Any:
+def _shifts() -> Iterator[Sample]:
     yield sample(whole(3, 4, low=-99, high=99), whole(4, low=0, high=9, seed=1))
     yield sample(np.array([5, -5, 5, -5], np.int32), np.array([31, 32, 99, -1], np.int32), note="all bits gone")
     yield sample(whole(4, low=0, high=99, dtype="uint8"), 3, note="number")
@@ -362,19 +368,19 @@ bitwise_right_shift.samples(_shifts)
 @array("aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", promote=("self",),
        grad=dict(self=lambda F, g, out: g / F.exp2(out[1])),
        onnx=absent("ONNX does not look at bits of floats"))  # fmt: skip
-def frexp(m: Any, self: Any) -> Any:
+def frexp(m: Numpy, self: Array) -> Sequence[Array | None]:
     """(fraction, exponent): self as fraction * 2 ** exponent, the size of the fraction from 0.5 up to 1."""
     mantissa, exponent = m.frexp(self)
     return mantissa, m.where(m.isfinite(self), exponent, 0).astype(m.int32)
 
 
 @frexp.type
-def _(self: TensorType) -> Any:
+def _(self: KnownType) -> Sequence[Type]:
     return tuple(TensorType(dtype, self.sizes, None, self.device) for dtype in (self.dtype, dtypes.int32))
 
 
 @frexp.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from (s for s in unary(special=False, integers=False)() if s.note != "strided")
     yield sample(strided(make(3, 5)), note="strided")
     yield sample(SPECIAL.copy(), note="special", grad=False)

@@ -12,20 +12,26 @@ Note [Packed sequences]
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.op import absent, array
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from jit.ir.types import Type
+
+    from .protocols import Array, Ints, KnownType, Number, Numpy, OnnxWriter, Ops, Tensor, Value
 
 _LENGTHS = absent("lengths are whole numbers")
 
 
-def _check_lengths(lengths: Any, steps: int, batch: int) -> None:
+def _check_lengths(lengths: Array, steps: int, batch: int) -> None:
     if lengths.ndim != 1 or lengths.shape[0] != batch:
         raise ShapeError(f"pack_padded_sequence: expects {batch} lengths, one a sequence, got {list(lengths.shape)}")
     if lengths.dtype.kind not in "iu":
@@ -38,11 +44,11 @@ def _check_lengths(lengths: Any, steps: int, batch: int) -> None:
         raise ShapeError(f"pack_padded_sequence: a length of {lengths[0]} does not fit {steps} steps")
 
 
-def _swapped(m: Any, x: Any, batch_first: bool) -> Any:
+def _swapped(m: Numpy, x: Array, batch_first: bool) -> Any:
     return m.swapaxes(x, 0, 1) if batch_first else x
 
 
-def _swapped_sizes(sizes: Any, batch_first: bool) -> tuple[Any, ...]:
+def _swapped_sizes(sizes: tuple[int | None, ...], batch_first: bool) -> tuple[Any, ...]:
     return (sizes[1], sizes[0], *sizes[2:]) if batch_first else tuple(sizes)
 
 
@@ -55,7 +61,7 @@ def _swapped_sizes(sizes: Any, batch_first: bool) -> tuple[Any, ...]:
        grad=dict(input=lambda F, g, out, input_meta, batch_first:
                        F._pack_padded_sequence_backward(g, input_meta.shape, out[1], batch_first),
                  lengths=_LENGTHS))  # fmt: skip
-def _pack_padded_sequence(m: Any, input: Any, lengths: Any, batch_first: bool) -> tuple[Any, Any]:
+def _pack_padded_sequence(m: Numpy, input: Array, lengths: Array, batch_first: bool) -> tuple[Any, Any]:
     """(elements step by step, how many sequences run at each step), of sequences from longest to shortest."""
     if input.ndim < 2:
         raise ShapeError(f"pack_padded_sequence: expects time and batch dims, got the sizes {list(input.shape)}")
@@ -66,13 +72,13 @@ def _pack_padded_sequence(m: Any, input: Any, lengths: Any, batch_first: bool) -
 
 
 @_pack_padded_sequence.type
-def _(input: Any, lengths: Any, batch_first: bool) -> Any:
+def _(input: KnownType, lengths: KnownType, batch_first: bool) -> Sequence[Type]:
     rows = TensorType(input.dtype, (None, *input.shape[2:]), None, input.device)
     return rows, TensorType(dtypes.int64, (None,), None, input.device)
 
 
 @_pack_padded_sequence.onnx
-def _(g: Any, input: Any, lengths: Any, batch_first: bool) -> Any:
+def _(g: OnnxWriter, input: Value, lengths: Value, batch_first: bool) -> Sequence[Value | None]:
     padded = onnx_swapped(g, input, batch_first)
     lengths = g.cast(lengths, dtypes.int64)
     runs = _onnx_below(g, _onnx_size(g, padded, 0), lengths)
@@ -84,7 +90,7 @@ def _(g: Any, input: Any, lengths: Any, batch_first: bool) -> Any:
 
 
 @_pack_padded_sequence.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     lengths = np.array([3, 2, 2], np.int64)
     yield sample(make(4, 3, 2), lengths, False)
     yield sample(make(3, 4, 2), lengths, True, note="batch first")
@@ -95,32 +101,34 @@ def _() -> Any:
 
 @array("aten::_pack_padded_sequence_backward(Tensor grad, SymInt[] input_size, Tensor batch_sizes, bool batch_first)"
        " -> Tensor", raises=True, namespaces=("jit",))  # fmt: skip
-def _pack_padded_sequence_backward(m: Any, grad: Any, input_size: Any, batch_sizes: Any, batch_first: bool) -> Any:
+def _pack_padded_sequence_backward(
+    m: Numpy, grad: Array, input_size: Ints, batch_sizes: Array, batch_first: bool
+) -> Array:
     """Packed elements at their places in a padded tensor of `input_size`, zeros elsewhere."""
     padded = m.zeros(_swapped_sizes(input_size, batch_first), grad.dtype)
     padded[: len(batch_sizes)][_runs(m, batch_sizes, padded.shape[1])] = grad
     return m.ascontiguousarray(_swapped(m, padded, batch_first))
 
 
-def _runs(m: Any, batch_sizes: Any, batch: int) -> Any:
+def _runs(m: Numpy, batch_sizes: Array, batch: int) -> Any:
     """Which places of a padded [time, batch] are elements."""
     return m.arange(batch) < batch_sizes[:, None]
 
 
 @_pack_padded_sequence_backward.type
-def _(grad: Any, input_size: Any, batch_sizes: Any, batch_first: bool) -> Any:
+def _(grad: KnownType, input_size: Ints, batch_sizes: KnownType, batch_first: bool) -> TensorType:
     return TensorType(grad.dtype, tuple(input_size), None, grad.device)
 
 
 @_pack_padded_sequence_backward.grad
-def _(F: Any, g: Any, needs: Any, input_size: Any, batch_sizes: Any, batch_first: bool) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], input_size: Ints, batch_sizes: Tensor, batch_first: bool) -> Any:
     batch = input_size[0] if batch_first else input_size[1]
     lengths = F.sum(F.gt(F.unsqueeze(batch_sizes, 1), F.arange(batch)), 0)
     return F._pack_padded_sequence(g, lengths, batch_first)[0], None
 
 
 @_pack_padded_sequence_backward.onnx
-def _(g: Any, grad: Any, input_size: Any, batch_sizes: Any, batch_first: bool) -> Any:
+def _(g: OnnxWriter, grad: Value, input_size: Ints, batch_sizes: Value, batch_first: bool) -> Value:
     steps, batch, *rest = _swapped_sizes(input_size, batch_first)
     padded = onnx_padded(g, grad, g.cast(batch_sizes, dtypes.int64), g.ints([batch]), 0)
     missing = g.op("Sub", g.ints([steps]), _onnx_size(g, padded, 0))
@@ -129,7 +137,7 @@ def _(g: Any, grad: Any, input_size: Any, batch_sizes: Any, batch_first: bool) -
 
 
 @_pack_padded_sequence_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     sizes = np.array([3, 3, 1], np.int64)
     yield sample(make(7, 2), [3, 3, 2], sizes, False)
     yield sample(make(7, 2), [3, 5, 2], sizes, True, note="batch first")
@@ -143,8 +151,8 @@ def _() -> Any:
        grad=dict(data=lambda F, g, out, batch_first: F._pack_padded_sequence(g, out[1], batch_first)[0],
                  batch_sizes=_LENGTHS))  # fmt: skip
 def _pad_packed_sequence(
-    m: Any, data: Any, batch_sizes: Any, batch_first: bool, padding_value: Any, total_length: int
-) -> Any:
+    m: Numpy, data: Array, batch_sizes: Array, batch_first: bool, padding_value: Number, total_length: int
+) -> Sequence[Array | None]:
     """(padded sequences of `total_length` or that of the longest, their lengths)."""
     steps = _total_length(len(batch_sizes), total_length)
     runs = _runs(m, batch_sizes, int(batch_sizes[0]))
@@ -164,14 +172,18 @@ def _total_length(longest: int, total_length: int) -> int:
 
 
 @_pad_packed_sequence.type
-def _(data: Any, batch_sizes: Any, batch_first: bool, padding_value: Any, total_length: int) -> Any:
+def _(
+    data: KnownType, batch_sizes: KnownType, batch_first: bool, padding_value: Number, total_length: int
+) -> Sequence[Type]:
     steps = total_length if total_length > 0 else batch_sizes.shape[0]
     sizes = _swapped_sizes((steps, None, *data.shape[1:]), batch_first)
     return TensorType(data.dtype, sizes, None, data.device), TensorType(dtypes.int64, (None,), None, data.device)
 
 
 @_pad_packed_sequence.onnx
-def _(g: Any, data: Any, batch_sizes: Any, batch_first: bool, padding_value: Any, total_length: int) -> Any:
+def _(
+    g: OnnxWriter, data: Value, batch_sizes: Value, batch_first: bool, padding_value: Number, total_length: int
+) -> Sequence[Value | None]:
     batch_sizes = g.cast(batch_sizes, dtypes.int64)
     batch = g.op("Slice", batch_sizes, g.ints([0]), g.ints([1]), g.ints([0]))
     padded = onnx_padded(g, data, batch_sizes, batch, padding_value)
@@ -185,7 +197,7 @@ def _(g: Any, data: Any, batch_sizes: Any, batch_first: bool, padding_value: Any
 
 
 @_pad_packed_sequence.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     sizes = np.array([3, 3, 1], np.int64)
     yield sample(make(7, 2), sizes, False, 0.0, 0)
     yield sample(make(7, 2), sizes, True, -1.5, 5, note="longer")
@@ -196,33 +208,33 @@ def _() -> Any:
 # -- ONNX --------------------------------------------------------------------------------------------------------
 
 
-def onnx_swapped(g: Any, x: Any, batch_first: bool) -> Any:
+def onnx_swapped(g: OnnxWriter, x: Value, batch_first: bool) -> Value:
     """x with its first two dims exchanged, if `batch_first`."""
     return g.op("Transpose", x, perm=[1, 0, *range(2, x.ndim)]) if batch_first else x
 
 
-def _onnx_size(g: Any, x: Any, dim: int) -> Any:
+def _onnx_size(g: OnnxWriter, x: Value, dim: int) -> Value:
     """The size of a dim, as a tensor of one number."""
     return g.op("Slice", g.op("Shape", x), g.ints([dim]), g.ints([dim + 1]), g.ints([0]))
 
 
-def _onnx_sizes(g: Any, x: Any, start: int) -> Any:
+def _onnx_sizes(g: OnnxWriter, x: Value, start: int) -> Value:
     """The sizes from dim `start` on, as a vector."""
     return g.op("Slice", g.op("Shape", x), g.ints([start]), g.ints([2**31 - 1]), g.ints([0]))
 
 
-def _onnx_below(g: Any, rows: Any, limits: Any) -> Any:
+def _onnx_below(g: OnnxWriter, rows: Value, limits: Value) -> Value:
     """[r, c] is r < limits[c]."""
     count = g.op("Range", g.constant(0), g.op("Squeeze", rows, g.ints([0])), g.constant(1))
     return g.op("Less", g.op("Unsqueeze", count, g.ints([1])), limits)
 
 
-def onnx_runs(g: Any, batch_sizes: Any, batch: Any) -> Any:
+def onnx_runs(g: OnnxWriter, batch_sizes: Value, batch: Value) -> Value:
     """Which places of a padded [time, batch] are elements; `batch` is a tensor of one number."""
     return g.op("Transpose", _onnx_below(g, batch, batch_sizes), perm=[1, 0])
 
 
-def onnx_padded(g: Any, data: Any, batch_sizes: Any, batch: Any, padding_value: Any) -> Any:
+def onnx_padded(g: OnnxWriter, data: Value, batch_sizes: Value, batch: Value, padding_value: Number) -> Value:
     """Packed elements as a padded [time, batch, ...]."""
     runs = onnx_runs(g, batch_sizes, batch)
     flat = g.cast(g.op("Reshape", runs, g.ints([-1])), dtypes.int64)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import Op, array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, KnownType, Numpy, OnnxWriter, Ops, Tensor, Value
 
 # -- patches -----------------------------------------------------------------------------------------------------
 
 
-def patch_counts(name: str, sizes: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> tuple[int, int]:
+def patch_counts(name: str, sizes: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> tuple[int, int]:
     """How many patches there are downward and across."""
     for what, numbers, least in (("kernel_size", kernel, 1), ("dilation", dilation, 1), ("padding", padding, 0),
                                  ("stride", stride, 1)):  # fmt: skip
@@ -29,7 +32,7 @@ def patch_counts(name: str, sizes: Any, kernel: Any, dilation: Any, padding: Any
     return down, across
 
 
-def _places(kernel: Any, dilation: Any, stride: Any, counts: Any) -> Iterator[tuple[int, int, Any, Any]]:
+def _places(kernel: Ints, dilation: Ints, stride: Ints, counts: tuple[int, int]) -> Iterator[tuple[int, int, Any, Any]]:
     """(row and column within the kernel, where its elements lie in the padded image)."""
     for i in range(kernel[0]):
         for j in range(kernel[1]):
@@ -38,7 +41,7 @@ def _places(kernel: Any, dilation: Any, stride: Any, counts: Any) -> Iterator[tu
             yield i, j, down, slice(left, left + (counts[1] - 1) * stride[1] + 1, stride[1])
 
 
-def _image_dims(name: str, shape: Any) -> tuple[Any, int]:
+def _image_dims(name: str, shape: Ints) -> tuple[Any, int]:
     """(the batch dims, the channels) of an image that may be unbatched."""
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
         raise ShapeError(f"{name}: expects [N, C, H, W] or [C, H, W], none but N empty, got {list(shape)}")
@@ -49,7 +52,7 @@ def _image_dims(name: str, shape: Any) -> tuple[Any, int]:
        kernel=Kernel(moves=True), namespaces=(),
        grad=dict(self=lambda F, g, self_meta, kernel_size, dilation, padding, stride:
                       F.col2im(g, self_meta.shape[-2:], kernel_size, dilation, padding, stride)))  # fmt: skip
-def im2col(m: Any, self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+def im2col(m: Numpy, self: Array, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Array:
     """Each patch of an image as a column: [N, C * kernel, patches]."""
     batch, channels = _image_dims("im2col", self.shape)
     counts = patch_counts("im2col", self.shape[-2:], kernel_size, dilation, padding, stride)
@@ -61,7 +64,7 @@ def im2col(m: Any, self: Any, kernel_size: Any, dilation: Any, padding: Any, str
 
 
 @im2col.type
-def _(self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> TensorType:
+def _(self: KnownType, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> TensorType:
     batch, channels = _image_dims("im2col", self.shape)
     down, across = patch_counts("im2col", self.shape[-2:], kernel_size, dilation, padding, stride)
     sizes = (*batch, channels * kernel_size[0] * kernel_size[1], down * across)
@@ -69,7 +72,7 @@ def _(self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> 
 
 
 @im2col.onnx
-def _(g: Any, self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+def _(g: OnnxWriter, self: Value, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Value:
     """A convolution, channel by channel, with kernels that each pick one element of the patch."""
     import numpy as np
 
@@ -85,7 +88,7 @@ def _(g: Any, self: Any, kernel_size: Any, dilation: Any, padding: Any, stride: 
 
 
 @im2col.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4, 5), [2, 3], [1, 1], [0, 0], [1, 1])
     yield sample(make(1, 2, 5, 5), [2, 2], [2, 1], [1, 2], [2, 1], note="dilated, padded, strided")
     yield sample(make(2, 4, 4), [2, 2], [1, 1], [0, 0], [2, 2], note="unbatched")
@@ -93,7 +96,7 @@ def _() -> Any:
     yield sample(make(1, 1, 4, 4, dtype="float16"), [2, 2], [1, 1], [0, 0], [1, 1], note="half", grad=False, onnx=False)
 
 
-def _column_dims(shape: Any, kernel: Any, counts: Any) -> tuple[Any, int]:
+def _column_dims(shape: Ints, kernel: Ints, counts: tuple[int, int]) -> tuple[Any, int]:
     """(the batch dims, the channels) of columns; ShapeError if they do not make up the image."""
     size = kernel[0] * kernel[1]
     if len(shape) not in (2, 3) or shape[-2] % size or not shape[-2]:
@@ -107,7 +110,9 @@ def _column_dims(shape: Any, kernel: Any, counts: Any) -> tuple[Any, int]:
        "int[2] stride) -> Tensor", namespaces=(),
        grad=dict(self=lambda F, g, kernel_size, dilation, padding, stride:
                       F.im2col(g, kernel_size, dilation, padding, stride)))  # fmt: skip
-def col2im(m: Any, self: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+def col2im(
+    m: Numpy, self: Array, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
+) -> Array:
     """The image that columns of patches add up to."""
     counts = patch_counts("col2im", output_size, kernel_size, dilation, padding, stride)
     batch, channels = _column_dims(self.shape, kernel_size, counts)
@@ -115,19 +120,21 @@ def col2im(m: Any, self: Any, output_size: Any, kernel_size: Any, dilation: Any,
     image = m.zeros((*batch, channels, *(n + 2 * p for n, p in zip(output_size, padding))), self.dtype)
     for i, j, down, across in _places(kernel_size, dilation, stride, counts):
         image[..., down, across] += columns[..., i, j, :, :]
-    inside = tuple(slice(p, p + n) for n, p in zip(output_size, padding))
-    return m.array(image[(..., *inside)], order="C")
+    inside: tuple[Any, ...] = (..., *(slice(p, p + n) for n, p in zip(output_size, padding)))
+    return m.array(image[inside], order="C")
 
 
 @col2im.type
-def _(self: TensorType, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> TensorType:
+def _(self: KnownType, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> TensorType:
     counts = patch_counts("col2im", output_size, kernel_size, dilation, padding, stride)
     batch, channels = _column_dims(self.shape, kernel_size, counts)
     return TensorType(self.dtype, (*batch, channels, *output_size), None, self.device)
 
 
 @col2im.onnx
-def _(g: Any, self: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+def _(
+    g: OnnxWriter, self: Value, output_size: Ints, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints
+) -> Value:
     if g.opset < 18:
         raise g.unsupported("Col2Im adds patches up only", since=18)
     columns = self if self.ndim == 3 else g.op("Unsqueeze", self, g.ints([0]))
@@ -137,7 +144,7 @@ def _(g: Any, self: Any, output_size: Any, kernel_size: Any, dilation: Any, padd
 
 
 @col2im.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 18, 9), [4, 5], [2, 3], [1, 1], [0, 0], [1, 1])
     yield sample(make(1, 8, 24), [5, 5], [2, 2], [2, 1], [1, 2], [2, 1], note="dilated, padded, strided")
     yield sample(make(8, 4), [4, 4], [2, 2], [1, 1], [0, 0], [2, 2], note="unbatched")
@@ -149,7 +156,7 @@ def _() -> Any:
 def _declare_pad(name: str, mode: str, rank: int) -> Op:
     """`reflection_pad2d` and its like: `edge_pad_nd` of the last `rank` dims."""
 
-    def pad(F: Any, self: Any, padding: Any) -> Any:
+    def pad(F: Ops, self: Tensor, padding: Ints) -> Tensor:
         if self.ndim not in (rank + 1, rank + 2) or len(padding) != 2 * rank:
             sizes = f"{list(self.shape)} and {list(padding)}"
             raise ShapeError(f"{name}: expects {rank + 1} or {rank + 2} dims and {2 * rank} paddings, got {sizes}")
@@ -158,7 +165,7 @@ def _declare_pad(name: str, mode: str, rank: int) -> Op:
     pad.__doc__ = f"The last {rank} dims, longer by {'their mirror image' if mode == 'reflect' else 'their ends'}."
     op = composite(f"aten::{name}(Tensor self, int[{2 * rank}] padding) -> Tensor", namespaces=())(pad)
 
-    def samples() -> Any:
+    def samples() -> Iterator[Sample]:
         yield sample(make(2, *(4,) * (rank + 1)), [1, 2, 2, 1, 0, 1][: 2 * rank])
         yield sample(make(*(3,) * (rank + 1)), [1] * (2 * rank), note="unbatched")
 
@@ -174,48 +181,48 @@ for _rank in (1, 2, 3):
 # -- at least so many dims ---------------------------------------------------------------------------------------
 
 
-def _dim_samples() -> Any:
+def _dim_samples() -> Iterator[Sample]:
     yield sample(make(), note="0-d")
     yield sample(make(3))
     yield sample(make(2, 3))
     yield sample(make(2, 3, 4))
 
 
-def _dim_list_samples() -> Any:
+def _dim_list_samples() -> Iterator[Sample]:
     yield sample([make(), make(3, seed=1), make(2, 3, seed=2)])
 
 
 @composite("aten::atleast_1d(Tensor self) -> Tensor", namespaces=("jit",), samples=_dim_samples)
-def atleast_1d(F: Any, self: Any) -> Any:
+def atleast_1d(F: Ops, self: Tensor) -> Tensor:
     """self, a number as a vector of one."""
     return F.reshape(self, [1]) if self.ndim == 0 else self
 
 
 @composite("aten::atleast_2d(Tensor self) -> Tensor", namespaces=("jit",), samples=_dim_samples)
-def atleast_2d(F: Any, self: Any) -> Any:
+def atleast_2d(F: Ops, self: Tensor) -> Tensor:
     """self with dims of size 1 in front, so that it has two."""
     return F.unsqueeze(F.atleast_1d(self), 0) if self.ndim < 2 else self
 
 
 @composite("aten::atleast_3d(Tensor self) -> Tensor", namespaces=("jit",), samples=_dim_samples)
-def atleast_3d(F: Any, self: Any) -> Any:
+def atleast_3d(F: Ops, self: Tensor) -> Tensor:
     """self as [1, n, 1] if it is a vector, as [n, m, 1] if it is a matrix."""
     return F.unsqueeze(F.atleast_2d(self), -1) if self.ndim < 3 else self
 
 
 @composite("aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]", namespaces=("jit",), samples=_dim_list_samples)
-def atleast_1d_each(F: Any, tensors: Any) -> Any:
+def atleast_1d_each(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Each tensor with at least one dim."""
     return [F.atleast_1d(t) for t in tensors]
 
 
 @composite("aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]", namespaces=("jit",), samples=_dim_list_samples)
-def atleast_2d_each(F: Any, tensors: Any) -> Any:
+def atleast_2d_each(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Each tensor with at least two dims."""
     return [F.atleast_2d(t) for t in tensors]
 
 
 @composite("aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]", namespaces=("jit",), samples=_dim_list_samples)
-def atleast_3d_each(F: Any, tensors: Any) -> Any:
+def atleast_3d_each(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Each tensor with at least three dims."""
     return [F.atleast_3d(t) for t in tensors]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.errors import DTypeError, UsageError
 from jit.ir.op import Op, Operand, Refusal, absent, composite, pointwise
-from jit.ir.samples import SPECIAL, binary, make, sample, strided, unary, whole
+from jit.ir.samples import SPECIAL, Sample, binary, make, sample, strided, unary, whole
 
 from .common import (
     divides_by_zero,
@@ -29,11 +29,14 @@ from .common import (
     weighted,
 )
 
+if TYPE_CHECKING:
+    from .protocols import Array, Elements, Math, Number, Numpy, OnnxWriter, Ops, Tensor, Value
+
 STEPS = absent("the derivative is 0 wherever there is one")
 SQRT_2, LN_2, LN_10, TWO_OVER_SQRT_PI = math.sqrt(2), math.log(2), math.log(10), 2 / math.sqrt(math.pi)
 
 
-def flat(F: Any, g: Any) -> Any:
+def flat(F: Ops, g: Tensor) -> Tensor:
     """The derivative of a step function."""
     return F.zeros_like(g)
 
@@ -41,13 +44,13 @@ def flat(F: Any, g: Any) -> Any:
 # -- sums and products -------------------------------------------------------------------------------------------
 
 
-def _weighted() -> Any:
+def _weighted() -> Iterator[Sample]:
     yield from binary()()
     yield sample(make(3, 4), make(3, 4, seed=1), alpha=0.5, note="alpha")
     yield sample(whole(4, dtype="int32"), whole(4, dtype="int32", seed=1), alpha=-3, note="alpha", grad=False)
 
 
-def _sums() -> Any:
+def _sums() -> Iterator[Sample]:
     yield from _weighted()
     yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
     yield sample(np.array([250, 7], np.uint8), np.array([10, 1], np.uint8), note="wraps", grad=False)
@@ -58,13 +61,13 @@ def _sums() -> Any:
                np.add(self, other, out=out) if alpha == 1 else None,
            numpy=lambda m, self, other, alpha: self + weighted(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: g if alpha == 1 else g * alpha))  # fmt: skip
-def add(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+def add(m: Math, self: Elements, other: Elements, alpha: Number) -> Elements:
     """self + alpha * other."""
     return self + other if alpha == 1 else self + alpha * other
 
 
 @add.onnx
-def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value, alpha: Number) -> Value:
     if self.dtype is dtypes.bool_:
         return g.op("Or", self, other)
     return g.op("Add", self, onnx_scaled(g, other, alpha))
@@ -79,13 +82,13 @@ no_bool_operand = Refusal(is_bool, "cast with x.int(), or use logical_not or log
                np.subtract(self, other, out=out) if alpha == 1 else None,
            samples=_weighted, numpy=lambda m, self, other, alpha: self - weighted(other, alpha),
            grad=dict(self=lambda F, g: g, other=lambda F, g, alpha: -g if alpha == 1 else g * -alpha))  # fmt: skip
-def sub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+def sub(m: Math, self: Elements, other: Elements, alpha: Number) -> Elements:
     """self - alpha * other; bools are refused."""
     return self - other if alpha == 1 else self - alpha * other
 
 
 @sub.onnx
-def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value, alpha: Number) -> Value:
     return g.op("Sub", self, onnx_scaled(g, other, alpha))
 
 
@@ -93,17 +96,17 @@ def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
 @pointwise("aten::rsub(Tensor self, Tensor other, Scalar alpha=1) -> Tensor", namespaces=("jit",),
            samples=_weighted, numpy=lambda m, self, other, alpha: other - weighted(self, alpha),
            grad=dict(self=lambda F, g, alpha: -g if alpha == 1 else g * -alpha, other=lambda F, g: g))  # fmt: skip
-def rsub(m: Any, self: Any, other: Any, alpha: Any) -> Any:
+def rsub(m: Math, self: Elements, other: Elements, alpha: Number) -> Elements:
     """other - alpha * self."""
     return other - self if alpha == 1 else other - alpha * self
 
 
 @rsub.onnx
-def _(g: Any, self: Any, other: Any, alpha: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value, alpha: Number) -> Value:
     return g.op("Sub", other, onnx_scaled(g, self, alpha))
 
 
-def _products() -> Any:
+def _products() -> Iterator[Sample]:
     yield from binary()()
     yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
     yield sample(np.array([2**62, -(2**63)], np.int64), np.array([4, -1], np.int64), note="wraps", grad=False)
@@ -113,7 +116,7 @@ def _products() -> Any:
            into=lambda np, out, self, other: np.multiply(self, other, out=out),
            onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Mul", self, other),
            grad=dict(self=lambda F, g, other: g * other, other=lambda F, g, self: g * self))  # fmt: skip
-def mul(m: Any, self: Any, other: Any) -> Any:
+def mul(m: Math, self: Elements, other: Elements) -> Elements:
     """self * other; of bools, the logical and."""
     return self * other
 
@@ -122,19 +125,19 @@ def mul(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::neg(Tensor self) -> Tensor", inplace=True, aliases=("negative",), onnx="Neg", samples=unary(),
            into=lambda np, out, self: np.negative(self, out=out),
            grad=dict(self=lambda F, g: -g))  # fmt: skip
-def neg(m: Any, self: Any) -> Any:
+def neg(m: Math, self: Elements) -> Elements:
     """-self."""
     return -self
 
 
 @composite("aten::square(Tensor self) -> Tensor", inplace=True, samples=unary(),
            onnx=lambda g, self: g.op("Mul", self, self))  # fmt: skip
-def square(F: Any, self: Any) -> Any:
+def square(F: Ops, self: Tensor) -> Tensor:
     """self * self."""
     return F.pow(self, 2)
 
 
-def _triples() -> Any:
+def _triples() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1), make(3, 4, low=0.5, high=2, seed=2))
     yield sample(make(3, 1), make(4, seed=1), make(1, low=0.5, high=2, seed=2), value=-0.5, note="broadcast")
     yield sample(make(), make(2, seed=1), make(2, low=0.5, high=2, seed=2), note="0-d")
@@ -148,18 +151,18 @@ def _triples() -> Any:
            grad=dict(self=lambda F, g: g,
                      tensor1=lambda F, g, tensor2, value: g * (tensor2 * value),
                      tensor2=lambda F, g, tensor1, value: g * (tensor1 * value)))  # fmt: skip
-def addcmul(m: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+def addcmul(m: Math, self: Elements, tensor1: Elements, tensor2: Elements, value: Number) -> Elements:
     """self + value * tensor1 * tensor2."""
     return self + tensor1 * tensor2 * value if value != 1 else self + tensor1 * tensor2
 
 
 @addcmul.onnx
-def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+def _(g: OnnxWriter, self: Value, tensor1: Value, tensor2: Value, value: Number) -> Value:
     return g.op("Add", self, onnx_scaled(g, g.op("Mul", tensor1, tensor2), value))
 
 
 @addcmul.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _triples()
     yield sample(*(whole(4, seed=i) for i in range(3)), value=2, note="integer", grad=False)
 
@@ -171,13 +174,13 @@ def _() -> Any:
                      tensor1=lambda F, g, tensor2, value: g * value / tensor2,
                      tensor2=lambda F, g, tensor1, tensor2, value:
                              g * -value * (tensor1 / (tensor2 * tensor2))))  # fmt: skip
-def addcdiv(m: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+def addcdiv(m: Math, self: Elements, tensor1: Elements, tensor2: Elements, value: Number) -> Elements:
     """self + value * tensor1 / tensor2."""
     return self + tensor1 / tensor2 * value if value != 1 else self + tensor1 / tensor2
 
 
 @addcdiv.onnx
-def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
+def _(g: OnnxWriter, self: Value, tensor1: Value, tensor2: Value, value: Number) -> Value:
     return g.op("Add", self, onnx_scaled(g, g.op("Div", tensor1, tensor2), value))
 
 
@@ -186,14 +189,14 @@ def _(g: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
            grad=dict(self=lambda F, g, weight: g * (1 - weight),
                      end=lambda F, g, weight: g * weight,
                      weight=lambda F, g, self, end: g * (end - self)))  # fmt: skip
-def lerp(m: Any, self: Any, end: Any, weight: Any) -> Any:
+def lerp(m: Math, self: Elements, end: Elements, weight: Elements) -> Elements:
     """From self to end, a `weight` of the way; exact at both ends."""
     gap = end - self  # counted from the nearer end, so that both ends are hit exactly
     return m.where(m.abs(weight) < 0.5, self + weight * gap, end - gap * (1 - weight))
 
 
 @lerp.onnx
-def _(g: Any, self: Any, end: Any, weight: Any) -> Any:
+def _(g: OnnxWriter, self: Value, end: Value, weight: Value) -> Value:
     gap = g.op("Sub", end, self)
     from_self = g.op("Add", self, g.op("Mul", weight, gap))
     from_end = g.op("Sub", end, g.op("Mul", gap, g.op("Sub", g.constant(1, like=weight), weight)))
@@ -201,7 +204,7 @@ def _(g: Any, self: Any, end: Any, weight: Any) -> Any:
 
 
 @lerp.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, 4, seed=1), 0.25, note="number")
     yield sample(make(3, 1), make(4, seed=1), make(3, 4, low=-0.5, high=1.5, seed=2), note="broadcast")
     yield sample(make(), make(2, seed=1), 1.0, note="0-d")
@@ -219,7 +222,7 @@ def away_from_zero(*shape: int, dtype: Any = np.float32, seed: int = 1) -> Any:
     return (values * signs).astype(dtype)
 
 
-def _quotients(special: bool = True) -> Any:
+def _quotients(special: bool = True) -> Iterator[Sample]:
     yield sample(make(3, 4), away_from_zero(3, 4))
     yield sample(make(3, 1), away_from_zero(4), note="broadcast")
     yield sample(make(), away_from_zero(2, 3), note="0-d")
@@ -234,7 +237,7 @@ def _quotients(special: bool = True) -> Any:
         yield sample(SPECIAL.copy(), SPECIAL[::-1].copy(), note="special", grad=False)
 
 
-def _rounded_quotients() -> Any:
+def _rounded_quotients() -> Iterator[Sample]:
     yield from _quotients(special=False)
     yield sample(np.array([1.0, -1.0, 0.0, np.inf, np.nan, 1.0], np.float32),
                  np.array([0.0, 0.0, 0.0, 2.0, 1.0, np.inf], np.float32), note="special", grad=False)  # fmt: skip
@@ -247,7 +250,7 @@ def _rounded_quotients() -> Any:
            aliases=("divide", "true_divide"), onnx="Div", samples=_quotients,
            grad=dict(self=lambda F, g, other: g / other,
                      other=lambda F, g, self, other: -g * (self / (other * other))))  # fmt: skip
-def div(m: Any, self: Any, other: Any) -> Any:
+def div(m: Math, self: Elements, other: Elements) -> Elements:
     """self / other, integers as floats."""
     return self / other
 
@@ -255,7 +258,7 @@ def div(m: Any, self: Any, other: Any) -> Any:
 @composite(
     "aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", promote="common", inplace=True
 )
-def div_mode(F: Any, self: Any, other: Any, rounding_mode: Any) -> Any:
+def div_mode(F: Ops, self: Tensor, other: Tensor, rounding_mode: str | None) -> Tensor:
     """self / other, rounded down ("floor"), toward zero ("trunc") or not at all (None)."""
     if rounding_mode is None:
         return F.div(self, other)
@@ -269,7 +272,7 @@ def div_mode(F: Any, self: Any, other: Any, rounding_mode: Any) -> Any:
 
 
 @div_mode.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for mode in ("floor", "trunc", None):
         yield sample(make(3, 4), away_from_zero(4), rounding_mode=mode)
         yield sample(whole(5), 4, rounding_mode=mode, note="integer", grad=False)
@@ -280,13 +283,13 @@ def _() -> Any:
 @pointwise("aten::floor_divide(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, inplace=True,
            cost=100, samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
-def floor_divide(m: Any, self: Any, other: Any) -> Any:
+def floor_divide(m: Math, self: Elements, other: Elements) -> Elements:
     """self / other rounded down, as Python's `//`; DivisionError for an integer divided by 0."""
     return m.floor_divide(self, other)
 
 
 @floor_divide.onnx
-def _(g: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value) -> Value:
     if self.dtype.is_integral:  # ONNX's Div truncates; its Mod has the divisor's sign, and what is left divides evenly
         return g.op("Div", g.op("Sub", self, g.op("Mod", self, other)), other)
     rest = onnx_remainder(g, self, other)
@@ -300,13 +303,13 @@ def _(g: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::_div_trunc(Tensor self, Tensor other) -> Tensor", raises=divides_by_zero, cost=5, namespaces=(),
            samples=_rounded_quotients,
            grad=dict(self=lambda F, g: flat(F, g), other=lambda F, g: flat(F, g)))  # fmt: skip
-def _div_trunc(m: Any, self: Any, other: Any) -> Any:
+def _div_trunc(m: Math, self: Elements, other: Elements) -> Elements:
     """self / other rounded toward zero, as C divides integers."""
     return m.trunc(self / other)
 
 
 @_div_trunc.numpy
-def _(m: Any, self: Any, other: Any) -> Any:
+def _(m: Numpy, self: Array, other: Array) -> Array:
     if self.dtype.kind == "f":
         return m.trunc(self / other)
     # Integers: round down, then up again where the quotient is negative and not whole.
@@ -315,7 +318,7 @@ def _(m: Any, self: Any, other: Any) -> Any:
 
 
 @_div_trunc.onnx
-def _(g: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value) -> Value:
     quotient = g.op("Div", self, other)
     return quotient if self.dtype.is_integral else onnx_trunc(g, quotient)
 
@@ -326,12 +329,12 @@ def _(g: Any, self: Any, other: Any) -> Any:
            samples=_rounded_quotients,
            grad=dict(self=lambda F, g: g,
                      other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
-def remainder(m: Any, self: Any, other: Any) -> Any:
+def remainder(m: Math, self: Elements, other: Elements) -> Elements:
     """What `floor_divide` leaves: it has the sign of other, as Python's `%`."""
     return m.remainder(self, other)
 
 
-def onnx_remainder(g: Any, self: Any, other: Any) -> Any:
+def onnx_remainder(g: OnnxWriter, self: Value, other: Value) -> Value:
     """What is left of `self`, with the sign of `other`; ONNX does that for integers alone."""
     if self.dtype.is_integral:
         return g.op("Mod", self, other)
@@ -351,7 +354,7 @@ remainder.onnx(lambda g, self, other: onnx_remainder(g, self, other))
            samples=_rounded_quotients,
            onnx=lambda g, self, other: g.op("Mod", self, other, fmod=1),
            grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.trunc(self / other)))  # fmt: skip
-def fmod(m: Any, self: Any, other: Any) -> Any:
+def fmod(m: Math, self: Elements, other: Elements) -> Elements:
     """What a division rounded toward zero leaves: it has the sign of self, as C's fmod."""
     return m.fmod(self, other)
 
@@ -359,7 +362,7 @@ def fmod(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::reciprocal(Tensor self) -> Tensor", cost=4, promote="float", inplace=True, onnx="Reciprocal",
            samples=unary(0.5, 3),
            grad=dict(self=lambda F, g, out: -g * (out * out)))  # fmt: skip
-def reciprocal(m: Any, self: Any) -> Any:
+def reciprocal(m: Math, self: Elements) -> Elements:
     """1 / self."""
     return m.reciprocal(self)
 
@@ -367,7 +370,7 @@ def reciprocal(m: Any, self: Any) -> Any:
 # -- powers and roots --------------------------------------------------------------------------------------------
 
 
-def power_gradient(F: Any, g: Any, self: Any, exponent: Any) -> Any:
+def power_gradient(F: Ops, g: Tensor, self: Tensor, exponent: Tensor) -> Tensor:
     """exponent * self**(exponent - 1); 0 for the exponent 0, also at self = 0."""
     if isinstance(exponent, (int, float)):
         if exponent == 0:
@@ -377,7 +380,7 @@ def power_gradient(F: Any, g: Any, self: Any, exponent: Any) -> Any:
     return F.where(constant, 0, g * (exponent * self ** F.where(constant, 1, exponent - 1)))
 
 
-def exponent_gradient(F: Any, g: Any, self: Any, exponent: Any, out: Any) -> Any:
+def exponent_gradient(F: Ops, g: Tensor, self: Tensor, exponent: Tensor, out: Tensor) -> Tensor:
     """out * log(self); 0**exponent does not move with the exponent where that is not negative."""
     if isinstance(self, (int, float)) and self != 0:
         return g * (out * (math.log(self) if self > 0 else math.nan))
@@ -403,7 +406,7 @@ class _NegativePowers(Refusal):
            grad=dict(self=lambda F, g, self, exponent: power_gradient(F, g, self, exponent),
                      exponent=lambda F, g, self, exponent, out:
                               exponent_gradient(F, g, self, exponent, out)))  # fmt: skip
-def pow(m: Any, self: Any, exponent: Any) -> Any:
+def pow(m: Math, self: Elements, exponent: Elements) -> Elements:
     """self ** exponent; of integers to negative powers what is left toward zero, DTypeError if that is a number.
 
     Note [Roots]
@@ -417,7 +420,7 @@ pow.tells_numbers = True
 
 
 @pow.numpy
-def _(m: Any, self: Any, exponent: Any) -> Any:
+def _(m: Numpy, self: Array, exponent: Array) -> Array:
     if isinstance(exponent, np.generic):
         return _number_power(m, self, exponent, exponent.item())
     if self.dtype.kind in "iu" and (exponent < 0).any():
@@ -433,7 +436,7 @@ def _(m: Any, self: Any, exponent: Any) -> Any:
 _ROOTS = (0.5, -0.5)
 
 
-def _number_power(m: Any, self: Any, exponent: Any, number: Any) -> Any:
+def _number_power(m: Numpy, self: Array, exponent: Array, number: Any) -> Any:
     if number == 2:
         return self * self
     if number in _ROOTS and self.dtype.kind == "f":
@@ -442,14 +445,14 @@ def _number_power(m: Any, self: Any, exponent: Any, number: Any) -> Any:
     return m.power(self, exponent)
 
 
-def _integer_power(m: Any, self: Any, exponent: Any) -> Any:
+def _integer_power(m: Numpy, self: Array, exponent: Array) -> Any:
     """Negative exponents among others: 1 / self ** n toward zero, as ATen has it."""
     inverse = m.where(self == 1, 1, m.where(self == -1, 1 - 2 * (exponent & 1), 0)).astype(self.dtype)
     return m.where(exponent < 0, inverse, m.power(self, m.maximum(exponent, 0)))
 
 
 @pow.onnx
-def _(g: Any, self: Any, exponent: Any) -> Any:
+def _(g: OnnxWriter, self: Value, exponent: Value) -> Value:
     number = exponent.constant
     if number is not None and number.ndim == 0 and self.dtype.is_floating_point and number in _ROOTS:
         root = g.op("Sqrt", self)
@@ -458,7 +461,7 @@ def _(g: Any, self: Any, exponent: Any) -> Any:
 
 
 @pow.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4, low=0.5, high=2), make(3, 4, seed=1))
     yield sample(make(3, 1, low=0.5, high=2), make(4, seed=1), note="broadcast")
     yield sample(make(3, 4), 2, note="square")
@@ -483,7 +486,7 @@ def _() -> Any:
 @pointwise("aten::sqrt(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sqrt", samples=unary(0.1, 4),
            into=lambda np, out, self: np.sqrt(self, out=out),
            cost=6, grad=dict(self=lambda F, g, out: g / (2 * out)))  # fmt: skip
-def sqrt(m: Any, self: Any) -> Any:
+def sqrt(m: Math, self: Elements) -> Elements:
     """The square root."""
     return m.sqrt(self)
 
@@ -491,7 +494,7 @@ def sqrt(m: Any, self: Any) -> Any:
 @pointwise("aten::rsqrt(Tensor self) -> Tensor", cost=8, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Reciprocal", g.op("Sqrt", self)),
            grad=dict(self=lambda F, g, out: g * (out * out * out) * -0.5))  # fmt: skip
-def rsqrt(m: Any, self: Any) -> Any:
+def rsqrt(m: Math, self: Elements) -> Elements:
     """1 / sqrt(self)."""
     return m.rsqrt(self)
 
@@ -502,7 +505,7 @@ def rsqrt(m: Any, self: Any) -> Any:
 @pointwise("aten::exp(Tensor self) -> Tensor", cost=20, promote="float", inplace=True, onnx="Exp", samples=unary(),
            into=lambda np, out, self: np.exp(self, out=out),
            grad=dict(self=lambda F, g, out: g * out))  # fmt: skip
-def exp(m: Any, self: Any) -> Any:
+def exp(m: Math, self: Elements) -> Elements:
     """e ** self."""
     return m.exp(self)
 
@@ -510,7 +513,7 @@ def exp(m: Any, self: Any) -> Any:
 @pointwise("aten::exp2(Tensor self) -> Tensor", cost=40, promote="float", inplace=True, samples=unary(),
            namespaces=("jit", "Tensor", "special"), onnx=lambda g, self: g.op("Pow", g.constant(2, like=self), self),
            grad=dict(self=lambda F, g, out: g * (out * LN_2)))  # fmt: skip
-def exp2(m: Any, self: Any) -> Any:
+def exp2(m: Math, self: Elements) -> Elements:
     """2 ** self."""
     return m.exp2(self)
 
@@ -518,7 +521,7 @@ def exp2(m: Any, self: Any) -> Any:
 @pointwise("aten::expm1(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(),
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, out: g * (out + 1)))  # fmt: skip
-def expm1(m: Any, self: Any) -> Any:
+def expm1(m: Math, self: Elements) -> Elements:
     """exp(self) - 1, exact near 0."""
     return m.expm1(self)
 
@@ -529,7 +532,7 @@ expm1.onnx(lambda g, self: onnx_expm1(g, self))
 @pointwise("aten::log(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Log", samples=unary(0.1, 4),
            into=lambda np, out, self: np.log(self, out=out),
            cost=20, grad=dict(self=lambda F, g, self: g / self))  # fmt: skip
-def log(m: Any, self: Any) -> Any:
+def log(m: Math, self: Elements) -> Elements:
     """The natural logarithm."""
     return m.log(self)
 
@@ -537,7 +540,7 @@ def log(m: Any, self: Any) -> Any:
 @pointwise("aten::log2(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_2, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_2)))  # fmt: skip
-def log2(m: Any, self: Any) -> Any:
+def log2(m: Math, self: Elements) -> Elements:
     """The logarithm to base 2."""
     return m.log2(self)
 
@@ -545,20 +548,20 @@ def log2(m: Any, self: Any) -> Any:
 @pointwise("aten::log10(Tensor self) -> Tensor", cost=60, promote="float", inplace=True, samples=unary(0.1, 4),
            onnx=lambda g, self: g.op("Div", g.op("Log", self), g.constant(LN_10, like=self)),
            grad=dict(self=lambda F, g, self: g / (self * LN_10)))  # fmt: skip
-def log10(m: Any, self: Any) -> Any:
+def log10(m: Math, self: Elements) -> Elements:
     """The logarithm to base 10."""
     return m.log10(self)
 
 
 @pointwise("aten::log1p(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, samples=unary(-0.9, 3),
            namespaces=("jit", "Tensor", "special"), grad=dict(self=lambda F, g, self: g / (self + 1)))  # fmt: skip
-def log1p(m: Any, self: Any) -> Any:
+def log1p(m: Math, self: Elements) -> Elements:
     """log(1 + self), exact near 0."""
     return m.log1p(self)
 
 
 @log1p.numpy
-def _(m: Any, self: Any) -> Any:
+def _(m: Numpy, self: Array) -> Array:
     """For complex numbers by size and angle: near 0 the size of 1 + z is 1 and a little, which is summed up apart."""
     if self.dtype.kind != "c":
         return m.log1p(self)
@@ -570,7 +573,7 @@ def _(m: Any, self: Any) -> Any:
 
 
 @log1p.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     """log(u) for u = 1 + x, times x / (u - 1) for what x lost in the sum; x itself where it lost everything."""
     one, zero = g.constant(1, like=self), g.constant(0, like=self)
     rounded = g.op("Add", one, self)
@@ -586,20 +589,20 @@ def _(g: Any, self: Any) -> Any:
            grad=dict(self=lambda F, g, self, other:
                           g * F.log(F.where(F.logical_and(F.eq(self, 0), F.le(other, 0)), 1, other)),
                      other=lambda F, g, self, other: g * self / other))  # fmt: skip
-def xlogy(m: Any, self: Any, other: Any) -> Any:
+def xlogy(m: Math, self: Elements, other: Elements) -> Elements:
     """self * log(other), 0 where self is 0."""
     return m.where((self == 0) & (other == other), 0, self * m.log(other))
 
 
 @xlogy.onnx
-def _(g: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value) -> Value:
     zero = g.constant(0, like=self)
     known = g.op("And", g.op("Equal", self, zero), g.op("Equal", other, other))
     return g.op("Where", known, zero, g.op("Mul", self, g.op("Log", other)))
 
 
 @xlogy.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from binary(other_low=0.1, other_high=3)()
     yield sample(
         np.array([0.0, 0.0, 1.0], np.float32), np.array([0.0, np.nan, 0.0], np.float32), note="0 log 0", grad=False
@@ -609,14 +612,14 @@ def _() -> Any:
 @pointwise("aten::logaddexp(Tensor self, Tensor other) -> Tensor", cost=80, promote="float",
            grad=dict(self=lambda F, g, self, other: g * F.sigmoid(self - other),
                      other=lambda F, g, self, other: g * F.sigmoid(other - self)))  # fmt: skip
-def logaddexp(m: Any, self: Any, other: Any) -> Any:
+def logaddexp(m: Math, self: Elements, other: Elements) -> Elements:
     """log(exp(self) + exp(other)), without overflow."""
     higher = m.maximum(self, other) + m.log1p(m.exp(-m.abs(self - other)))
     return m.where(self == other, self + LN_2, higher)  # inf - inf would be NaN
 
 
 @logaddexp.numpy
-def _(m: Any, self: Any, other: Any) -> Any:
+def _(m: Numpy, self: Array, other: Array) -> Array:
     if self.dtype.kind != "c":
         return logaddexp.body(m, self, other)
     first = self.real >= other.real
@@ -625,14 +628,14 @@ def _(m: Any, self: Any, other: Any) -> Any:
 
 
 @logaddexp.onnx
-def _(g: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value) -> Value:
     apart = g.op("Neg", g.op("Abs", g.op("Sub", self, other)))
     higher = g.op("Add", g.op("Max", self, other), onnx_softplus(g, apart))
     return g.op("Where", g.op("Equal", self, other), g.op("Add", self, g.constant(LN_2, like=self)), higher)
 
 
 @logaddexp.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from binary()()
     yield sample(
         np.array([900.0, -np.inf, np.inf], np.float32),
@@ -642,7 +645,7 @@ def _() -> Any:
     )
 
 
-def logit_gradient(F: Any, g: Any, self: Any, eps: Any) -> Any:
+def logit_gradient(F: Ops, g: Tensor, self: Tensor, eps: float | None) -> Tensor:
     """1 / (x (1 - x)); 0 where x was clamped, NaN outside [0, 1] if it was not."""
     low, outside = (0.0, math.nan) if eps is None else (eps, 0.0)
     inside = F.logical_and(F.ge(self, low), F.le(self, 1 - low))
@@ -653,7 +656,7 @@ def logit_gradient(F: Any, g: Any, self: Any, eps: Any) -> Any:
 @pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", cost=45, promote="float", inplace=True,
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self, eps: logit_gradient(F, g, self, eps)))  # fmt: skip
-def logit(m: Any, self: Any, eps: Any) -> Any:
+def logit(m: Math, self: Elements, eps: float | None) -> Elements:
     """log(self / (1 - self)), self first clamped to [eps, 1 - eps] if eps is given."""
     if eps is not None:
         self = m.minimum(m.maximum(self, eps), 1 - eps)
@@ -661,14 +664,14 @@ def logit(m: Any, self: Any, eps: Any) -> Any:
 
 
 @logit.onnx
-def _(g: Any, self: Any, eps: Any) -> Any:
+def _(g: OnnxWriter, self: Value, eps: float | None) -> Value:
     if eps is not None:
         self = g.op("Min", g.op("Max", self, g.constant(eps, like=self)), g.constant(1 - eps, like=self))
     return g.op("Log", g.op("Div", self, g.op("Sub", g.constant(1, like=self), self)))
 
 
 @logit.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4, low=0.1, high=0.9))
     yield sample(make(low=0.1, high=0.9), note="0-d")
     yield sample(make(3, 4, low=-0.5, high=1.5), 0.1, note="clamped")
@@ -681,7 +684,7 @@ def _() -> Any:
 @pointwise("aten::sin(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Sin", samples=unary(-4, 4),
            into=lambda np, out, self: np.sin(self, out=out),
            grad=dict(self=lambda F, g, self: g * F.cos(self)))  # fmt: skip
-def sin(m: Any, self: Any) -> Any:
+def sin(m: Math, self: Elements) -> Elements:
     """The sine of radians."""
     return m.sin(self)
 
@@ -689,7 +692,7 @@ def sin(m: Any, self: Any) -> Any:
 @pointwise("aten::cos(Tensor self) -> Tensor", cost=25, promote="float", inplace=True, onnx="Cos", samples=unary(-4, 4),
            into=lambda np, out, self: np.cos(self, out=out),
            grad=dict(self=lambda F, g, self: g * -F.sin(self)))  # fmt: skip
-def cos(m: Any, self: Any) -> Any:
+def cos(m: Math, self: Elements) -> Elements:
     """The cosine of radians."""
     return m.cos(self)
 
@@ -697,7 +700,7 @@ def cos(m: Any, self: Any) -> Any:
 @pointwise("aten::tan(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Tan",
            samples=unary(-1, 1, double=False),
            grad=dict(self=lambda F, g, out: g * (1 + out * out)))  # fmt: skip
-def tan(m: Any, self: Any) -> Any:
+def tan(m: Math, self: Elements) -> Elements:
     """The tangent of radians."""
     return m.tan(self)
 
@@ -705,7 +708,7 @@ def tan(m: Any, self: Any) -> Any:
 @pointwise("aten::asin(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsin",), onnx="Asin",
            cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(1 - self * self)))  # fmt: skip
-def asin(m: Any, self: Any) -> Any:
+def asin(m: Math, self: Elements) -> Elements:
     """The angle whose sine is self."""
     return m.arcsin(self)
 
@@ -713,7 +716,7 @@ def asin(m: Any, self: Any) -> Any:
 @pointwise("aten::acos(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccos",), onnx="Acos",
            cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g * -F.rsqrt(1 - self * self)))  # fmt: skip
-def acos(m: Any, self: Any) -> Any:
+def acos(m: Math, self: Elements) -> Elements:
     """The angle whose cosine is self."""
     return m.arccos(self)
 
@@ -721,7 +724,7 @@ def acos(m: Any, self: Any) -> Any:
 @pointwise("aten::atan(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctan",), onnx="Atan",
            cost=100, samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g / (self * self + 1)))  # fmt: skip
-def atan(m: Any, self: Any) -> Any:
+def atan(m: Math, self: Elements) -> Elements:
     """The angle whose tangent is self."""
     return m.arctan(self)
 
@@ -731,13 +734,13 @@ def atan(m: Any, self: Any) -> Any:
            cost=100,
            grad=dict(self=lambda F, g, self, other: g * (other / (self * self + other * other)),
                      other=lambda F, g, self, other: g * (-self / (self * self + other * other))))  # fmt: skip
-def atan2(m: Any, self: Any, other: Any) -> Any:
+def atan2(m: Math, self: Elements, other: Elements) -> Elements:
     """The angle of the point (other, self), from -pi to pi."""
     return m.arctan2(self, other)
 
 
 @atan2.onnx
-def _(g: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value) -> Value:
     """atan(y / x), half a turn further where x is negative (-0 included); infinities of both count as 1s."""
     zero, turn, infinity = (g.constant(number, like=self) for number in (0, math.pi, math.inf))
     endless = g.op("And", *(g.op("Equal", g.op("Abs", each), infinity) for each in (self, other)))
@@ -748,14 +751,14 @@ def _(g: Any, self: Any, other: Any) -> Any:
     return g.op("Where", onnx_is_negative(g, x), g.op("Add", angle, half_turn), angle)
 
 
-def onnx_is_negative(g: Any, x: Any) -> Any:
+def onnx_is_negative(g: OnnxWriter, x: Value) -> Value:
     """Whether the sign is minus, also of -0, whose reciprocal is -inf."""
     zero = g.constant(0, like=x)
     return g.op("Or", g.op("Less", x, zero), g.op("Less", g.op("Reciprocal", x), zero))
 
 
 @atan2.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _quotients()
     ends = np.array([0.0, -0.0, np.inf, -np.inf], np.float32)
     yield sample(ends[:, None], ends, note="corners", grad=False)
@@ -764,7 +767,7 @@ def _() -> Any:
 @pointwise("aten::sinh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Sinh",
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.cosh(self)))  # fmt: skip
-def sinh(m: Any, self: Any) -> Any:
+def sinh(m: Math, self: Elements) -> Elements:
     """The hyperbolic sine."""
     return m.sinh(self)
 
@@ -772,7 +775,7 @@ def sinh(m: Any, self: Any) -> Any:
 @pointwise("aten::cosh(Tensor self) -> Tensor", cost=100, promote="float", inplace=True, onnx="Cosh",
            samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.sinh(self)))  # fmt: skip
-def cosh(m: Any, self: Any) -> Any:
+def cosh(m: Math, self: Elements) -> Elements:
     """The hyperbolic cosine."""
     return m.cosh(self)
 
@@ -780,7 +783,7 @@ def cosh(m: Any, self: Any) -> Any:
 @pointwise("aten::tanh(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Tanh", samples=unary(-3, 3),
            into=lambda np, out, self: np.tanh(self, out=out),
            cost=25, grad=dict(self=lambda F, g, out: F.tanh_backward(g, out)))  # fmt: skip
-def tanh(m: Any, self: Any) -> Any:
+def tanh(m: Math, self: Elements) -> Elements:
     """The hyperbolic tangent."""
     return m.tanh(self)
 
@@ -788,7 +791,7 @@ def tanh(m: Any, self: Any) -> Any:
 @pointwise("aten::asinh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arcsinh",), onnx="Asinh",
            cost=100, samples=unary(-3, 3, double=False),
            grad=dict(self=lambda F, g, self: g * F.rsqrt(self * self + 1)))  # fmt: skip
-def asinh(m: Any, self: Any) -> Any:
+def asinh(m: Math, self: Elements) -> Elements:
     """The inverse of sinh."""
     return m.arcsinh(self)
 
@@ -796,7 +799,7 @@ def asinh(m: Any, self: Any) -> Any:
 @pointwise("aten::acosh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arccosh",), onnx="Acosh",
            cost=100, samples=unary(1.1, 4, double=False),
            grad=dict(self=lambda F, g, self: g * (F.rsqrt(self - 1) * F.rsqrt(self + 1))))  # fmt: skip
-def acosh(m: Any, self: Any) -> Any:
+def acosh(m: Math, self: Elements) -> Elements:
     """The inverse of cosh."""
     return m.arccosh(self)
 
@@ -804,7 +807,7 @@ def acosh(m: Any, self: Any) -> Any:
 @pointwise("aten::atanh(Tensor self) -> Tensor", promote="float", inplace=True, aliases=("arctanh",), onnx="Atanh",
            cost=100, samples=unary(-0.9, 0.9, double=False),
            grad=dict(self=lambda F, g, self: g / (1 - self * self)))  # fmt: skip
-def atanh(m: Any, self: Any) -> Any:
+def atanh(m: Math, self: Elements) -> Elements:
     """The inverse of tanh."""
     return m.arctanh(self)
 
@@ -812,7 +815,7 @@ def atanh(m: Any, self: Any) -> Any:
 @pointwise("aten::sigmoid(Tensor self) -> Tensor", promote="float", inplace=True, onnx="Sigmoid", samples=unary(-4, 4),
            cost=25, namespaces=("jit", "Tensor", "nn.functional"),
            grad=dict(self=lambda F, g, out: F.sigmoid_backward(g, out)))  # fmt: skip
-def sigmoid(m: Any, self: Any) -> Any:
+def sigmoid(m: Math, self: Elements) -> Elements:
     """1 / (1 + exp(-self))."""
     return m.sigmoid(self)
 
@@ -820,7 +823,7 @@ def sigmoid(m: Any, self: Any) -> Any:
 @pointwise("aten::erf(Tensor self) -> Tensor", cost=30, promote="float", inplace=True, onnx="Erf",
            samples=unary(-3, 3, double=False), namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * TWO_OVER_SQRT_PI)))  # fmt: skip
-def erf(m: Any, self: Any) -> Any:
+def erf(m: Math, self: Elements) -> Elements:
     """The error function."""
     return m.erf(self)
 
@@ -829,7 +832,7 @@ def erf(m: Any, self: Any) -> Any:
            cost=100, namespaces=("jit", "Tensor", "special"),
            onnx=lambda g, self: g.op("Sub", g.constant(1, like=self), g.op("Erf", self)),
            grad=dict(self=lambda F, g, self: g * (F.exp(-(self * self)) * -TWO_OVER_SQRT_PI)))  # fmt: skip
-def erfc(m: Any, self: Any) -> Any:
+def erfc(m: Math, self: Elements) -> Elements:
     """1 - erf(self), exact in the tail."""
     return m.erfc(self)
 
@@ -837,7 +840,7 @@ def erfc(m: Any, self: Any) -> Any:
 # -- rounding and signs ------------------------------------------------------------------------------------------
 
 
-def _steps() -> Any:
+def _steps() -> Iterator[Sample]:
     yield from unary()()
     yield sample(np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.0], np.float32), note="halves", grad=False)
     yield sample(np.array([-128, 0, 127], np.int8), note="int8", grad=False)
@@ -846,7 +849,7 @@ def _steps() -> Any:
 @ordered_only
 @pointwise("aten::floor(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Floor"), samples=_steps,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
-def floor(m: Any, self: Any) -> Any:
+def floor(m: Math, self: Elements) -> Elements:
     """Rounded down."""
     return m.floor(self)
 
@@ -854,7 +857,7 @@ def floor(m: Any, self: Any) -> Any:
 @ordered_only
 @pointwise("aten::ceil(Tensor self) -> Tensor", inplace=True, onnx=onnx_if_fractional("Ceil"), samples=_steps,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
-def ceil(m: Any, self: Any) -> Any:
+def ceil(m: Math, self: Elements) -> Elements:
     """Rounded up."""
     return m.ceil(self)
 
@@ -863,7 +866,7 @@ def ceil(m: Any, self: Any) -> Any:
 @pointwise("aten::trunc(Tensor self) -> Tensor", inplace=True, aliases=("fix",), samples=_steps,
            onnx=lambda g, self: g.op("Identity", self) if self.dtype.is_integral else onnx_trunc(g, self),
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
-def trunc(m: Any, self: Any) -> Any:
+def trunc(m: Math, self: Elements) -> Elements:
     """Rounded toward zero."""
     return m.trunc(self)
 
@@ -872,7 +875,7 @@ def trunc(m: Any, self: Any) -> Any:
 @pointwise("aten::round(Tensor self, *, int decimals=0) -> Tensor", inplace=True,
            namespaces=("jit", "Tensor", "special"),
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
-def round(m: Any, self: Any, decimals: int) -> Any:
+def round(m: Math, self: Elements, decimals: int) -> Elements:
     """Rounded to `decimals` places, halves to even."""
     if decimals == 0:
         return m.round(self)
@@ -886,7 +889,7 @@ def abs_int(number: int) -> int:
 
 
 @round.onnx
-def _(g: Any, self: Any, decimals: int) -> Any:
+def _(g: OnnxWriter, self: Value, decimals: int) -> Value:
     if self.dtype.is_integral:
         return g.op("Identity", self)
     scale = g.constant(10.0 ** abs_int(decimals), like=self)
@@ -895,7 +898,7 @@ def _(g: Any, self: Any, decimals: int) -> Any:
 
 
 @round.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _steps()
     yield sample(make(5), decimals=1, note="decimals", grad=False)
     yield sample(make(5, low=-999, high=999), decimals=-2, note="decimals", grad=False)
@@ -905,19 +908,19 @@ def _() -> Any:
 @Refusal(is_integral, "integers have no fractional part; cast with x.float()")
 @pointwise("aten::frac(Tensor self) -> Tensor", inplace=True, samples=unary(integers=False),
            onnx=lambda g, self: g.op("Sub", self, onnx_trunc(g, self)), grad=dict(self=lambda F, g: g))  # fmt: skip
-def frac(m: Any, self: Any) -> Any:
+def frac(m: Math, self: Elements) -> Elements:
     """What trunc cuts off, with the sign of self."""
     return self - m.trunc(self)
 
 
 @pointwise("aten::abs(Tensor self) -> Tensor", result=dtypes.real_of, inplace=True, aliases=("absolute",), onnx="Abs",
            holomorphic=False, samples=_steps, grad=dict(self=lambda F, g, self: g * F.sgn(self)))  # fmt: skip
-def abs(m: Any, self: Any) -> Any:
+def abs(m: Math, self: Elements) -> Elements:
     """Without its sign."""
     return m.abs(self)
 
 
-def _signs() -> Any:
+def _signs() -> Iterator[Sample]:
     yield from _steps()
     yield sample(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32), note="special values", grad=False)
 
@@ -925,12 +928,12 @@ def _signs() -> Any:
 @ordered_only
 @pointwise("aten::sign(Tensor self) -> Tensor", inplace=True, onnx=lambda g, self: onnx_sign(g, self), samples=_signs,
            grad=dict(self=lambda F, g: flat(F, g)))  # fmt: skip
-def sign(m: Any, self: Any) -> Any:
+def sign(m: Math, self: Elements) -> Elements:
     """-1, 0 or 1; of NaN 0."""
     return m.sign(self)
 
 
-def onnx_sign(g: Any, self: Any) -> Any:
+def onnx_sign(g: OnnxWriter, self: Value) -> Value:
     """ONNX's Sign leaves NaN as it is."""
     signs = g.op("Sign", self)
     if not self.dtype.is_floating_point:
@@ -940,20 +943,20 @@ def onnx_sign(g: Any, self: Any) -> Any:
 
 @ordered_only
 @pointwise("aten::heaviside(Tensor self, Tensor values) -> Tensor", inplace=True, grad=STEPS)
-def heaviside(m: Any, self: Any, values: Any) -> Any:
+def heaviside(m: Math, self: Elements, values: Elements) -> Elements:
     """0 below 0, 1 above, `values` at 0."""
     return m.where(self > 0, 1, m.where(self == 0, values, 0))
 
 
 @heaviside.onnx
-def _(g: Any, self: Any, values: Any) -> Any:
+def _(g: OnnxWriter, self: Value, values: Value) -> Value:
     zero, one = g.constant(0, like=self), g.constant(1, like=self)
     step = g.op("Where", g.op("Greater", self, zero), one, zero)
     return g.op("Where", g.op("Equal", self, zero), values, step)
 
 
 @heaviside.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([-1.5, 0.0, 2.0, -0.0], np.float32), np.array([0.5], np.float32))
     yield sample(make(5, low=-1, high=1, dtype="int64"), np.array(7), note="integer")
 
@@ -961,12 +964,12 @@ def _() -> Any:
 # -- bounds ------------------------------------------------------------------------------------------------------
 
 
-def larger_share(F: Any, g: Any, mine: Any, other: Any) -> Any:
+def larger_share(F: Ops, g: Tensor, mine: Tensor, other: Tensor) -> Tensor:
     """The gradient of `maximum` for `mine`: all of it where larger, half at a tie."""
     return F.where(F.eq(mine, other), g / 2, F.where(F.lt(mine, other), 0, g))
 
 
-def _pairs() -> Any:
+def _pairs() -> Iterator[Sample]:
     yield from binary()()
     yield sample(np.array([1.0, 2.0, 3.0], np.float32), np.array([1.0, 3.0, 2.0], np.float32), note="ties", grad=False)
     yield sample(make(6, dtype="bool"), make(6, dtype="bool", seed=1), note="bool", grad=False)
@@ -978,7 +981,7 @@ def _pairs() -> Any:
            onnx=lambda g, self, other: g.op("Or" if self.dtype is dtypes.bool_ else "Max", self, other),
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, self, other),
                      other=lambda F, g, self, other: larger_share(F, g, other, self)))  # fmt: skip
-def maximum(m: Any, self: Any, other: Any) -> Any:
+def maximum(m: Math, self: Elements, other: Elements) -> Elements:
     """The larger of the two; NaN if either is."""
     return m.maximum(self, other)
 
@@ -989,25 +992,25 @@ def maximum(m: Any, self: Any, other: Any) -> Any:
            onnx=lambda g, self, other: g.op("And" if self.dtype is dtypes.bool_ else "Min", self, other),
            grad=dict(self=lambda F, g, self, other: larger_share(F, g, -self, -other),
                      other=lambda F, g, self, other: larger_share(F, g, -other, -self)))  # fmt: skip
-def minimum(m: Any, self: Any, other: Any) -> Any:
+def minimum(m: Math, self: Elements, other: Elements) -> Elements:
     """The smaller of the two; NaN if either is."""
     return m.minimum(self, other)
 
 
-def inside(F: Any, self: Any, min: Any, max: Any) -> Any:
+def inside(F: Ops, self: Tensor, min: Any, max: Any) -> Tensor:
     """Where `clamp` hands its input on, the bounds included."""
     if min is None or max is None:
         return F.le(self, max) if min is None else F.ge(self, min)
     return F.logical_and(F.ge(self, min), F.le(self, max))
 
 
-def below_min(F: Any, self: Any, min: Any, max: Any) -> Any:
+def below_min(F: Ops, self: Tensor, min: Any, max: Any) -> Tensor:
     """Where `clamp` gives `min`."""
     below = F.lt(self, min)
     return below if max is None else F.logical_and(below, F.lt(min, max))
 
 
-def above_max(F: Any, self: Any, min: Any, max: Any) -> Any:
+def above_max(F: Ops, self: Tensor, min: Any, max: Any) -> Tensor:
     """Where `clamp` gives `max`; it wins if the bounds cross."""
     above = F.gt(self, max)
     return above if min is None else F.logical_or(above, F.gt(min, max))
@@ -1018,7 +1021,7 @@ def above_max(F: Any, self: Any, min: Any, max: Any) -> Any:
            grad=dict(self=lambda F, g, self, min, max: F.where(inside(F, self, min, max), g, 0),
                      min=lambda F, g, self, min, max: F.where(below_min(F, self, min, max), g, 0),
                      max=lambda F, g, self, min, max: F.where(above_max(F, self, min, max), g, 0)))  # fmt: skip
-def clamp(m: Any, self: Any, min: Any, max: Any) -> Any:
+def clamp(m: Math, self: Elements, min: Elements | None, max: Elements | None) -> Elements:
     """Kept between min and max, numbers or tensors, either of which may be None; max wins if they cross."""
     if min is None and max is None:
         raise UsageError("clamp needs min, max or both")
@@ -1030,13 +1033,13 @@ clamp.keeps_numbers = True
 
 
 @clamp.onnx
-def _(g: Any, self: Any, min: Any, max: Any) -> Any:
+def _(g: OnnxWriter, self: Value, min: Value | None, max: Value | None) -> Value:
     raised = self if min is None else g.op("Max", self, min)
     return raised if max is None else g.op("Min", raised, max)
 
 
 @clamp.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), -0.5, 0.5)
     yield sample(make(3, 4), -0.5, note="min")
     yield sample(make(3, 4), max=0.5, note="max")
@@ -1055,7 +1058,7 @@ def _() -> Any:
 @pointwise("aten::clamp_min(Tensor self, Tensor min) -> Tensor", inplace=True, onnx="Max", samples=binary(),
            grad=dict(self=lambda F, g, self, min: F.where(F.ge(self, min), g, 0),
                      min=lambda F, g, self, min: F.where(F.lt(self, min), g, 0)))  # fmt: skip
-def clamp_min(m: Any, self: Any, min: Any) -> Any:
+def clamp_min(m: Math, self: Elements, min: Elements) -> Elements:
     """At least min."""
     return m.maximum(self, min)
 
@@ -1067,7 +1070,7 @@ clamp_min.keeps_numbers = True
 @pointwise("aten::clamp_max(Tensor self, Tensor max) -> Tensor", inplace=True, onnx="Min", samples=binary(),
            grad=dict(self=lambda F, g, self, max: F.where(F.le(self, max), g, 0),
                      max=lambda F, g, self, max: F.where(F.gt(self, max), g, 0)))  # fmt: skip
-def clamp_max(m: Any, self: Any, max: Any) -> Any:
+def clamp_max(m: Math, self: Elements, max: Elements) -> Elements:
     """At most max."""
     return m.minimum(self, max)
 
@@ -1078,7 +1081,7 @@ clamp_max.keeps_numbers = True
 @composite(
     "aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", inplace=True
 )
-def nan_to_num(F: Any, self: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+def nan_to_num(F: Ops, self: Tensor, nan: float | None, posinf: float | None, neginf: float | None) -> Tensor:
     """NaN and infinities replaced, by default by 0 and the largest numbers of the dtype."""
     if self.dtype.is_integral:
         return F.clone(self)
@@ -1088,7 +1091,7 @@ def nan_to_num(F: Any, self: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return F.where(F.eq(bounded, -math.inf), -largest if neginf is None else neginf, bounded)
 
 
-def largest_of(dtype: Any) -> float:
+def largest_of(dtype: DType) -> float:
     """The largest finite number of a floating dtype."""
     import ml_dtypes
 
@@ -1096,7 +1099,7 @@ def largest_of(dtype: Any) -> float:
 
 
 @nan_to_num.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(np.array([math.nan, 1.0, -2.0], np.float32), note="nan", grad=False)
     yield sample(SPECIAL.copy(), 1.0, 2.0, -2.0, note="given", grad=False)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
 from jit.ir.pooling import Pool, divisors
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
 from .common import SIZES_ONLY
+
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+    from jit.ir.types import Type
+
+    from .protocols import Array, Ints, KnownType, Numpy, OnnxWriter, Ops, Tensor, Value
 
 _FACES = ("jit", "nn.functional")
 
@@ -25,7 +32,9 @@ def _check_counts(name: str, n: int, **lists: Any) -> None:
             raise ShapeError(f"{name}: {what} is one number or {n}, one a dim, and {len(numbers)} were given")
 
 
-def _pool(name: str, shape: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Pool:
+def _pool(
+    name: str, shape: Ints, n: int, kernel: Ints, stride: Ints, padding: Ints, dilation: Sequence[int], ceil: bool
+) -> Pool:
     if len(shape) not in (n + 1, n + 2) or 0 in shape[-n - 1 :]:
         raise ShapeError(
             f"{name}: expects {n + 1} or {n + 2} dims, of which only that of the batch may be empty, got {list(shape)}"
@@ -43,14 +52,14 @@ def _pool(name: str, shape: Any, n: int, kernel: Any, stride: Any, padding: Any,
     return pool
 
 
-def _pooled(self: TensorType, pool: Pool, dtype: Any = None) -> TensorType:
+def _pooled(self: TensorType, pool: Pool, dtype: DType | None = None) -> TensorType:
     n, sizes = len(pool.kernel), self.sizes
     assert sizes is not None
     split = len(sizes) - n
     return TensorType(dtype or self.dtype, (*sizes[:split], *pool.places(sizes[split:])), None, self.device)
 
 
-def _onnx_pool(g: Any, name: str, self: Any, pool: Pool, **more: Any) -> Any:
+def _onnx_pool(g: OnnxWriter, name: str, self: Value, pool: Pool, **more: Any) -> Any:
     """The pooling operators of ONNX want a batch dim."""
     single = self.ndim == len(pool.kernel) + 1
     x = g.op("Unsqueeze", self, g.ints([0])) if single else self
@@ -65,7 +74,7 @@ def _onnx_pool(g: Any, name: str, self: Any, pool: Pool, **more: Any) -> Any:
     return results if isinstance(found, tuple) else results[0]
 
 
-def _far_padding(pool: Pool, sizes: Any) -> list[int]:
+def _far_padding(pool: Pool, sizes: Ints) -> list[int]:
     """What to pad behind, so that the windows that fit are those of `ceil`: runtimes differ on the last of them."""
     return [
         max(p, (count - 1) * s + reach - n - p)
@@ -76,7 +85,7 @@ def _far_padding(pool: Pool, sizes: Any) -> list[int]:
 # -- the maximum -------------------------------------------------------------------------------------------------
 
 
-def _max_pool(m: Any, x: Any, pool: Pool) -> Any:
+def _max_pool(m: Numpy, x: Array, pool: Pool) -> Any:
     """(maxima, where each lies in its image, counted row by row). A NaN wins, and of equals the first."""
     n = len(pool.kernel)
     sizes = x.shape[x.ndim - n :]
@@ -100,7 +109,7 @@ def _max_pool(m: Any, x: Any, pool: Pool) -> Any:
     return best, found
 
 
-def _corners(m: Any, sizes: Any, places: Any, pool: Pool, inside: bool) -> Any:
+def _corners(m: Numpy, sizes: Ints, places: Any, pool: Pool, inside: bool) -> Any:
     """The index of each window's first entry, which may lie in the padding; or of its first one that does not."""
     total = m.zeros(tuple(places), m.int64)
     for dim, (count, size, s, p, d) in enumerate(zip(places, sizes, pool.stride, pool.padding, pool.dilation)):
@@ -112,7 +121,7 @@ def _corners(m: Any, sizes: Any, places: Any, pool: Pool, inside: bool) -> Any:
     return total
 
 
-def _add_at(m: Any, grad_output: Any, shape: Any, indices: Any, n: int) -> Any:
+def _add_at(m: Numpy, grad_output: Array, shape: Ints, indices: Array, n: int) -> Any:
     """An image of `shape` with each gradient added where `indices` says; n spatial dims."""
     lead = math.prod(shape[: len(shape) - n])
     plane = math.prod(shape[len(shape) - n :])
@@ -121,13 +130,13 @@ def _add_at(m: Any, grad_output: Any, shape: Any, indices: Any, n: int) -> Any:
     return sums.astype(grad_output.dtype).reshape(shape)
 
 
-def gather_places(F: Any, image: Any, indices: Any, n: int) -> Any:
+def gather_places(F: Ops, image: Tensor, indices: Tensor, n: int) -> Tensor:
     """The entries of the last n dims of `image` that `indices` name, counted row by row."""
     flat = F.gather(F.flatten(image, -n), -1, F.flatten(indices, -n))
     return F.reshape(flat, indices.shape)
 
 
-def _onnx_max_pool(g: Any, self: Any, pool: Pool) -> Any:
+def _onnx_max_pool(g: OnnxWriter, self: Value, pool: Pool) -> Any:
     """ONNX counts indices through the whole tensor, ATen through one image."""
     values, indices = _onnx_pool(g, "MaxPool", self, pool, dilations=list(pool.dilation), outputs=2)
     n = len(pool.kernel)
@@ -139,28 +148,33 @@ def _onnx_max_pool(g: Any, self: Any, pool: Pool) -> Any:
        "int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
        kernel=Kernel(step="maxima"), namespaces=("nn.functional",))  # fmt: skip
 def max_pool2d_with_indices(
-    m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Any:
+    m: Numpy, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Sequence[Array | None]:
     return _max_pool(m, self, _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode))
 
 
 @max_pool2d_with_indices.type
-def _(self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def _(
+    self: KnownType, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Sequence[Type]:
     pool = _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode)
     return _pooled(self, pool), _pooled(self, pool, dtypes.int64)
 
 
 @max_pool2d_with_indices.grad
 def _(
-    F: Any, g: Any, self: Any, out: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Any:
+    F: Ops, g: Tensor, self: Tensor, out: Sequence[Tensor], kernel_size: Ints, stride: Ints, padding: Ints,
+    dilation: Ints, ceil_mode: bool,
+) -> Any:  # fmt: skip
     return (
         F.max_pool2d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, out[1]),
     )  # fmt: skip
 
 
 @max_pool2d_with_indices.onnx
-def _(g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def _(
+    g: OnnxWriter, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Sequence[Value | None]:
     pool = _pool("max_pool2d", self.shape, 2, kernel_size, stride, padding, dilation, ceil_mode)
     return _onnx_max_pool(g, self, pool)
 
@@ -172,7 +186,7 @@ def _distinct(*shape: int) -> Any:
 
 
 @max_pool2d_with_indices.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_distinct(2, 3, 4, 6), [2, 2])
     yield sample(_distinct(1, 2, 5, 6), [3, 2], [2, 1], [1, 0])
     yield sample(_distinct(1, 2, 7, 7), [2, 2], [2, 2], [0, 0], [2, 3])
@@ -186,29 +200,29 @@ def _() -> Any:
        kernel=Kernel(step="maxima gradients"),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
 def max_pool2d_with_indices_backward(
-    m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    indices: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, grad_output: Array, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints,
+    ceil_mode: bool, indices: Array,
+) -> Array:  # fmt: skip
     return _add_at(m, grad_output, self.shape, indices, 2)
 
 
 @max_pool2d_with_indices_backward.type
 def _(
-    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    indices: Any,
+    grad_output: KnownType, self: KnownType, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints,
+    ceil_mode: bool, indices: KnownType,
 ) -> TensorType:  # fmt: skip
     return TensorType(grad_output.dtype, self.shape, None, self.device)
 
 
 @max_pool2d_with_indices_backward.onnx
 def _(
-    g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    indices: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, grad_output: Value, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints,
+    ceil_mode: bool, indices: Value,
+) -> Value:  # fmt: skip
     return _onnx_add_at(g, grad_output, self, indices, 2)
 
 
-def _onnx_add_at(g: Any, grad_output: Any, self: Any, indices: Any, n: int) -> Any:
+def _onnx_add_at(g: OnnxWriter, grad_output: Value, self: Value, indices: Value, n: int) -> Value:
     if g.opset < 16:
         raise g.unsupported("ScatterElements adds only", since=16)
     lead = [0] * (self.ndim - n)
@@ -220,7 +234,7 @@ def _onnx_add_at(g: Any, grad_output: Any, self: Any, indices: Any, n: int) -> A
 
 
 @max_pool2d_with_indices_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     import numpy as np
 
     places = np.array([[[[0, 3], [8, 10]]]], np.int64)
@@ -231,18 +245,22 @@ def _() -> Any:
 
 @composite("aten::max_pool2d(Tensor input, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
            "bool ceil_mode=False) -> Tensor", namespaces=_FACES)  # fmt: skip
-def max_pool2d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def max_pool2d(
+    F: Ops, input: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Tensor:
     return F.max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 @max_pool2d.onnx
-def _(g: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def _(
+    g: OnnxWriter, input: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Value:
     pool = _pool("max_pool2d", input.shape, 2, kernel_size, stride, padding, dilation, ceil_mode)
     return _onnx_pool(g, "MaxPool", input, pool, dilations=list(pool.dilation))
 
 
 @max_pool2d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_distinct(2, 3, 4, 6), 2)
     yield sample(_distinct(2, 5, 5), [3, 2], 1, 1, note="unbatched")
 
@@ -250,34 +268,39 @@ def _() -> Any:
 @array("aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, "
        "int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", namespaces=("nn.functional",))  # fmt: skip
 def max_pool3d_with_indices(
-    m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Any:
+    m: Numpy, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Sequence[Array | None]:
     return _max_pool(m, self, _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode))
 
 
 @max_pool3d_with_indices.type
-def _(self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def _(
+    self: KnownType, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Sequence[Type]:
     pool = _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode)
     return _pooled(self, pool), _pooled(self, pool, dtypes.int64)
 
 
 @max_pool3d_with_indices.grad
 def _(
-    F: Any, g: Any, self: Any, out: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Any:
+    F: Ops, g: Tensor, self: Tensor, out: Sequence[Tensor], kernel_size: Ints, stride: Ints, padding: Ints,
+    dilation: Ints, ceil_mode: bool,
+) -> Any:  # fmt: skip
     return (
         F.max_pool3d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, out[1]),
     )  # fmt: skip
 
 
 @max_pool3d_with_indices.onnx
-def _(g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def _(
+    g: OnnxWriter, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Sequence[Value | None]:
     pool = _pool("max_pool3d", self.shape, 3, kernel_size, stride, padding, dilation, ceil_mode)
     return _onnx_max_pool(g, self, pool)
 
 
 @max_pool3d_with_indices.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_distinct(1, 2, 4, 3, 4), [2, 2, 2], [1, 1, 2], [0, 1, 0])
 
 
@@ -285,30 +308,30 @@ def _() -> Any:
        "int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor", raises=True, namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
 def max_pool3d_with_indices_backward(
-    m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    indices: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, grad_output: Array, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints,
+    ceil_mode: bool, indices: Array,
+) -> Array:  # fmt: skip
     return _add_at(m, grad_output, self.shape, indices, 3)
 
 
 @max_pool3d_with_indices_backward.type
 def _(
-    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    indices: Any,
+    grad_output: KnownType, self: KnownType, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints,
+    ceil_mode: bool, indices: KnownType,
 ) -> TensorType:  # fmt: skip
     return TensorType(grad_output.dtype, self.shape, None, self.device)
 
 
 @max_pool3d_with_indices_backward.onnx
 def _(
-    g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    indices: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, grad_output: Value, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints,
+    ceil_mode: bool, indices: Value,
+) -> Value:  # fmt: skip
     return _onnx_add_at(g, grad_output, self, indices, 3)
 
 
 @max_pool3d_with_indices_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     import numpy as np
 
     places = np.array([[[[[0, 3]], [[9, 14]]]]], np.int64)
@@ -317,26 +340,30 @@ def _() -> Any:
 
 @composite("aten::max_pool3d(Tensor input, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, "
            "bool ceil_mode=False) -> Tensor", namespaces=_FACES)  # fmt: skip
-def max_pool3d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def max_pool3d(
+    F: Ops, input: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Tensor:
     return F.max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 @max_pool3d.onnx
-def _(g: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def _(
+    g: OnnxWriter, input: Value, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Value:
     pool = _pool("max_pool3d", input.shape, 3, kernel_size, stride, padding, dilation, ceil_mode)
     return _onnx_pool(g, "MaxPool", input, pool, dilations=list(pool.dilation))
 
 
 @max_pool3d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_distinct(1, 2, 4, 4, 4), 2)
 
 
 @composite("aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, "
            "int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", namespaces=())  # fmt: skip
 def max_pool1d_with_indices(
-    F: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Any:
+    F: Ops, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Sequence[Tensor]:
     """(The largest element of each window, its place)."""
     if self.ndim not in (2, 3):
         raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(self.shape)}")
@@ -349,14 +376,16 @@ def max_pool1d_with_indices(
 
 
 @max_pool1d_with_indices.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_distinct(2, 3, 7), 3, 2, 1)
     yield sample(_distinct(3, 6), 2, note="unbatched")
 
 
 @composite("aten::max_pool1d(Tensor input, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, "
            "bool ceil_mode=False) -> Tensor", namespaces=_FACES)  # fmt: skip
-def max_pool1d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+def max_pool1d(
+    F: Ops, input: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Tensor:
     if input.ndim not in (2, 3):
         raise ShapeError(f"max_pool1d: expects [N, C, L] or [C, L], got the sizes {list(input.shape)}")
     _check_counts("max_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding, dilation=dilation)
@@ -368,7 +397,7 @@ def max_pool1d(F: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, 
 
 
 @max_pool1d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_distinct(2, 3, 7), 3, 2, 1)
     yield sample(_distinct(3, 6), 2, note="unbatched")
 
@@ -376,10 +405,10 @@ def _() -> Any:
 # -- the mean ----------------------------------------------------------------------------------------------------
 
 
-def _avg_pool(m: Any, x: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:
+def _avg_pool(m: Numpy, x: Array, pool: Pool, include_pad: bool, override: int | None) -> Any:
     sizes = x.shape[x.ndim - len(pool.kernel) :]
     image = pool.padded(m, x, 0)
-    out = None
+    out: Any = None
     for _, where in pool.taps(pool.places(sizes)):
         out = m.array(image[where], order="C") if out is None else m.add(out, image[where], out=out)
     shares = divisors(m, sizes, pool, include_pad, override, x.dtype)
@@ -388,7 +417,7 @@ def _avg_pool(m: Any, x: Any, pool: Pool, include_pad: bool, override: int | Non
     return m.sign(out) * m.sign(shares) * (m.abs(out) // m.abs(shares))  # integers, toward zero
 
 
-def _avg_pool_backward(m: Any, g: Any, shape: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:
+def _avg_pool_backward(m: Numpy, g: Array, shape: Ints, pool: Pool, include_pad: bool, override: int | None) -> Any:
     n = len(pool.kernel)
     sizes = shape[len(shape) - n :]
     image = m.zeros(shape, g.dtype)
@@ -400,7 +429,7 @@ def _avg_pool_backward(m: Any, g: Any, shape: Any, pool: Pool, include_pad: bool
     return m.array(wide[inside], order="C")
 
 
-def _onnx_avg_pool(g: Any, self: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:
+def _onnx_avg_pool(g: OnnxWriter, self: Value, pool: Pool, include_pad: bool, override: int | None) -> Any:
     out = _onnx_pool(g, "AveragePool", self, pool, count_include_pad=int(include_pad or override is not None))
     if override is None:
         return out
@@ -409,7 +438,9 @@ def _onnx_avg_pool(g: Any, self: Any, pool: Pool, include_pad: bool, override: i
     return g.op("Mul", out, g.constant(math.prod(pool.kernel) / override, like=self))
 
 
-def _onnx_avg_pool_backward(g: Any, grad: Any, self: Any, pool: Pool, include_pad: bool, override: int | None) -> Any:
+def _onnx_avg_pool_backward(
+    g: OnnxWriter, grad: Value, self: Value, pool: Pool, include_pad: bool, override: int | None
+) -> Value:
     """A transposed convolution, channel by channel, of the gradient by ones."""
     n = len(pool.kernel)
     shape = self.shape
@@ -433,25 +464,25 @@ def _onnx_avg_pool_backward(g: Any, grad: Any, self: Any, pool: Pool, include_pa
        "bool count_include_pad=True, int? divisor_override=None) -> Tensor",
        kernel=Kernel(step="means"), namespaces=("nn.functional",))  # fmt: skip
 def avg_pool2d(
-    m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
+) -> Array:  # fmt: skip
     pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool(m, self, pool, count_include_pad, divisor_override)
 
 
 @avg_pool2d.type
 def _(
-    self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: Any,
+    self: KnownType, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
 ) -> TensorType:  # fmt: skip
     return _pooled(self, _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode))
 
 
 @avg_pool2d.grad
 def _(
-    F: Any, g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: Any,
+    F: Ops, g: Tensor, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
 ) -> Any:  # fmt: skip
     rest = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     return (F.avg_pool2d_backward(g, self, *rest),)
@@ -459,15 +490,15 @@ def _(
 
 @avg_pool2d.onnx
 def _(
-    g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Value:  # fmt: skip
     pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _onnx_avg_pool(g, self, pool, count_include_pad, divisor_override)
 
 
 @avg_pool2d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4, 6), [2, 2])
     yield sample(make(1, 2, 5, 6), [3, 2], [2, 1], [1, 1])
     yield sample(make(1, 2, 5, 6), [3, 2], [2, 1], [1, 1], False, False)
@@ -484,32 +515,32 @@ def _() -> Any:
                  F.avg_pool2d(g, kernel_size, stride, padding, ceil_mode, count_include_pad,
                               divisor_override)))  # fmt: skip
 def avg_pool2d_backward(
-    m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, grad_output: Array, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Array:  # fmt: skip
     pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool_backward(m, grad_output, self.shape, pool, count_include_pad, divisor_override)
 
 
 @avg_pool2d_backward.type
 def _(
-    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: Any,
+    grad_output: KnownType, self: KnownType, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
 ) -> TensorType:  # fmt: skip
     return TensorType(grad_output.dtype, self.shape, None, self.device)
 
 
 @avg_pool2d_backward.onnx
 def _(
-    g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, grad_output: Value, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Value:  # fmt: skip
     pool = _pool("avg_pool2d", self.shape, 2, kernel_size, stride, padding, [1], ceil_mode)
     return _onnx_avg_pool_backward(g, grad_output, self, pool, count_include_pad, divisor_override)
 
 
 @avg_pool2d_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 2, 3), make(2, 3, 4, 6), [2, 2], [2, 2], [0, 0], False, True, None)
     yield sample(make(1, 2, 3, 7), make(1, 2, 5, 6), [3, 2], [2, 1], [1, 1], False, False, None)
     yield sample(make(1, 1, 3, 3), make(1, 1, 5, 6), [2, 2], [2, 2], [0, 0], True, True, None, note="ceil")
@@ -518,25 +549,25 @@ def _() -> Any:
 @array("aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
        "bool count_include_pad=True, int? divisor_override=None) -> Tensor", namespaces=("nn.functional",))  # fmt: skip
 def avg_pool3d(
-    m: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
+) -> Array:  # fmt: skip
     pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool(m, self, pool, count_include_pad, divisor_override)
 
 
 @avg_pool3d.type
 def _(
-    self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: Any,
+    self: KnownType, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
 ) -> TensorType:  # fmt: skip
     return _pooled(self, _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode))
 
 
 @avg_pool3d.grad
 def _(
-    F: Any, g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: Any,
+    F: Ops, g: Tensor, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
 ) -> Any:  # fmt: skip
     rest = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     return (F.avg_pool3d_backward(g, self, *rest),)
@@ -544,15 +575,15 @@ def _(
 
 @avg_pool3d.onnx
 def _(
-    g: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Value:  # fmt: skip
     pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _onnx_avg_pool(g, self, pool, count_include_pad, divisor_override)
 
 
 @avg_pool3d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 4, 3, 4), [2, 2, 2], [1, 1, 2], [0, 1, 0])
 
 
@@ -563,47 +594,47 @@ def _() -> Any:
                  F.avg_pool3d(g, kernel_size, stride, padding, ceil_mode, count_include_pad,
                               divisor_override)))  # fmt: skip
 def avg_pool3d_backward(
-    m: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: Any,
-) -> Any:  # fmt: skip
+    m: Numpy, grad_output: Array, self: Array, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Array:  # fmt: skip
     pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _avg_pool_backward(m, grad_output, self.shape, pool, count_include_pad, divisor_override)
 
 
 @avg_pool3d_backward.type
 def _(
-    grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: Any,
+    grad_output: KnownType, self: KnownType, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
 ) -> TensorType:  # fmt: skip
     return TensorType(grad_output.dtype, self.shape, None, self.device)
 
 
 @avg_pool3d_backward.onnx
 def _(
-    g: Any, grad_output: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, grad_output: Value, self: Value, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Value:  # fmt: skip
     pool = _pool("avg_pool3d", self.shape, 3, kernel_size, stride, padding, [1], ceil_mode)
     return _onnx_avg_pool_backward(g, grad_output, self, pool, count_include_pad, divisor_override)
 
 
 @avg_pool3d_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 2, 1, 2), make(1, 2, 4, 3, 4), [2, 2, 2], [2, 2, 2], [0, 0, 0], False, True, None)
 
 
 @composite("aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, "
            "bool ceil_mode=False, bool count_include_pad=True) -> Tensor", namespaces=_FACES)  # fmt: skip
 def avg_pool1d(
-    F: Any, self: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool
-) -> Any:
+    F: Ops, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool, count_include_pad: bool
+) -> Tensor:
     _check_counts("avg_pool1d", 1, kernel=kernel_size, stride=stride, padding=padding)
     geometry = [1, *kernel_size], [1, *(stride or kernel_size)], [0, *padding]
     return F.squeeze(F.avg_pool2d(F.unsqueeze(self, -2), *geometry, ceil_mode, count_include_pad), -2)
 
 
 @avg_pool1d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 7), 3, 2, 1)
     yield sample(make(3, 6), 2, note="unbatched")
 
@@ -624,7 +655,7 @@ def _averaging(m: Any, size: int, count: int, dtype: Any) -> Any:
     return matrix
 
 
-def _averaged(m: Any, x: Any, matrices: Any) -> Any:
+def _averaged(m: Numpy, x: Array, matrices: Any) -> Any:
     """Each of the last dims multiplied by a matrix [result, entries]."""
     n = len(matrices)
     for i, matrix in enumerate(matrices):
@@ -632,7 +663,7 @@ def _averaged(m: Any, x: Any, matrices: Any) -> Any:
     return m.array(x, order="C")
 
 
-def _adaptive_sizes(name: str, shape: Any, n: int, output_size: Any) -> list[int]:
+def _adaptive_sizes(name: str, shape: Ints, n: int, output_size: Ints) -> list[int]:
     if len(shape) not in (n + 1, n + 2) or 0 in shape[len(shape) - n :]:
         raise ShapeError(f"{name}: expects {n + 1} or {n + 2} dims, none of the last empty, got {list(shape)}")
     if min(output_size) < 0:
@@ -640,7 +671,7 @@ def _adaptive_sizes(name: str, shape: Any, n: int, output_size: Any) -> list[int
     return [*shape[: len(shape) - n], *output_size]
 
 
-def _onnx_averaged(g: Any, self: Any, output_size: Any) -> Any:
+def _onnx_averaged(g: OnnxWriter, self: Value, output_size: Ints) -> Value:
     """GlobalAveragePool where one number per image is wanted, else a product with a constant matrix per dim."""
     n = len(output_size)
     if all(s == 1 for s in output_size):
@@ -662,12 +693,12 @@ def _onnx_averaged(g: Any, self: Any, output_size: Any) -> Any:
 
 @array("aten::adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor", namespaces=("nn.functional",),
        grad=dict(self=lambda F, g, self: F._adaptive_avg_pool2d_backward(g, self)))  # fmt: skip
-def adaptive_avg_pool2d(m: Any, self: Any, output_size: Any) -> Any:
+def adaptive_avg_pool2d(m: Numpy, self: Array, output_size: Ints) -> Array:
     _adaptive_sizes("adaptive_avg_pool2d", self.shape, 2, output_size)
     return _adaptive_avg(m, self, output_size)
 
 
-def _adaptive_avg(m: Any, x: Any, output_size: Any) -> Any:
+def _adaptive_avg(m: Numpy, x: Array, output_size: Ints) -> Any:
     if x.dtype.kind in "iub":
         raise DTypeError(f"only floating tensors can be averaged, and this one is {x.dtype}; cast with x.float()")
     n = len(output_size)
@@ -676,24 +707,24 @@ def _adaptive_avg(m: Any, x: Any, output_size: Any) -> Any:
     return _averaged(m, x, [_averaging(m, s, c, x.dtype) for s, c in zip(x.shape[x.ndim - n :], output_size)])
 
 
-def _adaptive_avg_backward(m: Any, g: Any, shape: Any, n: int) -> Any:
+def _adaptive_avg_backward(m: Numpy, g: Array, shape: Ints, n: int) -> Any:
     sizes, counts = shape[len(shape) - n :], g.shape[g.ndim - n :]
     return _averaged(m, g, [_averaging(m, s, c, g.dtype).T for s, c in zip(sizes, counts)])
 
 
 @adaptive_avg_pool2d.type
-def _(self: Any, output_size: Any) -> TensorType:
+def _(self: KnownType, output_size: Ints) -> TensorType:
     sizes = _adaptive_sizes("adaptive_avg_pool2d", self.sizes, 2, output_size)
     return TensorType(self.dtype, tuple(sizes), None, self.device)
 
 
 @adaptive_avg_pool2d.onnx
-def _(g: Any, self: Any, output_size: Any) -> Any:
+def _(g: OnnxWriter, self: Value, output_size: Ints) -> Value:
     return _onnx_averaged(g, self, output_size)
 
 
 @adaptive_avg_pool2d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4, 6), [1, 1])
     yield sample(make(2, 3, 4, 6), [2, 3])
     yield sample(make(1, 2, 5, 7), [3, 2])
@@ -701,7 +732,7 @@ def _() -> Any:
     yield sample(strided(make(1, 2, 4, 4)), [3, 3], note="strided")
 
 
-def _onnx_adaptive_backward(g: Any, grad: Any, self: Any, n: int) -> Any:
+def _onnx_adaptive_backward(g: OnnxWriter, grad: Value, self: Value, n: int) -> Value:
     import numpy as np
 
     for dim in range(self.ndim - n, self.ndim):
@@ -718,82 +749,82 @@ def _onnx_adaptive_backward(g: Any, grad: Any, self: Any, n: int) -> Any:
 @array("aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, grad_output_meta:
                  F.adaptive_avg_pool2d(g, grad_output_meta.shape[-2:])))  # fmt: skip
-def _adaptive_avg_pool2d_backward(m: Any, grad_output: Any, self: Any) -> Any:
+def _adaptive_avg_pool2d_backward(m: Numpy, grad_output: Array, self: Array) -> Array:
     return _adaptive_avg_backward(m, grad_output, self.shape, 2)
 
 
 @_adaptive_avg_pool2d_backward.type
-def _(grad_output: Any, self: Any) -> TensorType:
+def _(grad_output: KnownType, self: KnownType) -> TensorType:
     return TensorType(grad_output.dtype, self.shape, None, self.device)
 
 
 @_adaptive_avg_pool2d_backward.onnx
-def _(g: Any, grad_output: Any, self: Any) -> Any:
+def _(g: OnnxWriter, grad_output: Value, self: Value) -> Value:
     return _onnx_adaptive_backward(g, grad_output, self, 2)
 
 
 @_adaptive_avg_pool2d_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 1, 1), make(2, 3, 4, 6))
     yield sample(make(1, 2, 3, 2), make(1, 2, 5, 7))
 
 
 @composite("aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", namespaces=_FACES)
-def adaptive_avg_pool1d(F: Any, self: Any, output_size: Any) -> Any:
+def adaptive_avg_pool1d(F: Ops, self: Tensor, output_size: Ints) -> Tensor:
     return F.squeeze(F.adaptive_avg_pool2d(F.unsqueeze(self, -2), [1, *output_size]), -2)
 
 
 @adaptive_avg_pool1d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 7), 3)
 
 
 @array("aten::adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor", namespaces=("nn.functional",),
        grad=dict(self=lambda F, g, self: F._adaptive_avg_pool3d_backward(g, self)))  # fmt: skip
-def adaptive_avg_pool3d(m: Any, self: Any, output_size: Any) -> Any:
+def adaptive_avg_pool3d(m: Numpy, self: Array, output_size: Ints) -> Array:
     _adaptive_sizes("adaptive_avg_pool3d", self.shape, 3, output_size)
     return _adaptive_avg(m, self, output_size)
 
 
 @adaptive_avg_pool3d.type
-def _(self: Any, output_size: Any) -> TensorType:
+def _(self: KnownType, output_size: Ints) -> TensorType:
     sizes = _adaptive_sizes("adaptive_avg_pool3d", self.sizes, 3, output_size)
     return TensorType(self.dtype, tuple(sizes), None, self.device)
 
 
 @adaptive_avg_pool3d.onnx
-def _(g: Any, self: Any, output_size: Any) -> Any:
+def _(g: OnnxWriter, self: Value, output_size: Ints) -> Value:
     return _onnx_averaged(g, self, output_size)
 
 
 @adaptive_avg_pool3d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 4, 3, 5), [2, 2, 3])
 
 
 @array("aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor", namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, grad_output_meta:
                  F.adaptive_avg_pool3d(g, grad_output_meta.shape[-3:])))  # fmt: skip
-def _adaptive_avg_pool3d_backward(m: Any, grad_output: Any, self: Any) -> Any:
+def _adaptive_avg_pool3d_backward(m: Numpy, grad_output: Array, self: Array) -> Array:
     return _adaptive_avg_backward(m, grad_output, self.shape, 3)
 
 
 @_adaptive_avg_pool3d_backward.type
-def _(grad_output: Any, self: Any) -> TensorType:
+def _(grad_output: KnownType, self: KnownType) -> TensorType:
     return TensorType(grad_output.dtype, self.shape, None, self.device)
 
 
 @_adaptive_avg_pool3d_backward.onnx
-def _(g: Any, grad_output: Any, self: Any) -> Any:
+def _(g: OnnxWriter, grad_output: Value, self: Value) -> Value:
     return _onnx_adaptive_backward(g, grad_output, self, 3)
 
 
 @_adaptive_avg_pool3d_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 2, 2, 3), make(1, 2, 4, 3, 5))
 
 
-def _adaptive_max(m: Any, x: Any, output_size: Any) -> Any:
+def _adaptive_max(m: Numpy, x: Array, output_size: Ints) -> Any:
     """(maxima, where each lies in its image); a NaN wins, as argmax has it."""
     n = len(output_size)
     sizes = x.shape[x.ndim - n :]
@@ -807,15 +838,16 @@ def _adaptive_max(m: Any, x: Any, output_size: Any) -> Any:
         spans = list(enumerate(_bounds(size, count)))
         cells = [((*at, i), (*where, slice(*span))) for at, where in cells for i, span in spans]
     for at, where in cells:
+        place: tuple[Any, ...] = (..., *at)
         window = x[(..., *where)]
         window = window.reshape(*lead, math.prod(window.shape[len(lead) :]))
         winner = m.argmax(window, axis=-1)
-        values[(..., *at)] = m.take_along_axis(window, winner[..., None], axis=-1)[..., 0]
-        places[(..., *at)] = m.take(lines[where].ravel(), winner)
+        values[place] = m.take_along_axis(window, winner[..., None], axis=-1)[..., 0]
+        places[place] = m.take(lines[where].ravel(), winner)
     return values, places
 
 
-def _onnx_adaptive_max(g: Any, self: Any, output_size: Any) -> Any:
+def _onnx_adaptive_max(g: OnnxWriter, self: Value, output_size: Ints) -> Any:
     n = len(output_size)
     sizes = self.shape[self.ndim - n :]
     if not all(isinstance(s, int) and s % c == 0 for s, c in zip(sizes, output_size)):
@@ -826,24 +858,24 @@ def _onnx_adaptive_max(g: Any, self: Any, output_size: Any) -> Any:
 
 @array("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", namespaces=(),
        grad=lambda F, g, self, out: (F.adaptive_max_pool2d_backward(g, self, out[1]),))  # fmt: skip
-def adaptive_max_pool2d(m: Any, self: Any, output_size: Any) -> Any:
+def adaptive_max_pool2d(m: Numpy, self: Array, output_size: Ints) -> Sequence[Array | None]:
     _adaptive_sizes("adaptive_max_pool2d", self.shape, 2, output_size)
     return _adaptive_max(m, self, output_size)
 
 
 @adaptive_max_pool2d.type
-def _(self: Any, output_size: Any) -> Any:
+def _(self: KnownType, output_size: Ints) -> Sequence[Type]:
     sizes = tuple(_adaptive_sizes("adaptive_max_pool2d", self.sizes, 2, output_size))
     return TensorType(self.dtype, sizes, None, self.device), TensorType(dtypes.int64, sizes, None, self.device)
 
 
 @adaptive_max_pool2d.onnx
-def _(g: Any, self: Any, output_size: Any) -> Any:
+def _(g: OnnxWriter, self: Value, output_size: Ints) -> Sequence[Value | None]:
     return _onnx_adaptive_max(g, self, output_size)
 
 
 @adaptive_max_pool2d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_distinct(2, 3, 4, 6), [2, 3])
     yield sample(_distinct(1, 2, 5, 7), [3, 2], onnx=False, note="windows of several sizes")
 
@@ -851,22 +883,22 @@ def _() -> Any:
 @array("aten::adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", raises=True,
        namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 2)))  # fmt: skip
-def adaptive_max_pool2d_backward(m: Any, grad_output: Any, self: Any, indices: Any) -> Any:
+def adaptive_max_pool2d_backward(m: Numpy, grad_output: Array, self: Array, indices: Array) -> Array:
     return _add_at(m, grad_output, self.shape, indices, 2)
 
 
 @adaptive_max_pool2d_backward.type
-def _(grad_output: Any, self: Any, indices: Any) -> TensorType:
+def _(grad_output: KnownType, self: KnownType, indices: KnownType) -> TensorType:
     return TensorType(grad_output.dtype, self.shape, None, self.device)
 
 
 @adaptive_max_pool2d_backward.onnx
-def _(g: Any, grad_output: Any, self: Any, indices: Any) -> Any:
+def _(g: OnnxWriter, grad_output: Value, self: Value, indices: Value) -> Value:
     return _onnx_add_at(g, grad_output, self, indices, 2)
 
 
 @adaptive_max_pool2d_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     import numpy as np
 
     yield sample(make(1, 1, 2, 2), make(1, 1, 4, 4), np.array([[[[0, 3], [8, 10]]]], np.int64))
@@ -874,57 +906,57 @@ def _() -> Any:
 
 @array("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", namespaces=(),
        grad=lambda F, g, self, out: (F.adaptive_max_pool3d_backward(g, self, out[1]),))  # fmt: skip
-def adaptive_max_pool3d(m: Any, self: Any, output_size: Any) -> Any:
+def adaptive_max_pool3d(m: Numpy, self: Array, output_size: Ints) -> Sequence[Array | None]:
     _adaptive_sizes("adaptive_max_pool3d", self.shape, 3, output_size)
     return _adaptive_max(m, self, output_size)
 
 
 @adaptive_max_pool3d.type
-def _(self: Any, output_size: Any) -> Any:
+def _(self: KnownType, output_size: Ints) -> Sequence[Type]:
     sizes = tuple(_adaptive_sizes("adaptive_max_pool3d", self.sizes, 3, output_size))
     return TensorType(self.dtype, sizes, None, self.device), TensorType(dtypes.int64, sizes, None, self.device)
 
 
 @adaptive_max_pool3d.onnx
-def _(g: Any, self: Any, output_size: Any) -> Any:
+def _(g: OnnxWriter, self: Value, output_size: Ints) -> Sequence[Value | None]:
     return _onnx_adaptive_max(g, self, output_size)
 
 
 @adaptive_max_pool3d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_distinct(1, 2, 4, 3, 4), [2, 1, 2])
 
 
 @array("aten::adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", raises=True,
        namespaces=(),
        grad=dict(self=SIZES_ONLY, grad_output=lambda F, g, indices: gather_places(F, g, indices, 3)))  # fmt: skip
-def adaptive_max_pool3d_backward(m: Any, grad_output: Any, self: Any, indices: Any) -> Any:
+def adaptive_max_pool3d_backward(m: Numpy, grad_output: Array, self: Array, indices: Array) -> Array:
     return _add_at(m, grad_output, self.shape, indices, 3)
 
 
 @adaptive_max_pool3d_backward.type
-def _(grad_output: Any, self: Any, indices: Any) -> TensorType:
+def _(grad_output: KnownType, self: KnownType, indices: KnownType) -> TensorType:
     return TensorType(grad_output.dtype, self.shape, None, self.device)
 
 
 @adaptive_max_pool3d_backward.onnx
-def _(g: Any, grad_output: Any, self: Any, indices: Any) -> Any:
+def _(g: OnnxWriter, grad_output: Value, self: Value, indices: Value) -> Value:
     return _onnx_add_at(g, grad_output, self, indices, 3)
 
 
 @adaptive_max_pool3d_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     import numpy as np
 
     yield sample(make(1, 1, 1, 1, 2), make(1, 1, 2, 2, 2), np.array([[[[[0, 3]]]]], np.int64))
 
 
 @composite("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", namespaces=("jit",))
-def adaptive_max_pool1d(F: Any, self: Any, output_size: Any) -> Any:
+def adaptive_max_pool1d(F: Ops, self: Tensor, output_size: Ints) -> Sequence[Tensor]:
     values, indices = F.adaptive_max_pool2d(F.unsqueeze(self, -2), [1, *output_size])
     return F.squeeze(values, -2), F.squeeze(indices, -2)
 
 
 @adaptive_max_pool1d.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(_distinct(2, 3, 6), 3)

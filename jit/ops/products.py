@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.op import composite
-from jit.ir.samples import make, sample
+from jit.ir.samples import Sample, make, sample
+
+if TYPE_CHECKING:
+    from .protocols import Number, Ops, Tensor
 
 
-def _crossed(F: Any, name: str, self: Any, other: Any, dim: int) -> Any:
+def _crossed(F: Ops, name: str, self: Tensor, other: Tensor, dim: int) -> Tensor:
     shape = broadcast_shapes(tuple(self.shape), tuple(other.shape))
     at = wrap_dim(dim, len(shape))
     if self.shape[at - len(shape)] != 3 or other.shape[at - len(shape)] != 3:
@@ -23,7 +27,7 @@ def _crossed(F: Any, name: str, self: Any, other: Any, dim: int) -> Any:
 
 
 @composite("aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", namespaces=("linalg",))
-def linalg_cross(F: Any, self: Any, other: Any, dim: int) -> Any:
+def linalg_cross(F: Ops, self: Tensor, other: Tensor, dim: int) -> Tensor:
     """The cross product of the vectors of size 3 along dim."""
     if self.ndim != other.ndim:
         raise ShapeError(f"linalg.cross: {self.ndim} dims and {other.ndim} should be as many")
@@ -31,7 +35,7 @@ def linalg_cross(F: Any, self: Any, other: Any, dim: int) -> Any:
 
 
 @composite("aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor")
-def cross(F: Any, self: Any, other: Any, dim: int | None) -> Any:
+def cross(F: Ops, self: Tensor, other: Tensor, dim: int | None) -> Tensor:
     """The cross product of the vectors along dim, or else along the first dim of size 3."""
     if self.ndim != other.ndim:
         raise ShapeError(f"cross: {self.ndim} dims and {other.ndim} should be as many")
@@ -44,19 +48,19 @@ def cross(F: Any, self: Any, other: Any, dim: int | None) -> Any:
 
 
 @linalg_cross.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 3, seed=1))
     yield sample(make(3, 1), make(3, 4, seed=1), dim=0)
 
 
 @cross.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 3, seed=1))
     yield sample(make(3, 3), make(3, 3, seed=1), 1)
 
 
 @composite("aten::inner(Tensor self, Tensor other) -> Tensor")
-def inner(F: Any, self: Any, other: Any) -> Any:
+def inner(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """The sums of products along the last dims; of a number, its product with the other."""
     if self.ndim == 0 or other.ndim == 0:
         return self * other
@@ -64,25 +68,25 @@ def inner(F: Any, self: Any, other: Any) -> Any:
 
 
 @inner.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3), make(3, seed=1))
     yield sample(make(2, 3), make(4, 3, seed=1))
     yield sample(make(), make(2, seed=1), note="0-d")
 
 
 @composite("aten::vdot(Tensor self, Tensor other) -> Tensor")
-def vdot(F: Any, self: Any, other: Any) -> Any:
+def vdot(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """The dot product of two vectors, the first conjugated."""
     return F.dot(F.conj(self), other)
 
 
 @vdot.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3), make(3, seed=1))
 
 
 @composite("aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", namespaces=("linalg",))
-def linalg_vecdot(F: Any, x: Any, y: Any, dim: int) -> Any:
+def linalg_vecdot(F: Ops, x: Tensor, y: Tensor, dim: int) -> Tensor:
     """The dot products of the vectors along dim, the first conjugated."""
     if x.dtype is not y.dtype:
         raise DTypeError(f"linalg.vecdot: expects one dtype, got {x.dtype} and {y.dtype}; cast one of them")
@@ -90,25 +94,25 @@ def linalg_vecdot(F: Any, x: Any, y: Any, dim: int) -> Any:
 
 
 @linalg_vecdot.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(2, 3, seed=1))
     yield sample(make(2, 3), make(2, 1, seed=1), dim=0)
 
 
 @composite("aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor")
-def dist(F: Any, self: Any, other: Any, p: Any) -> Any:
+def dist(F: Ops, self: Tensor, other: Tensor, p: Number) -> Tensor:
     """The p-norm of the difference."""
     return F.linalg_vector_norm(self - other, p)
 
 
 @dist.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, seed=1))
     yield sample(make(3), make(3, seed=1), 3)
 
 
 @composite("aten::pdist(Tensor self, float p=2) -> Tensor", namespaces=("jit", "nn.functional"))
-def pdist(F: Any, self: Any, p: float) -> Any:
+def pdist(F: Ops, self: Tensor, p: float) -> Tensor:
     """The p-norms of the differences of every two rows."""
     if self.ndim != 2 or p < 0:
         raise ShapeError(f"pdist: expects a matrix and p >= 0, got the sizes {list(self.shape)} and {p}")
@@ -117,13 +121,13 @@ def pdist(F: Any, self: Any, p: float) -> Any:
 
 
 @pdist.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4, 3))
     yield sample(make(4, 3), 1.5)
 
 
 @composite("aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", inplace=True)
-def renorm(F: Any, self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
+def renorm(F: Ops, self: Tensor, p: Number, dim: int, maxnorm: Number) -> Tensor:
     """The slices along dim, those whose p-norm is above maxnorm scaled down to it."""
     if not isinstance(p, (int, float)) or p <= 0 or maxnorm < 0:
         raise UsageError(f"renorm: p must be positive and maxnorm not negative, got {p} and {maxnorm}")
@@ -135,24 +139,24 @@ def renorm(F: Any, self: Any, p: Any, dim: int, maxnorm: Any) -> Any:
 
 
 @renorm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 2, 0, 1.5)
     yield sample(make(2, 3, 2), 1.5, -1, 1.0)
 
 
 @composite("aten::resolve_conj(Tensor(a) self) -> Tensor(a)")
-def resolve_conj(F: Any, self: Any) -> Any:
+def resolve_conj(F: Ops, self: Tensor) -> Tensor:
     """self: conjugates are computed at once."""
     return self
 
 
 @composite("aten::resolve_neg(Tensor(a) self) -> Tensor(a)")
-def resolve_neg(F: Any, self: Any) -> Any:
+def resolve_neg(F: Ops, self: Tensor) -> Tensor:
     """self: negatives are computed at once."""
     return self
 
 
 @resolve_conj.samples
 @resolve_neg.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))

@@ -7,30 +7,37 @@ jit/runtime/arrays/philox.py), so a body says which numbers it wants and how man
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.op import absent, composite, random
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+    from jit.ir.random_state import RandomState
+
+    from .protocols import Array, Generator, Ints, KnownType, Number, Numpy, OnnxWriter, Ops, Tensor, Value
 
 _NOTHING = absent("creates a tensor from nothing")
 _FLAT = absent("the draw does not depend on the input's values")
 _NEW = "ScalarType? dtype=None, Device? device=None, Generator? generator=None) -> Tensor"
 
 
-def _new(size: Any, dtype: Any, device: Any) -> TensorType:
+def _new(size: Ints, dtype: DType | None, device: str | None) -> TensorType:
     return TensorType(dtype or dtypes.DEFAULT, tuple(size), None, device or "cpu")
 
 
-def _like(self: TensorType, dtype: Any, device: Any, generator: Any) -> TensorType:
+def _like(self: KnownType, dtype: DType | None, device: str | None, generator: Generator | None) -> TensorType:
     return TensorType(dtype or self.dtype, self.shape, None, device or self.device)
 
 
-def _drawn(m: Any, kind: str, state: Any, shape: Any, element: Any) -> tuple[Any, int]:
+def _drawn(m: Numpy, kind: str, state: RandomState, shape: Ints, element: Any) -> tuple[Any, int]:
     """(numbers of that `kind`, blocks spent). Of complex numbers both parts are drawn, normal ones for a variance of 1
     together."""
     if m.dtype(element).kind == "c":
@@ -42,16 +49,16 @@ def _drawn(m: Any, kind: str, state: Any, shape: Any, element: Any) -> tuple[Any
     return numbers, m.philox.blocks_used(kind, math.prod(shape), element)
 
 
-def _element(dtype: Any) -> Any:
+def _element(dtype: DType | None) -> Any:
     return (dtype or dtypes.DEFAULT).numpy
 
 
-def _check_sizes(size: Any) -> None:
+def _check_sizes(size: Ints) -> None:
     if min(size, default=0) < 0:
         raise ShapeError(f"a tensor cannot have the negative size in {list(size)}")
 
 
-def _onnx_draw(g: Any, name: str, size: Any, **parameters: Any) -> Any:
+def _onnx_draw(g: OnnxWriter, name: str, size: Ints, **parameters: Any) -> Value:
     """RandomUniform or RandomNormal; where a size is traced, the Like form over a tensor of that size."""
     if all(isinstance(s, int) for s in size):
         return g.op(name, dtype=g.out.dtype, shape=list(size), **parameters)
@@ -63,18 +70,18 @@ def _onnx_draw(g: Any, name: str, size: Any, **parameters: Any) -> Any:
 
 
 @random(f"aten::rand(int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
-def rand(m: Any, state: Any, size: Any, dtype: Any, device: Any) -> Any:
+def rand(m: Numpy, state: RandomState, size: Ints, dtype: DType | None, device: str | None) -> tuple[Array, int]:
     _check_sizes(size)
     return _drawn(m, "uniform", state, size, _element(dtype))
 
 
 @rand.onnx
-def _(g: Any, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+def _(g: OnnxWriter, size: Ints, dtype: DType | None, device: str | None, generator: Generator | None) -> Value:
     return _onnx_draw(g, "RandomUniform", size)
 
 
 @rand.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([2, 3])
     yield sample([], note="0-d")
     yield sample([0], note="empty")
@@ -82,30 +89,30 @@ def _() -> Any:
 
 
 @random(f"aten::randn(int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
-def randn(m: Any, state: Any, size: Any, dtype: Any, device: Any) -> Any:
+def randn(m: Numpy, state: RandomState, size: Ints, dtype: DType | None, device: str | None) -> tuple[Array, int]:
     _check_sizes(size)
     return _drawn(m, "normal", state, size, _element(dtype))
 
 
 @rand.type
 @randn.type
-def _(size: Any, dtype: Any, device: Any, generator: Any) -> TensorType:
+def _(size: Ints, dtype: DType | None, device: str | None, generator: Generator | None) -> TensorType:
     return _new(size, dtype, device)
 
 
 @randn.onnx
-def _(g: Any, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+def _(g: OnnxWriter, size: Ints, dtype: DType | None, device: str | None, generator: Generator | None) -> Value:
     return _onnx_draw(g, "RandomNormal", size)
 
 
 @randn.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([2, 3])
     yield sample([0], note="empty")
     yield sample([3], dtype=dtypes.float16, note="half")
 
 
-def _integers(m: Any, state: Any, low: int, high: int, size: Any, dtype: Any) -> tuple[Any, int]:
+def _integers(m: Numpy, state: RandomState, low: int, high: int, size: Ints, dtype: DType | None) -> tuple[Any, int]:
     if low >= high:
         raise UsageError(f"randint: low {low} must be less than high {high}")
     if dtype is not None:
@@ -114,7 +121,7 @@ def _integers(m: Any, state: Any, low: int, high: int, size: Any, dtype: Any) ->
     return numbers.astype((dtype or dtypes.int64).numpy), m.philox.blocks_used("randint", math.prod(size))
 
 
-def _check_bounds(m: Any, name: str, low: int, high: int, dtype: Any) -> None:
+def _check_bounds(m: Numpy, name: str, low: int, high: int, dtype: Any) -> None:
     """Refuse numbers from low up to high that a dtype cannot hold: they would wrap around."""
     kind = dtypes.from_numpy(dtype)
     if kind is dtypes.bool_:
@@ -129,7 +136,7 @@ def _check_bounds(m: Any, name: str, low: int, high: int, dtype: Any) -> None:
         raise UsageError(f"{name}: numbers from {low} to {high - 1} do not fit {kind.name}, [{least}, {most}]")
 
 
-def _onnx_integers(g: Any, low: int, high: int, size: Any) -> Any:
+def _onnx_integers(g: OnnxWriter, low: int, high: int, size: Ints) -> Value:
     if not all(isinstance(s, int) for s in size):
         raise g.unsupported("a size is traced, and RandomUniform takes numbers")
     numbers = g.op("RandomUniform", dtype=dtypes.float32, shape=list(size), low=float(low), high=float(high))
@@ -137,49 +144,59 @@ def _onnx_integers(g: Any, low: int, high: int, size: Any) -> Any:
 
 
 @random(f"aten::randint.low(int low, int high, int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
-def randint_low(m: Any, state: Any, low: int, high: int, size: Any, dtype: Any, device: Any) -> Any:
+def randint_low(
+    m: Numpy, state: RandomState, low: int, high: int, size: Ints, dtype: DType | None, device: str | None
+) -> tuple[Array, int]:
     return _integers(m, state, low, high, size, dtype)
 
 
 @randint_low.type
-def _(low: int, high: int, size: Any, dtype: Any, device: Any, generator: Any) -> TensorType:
+def _(
+    low: int, high: int, size: Ints, dtype: DType | None, device: str | None, generator: Generator | None
+) -> TensorType:
     return _new(size, dtype or dtypes.int64, device)
 
 
 @randint_low.onnx
-def _(g: Any, low: int, high: int, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+def _(
+    g: OnnxWriter, low: int, high: int, size: Ints, dtype: DType | None, device: str | None, generator: Generator | None
+) -> Value:
     return _onnx_integers(g, low, high, size)
 
 
 @randint_low.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(-3, 4, [2, 3])
     yield sample(0, 2, [3], dtype=dtypes.float32, note="float")
 
 
 @random(f"aten::randint(int high, int[] size, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
-def randint(m: Any, state: Any, high: int, size: Any, dtype: Any, device: Any) -> Any:
+def randint(
+    m: Numpy, state: RandomState, high: int, size: Ints, dtype: DType | None, device: str | None
+) -> tuple[Array, int]:
     return _integers(m, state, 0, high, size, dtype)
 
 
 @randint.type
-def _(high: int, size: Any, dtype: Any, device: Any, generator: Any) -> TensorType:
+def _(high: int, size: Ints, dtype: DType | None, device: str | None, generator: Generator | None) -> TensorType:
     return _new(size, dtype or dtypes.int64, device)
 
 
 @randint.onnx
-def _(g: Any, high: int, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+def _(
+    g: OnnxWriter, high: int, size: Ints, dtype: DType | None, device: str | None, generator: Generator | None
+) -> Value:
     return _onnx_integers(g, 0, high, size)
 
 
 @randint.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(10, [2, 3])
     yield sample(1, [0], note="empty")
 
 
 @random(f"aten::randperm(int n, *, {_NEW}", namespaces=("jit",), grad=_NOTHING)
-def randperm(m: Any, state: Any, n: int, dtype: Any, device: Any) -> Any:
+def randperm(m: Numpy, state: RandomState, n: int, dtype: DType | None, device: str | None) -> tuple[Array, int]:
     if n < 0:
         raise UsageError(f"randperm: n must not be negative, got {n}")
     order = m.philox.permutation(state, n).astype((dtype or dtypes.int64).numpy)
@@ -187,12 +204,12 @@ def randperm(m: Any, state: Any, n: int, dtype: Any, device: Any) -> Any:
 
 
 @randperm.type
-def _(n: int, dtype: Any, device: Any, generator: Any) -> TensorType:
+def _(n: int, dtype: DType | None, device: str | None, generator: Generator | None) -> TensorType:
     return _new((n,), dtype or dtypes.int64, device)
 
 
 @randperm.onnx
-def _(g: Any, n: Any, dtype: Any, device: Any, generator: Any) -> Any:
+def _(g: OnnxWriter, n: int, dtype: DType | None, device: str | None, generator: Generator | None) -> Value:
     if not isinstance(n, int):
         raise g.unsupported("n is traced, and RandomUniform takes numbers")
     keys = g.op("RandomUniform", dtype=dtypes.float32, shape=[n])
@@ -200,7 +217,7 @@ def _(g: Any, n: Any, dtype: Any, device: Any, generator: Any) -> Any:
 
 
 @randperm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(5)
     yield sample(0, note="empty", onnx=False)
 
@@ -209,80 +226,91 @@ def _() -> Any:
 
 
 @random(f"aten::rand_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT)
-def rand_like(m: Any, state: Any, self: Any, dtype: Any, device: Any) -> Any:
+def rand_like(m: Numpy, state: RandomState, self: Array, dtype: DType | None, device: str | None) -> tuple[Array, int]:
     return _drawn(m, "uniform", state, self.shape, dtype.numpy if dtype else self.dtype)
 
 
 @rand_like.onnx
-def _(g: Any, self: Any, dtype: Any, device: Any, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dtype: DType | None, device: str | None, generator: Generator | None) -> Value:
     return g.op("RandomUniformLike", self, dtype=g.out.dtype)
 
 
 @rand_like.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(3, low=-3, high=3, dtype="int64"), dtype=dtypes.float32, note="integer")
     yield sample(strided(make(2, 3)), note="strided")
 
 
 @random(f"aten::randn_like(Tensor self, *, {_NEW}", namespaces=("jit",), type=_like, grad=_FLAT)
-def randn_like(m: Any, state: Any, self: Any, dtype: Any, device: Any) -> Any:
+def randn_like(m: Numpy, state: RandomState, self: Array, dtype: DType | None, device: str | None) -> tuple[Array, int]:
     return _drawn(m, "normal", state, self.shape, dtype.numpy if dtype else self.dtype)
 
 
 @randn_like.onnx
-def _(g: Any, self: Any, dtype: Any, device: Any, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dtype: DType | None, device: str | None, generator: Generator | None) -> Value:
     return g.op("RandomNormalLike", self, dtype=g.out.dtype)
 
 
 @randn_like.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(0, 3), note="empty")
 
 
 @random(f"aten::randint_like(Tensor self, int high, *, {_NEW}", namespaces=("jit",), grad=_FLAT)
-def randint_like(m: Any, state: Any, self: Any, high: int, dtype: Any, device: Any) -> Any:
+def randint_like(
+    m: Numpy, state: RandomState, self: Array, high: int, dtype: DType | None, device: str | None
+) -> tuple[Array, int]:
     numbers, blocks = _integers(m, state, 0, high, self.shape, None)
     return numbers.astype(dtype.numpy if dtype else self.dtype), blocks
 
 
 @randint_like.type
-def _(self: TensorType, high: int, dtype: Any, device: Any, generator: Any) -> TensorType:
+def _(self: KnownType, high: int, dtype: DType | None, device: str | None, generator: Generator | None) -> TensorType:
     return _like(self, dtype, device, generator)
 
 
 @randint_like.onnx
-def _(g: Any, self: Any, high: int, dtype: Any, device: Any, generator: Any) -> Any:
+def _(
+    g: OnnxWriter, self: Value, high: int, dtype: DType | None, device: str | None, generator: Generator | None
+) -> Value:
     numbers = g.op("RandomUniformLike", self, dtype=dtypes.float32, high=float(high))
     return g.cast(g.op("Floor", numbers), g.out.dtype)
 
 
 @randint_like.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 5)
 
 
 @random(f"aten::randint_like.low_dtype(Tensor self, int low, int high, *, {_NEW}", namespaces=("jit",), grad=_FLAT)
-def randint_like_from(m: Any, state: Any, self: Any, low: int, high: int, dtype: Any, device: Any) -> Any:
+def randint_like_from(
+    m: Numpy, state: RandomState, self: Array, low: int, high: int, dtype: DType | None, device: str | None
+) -> tuple[Array, int]:
     """Whole numbers from low up to, but not including, high, with the sizes of self."""
     numbers, blocks = _integers(m, state, low, high, self.shape, None)
     return numbers.astype(dtype.numpy if dtype else self.dtype), blocks
 
 
 @randint_like_from.type
-def _(self: TensorType, low: int, high: int, dtype: Any, device: Any, generator: Any) -> TensorType:
+def _(
+    self: KnownType, low: int, high: int, dtype: DType | None, device: str | None, generator: Generator | None
+) -> TensorType:
     return _like(self, dtype, device, generator)
 
 
 @randint_like_from.onnx
-def _(g: Any, self: Any, low: int, high: int, dtype: Any, device: Any, generator: Any) -> Any:
+def _(
+    g: OnnxWriter, self: Value, low: int, high: int, dtype: DType | None, device: str | None,
+    generator: Generator | None,
+) -> Value:  # fmt: skip
     numbers = g.op("RandomUniformLike", self, dtype=dtypes.float32, low=float(low), high=float(high))
     return g.cast(g.op("Floor", numbers), g.out.dtype)
 
 
 @randint_like_from.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), -2, 5)
     yield sample(make(2, 3), 1, 9, dtype=dtypes.int64)
 
@@ -290,29 +318,29 @@ def _() -> Any:
 # -- by given probabilities --------------------------------------------------------------------------------------
 
 
-def _coins(m: Any, state: Any, self: Any, p: Any) -> tuple[Any, int]:
+def _coins(m: Numpy, state: RandomState, self: Array, p: Any) -> tuple[Any, int]:
     """1 with probability `p`, else 0, shaped and typed like `self`."""
     element = m.float64 if self.dtype == m.float64 else m.float32
     uniform, blocks = _drawn(m, "uniform", state, self.shape, element)
     return (uniform < p).astype(self.dtype), blocks
 
 
-def _check_probabilities(m: Any, name: str, p: Any) -> None:
+def _check_probabilities(m: Numpy, name: str, p: Array) -> None:
     if p.size and not bool(((p >= 0) & (p <= 1)).all()):
         raise UsageError(f"{name}: probabilities must lie between 0 and 1")
 
 
-def _same(self: TensorType, *_: Any) -> TensorType:
+def _same(self: KnownType, *_: Any) -> TensorType:
     return TensorType(self.dtype, self.shape, None, self.device)
 
 
-def _no_gradient(F: Any, g: Any) -> Any:
+def _no_gradient(F: Ops, g: Tensor) -> Any:
     return F.zeros_like(g)
 
 
 @random("aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", raises=True, type=_same,
         grad=dict(self=_no_gradient))  # fmt: skip
-def bernoulli(m: Any, state: Any, self: Any) -> Any:
+def bernoulli(m: Numpy, state: RandomState, self: Array) -> tuple[Array, int]:
     if self.dtype.kind in "biu":
         raise DTypeError(f"bernoulli: expects floating probabilities, got {self.dtype}")
     wide = self.astype(m.float32) if self.dtype.itemsize == 2 else self
@@ -321,14 +349,14 @@ def bernoulli(m: Any, state: Any, self: Any) -> Any:
 
 
 @bernoulli.onnx
-def _(g: Any, self: Any, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, generator: Generator | None) -> Value:
     if g.opset < 15:
         return g.cast(g.op("Less", g.op("RandomUniformLike", self), self), self.dtype)
     return g.op("Bernoulli", self)
 
 
 @bernoulli.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, low=0, high=1))
     yield sample(make(0, 3), note="empty")
     yield sample(strided(make(2, 3, low=0, high=1)), note="strided")
@@ -336,21 +364,21 @@ def _() -> Any:
 
 @random("aten::bernoulli.p(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, grad=dict(self=_no_gradient))  # fmt: skip
-def bernoulli_p(m: Any, state: Any, self: Any, p: float) -> Any:
+def bernoulli_p(m: Numpy, state: RandomState, self: Array, p: float) -> tuple[Array, int]:
     if not 0 <= p <= 1:
         raise UsageError(f"bernoulli: p must lie between 0 and 1, got {p}")
     return _coins(m, state, self, p)
 
 
 @bernoulli_p.onnx
-def _(g: Any, self: Any, p: float, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, p: float, generator: Generator | None) -> Value:
     element = self.dtype if self.dtype.is_floating_point else dtypes.float32
     uniform = g.op("RandomUniformLike", self, dtype=element)
     return g.cast(g.op("Less", uniform, g.constant(p, dtype=element)), self.dtype)
 
 
 @bernoulli_p.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 0.3)
     yield sample(make(4, low=-9, high=9, dtype="int64"), 0.5, note="integer")
 
@@ -358,25 +386,25 @@ def _() -> Any:
 @random("aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", raises=True,
         type=_same,
         inplace=True, grad=dict(self=_no_gradient, p=lambda F, g, p: F.zeros_like(p)))  # fmt: skip
-def bernoulli_tensor(m: Any, state: Any, self: Any, p: Any) -> Any:
+def bernoulli_tensor(m: Numpy, state: RandomState, self: Array, p: Array) -> tuple[Array, int]:
     _check_probabilities(m, "bernoulli", p)
     return _coins(m, state, self, p)
 
 
 @bernoulli_tensor.onnx
-def _(g: Any, self: Any, p: Any, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, p: Value, generator: Generator | None) -> Value:
     uniform = g.op("RandomUniformLike", self, dtype=p.dtype)
     return g.cast(g.op("Less", uniform, p), self.dtype)
 
 
 @bernoulli_tensor.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, low=0, high=1), note="broadcast")
 
 
 @random("aten::multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None)"
         " -> Tensor", raises=True, grad=absent("its result is made of integers"))  # fmt: skip
-def multinomial(m: Any, state: Any, self: Any, num_samples: int, replacement: bool) -> Any:
+def multinomial(m: Numpy, state: RandomState, self: Array, num_samples: int, replacement: bool) -> tuple[Array, int]:
     """With replacement: where a uniform number falls among the cumulated weights. Without: the largest of each weight
     divided by an exponential number, which are in the order of a draw without replacement."""
     if self.ndim not in (1, 2) or not dtypes.from_numpy(self.dtype).is_floating_point:
@@ -394,7 +422,7 @@ def multinomial(m: Any, state: Any, self: Any, num_samples: int, replacement: bo
     return m.array(found.reshape(*self.shape[:-1], num_samples), dtype=m.int64, order="C"), blocks
 
 
-def _check_weights(m: Any, weights: Any, num_samples: int, replacement: bool) -> None:
+def _check_weights(m: Numpy, weights: Array, num_samples: int, replacement: bool) -> None:
     if num_samples <= 0 or (not replacement and num_samples > weights.shape[1]):
         raise UsageError(f"multinomial: cannot draw {num_samples} of {weights.shape[1]} categories without replacement")
     if not bool((weights >= 0).all() & m.isfinite(weights).all() & (weights.sum(axis=1) > 0).all()):
@@ -404,12 +432,12 @@ def _check_weights(m: Any, weights: Any, num_samples: int, replacement: bool) ->
 
 
 @multinomial.type
-def _(self: TensorType, num_samples: int, replacement: bool, generator: Any) -> TensorType:
+def _(self: KnownType, num_samples: int, replacement: bool, generator: Generator | None) -> TensorType:
     return TensorType(dtypes.int64, (*(self.shape or ())[:-1], num_samples), None, self.device)
 
 
 @multinomial.onnx
-def _(g: Any, self: Any, num_samples: int, replacement: bool, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, num_samples: int, replacement: bool, generator: Generator | None) -> Value:
     rows = self if self.ndim == 2 else g.op("Unsqueeze", self, g.ints([0]))
     if replacement or num_samples == 1:
         found = g.op("Multinomial", g.op("Log", rows), sample_size=num_samples, dtype=dtypes.int64)
@@ -420,7 +448,7 @@ def _(g: Any, self: Any, num_samples: int, replacement: bool, generator: Any) ->
 
 
 @multinomial.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 4, low=0.1, high=1), 3)
     yield sample(make(4, low=0.1, high=1), 6, True)
 
@@ -430,7 +458,7 @@ def _() -> Any:
 
 @random("aten::uniform(Tensor self, float from_=0, float to=1, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
-def uniform(m: Any, state: Any, self: Any, from_: float, to: float) -> Any:
+def uniform(m: Numpy, state: RandomState, self: Array, from_: float, to: float) -> tuple[Array, int]:
     if from_ > to:
         raise UsageError(f"uniform_: expects from <= to, got {from_} and {to}")
     if self.dtype.kind not in "biu" and to - from_ > float(ml_dtypes.finfo(self.dtype).max):
@@ -439,24 +467,24 @@ def uniform(m: Any, state: Any, self: Any, from_: float, to: float) -> Any:
     return (numbers * (to - from_) + _in_both_parts(self, from_)).astype(self.dtype), blocks
 
 
-def _in_both_parts(self: Any, number: float) -> Any:
+def _in_both_parts(self: Array, number: float) -> Any:
     return number * (1 + 1j) if self.dtype.kind == "c" else number
 
 
 @uniform.onnx
-def _(g: Any, self: Any, from_: float, to: float, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, from_: float, to: float, generator: Generator | None) -> Value:
     return g.op("RandomUniformLike", self, low=float(from_), high=float(to))
 
 
 @uniform.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), -1.0, 2.0)
     yield sample(make(0, 3), note="empty")
 
 
 @random("aten::exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
-def exponential(m: Any, state: Any, self: Any, lambd: float) -> Any:
+def exponential(m: Numpy, state: RandomState, self: Array, lambd: float) -> tuple[Array, int]:
     if lambd <= 0:
         raise UsageError(f"exponential_: lambd must be positive, got {lambd}")
     numbers, blocks = _drawn(m, "exponential", state, self.shape, self.dtype)
@@ -464,19 +492,19 @@ def exponential(m: Any, state: Any, self: Any, lambd: float) -> Any:
 
 
 @exponential.onnx
-def _(g: Any, self: Any, lambd: float, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, lambd: float, generator: Generator | None) -> Value:
     positive = g.op("Sub", g.constant(1, like=self), g.op("RandomUniformLike", self))
     return g.op("Mul", g.op("Log", positive), g.constant(-1 / lambd, like=self))
 
 
 @exponential.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 2.0)
 
 
 @random("aten::cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
-def cauchy(m: Any, state: Any, self: Any, median: float, sigma: float) -> Any:
+def cauchy(m: Numpy, state: RandomState, self: Array, median: float, sigma: float) -> tuple[Array, int]:
     """What `cauchy_` writes."""
     if sigma <= 0:
         raise UsageError(f"cauchy_: sigma must be positive, got {sigma}")
@@ -484,14 +512,14 @@ def cauchy(m: Any, state: Any, self: Any, median: float, sigma: float) -> Any:
     return (median + sigma * m.tan(math.pi * (numbers - 0.5))).astype(self.dtype), blocks
 
 
-def _wide_float(m: Any, name: str, self: Any) -> Any:
+def _wide_float(m: Numpy, name: str, self: Array) -> Any:
     if not dtypes.from_numpy(self.dtype).is_floating_point:
         raise DTypeError(f"{name} writes floating numbers, which do not go into {self.dtype}")
     return m.float64 if self.dtype == m.float64 else m.float32
 
 
 @cauchy.onnx
-def _(g: Any, self: Any, median: float, sigma: float, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, median: float, sigma: float, generator: Generator | None) -> Value:
     uniform = g.op("RandomUniformLike", self, low=-math.pi / 2, high=math.pi / 2)
     spread = g.op("Mul", g.op("Tan", uniform), g.constant(sigma, like=self))
     return g.op("Add", spread, g.constant(median, like=self))
@@ -499,7 +527,7 @@ def _(g: Any, self: Any, median: float, sigma: float, generator: Any) -> Any:
 
 @random("aten::log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
-def log_normal(m: Any, state: Any, self: Any, mean: float, std: float) -> Any:
+def log_normal(m: Numpy, state: RandomState, self: Array, mean: float, std: float) -> tuple[Array, int]:
     """What `log_normal_` writes: exp of a normal number."""
     if std <= 0:
         raise UsageError(f"log_normal_: std must be positive, got {std}")
@@ -508,13 +536,13 @@ def log_normal(m: Any, state: Any, self: Any, mean: float, std: float) -> Any:
 
 
 @log_normal.onnx
-def _(g: Any, self: Any, mean: float, std: float, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, mean: float, std: float, generator: Generator | None) -> Value:
     return g.op("Exp", g.op("RandomNormalLike", self, mean=float(mean), scale=float(std)))
 
 
 @random("aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
-def geometric(m: Any, state: Any, self: Any, p: float) -> Any:
+def geometric(m: Numpy, state: RandomState, self: Array, p: float) -> tuple[Array, int]:
     """What `geometric_` writes: how many trials of success p it takes to succeed."""
     if not 0 < p < 1:
         raise UsageError(f"geometric_: p lies between 0 and 1, got {p}")
@@ -523,7 +551,7 @@ def geometric(m: Any, state: Any, self: Any, p: float) -> Any:
 
 
 @geometric.onnx
-def _(g: Any, self: Any, p: float, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, p: float, generator: Generator | None) -> Value:
     one, uniform = (g.constant(1, dtype=dtypes.float32), g.op("RandomUniformLike", self, dtype=dtypes.float32))
     trials = g.op("Div", g.op("Log", g.op("Sub", one, uniform)), g.constant(math.log1p(-p), dtype=dtypes.float32))
     return g.cast(g.op("Max", g.op("Ceil", trials), one), self.dtype)
@@ -531,20 +559,20 @@ def _(g: Any, self: Any, p: float, generator: Any) -> Any:
 
 @cauchy.samples
 @log_normal.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 0.5, 0.25)
     yield sample(make(3, dtype="float16"), note="half", onnx=False)
 
 
 @geometric.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 0.5)
     yield sample(make(3, low=-3, high=3, dtype="int64"), 0.25, note="integer")
 
 
 @random("aten::random.from(Tensor self, int from_, int? to, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
-def random_from(m: Any, state: Any, self: Any, from_: int, to: int | None) -> Any:
+def random_from(m: Numpy, state: RandomState, self: Array, from_: int, to: int | None) -> tuple[Array, int]:
     """What `random_` writes: whole numbers from from_ up to, but not including, to."""
     end = _end_of(m, self.dtype) if to is None else to
     if to is not None and from_ < to:
@@ -553,7 +581,7 @@ def random_from(m: Any, state: Any, self: Any, from_: int, to: int | None) -> An
     return numbers.astype(self.dtype), blocks
 
 
-def _end_of(m: Any, dtype: Any) -> int:
+def _end_of(m: Numpy, dtype: Any) -> int:
     """One more than the largest whole number up to which a dtype holds them all."""
     kind = dtypes.from_numpy(dtype)
     if kind is dtypes.bool_:
@@ -564,7 +592,7 @@ def _end_of(m: Any, dtype: Any) -> int:
 
 
 @random_from.onnx
-def _(g: Any, self: Any, from_: int, to: int | None, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, from_: int, to: int | None, generator: Generator | None) -> Value:
     if to is None:
         raise g.unsupported("RandomUniform is not exact over the whole range of a dtype")
     span = dict(low=float(from_), high=float(to))
@@ -573,30 +601,30 @@ def _(g: Any, self: Any, from_: int, to: int | None, generator: Any) -> Any:
 
 @composite("aten::random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor", inplace=True,
            namespaces=())  # fmt: skip
-def random_to(F: Any, self: Any, to: int, generator: Any) -> Any:
+def random_to(F: Ops, self: Tensor, to: int, generator: Generator | None) -> Tensor:
     """Whole numbers from 0 up to, but not including, to."""
     return F.random(self, 0, to, generator=generator)
 
 
 @composite("aten::random(Tensor self, *, Generator? generator=None) -> Tensor", inplace=True, namespaces=())
-def random_any(F: Any, self: Any, generator: Any) -> Any:
+def random_any(F: Ops, self: Tensor, generator: Generator | None) -> Tensor:
     """Whole numbers from 0 to the largest that the dtype holds together with all below."""
     return F.random(self, 0, None, generator=generator)
 
 
 @random_from.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), -2, 5)
     yield sample(make(3, low=-3, high=3, dtype="int64"), 1, 9, note="integer")
 
 
 @random_to.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 5, grad=False)
 
 
 @random_any.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, dtype="bool"), grad=False, onnx=False)
 
 
@@ -605,7 +633,7 @@ def _check_std(std: float) -> None:
         raise UsageError(f"normal: the standard deviation must not be negative, got {std}")
 
 
-def _check_stds(std: Any) -> None:
+def _check_stds(std: Tensor) -> None:
     """As `_check_std` for the elements of a tensor, where they are known; a recording computes without looking."""
     array = getattr(std, "_array", None)
     if array is not None and (array < 0).any():
@@ -614,57 +642,59 @@ def _check_stds(std: Any) -> None:
 
 @composite("aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
            namespaces=("jit",))  # fmt: skip
-def normal_tensors(F: Any, mean: Any, std: Any, generator: Any) -> Any:
+def normal_tensors(F: Ops, mean: Tensor, std: Tensor, generator: Generator | None) -> Tensor:
     _check_stds(std)
     with F.no_grad():
         return F.randn_like(mean + std, generator=generator) * std + mean
 
 
 @normal_tensors.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), make(3, low=0.1, seed=1), grad=False)
 
 
 @composite("aten::normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor",
            namespaces=("jit",))  # fmt: skip
-def normal_mean(F: Any, mean: Any, std: float, generator: Any) -> Any:
+def normal_mean(F: Ops, mean: Tensor, std: float, generator: Generator | None) -> Tensor:
     _check_std(std)
     with F.no_grad():
         return F.randn_like(mean, generator=generator) * std + mean
 
 
 @normal_mean.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 0.5, grad=False)
 
 
 @composite("aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
            namespaces=("jit",))  # fmt: skip
-def normal_std(F: Any, mean: float, std: Any, generator: Any) -> Any:
+def normal_std(F: Ops, mean: float, std: Tensor, generator: Generator | None) -> Tensor:
     _check_stds(std)
     with F.no_grad():
         return F.randn_like(std, generator=generator) * std + mean
 
 
 @normal_std.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(0.5, make(2, 3, low=0.1), grad=False)
 
 
 @composite(f"aten::normal.float_float(float mean, float std, int[] size, *, {_NEW}", namespaces=("jit",))
-def normal_new(F: Any, mean: float, std: float, size: Any, dtype: Any, device: Any, generator: Any) -> Any:
+def normal_new(
+    F: Ops, mean: float, std: float, size: Ints, dtype: DType | None, device: str | None, generator: Generator | None
+) -> Tensor:
     _check_std(std)
     return F.randn(size, dtype=dtype, device=device, generator=generator) * std + mean
 
 
 @normal_new.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(1.0, 0.5, [2, 3])
 
 
 @random("aten::normal.functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor",
         type=_same, inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
-def normal(m: Any, state: Any, self: Any, mean: float, std: float) -> Any:
+def normal(m: Numpy, state: RandomState, self: Array, mean: float, std: float) -> tuple[Array, int]:
     """What `normal_` writes."""
     _check_std(std)
     numbers, blocks = _drawn(m, "normal", state, self.shape, self.dtype)
@@ -672,19 +702,19 @@ def normal(m: Any, state: Any, self: Any, mean: float, std: float) -> Any:
 
 
 @normal.onnx
-def _(g: Any, self: Any, mean: float, std: float, generator: Any) -> Any:
+def _(g: OnnxWriter, self: Value, mean: float, std: float, generator: Generator | None) -> Value:
     return g.op("RandomNormalLike", self, mean=float(mean), scale=float(std))
 
 
 @normal.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 1.0, 0.5)
 
 
 # -- dropout -----------------------------------------------------------------------------------------------------
 
 
-def _noise(F: Any, like: Any, p: float) -> Any:
+def _noise(F: Ops, like: Tensor, p: float) -> Tensor:
     """0 with probability `p`, else 1 / (1 - p)."""
     if not 0 <= p <= 1:
         raise UsageError(f"dropout: p must lie between 0 and 1, got {p}")
@@ -694,28 +724,28 @@ def _noise(F: Any, like: Any, p: float) -> Any:
 
 
 @composite("aten::dropout(Tensor input, float p, bool train) -> Tensor", namespaces=("jit",), inplace=True)
-def dropout(F: Any, input: Any, p: float, train: bool) -> Any:
+def dropout(F: Ops, input: Tensor, p: float, train: bool) -> Tensor:
     if not train or p == 0:
         return input
     return input * _noise(F, input, p)
 
 
 @dropout.onnx
-def _(g: Any, input: Any, p: float, train: bool) -> Any:
+def _(g: OnnxWriter, input: Value, p: float, train: bool) -> Value:
     if not train:
         return g.op("Identity", input)
     return g.op("Dropout", input, g.constant(p, dtype=dtypes.float32), g.constant(True, dtype=dtypes.bool_))
 
 
 @dropout.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4, 3), 0.5, False)
     yield sample(make(4, 3), 0.5, True, onnx=False)
     yield sample(make(4, 3), 1.0, True, onnx=False)
 
 
 @composite("aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", namespaces=("jit",))
-def native_dropout(F: Any, input: Any, p: float, train: bool | None) -> Any:
+def native_dropout(F: Ops, input: Tensor, p: float, train: bool | None) -> Sequence[Tensor]:
     if train is False:
         return F.clone(input), F.ones_like(input, dtype=dtypes.bool_)
     noise = _noise(F, input, p)
@@ -723,13 +753,13 @@ def native_dropout(F: Any, input: Any, p: float, train: bool | None) -> Any:
 
 
 @native_dropout.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4, 3), 0.5, True, onnx=False)
     yield sample(make(4, 3), 0.5, False)
 
 
 @composite("aten::feature_dropout(Tensor input, float p, bool train) -> Tensor", namespaces=("jit",), inplace=True)
-def feature_dropout(F: Any, input: Any, p: float, train: bool) -> Any:
+def feature_dropout(F: Ops, input: Tensor, p: float, train: bool) -> Tensor:
     """Whole channels at a time."""
     if not train or p == 0:
         return input
@@ -740,13 +770,13 @@ def feature_dropout(F: Any, input: Any, p: float, train: bool) -> Any:
 
 
 @feature_dropout.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4, 3, 2), 0.5, True, onnx=False)
     yield sample(make(4, 3, 2), 0.5, False)
 
 
 @composite("aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor", namespaces=("jit",), inplace=True)
-def alpha_dropout(F: Any, input: Any, p: float, train: bool) -> Any:
+def alpha_dropout(F: Ops, input: Tensor, p: float, train: bool) -> Tensor:
     """Dropped elements become selu's lower bound, and a line keeps the mean at 0 and the variance at 1."""
     if not train or p == 0:
         return input
@@ -762,14 +792,14 @@ def alpha_dropout(F: Any, input: Any, p: float, train: bool) -> Any:
 
 
 @alpha_dropout.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4, 3), 0.5, True, onnx=False)
     yield sample(make(4, 3), 0.5, False)
 
 
 @composite("aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, "
            "Generator? generator=None) -> Tensor", namespaces=("jit", "nn.functional"), inplace=True)  # fmt: skip
-def rrelu(F: Any, self: Any, lower: Any, upper: Any, training: bool, generator: Any) -> Any:
+def rrelu(F: Ops, self: Tensor, lower: Number, upper: Number, training: bool, generator: Generator | None) -> Tensor:
     if lower > upper:
         raise UsageError(f"rrelu: lower {lower} must not exceed upper {upper}")
     if not training:
@@ -780,6 +810,6 @@ def rrelu(F: Any, self: Any, lower: Any, upper: Any, training: bool, generator: 
 
 
 @rrelu.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4, 3))
     yield sample(make(4, 3), training=True, onnx=False)

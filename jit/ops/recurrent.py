@@ -14,18 +14,21 @@ Note [Packed networks]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.errors import ShapeError, UsageError
 from jit.ir.op import Op, composite
-from jit.ir.samples import make, sample
+from jit.ir.samples import Sample, make, sample
 
 from .packing import onnx_padded, onnx_runs, onnx_swapped
+
+if TYPE_CHECKING:
+    from .protocols import OnnxWriter, Ops, Tensor, Value
 
 _CELL = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None"
 
@@ -33,7 +36,7 @@ _CELL = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None"
 # -- cells -------------------------------------------------------------------------------------------------------
 
 
-def _check_cell(name: str, input: Any, hidden: Any, w_ih: Any, w_hh: Any, gates: int) -> None:
+def _check_cell(name: str, input: Tensor, hidden: Tensor, w_ih: Tensor, w_hh: Tensor, gates: int) -> None:
     size = hidden.shape[-1]
     if input.shape[-1] != w_ih.shape[-1]:
         raise ShapeError(f"{name}: an input of sizes {list(input.shape)} does not fit w_ih of {list(w_ih.shape)}")
@@ -41,7 +44,9 @@ def _check_cell(name: str, input: Any, hidden: Any, w_ih: Any, w_hh: Any, gates:
         raise ShapeError(f"{name}: a state of sizes {list(hidden.shape)} does not fit w_hh of {list(w_hh.shape)}")
 
 
-def _lstm_step(F: Any, from_input: Any, hx: Any, w_hh: Any, b_hh: Any, w_hr: Any = None) -> tuple[Any, Any]:
+def _lstm_step(
+    F: Ops, from_input: Tensor, hx: Sequence[Tensor], w_hh: Tensor, b_hh: Tensor | None, w_hr: Any = None
+) -> tuple[Any, Any]:
     """(h, c) after one step; `from_input` is the input's share of the gates, `w_hr` makes h smaller."""
     hidden, cell = hx
     enter, forget, candidate, leave = F.chunk(from_input + F.linear(hidden, w_hh, b_hh), 4, -1)
@@ -50,19 +55,23 @@ def _lstm_step(F: Any, from_input: Any, hx: Any, w_hh: Any, b_hh: Any, w_hr: Any
     return (hidden if w_hr is None else F.linear(hidden, w_hr)), cell
 
 
-def _gru_step(F: Any, from_input: Any, hidden: Any, w_hh: Any, b_hh: Any, _: Any = None) -> Any:
+def _gru_step(F: Ops, from_input: Tensor, hidden: Tensor, w_hh: Tensor, b_hh: Tensor | None, _: Any = None) -> Tensor:
     input_reset, input_update, input_new = F.chunk(from_input, 3, -1)
     reset, update, new = F.chunk(F.linear(hidden, w_hh, b_hh), 3, -1)
     candidate = F.tanh(input_new + F.sigmoid(input_reset + reset) * new)
     return candidate + F.sigmoid(input_update + update) * (hidden - candidate)
 
 
-def _rnn_step(F: Any, name: str, from_input: Any, hidden: Any, w_hh: Any, b_hh: Any, _: Any = None) -> Any:
+def _rnn_step(
+    F: Ops, name: str, from_input: Tensor, hidden: Tensor, w_hh: Tensor, b_hh: Tensor | None, _: Any = None
+) -> Any:
     return getattr(F, name)(from_input + F.linear(hidden, w_hh, b_hh))
 
 
 @composite(f"aten::lstm_cell(Tensor input, Tensor[] hx, {_CELL}) -> (Tensor, Tensor)", namespaces=("jit",))
-def lstm_cell(F: Any, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def lstm_cell(
+    F: Ops, input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
+) -> Sequence[Tensor]:
     if len(hx) != 2:
         raise UsageError(f"lstm_cell: hx should be (h, c), got {len(hx)} tensors")
     _check_cell("lstm_cell", input, hx[0], w_ih, w_hh, 4)
@@ -70,7 +79,7 @@ def lstm_cell(F: Any, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh
 
 
 @lstm_cell.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     state = [make(1, 2, seed=1), make(1, 2, seed=2)]
     weights = make(8, 3, low=-1, high=1, seed=3), make(8, 2, low=-1, high=1, seed=4)
     yield sample(make(1, 3), state, *weights, make(8, seed=5), make(8, seed=6))
@@ -78,37 +87,43 @@ def _() -> Any:
 
 
 @composite(f"aten::gru_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", namespaces=("jit",))
-def gru_cell(F: Any, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def gru_cell(
+    F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
+) -> Tensor:
     _check_cell("gru_cell", input, hx, w_ih, w_hh, 3)
     return _gru_step(F, F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
 
 @gru_cell.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     weights = make(6, 3, low=-1, high=1, seed=3), make(6, 2, low=-1, high=1, seed=4)
     yield sample(make(2, 3), make(2, 2, seed=1), *weights, make(6, seed=5), make(6, seed=6))
 
 
 @composite(f"aten::rnn_tanh_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", namespaces=("jit",))
-def rnn_tanh_cell(F: Any, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def rnn_tanh_cell(
+    F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
+) -> Tensor:
     _check_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, 1)
     return _rnn_step(F, "tanh", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
 
 @rnn_tanh_cell.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     weights = make(2, 3, low=-1, high=1, seed=3), make(2, 2, low=-1, high=1, seed=4)
     yield sample(make(2, 3), make(2, 2, seed=1), *weights, make(2, seed=5), make(2, seed=6))
 
 
 @composite(f"aten::rnn_relu_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", namespaces=("jit",))
-def rnn_relu_cell(F: Any, input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def rnn_relu_cell(
+    F: Ops, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
+) -> Tensor:
     _check_cell("rnn_relu_cell", input, hx, w_ih, w_hh, 1)
     return _rnn_step(F, "relu", F.linear(input, w_ih, b_ih), hx, w_hh, b_hh)
 
 
 @rnn_relu_cell.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     weights = make(2, 3, low=-1, high=1, seed=3), make(2, 2, low=-1, high=1, seed=4)
     yield sample(make(2, 3), make(2, 2, seed=1), *weights, make(2, seed=5), make(2, seed=6))
 
@@ -145,7 +160,7 @@ class _Network:
         projection = found.pop() if self.projected else None
         return [*found, *[None] * (4 - len(found)), projection]
 
-    def run(self, F: Any, x: Any, states: Sequence[Any], running: Any = None) -> tuple[Any, list[Any]]:
+    def run(self, F: Ops, x: Tensor, states: Sequence[Any], running: Any = None) -> tuple[Any, list[Any]]:
         """All layers over x[time, batch, size]: (outputs of the last one, the last state of each direction).
 
         `running` is, for each step, which sequences are still there.
@@ -163,7 +178,7 @@ class _Network:
                 x = F.dropout(x, self.dropout, True)
         return x, finals
 
-    def _pass(self, F: Any, x: Any, state: Any, weights: Any, backwards: bool, running: Any) -> tuple[Any, Any]:
+    def _pass(self, F: Ops, x: Tensor, state: Any, weights: Any, backwards: bool, running: Any) -> tuple[Any, Any]:
         """One direction of one layer: (its outputs, the last state)."""
         w_ih, w_hh, b_ih, b_hh, w_hr = weights
         shares = F.unbind(F.linear(x, w_ih, b_ih), 0)
@@ -176,17 +191,17 @@ class _Network:
         return F.stack(outputs[::-1] if backwards else outputs, 0), state
 
 
-def _kept(F: Any, running: Any, after: Any, before: Any) -> Any:
+def _kept(F: Ops, running: Any, after: Any, before: Any) -> Any:
     if isinstance(after, tuple):
         return tuple(F.where(running, a, b) for a, b in zip(after, before))
     return F.where(running, after, before)
 
 
-def _time_first(F: Any, x: Any, batch_first: bool) -> Any:
+def _time_first(F: Ops, x: Tensor, batch_first: bool) -> Tensor:
     return F.transpose(x, 0, 1) if batch_first else x
 
 
-def _packed_run(F: Any, network: _Network, data: Any, batch_sizes: Any, batch: Any, states: Any) -> Any:
+def _packed_run(F: Ops, network: _Network, data: Tensor, batch_sizes: Tensor, batch: Any, states: list[Any]) -> Any:
     """`network.run` over packed data, whose outputs are packed again."""
     runs = F.gt(F.unsqueeze(batch_sizes, 1), F.arange(batch))
     steps, elements = runs.shape[0], data.shape[0]
@@ -200,7 +215,7 @@ def _packed_run(F: Any, network: _Network, data: Any, batch_sizes: Any, batch: A
     return F.index_select(F.flatten(out, 0, 1), 0, F.narrow(rows, 0, 0, elements)), finals
 
 
-def _by_step(F: Any, runs: Any) -> Any:
+def _by_step(F: Ops, runs: Tensor) -> Any:
     return F.unbind(F.unsqueeze(runs, 2), 0)
 
 
@@ -208,11 +223,11 @@ _OPTIONS = "Tensor[] params, bool has_biases, int num_layers, float dropout, boo
 _PAIR = "(Tensor, Tensor, Tensor)"
 
 
-def _stacked_pair(F: Any, out: Any, finals: Any) -> Any:
+def _stacked_pair(F: Ops, out: Tensor, finals: Any) -> Any:
     return out, F.stack([h for h, _ in finals], 0), F.stack([c for _, c in finals], 0)
 
 
-def _states(F: Any, hx: Any) -> list[Any]:
+def _states(F: Ops, hx: Sequence[Tensor]) -> list[Any]:
     if len(hx) != 2:
         raise UsageError(f"lstm: hx should be (h, c), got {len(hx)} tensors")
     return list(zip(F.unbind(hx[0], 0), F.unbind(hx[1], 0)))
@@ -224,9 +239,9 @@ def _is_projected(hx: Any) -> bool:
 
 @composite(f"aten::lstm.input(Tensor input, Tensor[] hx, {_OPTIONS}, bool batch_first) -> {_PAIR}", namespaces=("jit",))
 def lstm(
-    F: Any, input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool,
-) -> Any:  # fmt: skip
+    F: Ops, input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool, num_layers: int,
+    dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> Sequence[Tensor]:  # fmt: skip
     """(outputs, last h, last c)."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
@@ -237,9 +252,9 @@ def lstm(
 
 @composite(f"aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, {_OPTIONS}) -> {_PAIR}", namespaces=("jit",))
 def lstm_packed(
-    F: Any, data: Any, batch_sizes: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float,
-    train: bool, bidirectional: bool,
-) -> Any:  # fmt: skip
+    F: Ops, data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> Sequence[Tensor]:  # fmt: skip
     """(packed outputs, last h, last c) of packed sequences."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
@@ -247,11 +262,11 @@ def lstm_packed(
     return _stacked_pair(F, *_packed_run(F, network, data, batch_sizes, hx[0].shape[1], states))
 
 
-def _tanh_step(F: Any, *rest: Any) -> Any:
+def _tanh_step(F: Ops, *rest: Any) -> Any:
     return _rnn_step(F, "tanh", *rest)
 
 
-def _relu_step(F: Any, *rest: Any) -> Any:
+def _relu_step(F: Ops, *rest: Any) -> Any:
     return _rnn_step(F, "relu", *rest)
 
 
@@ -263,18 +278,18 @@ def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
     """The network `name` over padded and over packed sequences."""
 
     def padded(
-        F: Any, input: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
-        bidirectional: bool, batch_first: bool,
-    ) -> Any:  # fmt: skip
+        F: Ops, input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float,
+        train: bool, bidirectional: bool, batch_first: bool,
+    ) -> Sequence[Tensor]:  # fmt: skip
         """(outputs, last h)."""
         network = _Network(step, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = network.run(F, _time_first(F, input, batch_first), F.unbind(hx, 0))
         return _time_first(F, out, batch_first), F.stack(finals, 0)
 
     def packed(
-        F: Any, data: Any, batch_sizes: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float,
-        train: bool, bidirectional: bool,
-    ) -> Any:  # fmt: skip
+        F: Ops, data: Tensor, batch_sizes: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool,
+        num_layers: int, dropout: float, train: bool, bidirectional: bool,
+    ) -> Sequence[Tensor]:  # fmt: skip
         """(packed outputs, last h) of packed sequences."""
         network = _Network(step, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = _packed_run(F, network, data, batch_sizes, hx.shape[1], F.unbind(hx, 0))
@@ -364,17 +379,21 @@ class _OnnxNetwork:
         return self.g.op("Gather", weight, self.g.ints(list(rows)), axis=0)
 
 
-def _onnx_side_by_side(g: Any, y: Any) -> Any:
+def _onnx_side_by_side(g: OnnxWriter, y: Value) -> Value:
     """y[time, direction, batch, size] as [time, batch, size of both]."""
     return g.op("Reshape", g.op("Transpose", y, perm=[0, 2, 1, 3]), g.ints([0, 0, -1]))
 
 
-def _onnx_padded_network(g: Any, name: str, input: Any, states: Any, network: _Network, batch_first: bool) -> Any:
+def _onnx_padded_network(
+    g: OnnxWriter, name: str, input: Value, states: Sequence[Value], network: _Network, batch_first: bool
+) -> Any:
     out, finals = _OnnxNetwork(g, name, network).run(onnx_swapped(g, input, batch_first), states)
     return onnx_swapped(g, out, batch_first), *finals
 
 
-def _onnx_packed_network(g: Any, name: str, data: Any, batch_sizes: Any, states: Any, network: _Network) -> Any:
+def _onnx_packed_network(
+    g: OnnxWriter, name: str, data: Value, batch_sizes: Value, states: Sequence[Value], network: _Network
+) -> Any:
     batch_sizes = g.cast(batch_sizes, dtypes.int64)
     batch = g.op("Slice", g.op("Shape", states[0]), g.ints([1]), g.ints([2]), g.ints([0]))
     runs = onnx_runs(g, batch_sizes, batch)
@@ -385,29 +404,37 @@ def _onnx_packed_network(g: Any, name: str, data: Any, batch_sizes: Any, states:
     return g.op("Compress", rows, g.op("Reshape", runs, g.ints([-1])), axis=0), *finals
 
 
-def _onnx_last(g: Any, x: Any) -> Any:
+def _onnx_last(g: OnnxWriter, x: Value) -> Value:
     return g.op("Slice", g.op("Shape", x), g.ints([2]), g.ints([3]), g.ints([0]))
 
 
 @lstm.onnx
-def _(g: Any, input: Any, hx: Any, params: Any, *options: Any) -> Any:
+def _(
+    g: OnnxWriter, input: Value, hx: Sequence[Value], params: Sequence[Value], *options: Any
+) -> Sequence[Value | None]:
     *rest, batch_first = options
     network = _Network(_lstm_step, params, *rest, projected=_is_projected(hx))
     return _onnx_padded_network(g, "lstm", input, hx, network, batch_first)
 
 
 @lstm_packed.onnx
-def _(g: Any, data: Any, batch_sizes: Any, hx: Any, params: Any, *options: Any) -> Any:
+def _(
+    g: OnnxWriter, data: Value, batch_sizes: Value, hx: Sequence[Value], params: Sequence[Value], *options: Any
+) -> Sequence[Value | None]:
     network = _Network(_lstm_step, params, *options, projected=_is_projected(hx))
     return _onnx_packed_network(g, "lstm", data, batch_sizes, hx, network)
 
 
 def _attach_onnx(name: str, padded: Op, packed: Op) -> None:
-    def symbolic(g: Any, input: Any, hx: Any, params: Any, *options: Any) -> Any:
+    def symbolic(
+        g: OnnxWriter, input: Value, hx: Value, params: Sequence[Value], *options: Any
+    ) -> Sequence[Value | None]:
         *rest, batch_first = options
         return _onnx_padded_network(g, name, input, [hx], _Network(_SINGLE[name], params, *rest), batch_first)
 
-    def symbolic_packed(g: Any, data: Any, batch_sizes: Any, hx: Any, params: Any, *options: Any) -> Any:
+    def symbolic_packed(
+        g: OnnxWriter, data: Value, batch_sizes: Value, hx: Value, params: Sequence[Value], *options: Any
+    ) -> Sequence[Value | None]:
         return _onnx_packed_network(g, name, data, batch_sizes, [hx], _Network(_SINGLE[name], params, *options))
 
     padded.onnx(symbolic)
@@ -436,7 +463,7 @@ def _weights(gates: int, layers: int, directions: int, size: int = 2, hidden: in
 
 
 @lstm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     states = [make(1, 1, 1, seed=1), make(1, 1, 1, seed=2)]
     yield sample(make(2, 1, 2), states, _weights(4, 1, 1), True, 1, 0.0, False, False, False)
     states = [make(4, 2, 3, seed=1), make(4, 2, 3, seed=2)]
@@ -452,7 +479,7 @@ def _batch_sizes() -> Any:
 
 
 @lstm_packed.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     states = [make(1, 3, 1, seed=1), make(1, 3, 1, seed=2)]
     yield sample(make(5, 2), _batch_sizes(), states, _weights(4, 1, 1), True, 1, 0.0, False, False)
     states = [make(4, 3, 2, seed=1), make(4, 3, 2, seed=2)]
@@ -461,13 +488,13 @@ def _() -> Any:
 
 
 def _single_samples(gates: int) -> tuple[Any, Any]:
-    def padded() -> Any:
+    def padded() -> Iterator[Sample]:
         yield sample(make(2, 1, 2), make(1, 1, 1, seed=1), _weights(gates, 1, 1), True, 1, 0.0, False, False, False)
         weights = _weights(gates, 2, 2, hidden=2)
         state = make(4, 3, 2, seed=1)
         yield sample(make(3, 2, 2), state, weights, True, 2, 0.0, False, True, True, note="both ways", grad=False)
 
-    def packed() -> Any:
+    def packed() -> Iterator[Sample]:
         state = make(2, 3, 1, seed=1)
         weights = _weights(gates, 1, 2)
         yield sample(make(5, 2), _batch_sizes(), state, weights, True, 1, 0.0, False, True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +16,13 @@ from jit.ir.geometry import broadcast_shapes, wrap_dim, wrap_dims
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array, composite
 from jit.ir.rows import OnArrays
-from jit.ir.samples import make, sample, strided, whole
+from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
 from .common import accumulation, require_order, wide_sum_dtype
+
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, KnownType, Meta, Number, Numpy, OnnxWriter, Ops, Tensor, Term, Terms, Value
 
 INDICES = absent("the result is a tensor of indices")
 BOOLEAN = absent("the result is boolean")
@@ -26,7 +30,7 @@ BOOLEAN = absent("the result is boolean")
 # -- what the reductions share -----------------------------------------------------------------------------------
 
 
-def reduced(self: TensorType, dim: Any, keepdim: bool, dtype: Any = None) -> TensorType:
+def reduced(self: TensorType, dim: int | Ints | None, keepdim: bool, dtype: DType | None = None) -> TensorType:
     """The type of `self` reduced over `dim` (None: all)."""
     assert self.sizes is not None
     dims = wrap_dims(dim, len(self.sizes))
@@ -34,12 +38,12 @@ def reduced(self: TensorType, dim: Any, keepdim: bool, dtype: Any = None) -> Ten
     return TensorType(dtype or self.dtype, tuple(sizes), None, self.device)
 
 
-def unreduce(F: Any, g: Any, meta: Any, dim: Any, keepdim: bool) -> Any:
+def unreduce(F: Ops, g: Tensor, meta: Meta, dim: Ints | None, keepdim: bool) -> Tensor:
     """The gradient of a reduction brought back to the input's shape: dims put back with size 1, then broadcast."""
     return F.expand(with_reduced_dims(F, g, meta, dim, keepdim), meta.shape)
 
 
-def with_reduced_dims(F: Any, x: Any, meta: Any, dim: Any, keepdim: bool) -> Any:
+def with_reduced_dims(F: Ops, x: Tensor, meta: Meta, dim: int | Ints | None, keepdim: bool) -> Tensor:
     """A reduction's result with the reduced dims put back with size 1, so that it broadcasts against the input."""
     if not keepdim and meta.ndim:
         for d in sorted(wrap_dims(dim, meta.ndim)):
@@ -47,7 +51,7 @@ def with_reduced_dims(F: Any, x: Any, meta: Any, dim: Any, keepdim: bool) -> Any
     return x
 
 
-def count(shape: Any, dim: Any) -> Any:
+def count(shape: Ints, dim: Ints | None) -> Any:
     """How many elements each result is made of; sizes may be traced."""
     product: Any = 1
     for d in wrap_dims(dim, len(shape)):
@@ -55,14 +59,14 @@ def count(shape: Any, dim: Any) -> Any:
     return product
 
 
-def onnx_reduce(g: Any, name: str, x: Any, dim: Any, keepdim: bool) -> Any:
+def onnx_reduce(g: OnnxWriter, name: str, x: Value, dim: int | Ints | None, keepdim: bool) -> Value:
     """One of ONNX's `Reduce...` operators; a 0-d tensor has no dims to name, and bools count as 0 and 1."""
     if x.dtype is dtypes.bool_:
         return g.cast(onnx_reduce(g, name, g.cast(x, dtypes.int32), dim, keepdim), dtypes.bool_)
     return g.reduce(name, x, dim if x.ndim else None, keepdim)
 
 
-def onnx_count(g: Any, x: Any, dim: Any) -> Any:
+def onnx_count(g: OnnxWriter, x: Value, dim: Ints | None) -> Value:
     """`count` as a 0-d value of x's dtype, read from the shape at run time where it is not known now."""
     sizes = [x.shape[d] for d in wrap_dims(dim, x.ndim)] if x.ndim else []
     if builtins.all(isinstance(size, int) for size in sizes):
@@ -72,13 +76,13 @@ def onnx_count(g: Any, x: Any, dim: Any) -> Any:
     return g.cast(product, x.dtype)
 
 
-def dims_of(self: Any, dim: Any) -> tuple[int, ...]:
+def dims_of(self: Array, dim: int | Ints | None) -> tuple[int, ...]:
     """The dims to reduce; a 0-d array has none, though it takes 0 and -1."""
     dims = wrap_dims(dim, self.ndim)
     return dims if self.ndim else ()
 
 
-def require_elements(name: str, shape: Any, dim: Any) -> None:
+def require_elements(name: str, shape: Ints, dim: int | Ints | None) -> None:
     """Refuse a reduction without a neutral element over no elements."""
     if builtins.any(shape[d] == 0 for d in (wrap_dims(dim, len(shape)) if len(shape) else ())):
         raise EmptyError(f"{name}: there is no {name} of no elements; {list(shape)} is empty along the reduced dim")
@@ -97,12 +101,12 @@ def _require_real_fraction(name: str, dtype: DType) -> DType:
     return require_fraction(name, dtype)
 
 
-def dtype_of(self: Any) -> DType:
+def dtype_of(self: Array) -> DType:
     """The DType of an array."""
     return dtypes.from_numpy(self.dtype)
 
 
-def _reduction_samples() -> Any:
+def _reduction_samples() -> Iterator[Sample]:
     yield sample(make(2, 3, 4))
     yield sample(make(2, 3, 4), 1)
     yield sample(make(2, 3, 4), [0, -1], True)
@@ -113,12 +117,12 @@ def _reduction_samples() -> Any:
     yield sample(make(40, dtype="float16"), note="half", grad=False)
 
 
-def _fraction_samples() -> Any:
+def _fraction_samples() -> Iterator[Sample]:
     yield from _reduction_samples()
     yield sample(np.array([1.0, np.nan, 2.0], np.float32), note="nan", grad=False)
 
 
-def _sum_samples() -> Any:
+def _sum_samples() -> Iterator[Sample]:
     yield from _reduction_samples()
     yield sample(make(0, 3), 0, note="empty")
     yield sample(make(2, 3), [], note="no dims mean all")
@@ -134,7 +138,7 @@ def _sum_samples() -> Any:
 @array("aten::sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
        kernel=Kernel("reduction"), samples=_sum_samples,
        grad=dict(self=lambda F, g, self_meta, dim, keepdim: unreduce(F, g, self_meta, dim, keepdim)))  # fmt: skip
-def sum(m: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def sum(m: Numpy, self: Array, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Array:
     """The sum over dim (None: all); integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     total = m.sum(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result))
@@ -142,22 +146,22 @@ def sum(m: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 
 
 @sum.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     return t.reduce("sum", t.wide(self))
 
 
 @sum.type
-def _(self: TensorType, dim: Any, keepdim: bool, dtype: Any) -> TensorType:
+def _(self: KnownType, dim: Ints | None, keepdim: bool, dtype: DType | None) -> TensorType:
     assert self.dtype is not None
     return reduced(self, dim, keepdim, dtype or wide_sum_dtype(self.dtype))
 
 
 @sum.onnx
-def _(g: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Value:
     return onnx_reduce(g, "ReduceSum", g.cast(self, g.out.dtype), dim, keepdim)
 
 
-def summed_dims(shape: Any, size: Any) -> tuple[int, tuple[int, ...]]:
+def summed_dims(shape: Ints, size: Ints) -> tuple[int, tuple[int, ...]]:
     """(how many leading dims, which of the others) are summed to bring `shape` to `size`, which broadcasts to it."""
     lead = len(shape) - len(size)
     if lead < 0 or broadcast_shapes(tuple(shape), tuple(size)) != tuple(shape):
@@ -167,7 +171,7 @@ def summed_dims(shape: Any, size: Any) -> tuple[int, tuple[int, ...]]:
 
 @array("aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor", namespaces=("Tensor",),
        grad=dict(self=lambda F, g, self_meta: F.expand(g, self_meta.shape)))  # fmt: skip
-def sum_to_size(m: Any, self: Any, size: Any) -> Any:
+def sum_to_size(m: Numpy, self: Array, size: Ints) -> Array:
     """Summed over the dims that broadcasting `size` to self's sizes would expand."""
     lead, dims = summed_dims(self.shape, size)
     total = m.sum(self, axis=(*range(lead), *dims), keepdims=True, dtype=self.dtype)
@@ -175,13 +179,13 @@ def sum_to_size(m: Any, self: Any, size: Any) -> Any:
 
 
 @sum_to_size.type
-def _(self: TensorType, size: Any) -> TensorType:
+def _(self: KnownType, size: Ints) -> TensorType:
     summed_dims(self.sizes, size)
     return TensorType(self.dtype, tuple(size), None, self.device)
 
 
 @sum_to_size.onnx
-def _(g: Any, self: Any, size: Any) -> Any:
+def _(g: OnnxWriter, self: Value, size: Ints) -> Value:
     lead = self.ndim - len(size)
     total = onnx_reduce(g, "ReduceSum", self, tuple(range(lead)), False) if lead else self
     ones = tuple(i for i, s in enumerate(size) if isinstance(s, int) and s == 1 and self.shape[lead + i] != 1)
@@ -190,7 +194,7 @@ def _(g: Any, self: Any, size: Any) -> Any:
 
 
 @sum_to_size.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), [3, 4])
     yield sample(make(2, 3, 4), [3, 1])
     yield sample(make(2, 3), [2, 3], note="nothing to do")
@@ -206,7 +210,7 @@ def _() -> Any:
        kernel=Kernel("reduction"),
        grad=dict(self=lambda F, g, self_meta, dim, keepdim:
                  unreduce(F, g / count(self_meta.shape, dim), self_meta, dim, keepdim)))  # fmt: skip
-def mean(m: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def mean(m: Numpy, self: Array, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Array:
     """The mean over dim (None: all)."""
     result = require_fraction("mean", dtype or dtype_of(self))
     total = m.sum(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result))
@@ -214,23 +218,23 @@ def mean(m: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 
 
 @mean.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     return t.over(t.reduce("sum", t.wide(self)), t.count)
 
 
 @mean.type
-def _(self: TensorType, dim: Any, keepdim: bool, dtype: Any) -> TensorType:
+def _(self: KnownType, dim: Ints | None, keepdim: bool, dtype: DType | None) -> TensorType:
     assert self.dtype is not None
     return reduced(self, dim, keepdim, require_fraction("mean", dtype or self.dtype))
 
 
 @mean.onnx
-def _(g: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Value:
     return onnx_reduce(g, "ReduceMean", g.cast(self, g.out.dtype), dim, keepdim)
 
 
 @mean.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _fraction_samples()
     yield sample(make(0, 3), 0, note="empty", grad=False, onnx=False)
     yield sample(whole(5), dtype=dtypes.float32, note="integer", grad=False)
@@ -239,7 +243,7 @@ def _() -> Any:
 # -- products ----------------------------------------------------------------------------------------------------
 
 
-def products_of_others(F: Any, x: Any, dim: int) -> Any:
+def products_of_others(F: Ops, x: Tensor, dim: int) -> Tensor:
     """At each place along `dim` the product of all the others, without dividing, so that zeros are no special case.
 
     Note [Products of all the others]
@@ -267,7 +271,7 @@ def products_of_others(F: Any, x: Any, dim: int) -> Any:
     return F.transpose(others, dim, -1)
 
 
-def _prod_type(self: TensorType, dtype: Any) -> TensorType:
+def _prod_type(self: KnownType, dtype: DType | None) -> TensorType:
     assert self.dtype is not None
     return reduced(self, None, False, dtype or wide_sum_dtype(self.dtype))
 
@@ -275,19 +279,19 @@ def _prod_type(self: TensorType, dtype: Any) -> TensorType:
 @array("aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", kernel=Kernel("reduction"), type=_prod_type,
        grad=dict(self=lambda F, g, self:
                       g * F.reshape(products_of_others(F, F.reshape(self, (-1,)), 0), self.shape)))  # fmt: skip
-def prod(m: Any, self: Any, dtype: Any) -> Any:
+def prod(m: Numpy, self: Array, dtype: DType | None) -> Array:
     """The product of all elements; integers give int64."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     return m.prod(self, dtype=accumulation(result)).astype(result.numpy)
 
 
 @prod.onnx
-def _(g: Any, self: Any, dtype: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dtype: DType | None) -> Value:
     return onnx_reduce(g, "ReduceProd", g.cast(self, g.out.dtype), None, False)
 
 
 @prod.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(), note="0-d")
     yield sample(make(0, 3), note="empty", onnx=False)
@@ -302,7 +306,7 @@ def _() -> Any:
        kernel=Kernel("reduction"),
        grad=dict(self=lambda F, g, self, dim, keepdim:
                       with_reduced_dims(F, g, self, dim, keepdim) * products_of_others(F, self, dim)))  # fmt: skip
-def prod_dim(m: Any, self: Any, dim: int, keepdim: bool, dtype: Any) -> Any:
+def prod_dim(m: Numpy, self: Array, dim: int, keepdim: bool, dtype: DType | None) -> Array:
     """The product over dim."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     return m.prod(self, axis=dims_of(self, dim), keepdims=keepdim, dtype=accumulation(result)).astype(result.numpy)
@@ -310,23 +314,23 @@ def prod_dim(m: Any, self: Any, dim: int, keepdim: bool, dtype: Any) -> Any:
 
 @prod.terms
 @prod_dim.terms
-def _prod_terms(t: Any, self: Any) -> Any:
+def _prod_terms(t: Terms, self: Term) -> Term:
     return t.reduce("prod", t.wide(self))
 
 
 @prod_dim.type
-def _(self: TensorType, dim: int, keepdim: bool, dtype: Any) -> TensorType:
+def _(self: KnownType, dim: int, keepdim: bool, dtype: DType | None) -> TensorType:
     assert self.dtype is not None
     return reduced(self, dim, keepdim, dtype or wide_sum_dtype(self.dtype))
 
 
 @prod_dim.onnx
-def _(g: Any, self: Any, dim: int, keepdim: bool, dtype: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, keepdim: bool, dtype: DType | None) -> Value:
     return onnx_reduce(g, "ReduceProd", g.cast(self, g.out.dtype), dim, keepdim)
 
 
 @prod_dim.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 5), 1)
     yield sample(make(3, 2, 4), 0, True)
     yield sample(make(), -1, note="0-d")
@@ -338,7 +342,7 @@ def _() -> Any:
 # -- extrema -----------------------------------------------------------------------------------------------------
 
 
-def shared_among_ties(F: Any, g: Any, self: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+def shared_among_ties(F: Ops, g: Tensor, self: Tensor, out: Tensor, dim: Ints | None, keepdim: bool) -> Tensor:
     """The gradient of an extremum, split evenly among the places that attain it."""
     best = with_reduced_dims(F, out, self, dim, keepdim)
     ties = F._to_copy(F.eq(self, best), dtype=g.dtype)
@@ -346,18 +350,18 @@ def shared_among_ties(F: Any, g: Any, self: Any, out: Any, dim: Any, keepdim: bo
     return share * ties
 
 
-def _shared_among_all_ties(F: Any, g: Any, self: Any, out: Any) -> Any:
+def _shared_among_all_ties(F: Ops, g: Tensor, self: Tensor, out: Tensor) -> Tensor:
     """The gradient of an extremum of all elements; the NaNs share it if it is NaN."""
     ties = F.logical_or(F.eq(self, out), F.logical_and(F.isnan(self), F.isnan(out)))
     ties = F._to_copy(ties, dtype=g.dtype)
     return g / F.sum(ties) * ties
 
 
-def _ties() -> Any:
+def _ties() -> Iterator[Sample]:
     yield sample(np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]], np.float32), 1, note="ties", grad=False)
 
 
-def _extreme_samples() -> Any:
+def _extreme_samples() -> Iterator[Sample]:
     yield from _reduction_samples()
     yield sample(make(0, 3), 1, note="empty")
     yield sample(make(2, 3), [], note="no dims mean all")
@@ -368,7 +372,7 @@ def _extreme_samples() -> Any:
 
 
 def _amax_type(name: str) -> Any:
-    def rule(self: TensorType, dim: Any, keepdim: bool) -> TensorType:
+    def rule(self: KnownType, dim: Ints, keepdim: bool) -> TensorType:
         require_elements(name, self.sizes, dim)
         return reduced(self, dim, keepdim)
 
@@ -380,7 +384,7 @@ def _amax_type(name: str) -> Any:
        samples=_extreme_samples, onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMax", self, dim, keepdim),
        grad=dict(self=lambda F, g, self, out, dim, keepdim:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
-def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def amax(m: Numpy, self: Array, dim: Ints, keepdim: bool) -> Array:
     """The maximum over dim (empty: all); ties share the gradient."""
     require_order("amax", self.dtype)
     require_elements("amax", self.shape, dim)
@@ -392,7 +396,7 @@ def amax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
        samples=_extreme_samples, onnx=lambda g, self, dim, keepdim: onnx_reduce(g, "ReduceMin", self, dim, keepdim),
        grad=dict(self=lambda F, g, self, out, dim, keepdim:
                       shared_among_ties(F, g, self, out, dim, keepdim)))  # fmt: skip
-def amin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def amin(m: Numpy, self: Array, dim: Ints, keepdim: bool) -> Array:
     """The minimum over dim (empty: all); ties share the gradient."""
     require_order("amin", self.dtype)
     require_elements("amin", self.shape, dim)
@@ -400,14 +404,14 @@ def amin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _extreme_type(name: str) -> Any:
-    def rule(self: TensorType) -> TensorType:
+    def rule(self: KnownType) -> TensorType:
         require_elements(name, self.sizes, None)
         return reduced(self, None, False)
 
     return rule
 
 
-def _all_samples() -> Any:
+def _all_samples() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(), note="0-d")
     yield sample(strided(make(3, 5)), note="strided")
@@ -420,7 +424,7 @@ def _all_samples() -> Any:
 @array("aten::max(Tensor self) -> Tensor", kernel=Kernel("reduction"), type=_extreme_type("max"), samples=_all_samples,
        onnx=lambda g, self: onnx_reduce(g, "ReduceMax", self, None, False),
        grad=dict(self=lambda F, g, self, out: _shared_among_all_ties(F, g, self, out)))  # fmt: skip
-def max(m: Any, self: Any) -> Any:
+def max(m: Numpy, self: Array) -> Array:
     """The maximum of all elements."""
     require_order("max", self.dtype)
     require_elements("max", self.shape, None)
@@ -430,7 +434,7 @@ def max(m: Any, self: Any) -> Any:
 @array("aten::min(Tensor self) -> Tensor", kernel=Kernel("reduction"), type=_extreme_type("min"), samples=_all_samples,
        onnx=lambda g, self: onnx_reduce(g, "ReduceMin", self, None, False),
        grad=dict(self=lambda F, g, self, out: _shared_among_all_ties(F, g, self, out)))  # fmt: skip
-def min(m: Any, self: Any) -> Any:
+def min(m: Numpy, self: Array) -> Array:
     """The minimum of all elements."""
     require_order("min", self.dtype)
     require_elements("min", self.shape, None)
@@ -439,17 +443,17 @@ def min(m: Any, self: Any) -> Any:
 
 @amax.terms
 @max.terms
-def _max_terms(t: Any, self: Any) -> Any:
+def _max_terms(t: Terms, self: Term) -> Term:
     return t.reduce("max", self)
 
 
 @amin.terms
 @min.terms
-def _min_terms(t: Any, self: Any) -> Any:
+def _min_terms(t: Terms, self: Term) -> Term:
     return t.reduce("min", self)
 
 
-def selected_gradient(F: Any, g: Any, meta: Any, dim: int, keepdim: bool, indices: Any) -> Any:
+def selected_gradient(F: Ops, g: Tensor, meta: Meta, dim: int, keepdim: bool, indices: Tensor) -> Tensor:
     """The gradient of values that were picked by `indices` along `dim`: it goes where they came from."""
     if not meta.ndim:
         return g
@@ -458,7 +462,7 @@ def selected_gradient(F: Any, g: Any, meta: Any, dim: int, keepdim: bool, indice
     return F.scatter(F.zeros(meta.shape, dtype=g.dtype, device=g.device), dim, indices, g)
 
 
-def picked(m: Any, self: Any, indices: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+def picked(m: Numpy, self: Array, indices: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """(the values at `indices` along `dim`, the indices)."""
     if not self.ndim:
         return self.copy(), m.zeros((), m.int64)
@@ -467,14 +471,14 @@ def picked(m: Any, self: Any, indices: Any, dim: int, keepdim: bool) -> tuple[An
 
 
 def _picked_type(name: str) -> Any:
-    def rule(self: TensorType, dim: int, keepdim: bool) -> tuple[TensorType, TensorType]:
+    def rule(self: KnownType, dim: int, keepdim: bool) -> tuple[TensorType, TensorType]:
         require_elements(name, self.sizes, dim)
         return reduced(self, dim, keepdim), reduced(self, dim, keepdim, dtypes.int64)
 
     return rule
 
 
-def onnx_arg(g: Any, name: str, self: Any, dim: Any, keepdim: bool) -> Any:
+def onnx_arg(g: OnnxWriter, name: str, self: Value, dim: int | None, keepdim: bool) -> Value:
     """ArgMax or ArgMin; without `dim` it counts through the flattened tensor."""
     if self.dtype is dtypes.bool_:
         self = g.cast(self, dtypes.int32)
@@ -484,12 +488,12 @@ def onnx_arg(g: Any, name: str, self: Any, dim: Any, keepdim: bool) -> Any:
     return g.op(name, self, axis=wrap_dim(dim, self.ndim), keepdims=int(keepdim))
 
 
-def onnx_picked(g: Any, extreme: str, self: Any, dim: int, keepdim: bool) -> Any:
+def onnx_picked(g: OnnxWriter, extreme: str, self: Value, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the extrema along `dim`."""
     return onnx_reduce(g, f"Reduce{extreme}", self, dim, keepdim), onnx_arg(g, f"Arg{extreme}", self, dim, keepdim)
 
 
-def _picked_samples() -> Any:
+def _picked_samples() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), 1)
     yield sample(make(2, 3, 4), -1, True)
     yield sample(make(), 0, note="0-d")
@@ -504,19 +508,19 @@ def _picked_samples() -> Any:
 # The overloads with a tensor come first, because a 0-d one of integers would do as a dim.
 
 
-def _pair_samples() -> Any:
+def _pair_samples() -> Iterator[Sample]:
     yield sample(make(3, 1), make(4, seed=1), note="broadcast")
     yield sample(whole(3), whole(3, seed=1), note="integer", grad=False)
 
 
 @composite("aten::max.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
-def max_other(F: Any, self: Any, other: Any) -> Any:
+def max_other(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """As maximum."""
     return F.maximum(self, other)
 
 
 @composite("aten::min.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
-def min_other(F: Any, self: Any, other: Any) -> Any:
+def min_other(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """As minimum."""
     return F.minimum(self, other)
 
@@ -526,7 +530,7 @@ def min_other(F: Any, self: Any, other: Any) -> Any:
        onnx=lambda g, self, dim, keepdim: onnx_picked(g, "Max", self, dim, keepdim),
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
-def max_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
+def max_dim(m: Numpy, self: Array, dim: int, keepdim: bool) -> Sequence[Array | None]:
     """(The maximum along dim, its index); the first of ties."""
     require_order("max", self.dtype)
     require_elements("max", self.shape, dim)
@@ -539,7 +543,7 @@ def max_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
        onnx=lambda g, self, dim, keepdim: onnx_picked(g, "Min", self, dim, keepdim),
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
-def min_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
+def min_dim(m: Numpy, self: Array, dim: int, keepdim: bool) -> Sequence[Array | None]:
     """(The minimum along dim, its index); the first of ties."""
     require_order("min", self.dtype)
     require_elements("min", self.shape, dim)
@@ -548,35 +552,35 @@ def min_dim(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
 
 
 @max_dim.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Sequence[Term | None]:
     return t.extreme("argmax", self)
 
 
 @min_dim.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Sequence[Term | None]:
     return t.extreme("argmin", self)
 
 
 @composite("aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)")
-def aminmax(F: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def aminmax(F: Ops, self: Tensor, dim: int | None, keepdim: bool) -> Sequence[Tensor]:
     """(amin, amax)."""
     dims = () if dim is None else (dim,)
     return F.amin(self, dims, keepdim), F.amax(self, dims, keepdim)
 
 
 @aminmax.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(2, 3), dim=-1, keepdim=True)
     yield sample(make(), dim=0, note="0-d")
 
 
-def _arg_type(self: TensorType, dim: Any, keepdim: bool) -> TensorType:
+def _arg_type(self: KnownType, dim: int | None, keepdim: bool) -> TensorType:
     require_elements("argmax", self.sizes, dim)
     return reduced(self, dim, keepdim, dtypes.int64)
 
 
-def _arg_samples() -> Any:
+def _arg_samples() -> Iterator[Sample]:
     yield sample(make(2, 3, 4))
     yield sample(make(2, 3, 4), keepdim=True, note="all, kept")
     for picked_sample in _picked_samples():
@@ -586,7 +590,7 @@ def _arg_samples() -> Any:
 @array("aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
        kernel=Kernel("reduction"),
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMax", self, dim, keepdim))  # fmt: skip
-def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def argmax(m: Numpy, self: Array, dim: int | None, keepdim: bool) -> Array:
     """The index of the maximum along dim, or in the flattened tensor."""
     require_order("argmax", self.dtype)
     require_elements("argmax", self.shape, dim)
@@ -597,7 +601,7 @@ def argmax(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 @array("aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", type=_arg_type, samples=_arg_samples,
        kernel=Kernel("reduction"),
        grad=INDICES, onnx=lambda g, self, dim, keepdim: onnx_arg(g, "ArgMin", self, dim, keepdim))  # fmt: skip
-def argmin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def argmin(m: Numpy, self: Array, dim: int | None, keepdim: bool) -> Array:
     """The index of the minimum along dim, or in the flattened tensor."""
     require_order("argmin", self.dtype)
     require_elements("argmin", self.shape, dim)
@@ -606,48 +610,48 @@ def argmin(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @argmax.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     return t.extreme("argmax", self)[1]
 
 
 @argmin.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     return t.extreme("argmin", self)[1]
 
 
 # -- spread ------------------------------------------------------------------------------------------------------
 
 
-def deviation(F: Any, self: Any, dim: Any) -> Any:
+def deviation(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
     """Each element's distance from the mean over `dim`."""
     return self - F.mean(self, dim, True)
 
 
-def degrees(shape: Any, dim: Any, correction: Any) -> Any:
+def degrees(shape: Ints, dim: Ints | None, correction: Number | None) -> Any:
     """What the squares are divided by: the count less the correction, not below 0."""
     return _less(count(shape, dim), correction)
 
 
-def _less(count: Any, correction: Any) -> Any:
+def _less(count: Any, correction: Number | None) -> Any:
     left = count - (1 if correction is None else correction)
     return left if left > 0 else 0
 
 
-def variance(m: Any, self: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
+def variance(m: Numpy, self: Array, dim: Ints | None, keepdim: bool, correction: Number | None) -> Any:
     """The variance of an array."""
     dims = dims_of(self, dim)
     found = _spread(OnArrays(m, self.shape, dims), self, correction)
     return found if keepdim else m.squeeze(found, dims)
 
 
-def _spread(t: Any, x: Any, correction: Any) -> Any:
+def _spread(t: Terms, x: Term, correction: Number | None) -> Term:
     """In two passes: first the mean, then the squared deviations from it."""
     centre = t.over(t.reduce("sum", x), t.count)
     squares = t.apply(lambda m, a, b: m.square(m.abs(a - b)), x, centre, cost=3)
     return t.over(t.reduce("sum", squares), _less(t.count, correction))
 
 
-def onnx_variance(g: Any, self: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
+def onnx_variance(g: OnnxWriter, self: Value, dim: Ints | None, keepdim: bool, correction: Number | None) -> Value:
     """ReduceMean, squared deviations, and a division by the degrees of freedom."""
     centred = g.op("Sub", self, onnx_reduce(g, "ReduceMean", self, dim, True))
     squares = onnx_reduce(g, "ReduceSum", g.op("Mul", centred, centred), dim, keepdim)
@@ -655,13 +659,13 @@ def onnx_variance(g: Any, self: Any, dim: Any, keepdim: bool, correction: Any) -
     return g.op("Div", squares, g.op("Max", g.op("Sub", onnx_count(g, self, dim), less), g.constant(0, like=self)))
 
 
-def _spread_type(self: TensorType, dim: Any, correction: Any, keepdim: bool) -> TensorType:
+def _spread_type(self: KnownType, dim: Ints | None, correction: Number | None, keepdim: bool) -> TensorType:
     assert self.dtype is not None
     require_fraction("var and std", self.dtype)
     return reduced(self, dim, keepdim)
 
 
-def _spread_samples() -> Any:
+def _spread_samples() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(make(3, 4), 1)
     yield sample(make(2, 3, 4), [0, -1], keepdim=True, correction=0)
@@ -678,39 +682,39 @@ def _spread_samples() -> Any:
 
 
 @composite("aten::var(Tensor self, bool unbiased) -> Tensor")
-def var_all(F: Any, self: Any, unbiased: bool) -> Any:
+def var_all(F: Ops, self: Tensor, unbiased: bool) -> Tensor:
     """The variance of all elements, divided by their count less one if unbiased."""
     return F.var(self, None, correction=int(unbiased))
 
 
 @composite("aten::var.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> Tensor")
-def var_over(F: Any, self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+def var_over(F: Ops, self: Tensor, dim: Ints | None, unbiased: bool, keepdim: bool) -> Tensor:
     """The variance over dim."""
     return F.var(self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
 @composite("aten::std(Tensor self, bool unbiased) -> Tensor")
-def std_all(F: Any, self: Any, unbiased: bool) -> Any:
+def std_all(F: Ops, self: Tensor, unbiased: bool) -> Tensor:
     """The standard deviation of all elements."""
     return F.std(self, None, correction=int(unbiased))
 
 
 @composite("aten::std.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> Tensor")
-def std_over(F: Any, self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+def std_over(F: Ops, self: Tensor, dim: Ints | None, unbiased: bool, keepdim: bool) -> Tensor:
     """The standard deviation over dim."""
     return F.std(self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
 @var_all.samples
 @std_all.samples
-def _unbiased_samples() -> Any:
+def _unbiased_samples() -> Iterator[Sample]:
     yield sample(make(2, 3), True)
     yield sample(make(2, 3), False)
 
 
 @var_over.samples
 @std_over.samples
-def _unbiased_dim_samples() -> Any:
+def _unbiased_dim_samples() -> Iterator[Sample]:
     yield sample(make(2, 3), 1, False)
     yield sample(make(2, 3), [0], True, True)
 
@@ -721,14 +725,14 @@ def _unbiased_dim_samples() -> Any:
        grad=dict(self=lambda F, g, self, dim, correction, keepdim:
                  with_reduced_dims(F, g * 2 / degrees(self.shape, dim, correction), self, dim, keepdim)
                  * deviation(F, self, dim)))  # fmt: skip
-def var(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+def var(m: Numpy, self: Array, dim: Ints | None, correction: Number | None, keepdim: bool) -> Array:
     """The mean square distance from the mean, divided by the count less `correction` (1)."""
     require_fraction("var", dtype_of(self))
     return variance(m, self, dim, keepdim, correction)
 
 
 @var.terms
-def _(t: Any, self: Any, correction: Any) -> Any:
+def _(t: Terms, self: Term, correction: Number | None) -> Term:
     return _spread(t, t.wide(self), correction)
 
 
@@ -736,19 +740,22 @@ def _(t: Any, self: Any, correction: Any) -> Any:
        kernel=Kernel("reduction"), type=_spread_type, samples=_spread_samples,
        onnx=lambda g, self, dim, correction, keepdim:
             g.op("Sqrt", onnx_variance(g, self, dim, keepdim, correction)))  # fmt: skip
-def std(m: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+def std(m: Numpy, self: Array, dim: Ints | None, correction: Number | None, keepdim: bool) -> Array:
     """The square root of var."""
     require_fraction("std", dtype_of(self))
     return m.sqrt(variance(m, self, dim, keepdim, correction))
 
 
 @std.terms
-def _(t: Any, self: Any, correction: Any) -> Any:
+def _(t: Terms, self: Term, correction: Number | None) -> Term:
     return t.apply(lambda m, v: m.sqrt(v), _spread(t, t.wide(self), correction))
 
 
 @std.grad
-def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: Ints | None, correction: Number | None,
+    keepdim: bool,
+) -> Any:  # fmt: skip
     """No spread, no gradient: 0 / 0 counts as 0."""
     flat = F.eq(out, 0)
     scale = F.where(flat, 0, g / (F.where(flat, 1, out) * degrees(self.shape, dim, correction)))
@@ -756,27 +763,27 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: Any, correction: Any
 
 
 @composite("aten::var_mean(Tensor self, bool unbiased) -> (Tensor var, Tensor mean)")
-def var_mean_all(F: Any, self: Any, unbiased: bool) -> Any:
+def var_mean_all(F: Ops, self: Tensor, unbiased: bool) -> Sequence[Tensor]:
     """(var, mean) of all elements."""
     return F.var(self, unbiased), F.mean(self)
 
 
 @composite("aten::std_mean(Tensor self, bool unbiased) -> (Tensor std, Tensor mean)")
-def std_mean_all(F: Any, self: Any, unbiased: bool) -> Any:
+def std_mean_all(F: Ops, self: Tensor, unbiased: bool) -> Sequence[Tensor]:
     """(std, mean) of all elements."""
     return F.std(self, unbiased), F.mean(self)
 
 
 @composite("aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False)"
            " -> (Tensor var, Tensor mean)")  # fmt: skip
-def var_mean_over(F: Any, self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+def var_mean_over(F: Ops, self: Tensor, dim: Ints | None, unbiased: bool, keepdim: bool) -> Sequence[Tensor]:
     """(var, mean) over dim."""
     return F.var(self, dim, unbiased, keepdim), F.mean(self, dim, keepdim)
 
 
 @composite("aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False)"
            " -> (Tensor std, Tensor mean)")  # fmt: skip
-def std_mean_over(F: Any, self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+def std_mean_over(F: Ops, self: Tensor, dim: Ints | None, unbiased: bool, keepdim: bool) -> Sequence[Tensor]:
     """(std, mean) over dim."""
     return F.std(self, dim, unbiased, keepdim), F.mean(self, dim, keepdim)
 
@@ -789,14 +796,14 @@ for _op in (var_mean_over, std_mean_over):
 
 @composite("aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
            " -> (Tensor var, Tensor mean)", samples=_spread_samples)  # fmt: skip
-def var_mean(F: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+def var_mean(F: Ops, self: Tensor, dim: Ints | None, correction: Number | None, keepdim: bool) -> Sequence[Tensor]:
     """(var, mean)."""
     return F.var(self, dim, correction=correction, keepdim=keepdim), F.mean(self, dim, keepdim)
 
 
 @composite("aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
            " -> (Tensor std, Tensor mean)", samples=_spread_samples)  # fmt: skip
-def std_mean(F: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any:
+def std_mean(F: Ops, self: Tensor, dim: Ints | None, correction: Number | None, keepdim: bool) -> Sequence[Tensor]:
     """(std, mean)."""
     return F.std(self, dim, correction=correction, keepdim=keepdim), F.mean(self, dim, keepdim)
 
@@ -804,7 +811,7 @@ def std_mean(F: Any, self: Any, dim: Any, correction: Any, keepdim: bool) -> Any
 # -- norms -------------------------------------------------------------------------------------------------------
 
 
-def _lse_type(self: TensorType, dim: Any, keepdim: bool) -> TensorType:
+def _lse_type(self: KnownType, dim: Ints, keepdim: bool) -> TensorType:
     assert self.dtype is not None
     return reduced(self, dim, keepdim, dtypes.float_of(self.dtype))
 
@@ -813,7 +820,7 @@ def _lse_type(self: TensorType, dim: Any, keepdim: bool) -> TensorType:
        namespaces=("jit", "Tensor", "special"), type=_lse_type,
        onnx=lambda g, self, dim, keepdim:
             onnx_reduce(g, "ReduceLogSumExp", g.cast(self, g.out.dtype), dim, keepdim))  # fmt: skip
-def logsumexp(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def logsumexp(m: Numpy, self: Array, dim: Ints, keepdim: bool) -> Array:
     """log(sum(exp(self))) over dim, without overflow."""
     dims = dims_of(self, dim)
     self = self.astype(dtypes.float_of(dtype_of(self)).numpy, copy=False)
@@ -823,19 +830,19 @@ def logsumexp(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @logsumexp.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     x = t.wide(self)
     return _log_of_sum(t, x, t.reduce("max", x))
 
 
-def _log_of_sum(t: Any, x: Any, greatest: Any) -> Any:
+def _log_of_sum(t: Terms, x: Term, greatest: Term) -> Any:
     top = t.apply(lambda m, a: m.where(m.isfinite(a), a, 0), greatest)
     powers = t.apply(lambda m, a, b: m.exp(a - b), x, top, cost=20)
     return t.apply(lambda m, s, b: m.log(s) + b, t.reduce("sum", powers), top)
 
 
 @logsumexp.grad
-def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: Ints, keepdim: bool) -> Any:
     """softmax(self) * g; where all is -inf, nothing moves the result."""
     total = with_reduced_dims(F, out, self, dim, keepdim)
     total = F.where(F.eq(total, -math.inf), 0, total)
@@ -843,7 +850,7 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: Any, keepdim: bool) 
 
 
 @logsumexp.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 1)
     yield sample(make(2, 3, 4), [0, 2], True)
     yield sample(make(), 0, note="0-d")
@@ -855,7 +862,7 @@ def _() -> Any:
     yield sample(make(9, dtype="float16"), 0, note="half", grad=False)
 
 
-def _norm_type(self: TensorType, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> TensorType:
+def _norm_type(self: KnownType, ord: Number, dim: Ints | None, keepdim: bool, dtype: DType | None) -> TensorType:
     assert self.dtype is not None
     if ord < 0 or math.isinf(ord):
         require_elements("norm", self.sizes, dim)
@@ -865,14 +872,16 @@ def _norm_type(self: TensorType, ord: Any, dim: Any, keepdim: bool, dtype: Any) 
 @array("aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
        "ScalarType? dtype=None) -> Tensor", kernel=Kernel("reduction"),
        namespaces=("linalg",), aliases=("vector_norm",), type=_norm_type)  # fmt: skip
-def linalg_vector_norm(m: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def linalg_vector_norm(
+    m: Numpy, self: Array, ord: Number, dim: Ints | None, keepdim: bool, dtype: DType | None
+) -> Array:
     """The `ord`-norm over dim: (sum |self| ** ord) ** (1 / ord); inf and -inf are the extrema, 0 counts."""
     result = require_fraction("norm", dtype or dtype_of(self))
     size = m.abs(self.astype(accumulation(result), copy=False))
     return _norm(m, size, ord, dim, keepdim).astype(dtypes.real_of(result).numpy)
 
 
-def _norm(m: Any, size: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
+def _norm(m: Numpy, size: Array, ord: Number, dim: Ints | None, keepdim: bool) -> Any:
     """The norm of non-negative numbers."""
     dims = dims_of(size, dim)
     if ord < 0 or math.isinf(ord):
@@ -889,7 +898,7 @@ def _norm(m: Any, size: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @linalg_vector_norm.terms
-def _(t: Any, self: Any, ord: Any) -> Any:
+def _(t: Terms, self: Term, ord: Number) -> Term:
     size = t.apply(lambda m, a: m.abs(a), t.wide(self))
     if ord in (math.inf, -math.inf):
         return t.reduce("max" if ord > 0 else "min", size)
@@ -903,7 +912,9 @@ def _(t: Any, self: Any, ord: Any) -> Any:
 
 
 @linalg_vector_norm.grad
-def _(F: Any, g: Any, needs: Any, self: Any, out: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, ord: Number, dim: Ints | None, keepdim: bool
+) -> Any:
     """sign(x) * |x|^(p-1) / out^(p-1) * g; 0 where the norm is 0, and split among ties for p = inf."""
     g, out = (with_reduced_dims(F, x, self, dim, keepdim) for x in (g, out))
     if ord == 0:
@@ -922,7 +933,7 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, ord: Any, dim: Any, keepd
 
 
 @linalg_vector_norm.onnx
-def _(g: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _(g: OnnxWriter, self: Value, ord: Number, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Value:
     self = g.cast(self, g.out.dtype)
     if ord in (1, 2):
         return onnx_reduce(g, "ReduceL1" if ord == 1 else "ReduceL2", self, dim, keepdim)
@@ -936,7 +947,7 @@ def _(g: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 
 
 @linalg_vector_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for ord in (2, 1, 3, 0.5, -1, math.inf, -math.inf, 0):
         yield sample(make(3, 4), ord, 1)
     yield sample(make(2, 3, 4), 2, [0, 1], True)
@@ -951,13 +962,13 @@ def _() -> Any:
 @composite(
     "aten::norm(Tensor self, Scalar? p=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 )
-def norm(F: Any, self: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def norm(F: Ops, self: Tensor, p: Number | None, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
     """The p-norm over dim."""
     return F.linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
 @norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(2, 3), 1, 1)
     yield sample(make(2, 3), None, [0, 1], True)
@@ -966,7 +977,7 @@ def _() -> Any:
 @composite(
     "aten::norm.name(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 )
-def norm_by_name(F: Any, self: Any, p: str, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def norm_by_name(F: Ops, self: Tensor, p: str, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
     """The Frobenius norm, "fro", or the nuclear norm, "nuc"."""
     if p == "nuc":
         return F.linalg_matrix_norm(self, "nuc", [-2, -1] if dim is None else dim, keepdim, dtype=dtype)
@@ -976,19 +987,19 @@ def norm_by_name(F: Any, self: Any, p: str, dim: Any, keepdim: bool, dtype: Any)
 
 
 @norm_by_name.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), "fro")
     yield sample(make(2, 3), "fro", 0, True)
 
 
 @composite("aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", namespaces=("jit",))
-def frobenius_norm(F: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def frobenius_norm(F: Ops, self: Tensor, dim: Ints, keepdim: bool) -> Tensor:
     """The 2-norm over dims."""
     return F.linalg_vector_norm(self, 2, dim, keepdim)
 
 
 @frobenius_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), [0, 1])
 
 
@@ -1000,12 +1011,12 @@ def truth_dtype(dtype: DType) -> DType:
     return dtypes.uint8 if dtype is dtypes.uint8 else dtypes.bool_
 
 
-def _truth_type(self: TensorType, dim: Any, keepdim: bool) -> TensorType:
+def _truth_type(self: KnownType, dim: Ints | None, keepdim: bool) -> TensorType:
     assert self.dtype is not None
     return reduced(self, dim, keepdim, truth_dtype(self.dtype))
 
 
-def _truth_samples() -> Any:
+def _truth_samples() -> Iterator[Sample]:
     yield sample(make(2, 3, 4, dtype="bool"))
     yield sample(make(2, 3, dtype="bool"), 1)
     yield sample(make(2, 3, 4, low=0, high=1, dtype="int64"), [0, -1], True, note="integer")
@@ -1023,7 +1034,7 @@ def _truth_samples() -> Any:
     samples=_truth_samples,
     grad=BOOLEAN,
 )
-def any(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def any(m: Numpy, self: Array, dim: Ints | None, keepdim: bool) -> Array:
     """Whether any element along dim is nonzero."""
     return m.any(self, axis=dims_of(self, dim), keepdims=keepdim).astype(truth_dtype(dtype_of(self)).numpy)
 
@@ -1035,32 +1046,32 @@ def any(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
     samples=_truth_samples,
     grad=BOOLEAN,
 )
-def all(m: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def all(m: Numpy, self: Array, dim: Ints | None, keepdim: bool) -> Array:
     """Whether all elements along dim are nonzero."""
     return m.all(self, axis=dims_of(self, dim), keepdims=keepdim).astype(truth_dtype(dtype_of(self)).numpy)
 
 
 @any.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     """The greatest truth value."""
     return t.reduce("max", t.cast(self, dtypes.bool_))
 
 
 @all.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     """The least truth value."""
     return t.reduce("min", t.cast(self, dtypes.bool_))
 
 
 @any.onnx
-def _(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def _(g: OnnxWriter, self: Value, dim: Ints | None, keepdim: bool) -> Value:
     true = g.cast(g.cast(self, dtypes.bool_), dtypes.int64)
     total = onnx_reduce(g, "ReduceSum", true, dim, keepdim)  # unlike ReduceMax, it knows the answer for no elements
     return g.cast(g.op("Greater", total, g.constant(0, like=total)), g.out.dtype)
 
 
 @all.onnx
-def _(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
+def _(g: OnnxWriter, self: Value, dim: Ints | None, keepdim: bool) -> Value:
     false = g.cast(g.op("Not", g.cast(self, dtypes.bool_)), dtypes.int64)
     total = onnx_reduce(g, "ReduceSum", false, dim, keepdim)
     return g.cast(g.op("Equal", total, g.constant(0, like=total)), g.out.dtype)
@@ -1069,14 +1080,14 @@ def _(g: Any, self: Any, dim: Any, keepdim: bool) -> Any:
 # -- running sums ------------------------------------------------------------------------------------------------
 
 
-def from_the_end(F: Any, x: Any, dim: int) -> Any:
+def from_the_end(F: Ops, x: Tensor, dim: int) -> Tensor:
     """The running sum that starts at the end of `dim`."""
     return F.flip(F.cumsum(F.flip(x, (dim,)), dim), (dim,))
 
 
 @array("aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", kernel=Kernel("scan"), inplace=True,
        grad=dict(self=lambda F, g, dim: from_the_end(F, g, dim) if g.ndim else g))  # fmt: skip
-def cumsum(m: Any, self: Any, dim: int, dtype: Any) -> Any:
+def cumsum(m: Numpy, self: Array, dim: int, dtype: DType | None) -> Array:
     """The running sum along dim."""
     result = dtype or wide_sum_dtype(dtype_of(self))
     dim = wrap_dim(dim, self.ndim)
@@ -1086,26 +1097,26 @@ def cumsum(m: Any, self: Any, dim: int, dtype: Any) -> Any:
 
 
 @cumsum.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     return t.running("sum", t.wide(self))
 
 
 @cumsum.type
-def _(self: TensorType, dim: int, dtype: Any) -> TensorType:
+def _(self: KnownType, dim: int, dtype: DType | None) -> TensorType:
     assert self.dtype is not None and self.sizes is not None
     wrap_dim(dim, len(self.sizes))
     return TensorType(dtype or wide_sum_dtype(self.dtype), self.sizes, None, self.device)
 
 
 @cumsum.onnx
-def _(g: Any, self: Any, dim: int, dtype: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, dtype: DType | None) -> Value:
     self = g.cast(self, g.out.dtype)
     if not self.ndim:
         return g.op("Identity", self)
     return g.op("CumSum", self, g.constant(wrap_dim(dim, self.ndim), dtype=dtypes.int64))
 
 
-def _running_samples() -> Any:
+def _running_samples() -> Iterator[Sample]:
     yield sample(make(3, 4), 1)
     yield sample(make(3, 4), -2)
     yield sample(make(), 0, note="0-d")
@@ -1115,7 +1126,7 @@ def _running_samples() -> Any:
 
 
 @cumsum.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _running_samples()
     yield sample(whole(5, dtype="int32"), 0, note="integer", grad=False)
     yield sample(make(5, dtype="bool"), 0, note="bool", grad=False)
@@ -1123,7 +1134,7 @@ def _() -> Any:
 
 
 @array("aten::logcumsumexp(Tensor self, int dim) -> Tensor", kernel=Kernel("scan"))
-def logcumsumexp(m: Any, self: Any, dim: int) -> Any:
+def logcumsumexp(m: Numpy, self: Array, dim: int) -> Array:
     """The running logsumexp along dim."""
     require_fraction("logcumsumexp", dtype_of(self))
     dim = wrap_dim(dim, self.ndim)
@@ -1133,11 +1144,11 @@ def logcumsumexp(m: Any, self: Any, dim: int) -> Any:
 
 
 @logcumsumexp.terms
-def _(t: Any, self: Any) -> Any:
+def _(t: Terms, self: Term) -> Term:
     return t.running("logaddexp", t.wide(self))
 
 
-def _running_complex_lse(m: Any, self: Any, dim: int) -> Any:
+def _running_complex_lse(m: Numpy, self: Array, dim: int) -> Any:
     """One after the other, the larger real part taken out of each pair; logarithms have the angle from -pi to pi."""
     rows, out = m.moveaxis(self, dim, 0), m.array(m.moveaxis(self, dim, 0))
     for place in range(1, len(rows)):
@@ -1149,7 +1160,7 @@ def _running_complex_lse(m: Any, self: Any, dim: int) -> Any:
 
 
 @logcumsumexp.type
-def _(self: TensorType, dim: int) -> TensorType:
+def _(self: KnownType, dim: int) -> TensorType:
     assert self.dtype is not None and self.sizes is not None
     require_fraction("logcumsumexp", self.dtype)
     wrap_dim(dim, len(self.sizes))
@@ -1157,7 +1168,7 @@ def _(self: TensorType, dim: int) -> TensorType:
 
 
 @logcumsumexp.grad
-def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: int) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: int) -> Any:
     """The sum over later places j of g[j] * exp(self - out[j]): in logarithms, for positive and negative g apart."""
     if not self.ndim:
         return (g,)
@@ -1172,7 +1183,7 @@ def _(F: Any, g: Any, needs: Any, self: Any, out: Any, dim: int) -> Any:
     return (part(F.gt(g, 0), g) - part(F.lt(g, 0), -g),)
 
 
-def _complex_shares(F: Any, lasts: Any, dim: int) -> Any:
+def _complex_shares(F: Ops, lasts: Any, dim: int) -> Tensor:
     """The same of complex numbers, each pair of places by itself: no exponent is positive, so nothing overflows."""
     g, self, out = lasts
     size = self.shape[-1]
@@ -1183,7 +1194,7 @@ def _complex_shares(F: Any, lasts: Any, dim: int) -> Any:
 
 
 @logcumsumexp.onnx
-def _(g: Any, self: Any, dim: int) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int) -> Value:
     if not self.ndim:
         return g.op("Identity", self)
     dim = wrap_dim(dim, self.ndim)
@@ -1193,5 +1204,5 @@ def _(g: Any, self: Any, dim: int) -> Any:
 
 
 @logcumsumexp.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _running_samples()

@@ -9,19 +9,24 @@ Note [Resizing as linear maps]
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.op import Op, absent, array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
 from .resize_taps import dense, taps, weighted, weighted_back, weighted_bytes
+
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+
+    from .protocols import Array, Ints, KnownType, Meta, Numpy, OnnxWriter, Ops, Tensor, Value
 
 # -- weights along one dim ---------------------------------------------------------------------------------------
 
@@ -39,7 +44,7 @@ def nearest(mode: str, size: int, out: int, scale: float | None) -> Any:
     return np.minimum(np.floor(places).astype(np.int64), size - 1)
 
 
-def _along_dims(m: Any, x: Any, steps: Sequence[Any], apply: Callable[[Any, Any, Any, int], Any]) -> Any:
+def _along_dims(m: Numpy, x: Array, steps: Sequence[Any], apply: Callable[[Any, Any, Any, int], Any]) -> Any:
     """`apply` one step to each of the trailing dims of `x`, as many as there are steps, the last dim first."""
     y = x
     for dim in range(x.ndim - 1, x.ndim - len(steps) - 1, -1):
@@ -90,7 +95,7 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
             return [(nearest(mode, n, o, factor), n) for n, o, factor in each]
         return [taps(mode, n, o, align, factor) for n, o, factor in each]
 
-    def forward(m: Any, self: Any, *given: Any) -> Any:
+    def forward(m: Numpy, self: Array, *given: Any) -> Array:
         options = dict(zip(settings, given))
         _check(self, rank, options["output_size"])
         if not index:
@@ -98,14 +103,14 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
         way = _taken if index else weighted_bytes if self.dtype == np.uint8 else weighted
         return _along_dims(m, self, steps(self.shape, options), way)
 
-    def backward(m: Any, grad_output: Any, output_size: Any, input_size: Any, *given: Any) -> Any:
+    def backward(m: Numpy, grad_output: Array, output_size: Ints, input_size: Ints, *given: Any) -> Array:
         options = dict(zip(settings, (output_size, *given)))
         return _along_dims(m, grad_output, steps(input_size, options), _given_back if index else weighted_back)
 
-    def forward_grad(F: Any, g: Any, self_meta: Any, *given: Any) -> Any:
+    def forward_grad(F: Ops, g: Tensor, self_meta: Meta, *given: Any) -> Any:
         return getattr(F, f"{public}_backward")(g, given[0], list(self_meta.shape), *given[1:])
 
-    def backward_grad(F: Any, g: Any, *given: Any) -> Any:
+    def backward_grad(F: Ops, g: Tensor, *given: Any) -> Any:
         return getattr(F, public)(g, *given)
 
     op: Op = array(f"aten::{public}(Tensor self, {', '.join(text)}) -> Tensor",
@@ -126,7 +131,7 @@ def _declare(name: str, mode: str, rank: int, samples: Callable[[], Any]) -> tup
 def _declare_vec(public: str, rank: int, index: bool, samples: Callable[[], Any]) -> None:
     """The overload that takes either the sizes or the factors, in lists."""
 
-    def body(F: Any, input: Any, output_size: Any, *rest: Any) -> Any:
+    def body(F: Ops, input: Tensor, output_size: Ints | None, *rest: Any) -> Tensor:
         *settings, factors = rest
         if (output_size is None) == (factors is None):
             raise UsageError(f"{public} takes either output_size or scale_factors, and exactly one of them")
@@ -148,7 +153,7 @@ def _checked_count(name: str, rank: int, values: Any) -> Any:
 
 
 def _vec_samples(samples: Callable[[], Any], rank: int) -> Callable[[], Any]:
-    def made() -> Any:
+    def made() -> Iterator[Sample]:
         for item in samples():
             x, sizes, *settings = item.args
             if item.note == "factor":
@@ -175,14 +180,14 @@ def _named(function: Callable[..., Any], leading: str, settings: Sequence[str]) 
     return _local(function)
 
 
-def _result_type(rank: int, mode: str, self: TensorType, output_size: Sequence[int], *_: Any) -> TensorType:
+def _result_type(rank: int, mode: str, self: KnownType, output_size: Sequence[int], *_: Any) -> TensorType:
     _check(self, rank, output_size)
     if not mode.startswith("nearest"):
         _check_dtype(self.dtype, rank)
     return _resized(self, output_size)
 
 
-def _check_dtype(dtype: Any, rank: int) -> None:
+def _check_dtype(dtype: DType, rank: int) -> None:
     """Between neighbours lies what whole numbers cannot say; bytes are the elements of images and may be rounded."""
     known = None if dtype is None else dtypes.as_dtype(dtype)
     if known is None or known.is_floating_point or known.is_complex or (rank == 2 and known is dtypes.uint8):
@@ -198,7 +203,7 @@ def _resized(self: TensorType, sizes: Sequence[int]) -> TensorType:
     return TensorType(self.dtype, (*self.shape[:2], *sizes), None, self.device)
 
 
-def _onnx(g: Any, self: Any, mode: str, options: dict[str, Any]) -> Any:
+def _onnx(g: OnnxWriter, self: Value, mode: str, options: dict[str, Any]) -> Value:
     align = options.get("align_corners", False)
     factors = [options[s] for s in sorted(options) if s.startswith("scales")]  # scales_d, scales_h, scales_w
     if not align and not all(map(_is_ratio, factors, self.shape[2:], options["output_size"])):
@@ -226,7 +231,7 @@ def _is_ratio(factor: float | None, size: Any, out: Any) -> bool:
     return float(factor).is_integer()
 
 
-def _onnx_matrices(g: Any, self: Any, mode: str, output_size: Sequence[int], align: bool) -> Any:
+def _onnx_matrices(g: OnnxWriter, self: Value, mode: str, output_size: Sequence[int], align: bool) -> Value:
     """Products with the weights. The antialiased Resize of ONNX is another function: onnxruntime 1.31 treats the edges
     differently, and its cubic differs everywhere."""
     sizes = (*self.shape[2:], *output_size)
@@ -240,7 +245,7 @@ def _onnx_matrices(g: Any, self: Any, mode: str, output_size: Sequence[int], ali
 def _samples(rank: int, aligned: bool) -> Callable[[], Any]:
     small, large = [3, 4, 5][-rank:], [5, 7, 9][-rank:]
 
-    def samples() -> Any:
+    def samples() -> Iterator[Sample]:
         for align in (False, True) if aligned else (None,):
             extra = () if align is None else (align,)
             yield sample(make(2, 3, *small), large, *extra)
@@ -259,7 +264,7 @@ def _samples(rank: int, aligned: bool) -> Callable[[], Any]:
 
 
 def _backward_samples(samples: Callable[[], Any], rank: int) -> Callable[[], Any]:
-    def made() -> Any:
+    def made() -> Iterator[Sample]:
         for item in samples():
             shape, sizes, rest = item.args[0].shape, item.args[1], item.args[2:]
             g = make(*shape[:2], *sizes, dtype=item.args[0].dtype, seed=3)
@@ -309,9 +314,9 @@ _FUNCTIONAL = ("nn.functional",)
            "bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False) -> Tensor",
            namespaces=_FUNCTIONAL)  # fmt: skip
 def interpolate(
-    F: Any, input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any, recompute_scale_factor: Any,
-    antialias: bool,
-) -> Any:  # fmt: skip
+    F: Ops, input: Tensor, size: Ints | None, scale_factor: Sequence[float] | None, mode: str,
+    align_corners: bool | None, recompute_scale_factor: bool | None, antialias: bool,
+) -> Tensor:  # fmt: skip
     """Resize the spatial dims of a (batch, channels, ...) tensor to `size`, or by `scale_factor`."""
     rank = input.ndim - 2
     name = _METHODS.get((mode, rank))
@@ -326,7 +331,10 @@ def interpolate(
     return getattr(F, f"_{name}_aa" if antialias else name)(input, sizes, bool(align_corners), *factors)
 
 
-def _check_options(size: Any, factor: Any, mode: str, align: Any, recompute: Any, antialias: bool) -> None:
+def _check_options(
+    size: Ints | None, factor: Sequence[float] | None, mode: str, align: bool | None, recompute: bool | None,
+    antialias: bool,
+) -> None:  # fmt: skip
     if (size is None) == (factor is None):
         raise UsageError("interpolate takes either size or scale_factor, and exactly one of them")
     if mode in _WITHOUT_CORNERS and align is not None:
@@ -337,7 +345,7 @@ def _check_options(size: Any, factor: Any, mode: str, align: Any, recompute: Any
         raise UsageError(f"antialias goes with the modes 'bilinear' and 'bicubic', not with {mode!r}")
 
 
-def _wanted(shape: Any, size: Any, factor: Any, recompute: bool) -> tuple[Any, Any]:
+def _wanted(shape: Ints, size: Ints | None, factor: Sequence[float] | None, recompute: bool) -> tuple[Any, Any]:
     """The sizes of the result, and the factors by which places are found; None for the ratio of the sizes."""
     given = _spread(factor if size is None else size, len(shape))
     if size is not None:
@@ -350,12 +358,12 @@ def _spread(value: Any, rank: int) -> tuple[Any, ...]:
     return values * rank if len(values) == 1 else tuple(_checked_count("interpolate", rank, values))
 
 
-def _scaled(shape: Any, factors: Sequence[float]) -> tuple[int, ...]:
+def _scaled(shape: Ints, factors: Sequence[float]) -> tuple[int, ...]:
     return tuple(math.floor(int(n) * f) for n, f in zip(shape, factors))
 
 
 @interpolate.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 3, 4), [6, 8])
     yield sample(make(1, 2, 3, 4), None, [2.0, 2.0], "bilinear", onnx=False)
     yield sample(make(1, 2, 5), [3], None, "linear")
@@ -366,35 +374,38 @@ def _() -> Any:
 
 @composite("aten::upsample(Tensor input, int[1]? size=None, float[1]? scale_factor=None, str mode='nearest', "
            "bool? align_corners=None) -> Tensor", namespaces=_FUNCTIONAL)  # fmt: skip
-def upsample(F: Any, input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any) -> Any:
+def upsample(
+    F: Ops, input: Tensor, size: Ints | None, scale_factor: Sequence[float] | None, mode: str,
+    align_corners: bool | None,
+) -> Tensor:  # fmt: skip
     """`interpolate` under its older name."""
     return F.interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @upsample.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 3, 4), [6, 8])
 
 
 @composite("aten::upsample_nearest(Tensor input, int[1]? size=None, float[1]? scale_factor=None) -> Tensor",
            namespaces=_FUNCTIONAL)  # fmt: skip
-def upsample_nearest(F: Any, input: Any, size: Any, scale_factor: Any) -> Any:
+def upsample_nearest(F: Ops, input: Tensor, size: Ints | None, scale_factor: Sequence[float] | None) -> Tensor:
     """`interpolate` to the nearest entry."""
     return F.interpolate(input, size, scale_factor, "nearest")
 
 
 @upsample_nearest.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 3, 4), [6, 8])
 
 
 @composite("aten::upsample_bilinear(Tensor input, int[1]? size=None, float[1]? scale_factor=None) -> Tensor",
            namespaces=_FUNCTIONAL)  # fmt: skip
-def upsample_bilinear(F: Any, input: Any, size: Any, scale_factor: Any) -> Any:
+def upsample_bilinear(F: Ops, input: Tensor, size: Ints | None, scale_factor: Sequence[float] | None) -> Tensor:
     """`interpolate` linearly, corners meeting corners."""
     return F.interpolate(input, size, scale_factor, "bilinear", True)
 
 
 @upsample_bilinear.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 2, 3, 4), [6, 8])

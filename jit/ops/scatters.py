@@ -7,7 +7,8 @@ elsewhere. Every derivative here is the view or another of these, so any order o
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,15 +16,18 @@ from jit.ir.errors import ShapeError
 from jit.ir.geometry import Geometry, wrap_dim
 from jit.ir.kernel import Kernel
 from jit.ir.op import absent, array
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType, contiguous_strides
 
 from .views import as_strided as as_strided_view
 from .views import diagonal as diagonal_view
 from .views import diagonal_length, select, slice_, slice_range
 
+if TYPE_CHECKING:
+    from .protocols import Array, Ints, KnownType, Meta, Numpy, OnnxWriter, Ops, Tensor, Value
 
-def _check_source(name: str, part: Geometry, source: Any) -> None:
+
+def _check_source(name: str, part: Geometry, source: Ints) -> None:
     if tuple(source) != part.sizes:
         raise ShapeError(f"{name}: expects a source of sizes {list(part.sizes)}, got {list(source)}")
 
@@ -32,15 +36,15 @@ def _same(self: TensorType) -> TensorType:
     return TensorType(self.dtype, self.shape, None, self.device)
 
 
-def _of_sizes(g: TensorType, sizes: Any) -> TensorType:
+def _of_sizes(g: TensorType, sizes: Ints) -> TensorType:
     return TensorType(g.dtype, tuple(sizes), None, g.device)
 
 
-def _zeros(F: Any, g: Any, meta: Any) -> Any:
+def _zeros(F: Ops, g: Tensor, meta: Meta) -> Tensor:
     return F.zeros(meta.shape, dtype=g.dtype, device=g.device)
 
 
-def _onnx_zeros(g: Any, grad: Any, sizes: Any) -> Any:
+def _onnx_zeros(g: OnnxWriter, grad: Value, sizes: Ints) -> Value:
     return g.op("Expand", g.constant(0, like=grad), g.ints(list(sizes)))
 
 
@@ -50,7 +54,7 @@ def _onnx_zeros(g: Any, grad: Any, sizes: Any) -> Any:
 @array("aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", kernel=Kernel(moves=True),
        grad=dict(self=lambda F, g, src_meta, dim, index: F.select_scatter(g, _zeros(F, g, src_meta), dim, index),
                  src=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
-def select_scatter(m: Any, self: Any, src: Any, dim: int, index: int) -> Any:
+def select_scatter(m: Numpy, self: Array, src: Array, dim: int, index: int) -> Array:
     _check_source("select_scatter", select.body(Geometry.contiguous(self.shape), dim, index), src.shape)
     out = m.array(self, order="C")
     m.moveaxis(out, dim, 0)[index] = src
@@ -58,17 +62,17 @@ def select_scatter(m: Any, self: Any, src: Any, dim: int, index: int) -> Any:
 
 
 @select_scatter.type
-def _(self: TensorType, src: TensorType, dim: int, index: int) -> TensorType:
+def _(self: KnownType, src: KnownType, dim: int, index: int) -> TensorType:
     return _same(self)
 
 
 @select_scatter.onnx
-def _(g: Any, self: Any, src: Any, dim: int, index: int) -> Any:
+def _(g: OnnxWriter, self: Value, src: Value, dim: int, index: int) -> Value:
     at = wrap_dim(dim, self.ndim)
     return _onnx_scatter(g, self, g.op("Unsqueeze", src, g.ints([at])), g.ints([index]), at)
 
 
-def _onnx_scatter(g: Any, base: Any, source: Any, entries: Any, dim: int) -> Any:
+def _onnx_scatter(g: OnnxWriter, base: Value, source: Value, entries: Value, dim: int) -> Value:
     """`base` with the `entries` of `dim` replaced by those of `source`, which has as many of them."""
     column = g.op("Reshape", entries, g.ints([-1 if d == dim else 1 for d in range(base.ndim)]))
     places = g.op("Expand", column, g.op("Shape", source))
@@ -76,7 +80,7 @@ def _onnx_scatter(g: Any, base: Any, source: Any, entries: Any, dim: int) -> Any
 
 
 @select_scatter.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(4, seed=1), 0, 1)
     yield sample(make(3, 4), make(3, seed=1), -1, -2)
     yield sample(make(3), make(seed=1), 0, 2, note="0-d source")
@@ -85,13 +89,15 @@ def _() -> Any:
     yield sample(whole, make(low=-9, high=9, dtype="int64"), 0, 1, note="integer", grad=False)
 
 
-def _entry(input_sizes: Any, dim: int, index: int) -> tuple[int, int, int, int, bool]:
+def _entry(input_sizes: Ints, dim: int, index: int) -> tuple[int, int, int, int, bool]:
     """One entry of a dim, as `Kernel.placed` says it."""
     at = wrap_dim(dim, len(input_sizes))
     return at, index % input_sizes[at], 1, 1, False
 
 
-def _entries(input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> tuple[int, int, int, int, bool]:
+def _entries(
+    input_sizes: Ints, dim: int, start: int | None, end: int | None, step: int
+) -> tuple[int, int, int, int, bool]:
     """Several of them."""
     at = wrap_dim(dim, len(input_sizes))
     return at, *slice_range(start, end, step, input_sizes[at]), step, True
@@ -100,26 +106,26 @@ def _entries(input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> tup
 @array("aten::select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor", namespaces=(),
        kernel=Kernel(moves=True, placed=_entry),
        grad=dict(grad_output=lambda F, g, dim, index: F.select(g, dim, index)))  # fmt: skip
-def select_backward(m: Any, grad_output: Any, input_sizes: Any, dim: int, index: int) -> Any:
+def select_backward(m: Numpy, grad_output: Array, input_sizes: Ints, dim: int, index: int) -> Array:
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
     m.moveaxis(out, dim, 0)[index] = grad_output
     return out
 
 
 @select_backward.type
-def _(grad_output: TensorType, input_sizes: Any, dim: int, index: int) -> TensorType:
+def _(grad_output: KnownType, input_sizes: Ints, dim: int, index: int) -> TensorType:
     return _of_sizes(grad_output, input_sizes)
 
 
 @select_backward.onnx
-def _(g: Any, grad_output: Any, input_sizes: Any, dim: int, index: int) -> Any:
+def _(g: OnnxWriter, grad_output: Value, input_sizes: Ints, dim: int, index: int) -> Value:
     at = wrap_dim(dim, len(input_sizes))
     zeros = _onnx_zeros(g, grad_output, input_sizes)
     return _onnx_scatter(g, zeros, g.op("Unsqueeze", grad_output, g.ints([at])), g.ints([index]), at)
 
 
 @select_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4), [3, 4], 0, 1)
     yield sample(make(3), [3, 4], -1, -2)
     yield sample(make(), [3], 0, 2, note="0-d")
@@ -139,7 +145,7 @@ def _slot(dim: int, ndim: int, start: int | None, end: int | None, step: int, si
        grad=dict(self=lambda F, g, src_meta, dim, start, end, step:
                  F.slice_scatter(g, _zeros(F, g, src_meta), dim, start, end, step),
                  src=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step)))  # fmt: skip
-def slice_scatter(m: Any, self: Any, src: Any, dim: int, start: Any, end: Any, step: int) -> Any:
+def slice_scatter(m: Numpy, self: Array, src: Array, dim: int, start: int | None, end: int | None, step: int) -> Array:
     _check_source("slice_scatter", slice_.body(Geometry.contiguous(self.shape), dim, start, end, step), src.shape)
     out = m.array(self, order="C")
     out[_slot(dim, self.ndim, start, end, step, self.shape[dim])] = src
@@ -147,17 +153,17 @@ def slice_scatter(m: Any, self: Any, src: Any, dim: int, start: Any, end: Any, s
 
 
 @slice_scatter.type
-def _(self: TensorType, src: TensorType, dim: int, start: Any, end: Any, step: int) -> TensorType:
+def _(self: KnownType, src: KnownType, dim: int, start: int | None, end: int | None, step: int) -> TensorType:
     return _same(self)
 
 
 @slice_scatter.onnx
-def _(g: Any, self: Any, src: Any, dim: int, start: Any, end: Any, step: int) -> Any:
+def _(g: OnnxWriter, self: Value, src: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
     at = wrap_dim(dim, self.ndim)
     return _onnx_scatter(g, self, src, _onnx_entries(g, self, at, start, end, step), at)
 
 
-def _onnx_entries(g: Any, base: Any, dim: int, start: Any, end: Any, step: int) -> Any:
+def _onnx_entries(g: OnnxWriter, base: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
     """The indices that a slice of `dim` takes: that slice of 0, 1, 2, ..."""
     size = base.shape[dim]
     if isinstance(size, int):
@@ -170,7 +176,7 @@ def _onnx_entries(g: Any, base: Any, dim: int, start: Any, end: Any, step: int) 
 
 
 @slice_scatter.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(5, 2), make(2, 2, seed=1), 0, 1, 3)
     yield sample(make(2, 5), make(2, 3, seed=1), -1, None, None, 2)
     yield sample(make(2, 5), make(2, 2, seed=1), 1, -3, -1)
@@ -182,26 +188,30 @@ def _() -> Any:
        kernel=Kernel(moves=True, placed=_entries),
        namespaces=(),
        grad=dict(grad_output=lambda F, g, dim, start, end, step: F.slice(g, dim, start, end, step)))  # fmt: skip
-def slice_backward(m: Any, grad_output: Any, input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> Any:
+def slice_backward(
+    m: Numpy, grad_output: Array, input_sizes: Ints, dim: int, start: int | None, end: int | None, step: int
+) -> Array:
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
     out[_slot(dim, out.ndim, start, end, step, input_sizes[dim])] = grad_output
     return out
 
 
 @slice_backward.type
-def _(grad_output: TensorType, input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> TensorType:
+def _(grad_output: KnownType, input_sizes: Ints, dim: int, start: int | None, end: int | None, step: int) -> TensorType:
     return _of_sizes(grad_output, input_sizes)
 
 
 @slice_backward.onnx
-def _(g: Any, grad_output: Any, input_sizes: Any, dim: int, start: Any, end: Any, step: int) -> Any:
+def _(
+    g: OnnxWriter, grad_output: Value, input_sizes: Ints, dim: int, start: int | None, end: int | None, step: int
+) -> Value:
     at = wrap_dim(dim, len(input_sizes))
     zeros = _onnx_zeros(g, grad_output, input_sizes)
     return _onnx_scatter(g, zeros, grad_output, _onnx_entries(g, zeros, at, start, end, step), at)
 
 
 @slice_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 2), [5, 2], 0, 1, 3, 1)
     yield sample(make(2, 3), [2, 5], -1, None, None, 2)
     yield sample(make(2, 0), [2, 5], 1, 4, 2, 1, note="empty", onnx=False)
@@ -210,7 +220,7 @@ def _() -> Any:
 # -- diagonal ----------------------------------------------------------------------------------------------------
 
 
-def _write_diagonal(m: Any, out: Any, source: Any, offset: int, dim1: int, dim2: int) -> Any:
+def _write_diagonal(m: Numpy, out: Array, source: Array, offset: int, dim1: int, dim2: int) -> Any:
     last = m.moveaxis(out, (dim1, dim2), (-2, -1))
     rows, columns = last.shape[-2:]
     entries = m.arange(diagonal_length(rows, columns, offset))
@@ -223,23 +233,23 @@ def _write_diagonal(m: Any, out: Any, source: Any, offset: int, dim1: int, dim2:
        grad=dict(self=lambda F, g, src_meta, offset, dim1, dim2:
                  F.diagonal_scatter(g, _zeros(F, g, src_meta), offset, dim1, dim2),
                  src=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2)))  # fmt: skip
-def diagonal_scatter(m: Any, self: Any, src: Any, offset: int, dim1: int, dim2: int) -> Any:
+def diagonal_scatter(m: Numpy, self: Array, src: Array, offset: int, dim1: int, dim2: int) -> Array:
     part = diagonal_view.body(Geometry.contiguous(self.shape), offset, dim1, dim2)
     _check_source("diagonal_scatter", part, src.shape)
     return _write_diagonal(m, m.array(self, order="C"), src, offset, dim1, dim2)
 
 
 @diagonal_scatter.type
-def _(self: TensorType, src: TensorType, offset: int, dim1: int, dim2: int) -> TensorType:
+def _(self: KnownType, src: KnownType, offset: int, dim1: int, dim2: int) -> TensorType:
     return _same(self)
 
 
 @diagonal_scatter.onnx
-def _(g: Any, self: Any, src: Any, offset: int, dim1: int, dim2: int) -> Any:
+def _(g: OnnxWriter, self: Value, src: Value, offset: int, dim1: int, dim2: int) -> Value:
     return _onnx_diagonal(g, self, src, offset, dim1, dim2)
 
 
-def _onnx_diagonal(g: Any, base: Any, source: Any, offset: int, dim1: int, dim2: int) -> Any:
+def _onnx_diagonal(g: OnnxWriter, base: Value, source: Value, offset: int, dim1: int, dim2: int) -> Value:
     """Bring the two dims to the end, flatten them, and scatter into every (columns + 1)-th place."""
     a, b = wrap_dim(dim1, base.ndim), wrap_dim(dim2, base.ndim)
     order = [d for d in range(base.ndim) if d not in (a, b)] + [a, b]
@@ -255,7 +265,7 @@ def _onnx_diagonal(g: Any, base: Any, source: Any, offset: int, dim1: int, dim2:
 
 
 @diagonal_scatter.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(3, seed=1))
     yield sample(make(3, 4), make(2, seed=1), -1)
     yield sample(make(3, 2, 3), make(2, 2, seed=1), 1, -1, 0)
@@ -265,23 +275,23 @@ def _() -> Any:
 @array("aten::diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
        kernel=Kernel(moves=True), namespaces=(),
        grad=dict(grad_output=lambda F, g, offset, dim1, dim2: F.diagonal(g, offset, dim1, dim2)))  # fmt: skip
-def diagonal_backward(m: Any, grad_output: Any, input_sizes: Any, offset: int, dim1: int, dim2: int) -> Any:
+def diagonal_backward(m: Numpy, grad_output: Array, input_sizes: Ints, offset: int, dim1: int, dim2: int) -> Array:
     out = m.zeros(tuple(input_sizes), grad_output.dtype)
     return _write_diagonal(m, out, grad_output, offset, dim1, dim2)
 
 
 @diagonal_backward.type
-def _(grad_output: TensorType, input_sizes: Any, offset: int, dim1: int, dim2: int) -> TensorType:
+def _(grad_output: KnownType, input_sizes: Ints, offset: int, dim1: int, dim2: int) -> TensorType:
     return _of_sizes(grad_output, input_sizes)
 
 
 @diagonal_backward.onnx
-def _(g: Any, grad_output: Any, input_sizes: Any, offset: int, dim1: int, dim2: int) -> Any:
+def _(g: OnnxWriter, grad_output: Value, input_sizes: Ints, offset: int, dim1: int, dim2: int) -> Value:
     return _onnx_diagonal(g, _onnx_zeros(g, grad_output, input_sizes), grad_output, offset, dim1, dim2)
 
 
 @diagonal_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3), [3, 4], 0, 0, 1)
     yield sample(make(2, 2), [3, 2, 3], 1, -1, 0)
 
@@ -292,7 +302,7 @@ def _() -> Any:
 @array("aten::unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor",
        namespaces=(),
        grad=dict(grad_in=lambda F, g, dim, size, step: F.unfold(g, dim, size, step)))  # fmt: skip
-def unfold_backward(m: Any, grad_in: Any, input_sizes: Any, dim: int, size: int, step: int) -> Any:
+def unfold_backward(m: Numpy, grad_in: Array, input_sizes: Ints, dim: int, size: int, step: int) -> Array:
     out = m.zeros(tuple(input_sizes), grad_in.dtype)
     if out.ndim == 0:
         return m.reshape(grad_in.sum(), ())
@@ -305,12 +315,12 @@ def unfold_backward(m: Any, grad_in: Any, input_sizes: Any, dim: int, size: int,
 
 
 @unfold_backward.type
-def _(grad_in: TensorType, input_sizes: Any, dim: int, size: int, step: int) -> TensorType:
+def _(grad_in: KnownType, input_sizes: Ints, dim: int, size: int, step: int) -> TensorType:
     return _of_sizes(grad_in, input_sizes)
 
 
 @unfold_backward.onnx
-def _(g: Any, grad_in: Any, input_sizes: Any, dim: int, size: int, step: int) -> Any:
+def _(g: OnnxWriter, grad_in: Value, input_sizes: Ints, dim: int, size: int, step: int) -> Value:
     """Windows that overlap add up as in a transposed convolution whose weights are 1 where places agree."""
     if grad_in.dtype.is_complex:
         rank = grad_in.ndim
@@ -320,7 +330,7 @@ def _(g: Any, grad_in: Any, input_sizes: Any, dim: int, size: int, step: int) ->
     return _onnx_added_up(g, grad_in, input_sizes, dim, size, step)
 
 
-def _onnx_added_up(g: Any, grad_in: Any, input_sizes: Any, dim: int, size: int, step: int) -> Any:
+def _onnx_added_up(g: OnnxWriter, grad_in: Value, input_sizes: Sequence[int], dim: int, size: int, step: int) -> Value:
     if not grad_in.dtype.is_floating_point or not input_sizes:
         raise g.unsupported("overlapping windows are added up by a convolution, which is for floating tensors of dims")
     rank = len(input_sizes)
@@ -336,7 +346,7 @@ def _onnx_added_up(g: Any, grad_in: Any, input_sizes: Any, dim: int, size: int, 
 
 
 @unfold_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 3), [7], 0, 3, 2)
     yield sample(make(2, 4, 2), [2, 5], -1, 2, 1)
     yield sample(make(2, 3, 2), [4, 3], 0, 2, 2)
@@ -345,7 +355,7 @@ def _() -> Any:
 # -- as_strided --------------------------------------------------------------------------------------------------
 
 
-def flat_places(m: Any, sizes: Any, strides: Any, offset: int) -> Any:
+def flat_places(m: Numpy, sizes: Ints, strides: Ints, offset: int) -> Any:
     """Where in the storage each element of a strided window lies, as an int64 array of those sizes."""
     places = m.full(tuple(sizes), offset, m.int64)
     for dim, (size, stride) in enumerate(zip(sizes, strides)):
@@ -353,7 +363,7 @@ def flat_places(m: Any, sizes: Any, strides: Any, offset: int) -> Any:
     return places
 
 
-def _elements_shown(m: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+def _elements_shown(m: Any, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int) -> Any:
     """Which element of a tensor, in row-major order, each element of a window of its storage is."""
     shift = max(-offset, 0)
     home, places = flat_places(m, self_size, self_stride, shift), flat_places(m, size, stride, offset + shift)
@@ -374,7 +384,9 @@ def _elements_shown(m: Any, self_size: Any, self_stride: Any, size: Any, stride:
                  F.as_strided_backward(g, self_size, self_stride, size, stride, offset)),
        scatter=lambda F, base, source, self_size, self_stride, size, stride, offset:
        F.as_strided_put(base, source, self_size, self_stride, size, stride, offset))  # fmt: skip
-def as_strided_of(m: Any, self: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+def as_strided_of(
+    m: Numpy, self: Array, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
+) -> Array:
     """What `as_strided` shows of a tensor that lies as `self_stride` says, taken from an equal one of any layout.
 
     Histories and recordings of views are made of this operator, because theirs are other tensors than the viewed one.
@@ -383,24 +395,26 @@ def as_strided_of(m: Any, self: Any, self_size: Any, self_stride: Any, size: Any
 
 
 @as_strided_of.type
-def _(self: TensorType, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> TensorType:
+def _(self: KnownType, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int) -> TensorType:
     return _of_sizes(self, size)
 
 
-def _onnx_elements(g: Any, self: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+def _onnx_elements(
+    g: OnnxWriter, self: Value, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
+) -> Value:
     if tuple(self.shape) != tuple(self_size):
         raise g.unsupported("a strided view of a tensor whose sizes vary")
     return g.constant(_elements_shown(np, self_size, self_stride, size, stride, offset), dtype="int64")
 
 
 @as_strided_of.onnx
-def _(g: Any, self: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+def _(g: OnnxWriter, self: Value, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int) -> Value:
     places = _onnx_elements(g, self, self_size, self_stride, size, stride, offset)
     return g.op("Gather", g.op("Reshape", self, g.ints([-1])), places, axis=0)
 
 
 @as_strided_of.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), [3, 4], [4, 1], [2, 2], [1, 2], 0)
     yield sample(make(4, 3), [4, 3], [1, 4], [2, 3], [4, 1], 2, note="of a transposed tensor")
     yield sample(make(5), [5], [1], [3, 3], [1, 1], 0, note="overlapping")
@@ -414,8 +428,8 @@ def _() -> Any:
                  src=lambda F, g, self_size, self_stride, size, stride, offset:
                  F.as_strided_of(g, self_size, self_stride, size, stride, offset)))  # fmt: skip
 def as_strided_put(
-    m: Any, self: Any, src: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int
-) -> Any:
+    m: Numpy, self: Array, src: Array, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
+) -> Array:
     """`self` with the elements that `as_strided_of` takes replaced by those of `src`."""
     out = m.array(self, order="C")
     out.reshape(-1)[_elements_shown(m, self_size, self_stride, size, stride, offset)] = src
@@ -424,13 +438,15 @@ def as_strided_put(
 
 @as_strided_put.type
 def _(
-    self: TensorType, src: TensorType, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int
+    self: KnownType, src: KnownType, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
 ) -> TensorType:
     return _same(self)
 
 
 @as_strided_put.onnx
-def _(g: Any, self: Any, src: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+def _(
+    g: OnnxWriter, self: Value, src: Value, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
+) -> Value:
     flat = g.ints([-1])
     places = g.op("Reshape", _onnx_elements(g, self, self_size, self_stride, size, stride, offset), flat)
     written = g.op("ScatterElements", g.op("Reshape", self, flat), places, g.op("Reshape", src, flat), axis=0)
@@ -438,7 +454,7 @@ def _(g: Any, self: Any, src: Any, self_size: Any, self_stride: Any, size: Any, 
 
 
 @as_strided_put.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(2, 2, seed=1), [3, 4], [4, 1], [2, 2], [4, 2], 0)
     yield sample(make(4, 3), make(2, 2, seed=1), [4, 3], [1, 4], [2, 2], [4, 1], 2, note="of a transposed tensor")
 
@@ -450,7 +466,9 @@ def _() -> Any:
                  F.as_strided_scatter(g, _zeros(F, g, src_meta), size, stride, storage_offset),
                  src=lambda F, g, size, stride, storage_offset:
                  _strided_part(F, g, size, stride, storage_offset or 0)))  # fmt: skip
-def as_strided_scatter(m: Any, self: Any, src: Any, size: Any, stride: Any, storage_offset: int | None) -> Any:
+def as_strided_scatter(
+    m: Numpy, self: Array, src: Array, size: Ints, stride: Ints, storage_offset: int | None
+) -> Array:
     part = as_strided_view.body(Geometry.contiguous(self.shape), size, stride, storage_offset)
     _check_source("as_strided_scatter", part, src.shape)
     places = flat_places(m, *part)
@@ -461,17 +479,17 @@ def as_strided_scatter(m: Any, self: Any, src: Any, size: Any, stride: Any, stor
     return out
 
 
-def _strided_part(F: Any, g: Any, size: Any, stride: Any, offset: int) -> Any:
+def _strided_part(F: Ops, g: Tensor, size: Ints, stride: Ints, offset: int) -> Tensor:
     return F.as_strided_gather(g, g.shape, contiguous_strides(tuple(g.shape)), size, stride, offset)
 
 
 @as_strided_scatter.type
-def _(self: TensorType, src: TensorType, size: Any, stride: Any, storage_offset: int | None) -> TensorType:
+def _(self: KnownType, src: KnownType, size: Ints, stride: Ints, storage_offset: int | None) -> TensorType:
     return _same(self)
 
 
 @as_strided_scatter.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), make(2, 2, seed=1), [2, 2], [4, 2])
     yield sample(make(3, 4), make(3, seed=1), [3], [2], 5)
     yield sample(make(4), make(seed=1), [], [], 3, note="0-d source")
@@ -483,8 +501,8 @@ def _() -> Any:
        grad=dict(grad=lambda F, g, self_size, self_stride, size, stride, offset:
                  F.as_strided_gather(g, self_size, self_stride, size, stride, offset)))  # fmt: skip
 def as_strided_backward(
-    m: Any, grad: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int
-) -> Any:
+    m: Numpy, grad: Array, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
+) -> Array:
     """Sum `grad` into the storage, through its window, and read the sums back through the input's window.
 
     `offset` counts from the input's first element. An element that the input shows several times (an expanded dim)
@@ -499,7 +517,7 @@ def as_strided_backward(
     return (storage / shown)[home].astype(grad.dtype)
 
 
-def _summed(m: Any, places: Any, values: Any, reach: int) -> Any:
+def _summed(m: Numpy, places: Any, values: Array, reach: int) -> Any:
     """The sums of the values that share a place, in float64."""
     if values.dtype.kind != "c":
         return m.bincount(places.ravel(), values.ravel(), reach)
@@ -507,12 +525,12 @@ def _summed(m: Any, places: Any, values: Any, reach: int) -> Any:
 
 
 @as_strided_backward.type
-def _(grad: TensorType, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> TensorType:
+def _(grad: KnownType, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int) -> TensorType:
     return _of_sizes(grad, self_size)
 
 
 @as_strided_backward.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 2), [3, 4], [4, 1], [2, 2], [1, 2], 0)
     yield sample(make(3, 3), [5], [1], [3, 3], [1, 1], 0, note="overlapping")
     yield sample(make(3), [2, 2], [1, 4], [3], [2], 0, note="strided input")
@@ -524,7 +542,9 @@ def _() -> Any:
        namespaces=(), onnx=absent("ONNX has no strided views"),
        grad=dict(self=lambda F, g, self_size, self_stride, size, stride, offset:
                  F.as_strided_backward(g, self_size, self_stride, size, stride, offset)))  # fmt: skip
-def as_strided_gather(m: Any, self: Any, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> Any:
+def as_strided_gather(
+    m: Numpy, self: Array, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
+) -> Array:
     """What `as_strided` would show if `self`, of any layout, lay as `self_stride` says: the adjoint of the above."""
     shift = max(-offset, 0)
     places = flat_places(m, size, stride, offset + shift)
@@ -536,11 +556,11 @@ def as_strided_gather(m: Any, self: Any, self_size: Any, self_stride: Any, size:
 
 
 @as_strided_gather.type
-def _(self: TensorType, self_size: Any, self_stride: Any, size: Any, stride: Any, offset: int) -> TensorType:
+def _(self: KnownType, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int) -> TensorType:
     return _of_sizes(self, size)
 
 
 @as_strided_gather.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), [3, 4], [4, 1], [2, 2], [1, 2], 0)
     yield sample(make(2, 2), [2, 2], [1, 4], [3], [2], 0, note="strided input")

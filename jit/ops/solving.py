@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,22 +13,28 @@ from jit.ir import dtypes
 from jit.ir.errors import DTypeError, LinAlgError, ShapeError, UsageError
 from jit.ir.geometry import broadcast_shapes, wrap_dim
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample
+from jit.ir.samples import Sample, make, sample
 from jit.ir.types import TensorType
 
 from .common import no_integers
 from .factorizations import LINALG, adjoint, check_matrix, each, matrices, same, symmetric, typed, wide_floats
+
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+    from jit.ir.types import Type
+
+    from .protocols import Array, Ints, KnownType, Meta, Number, Numpy, Ops, Tensor
 
 NO_ONNX = absent("ONNX solves no equations")
 
 # -- triangles ---------------------------------------------------------------------------------------------------
 
 
-def _batches(a: Any, b: Any) -> tuple[int, ...]:
+def _batches(a: Ints, b: Ints) -> tuple[int, ...]:
     return broadcast_shapes(tuple(a[:-2]), tuple(b[:-2]))
 
 
-def _check_sides(name: str, a: Any, b: Any, left: bool) -> None:
+def _check_sides(name: str, a: Ints, b: Ints, left: bool) -> None:
     check_matrix(name, a, True)
     check_matrix(name, b)
     if a[-1] != (b[-2] if left else b[-1]):
@@ -37,7 +44,7 @@ def _check_sides(name: str, a: Any, b: Any, left: bool) -> None:
 @wide_floats
 @array("aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"
        " -> Tensor", promote=("self", "B"), namespaces=LINALG, onnx=NO_ONNX)  # fmt: skip
-def solve_triangular(m: Any, self: Any, B: Any, upper: bool, left: bool, unitriangular: bool) -> Any:
+def solve_triangular(m: Numpy, self: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:
     """X of A X = B (or X A = B), of A's upper or lower triangle, on whose diagonal may be meant to be ones."""
     _check_sides("linalg.solve_triangular", self.shape, B.shape, left)
     batch = _batches(self.shape, B.shape)
@@ -56,7 +63,7 @@ def solve_triangular(m: Any, self: Any, B: Any, upper: bool, left: bool, unitria
 
 
 @solve_triangular.type
-def _(self: TensorType, B: TensorType, upper: bool, left: bool, unitriangular: bool) -> TensorType:
+def _(self: KnownType, B: KnownType, upper: bool, left: bool, unitriangular: bool) -> TensorType:
     assert self.sizes is not None and B.sizes is not None
     _check_sides("linalg.solve_triangular", self.sizes, B.sizes, left)
     return TensorType(self.dtype, (*_batches(self.sizes, B.sizes), *B.sizes[-2:]), None, self.device)
@@ -64,8 +71,9 @@ def _(self: TensorType, B: TensorType, upper: bool, left: bool, unitriangular: b
 
 @solve_triangular.grad
 def _(
-    F: Any, g: Any, needs: Any, self: Any, B_meta: Any, out: Any, upper: bool, left: bool, unitriangular: bool
-) -> Any:
+    F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, B_meta: Meta, out: Tensor, upper: bool, left: bool,
+    unitriangular: bool,
+) -> Any:  # fmt: skip
     """gB solves the transposed equation; gA is -gB X^T, the part of it that was read."""
     turned = F.transpose(self, -2, -1)
     gB = F.linalg_solve_triangular(turned, g, upper=not upper, left=left, unitriangular=unitriangular)
@@ -77,7 +85,7 @@ def _(
 
 
 @solve_triangular.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for upper in (True, False):
         for left in (True, False):
             yield sample(matrices(3, 3), make(3, 3, dtype="float64", seed=1), upper=upper, left=left)
@@ -86,7 +94,9 @@ def _() -> Any:
 
 @composite("aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, "
            "bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)")  # fmt: skip
-def triangular_solve(F: Any, self: Any, A: Any, upper: bool, transpose: bool, unitriangular: bool) -> Any:
+def triangular_solve(
+    F: Ops, self: Tensor, A: Tensor, upper: bool, transpose: bool, unitriangular: bool
+) -> Sequence[Tensor]:
     """(X of A X = self, A); of A's transpose, if asked for."""
     used, side = (F.transpose(A, -2, -1), not upper) if transpose else (A, upper)
     batch = _batches(A.shape, self.shape)
@@ -95,7 +105,7 @@ def triangular_solve(F: Any, self: Any, A: Any, upper: bool, transpose: bool, un
 
 
 @triangular_solve.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2, dtype="float64", seed=1), matrices(3, 3), onnx=False)
     yield sample(make(3, 2, dtype="float64", seed=1), matrices(3, 3), False, True, onnx=False)
 
@@ -106,7 +116,7 @@ def _() -> Any:
 @wide_floats
 @array("aten::_linalg_solve(Tensor A, Tensor B) -> (Tensor result, Tensor info)", promote=("A", "B"), namespaces=(),
        onnx=NO_ONNX)  # fmt: skip
-def _linalg_solve(m: Any, A: Any, B: Any) -> Any:
+def _linalg_solve(m: Numpy, A: Array, B: Array) -> Sequence[Array | None]:
     """(X of A X = B, for each matrix where a pivot is 0, or 0)."""
     _check_sides("linalg.solve", A.shape, B.shape, True)
     batch = _batches(A.shape, B.shape)
@@ -124,7 +134,7 @@ def _linalg_solve(m: Any, A: Any, B: Any) -> Any:
 
 
 @_linalg_solve.type
-def _(A: TensorType, B: TensorType) -> Any:
+def _(A: KnownType, B: KnownType) -> Sequence[Type]:
     assert A.sizes is not None and B.sizes is not None
     _check_sides("linalg.solve", A.sizes, B.sizes, True)
     found = TensorType(A.dtype, (*_batches(A.sizes, B.sizes), *B.sizes[-2:]), None, A.device)
@@ -132,27 +142,27 @@ def _(A: TensorType, B: TensorType) -> Any:
 
 
 @_linalg_solve.grad
-def _(F: Any, g: Any, needs: Any, A: Any, B_meta: Any, out: Any) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], A: Tensor, B_meta: Meta, out: Sequence[Tensor]) -> Any:
     gB = F._linalg_solve(F.transpose(A, -2, -1), g)[0]
     gA = -F.matmul(gB, F.transpose(out[0], -2, -1))
     return F.sum_to_size(gA, A.shape), F.sum_to_size(gB, B_meta.shape)
 
 
 @_linalg_solve.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(3, 3), make(3, 2, dtype="float64", seed=1))
     yield sample(matrices(2, 3, 3), make(3, 2, dtype="float64", seed=1), note="batch")
     yield sample(matrices(3, 3, dtype="float32"), make(3, 2, seed=1), note="float32")
 
 
-def _refuse_singular(F: Any, name: str, info: Any) -> None:
+def _refuse_singular(F: Ops, name: str, info: Any) -> None:
     if bool(F.any(F.ne(info, 0))):
         raise LinAlgError(f"{name}: the matrix is singular, or one of a batch is: a pivot is exactly 0")
 
 
 @composite("aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)"
            " -> (Tensor result, Tensor info)", namespaces=LINALG)  # fmt: skip
-def solve_ex(F: Any, A: Any, B: Any, left: bool, check_errors: bool) -> Any:
+def solve_ex(F: Ops, A: Tensor, B: Tensor, left: bool, check_errors: bool) -> Sequence[Tensor]:
     """(X of A X = B, or of X A = B; where a pivot is 0, or 0). Vectors B are columns."""
     check_matrix("linalg.solve", A.shape, True)
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
@@ -168,14 +178,14 @@ def solve_ex(F: Any, A: Any, B: Any, left: bool, check_errors: bool) -> Any:
 
 
 @composite("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", namespaces=LINALG)
-def linalg_solve(F: Any, A: Any, B: Any, left: bool) -> Any:
+def linalg_solve(F: Ops, A: Tensor, B: Tensor, left: bool) -> Tensor:
     """X of A X = B, or of X A = B. Vectors B are columns."""
     return F.linalg_solve_ex(A, B, left=left, check_errors=True)[0]
 
 
 @solve_ex.samples
 @linalg_solve.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(3, 3), make(3, 2, dtype="float64", seed=1), onnx=False)
     yield sample(matrices(3, 3), make(3, dtype="float64", seed=1), note="vector", onnx=False)
     yield sample(matrices(2, 3, 3), make(2, 2, 3, dtype="float64", seed=1), left=False, note="batch", onnx=False)
@@ -183,7 +193,7 @@ def _() -> Any:
 
 @composite("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
            namespaces=LINALG)  # fmt: skip
-def inv_ex(F: Any, A: Any, check_errors: bool) -> Any:
+def inv_ex(F: Ops, A: Tensor, check_errors: bool) -> Sequence[Tensor]:
     """(inverse, where a pivot is 0, or 0)."""
     rows, _ = check_matrix("linalg.inv", A.shape, True)
     found, info = F._linalg_solve(A, F.eye(rows, dtype=A.dtype))
@@ -193,18 +203,18 @@ def inv_ex(F: Any, A: Any, check_errors: bool) -> Any:
 
 
 @composite("aten::linalg_inv(Tensor A) -> Tensor", namespaces=LINALG)
-def linalg_inv(F: Any, A: Any) -> Any:
+def linalg_inv(F: Ops, A: Tensor) -> Tensor:
     """The inverse."""
     return F.linalg_inv_ex(A, check_errors=True)[0]
 
 
 @composite("aten::inverse(Tensor self) -> Tensor")
-def inverse(F: Any, self: Any) -> Any:
+def inverse(F: Ops, self: Tensor) -> Tensor:
     """The inverse."""
     return F.linalg_inv_ex(self, check_errors=True)[0]
 
 
-def _squares() -> Any:
+def _squares() -> Iterator[Sample]:
     yield sample(matrices(3, 3), onnx=False)
     yield sample(matrices(2, 3, 3), note="batch", onnx=False)
 
@@ -214,7 +224,7 @@ for _op in (inv_ex, linalg_inv, inverse):
 
 
 @composite("aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor", namespaces=LINALG)
-def tensorinv(F: Any, self: Any, ind: int) -> Any:
+def tensorinv(F: Ops, self: Tensor, ind: int) -> Tensor:
     """The inverse of a tensor as a map from its last dims to its first `ind`."""
     if ind <= 0:
         raise UsageError(f"linalg.tensorinv: ind must be positive, got {ind}")
@@ -225,7 +235,7 @@ def tensorinv(F: Any, self: Any, ind: int) -> Any:
 
 
 @composite("aten::linalg_tensorsolve(Tensor self, Tensor other, int[1]? dims=None) -> Tensor", namespaces=LINALG)
-def tensorsolve(F: Any, self: Any, other: Any, dims: Any) -> Any:
+def tensorsolve(F: Ops, self: Tensor, other: Tensor, dims: Ints | None) -> Tensor:
     """X whose tensordot with self is other."""
     if dims is not None:
         moved = [wrap_dim(d, self.ndim) for d in dims]
@@ -238,12 +248,12 @@ def tensorsolve(F: Any, self: Any, other: Any, dims: Any) -> Any:
 
 
 @tensorinv.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(6, 6).reshape(2, 3, 6), 2, onnx=False)
 
 
 @tensorsolve.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(6, 6).reshape(2, 3, 6), make(2, 3, dtype="float64", seed=1), onnx=False)
     yield sample(matrices(6, 6).reshape(2, 6, 3), make(2, 3, dtype="float64", seed=1), [1], onnx=False)
 
@@ -254,13 +264,13 @@ def _() -> Any:
 @wide_floats
 @array("aten::linalg_det(Tensor A) -> Tensor", promote=("A",), namespaces=("linalg", "jit", "Tensor"), aliases=("det",),
        onnx="Det", grad=dict(A=lambda F, g, A, out: _det_gradient(F, g, A, out)))  # fmt: skip
-def linalg_det(m: Any, A: Any) -> Any:
+def linalg_det(m: Numpy, A: Array) -> Array:
     """The determinant."""
     check_matrix("linalg.det", A.shape, True)
     return m.asarray(m.linalg.det(A))
 
 
-def _det_gradient(F: Any, g: Any, A: Any, out: Any) -> Any:
+def _det_gradient(F: Ops, g: Tensor, A: Tensor, out: Tensor) -> Tensor:
     """The determinant times the transposed inverse; where there is none, the cofactors from singular values."""
     g = F.unsqueeze(F.unsqueeze(g, -1), -1)
     if bool(F.all(F.ne(out, 0))):
@@ -275,13 +285,13 @@ def _det_gradient(F: Any, g: Any, A: Any, out: Any) -> Any:
 
 
 @linalg_det.type
-def _(A: TensorType) -> TensorType:
+def _(A: KnownType) -> TensorType:
     check_matrix("linalg.det", A.sizes, True)
     return typed(A)
 
 
 @linalg_det.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(3, 3), onnx=False)
     yield sample(matrices(2, 3, 3, dtype="float32"), note="batch")
     yield sample(np.array([[1.0, 2.0], [2.0, 4.0]]), note="singular", grad=False, onnx=False)
@@ -290,20 +300,20 @@ def _() -> Any:
 @wide_floats
 @array("aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", promote=("A",),
        namespaces=("linalg", "jit", "Tensor"), aliases=("slogdet",), differentiable=(0, 1), onnx=NO_ONNX)  # fmt: skip
-def linalg_slogdet(m: Any, A: Any) -> Any:
+def linalg_slogdet(m: Numpy, A: Array) -> Sequence[Array | None]:
     """(the determinant's sign, or direction; the logarithm of its size)."""
     check_matrix("linalg.slogdet", A.shape, True)
     return tuple(m.asarray(x) for x in m.linalg.slogdet(A))
 
 
 @linalg_slogdet.type
-def _(A: Any) -> Any:
+def _(A: KnownType) -> Sequence[Type]:
     check_matrix("linalg.slogdet", A.sizes, True)
     return typed(A), typed(A, dtype=dtypes.real_of(A.dtype))
 
 
 @linalg_slogdet.grad
-def _(F: Any, g: Any, needs: Any, A: Any, out: Any) -> Any:
+def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A: Tensor, out: Sequence[Tensor]) -> Any:
     """The adjoint inverse times the logarithm's gradient, and i times that of the direction across it."""
     size = F.zeros_like(out[1]) if g[1] is None else g[1]
     if A.dtype.is_complex:
@@ -317,7 +327,7 @@ linalg_slogdet.sampler = _squares
 
 
 @composite("aten::logdet(Tensor self) -> Tensor")
-def logdet(F: Any, self: Any) -> Any:
+def logdet(F: Ops, self: Tensor) -> Tensor:
     """The logarithm of the determinant; NaN where that is negative."""
     sign, size = F.linalg_slogdet(self)
     return size + F.log(sign)
@@ -328,11 +338,11 @@ logdet.sampler = _squares
 # -- pseudo-inverses and least squares ---------------------------------------------------------------------------
 
 
-def _precision(dtype: Any) -> float:
+def _precision(dtype: DType) -> float:
     return float(np.finfo(dtypes.real_of(dtype).numpy).eps)
 
 
-def _limit(F: Any, S: Any, sizes: Any, atol: Any, rtol: Any) -> Any:
+def _limit(F: Ops, S: Tensor, sizes: Ints, atol: Any, rtol: Any) -> Tensor:
     """Below which singular values count as 0: the larger of atol and rtol times the largest of them."""
     if rtol is None:
         positive = atol is not None and (atol > 0 if isinstance(atol, (int, float)) else None)
@@ -347,7 +357,7 @@ def _limit(F: Any, S: Any, sizes: Any, atol: Any, rtol: Any) -> Any:
 
 @composite("aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, "
            "bool hermitian=False) -> Tensor", promote=("self", "atol", "rtol"), namespaces=LINALG)  # fmt: skip
-def linalg_pinv(F: Any, self: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+def linalg_pinv(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
     """The pseudo-inverse; singular values below atol or rtol times the largest count as 0."""
     check_matrix("linalg.pinv", self.shape, hermitian)
     if 0 in tuple(self.shape):
@@ -355,7 +365,7 @@ def linalg_pinv(F: Any, self: Any, atol: Any, rtol: Any, hermitian: bool) -> Any
     return F._pinv(self, *_tolerances(F, self, atol, rtol), hermitian)
 
 
-def _tolerances(F: Any, self: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
+def _tolerances(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None) -> tuple[Any, Any]:
     real = dtypes.real_of(self.dtype)
     return tuple(
         None if t is None else F.full([], t, dtype=real) if isinstance(t, (int, float)) else t for t in (atol, rtol)
@@ -363,13 +373,13 @@ def _tolerances(F: Any, self: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
 
 
 @composite("aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor", namespaces=LINALG)
-def linalg_pinv_rcond(F: Any, self: Any, rcond: float, hermitian: bool) -> Any:
+def linalg_pinv_rcond(F: Ops, self: Tensor, rcond: float, hermitian: bool) -> Tensor:
     """The pseudo-inverse; singular values below rcond times the largest count as 0."""
     return F.linalg_pinv(self, rtol=rcond, hermitian=hermitian)
 
 
 @composite("aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor")
-def pinverse(F: Any, self: Any, rcond: float) -> Any:
+def pinverse(F: Ops, self: Tensor, rcond: float) -> Tensor:
     """The pseudo-inverse; singular values below rcond times the largest count as 0."""
     return F.linalg_pinv(self, rtol=rcond)
 
@@ -377,7 +387,7 @@ def pinverse(F: Any, self: Any, rcond: float) -> Any:
 @composite("aten::_pinv(Tensor self, Tensor? atol, Tensor? rtol, bool hermitian) -> Tensor", namespaces=(),
            grad=dict(self=lambda F, g, self, out: _pinv_gradient(F, g, self, out),
                      atol=absent("a threshold"), rtol=absent("a threshold")))  # fmt: skip
-def _pinv(F: Any, self: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+def _pinv(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
     """V S^-1 U^H of the singular values above the limit."""
     U, S, Vh = _hermitian_svd(F, self) if hermitian else F.linalg_svd(self, False)
     size = F.abs(S)
@@ -387,12 +397,12 @@ def _pinv(F: Any, self: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     return F.matmul(adjoint(F, Vh) * F.unsqueeze(reciprocal, -2), adjoint(F, U))
 
 
-def _hermitian_svd(F: Any, self: Any) -> Any:
+def _hermitian_svd(F: Ops, self: Tensor) -> Any:
     values, vectors = F.linalg_eigh(self)
     return vectors, values, adjoint(F, vectors)
 
 
-def _pinv_gradient(F: Any, g: Any, A: Any, P: Any) -> Any:
+def _pinv_gradient(F: Ops, g: Tensor, A: Tensor, P: Tensor) -> Tensor:
     """Golub and Pereyra's formula, associated so that the smaller products come first."""
     Ph, gh = adjoint(F, P), adjoint(F, g)
     if A.shape[-2] <= A.shape[-1]:
@@ -409,27 +419,27 @@ def _pinv_gradient(F: Any, g: Any, A: Any, P: Any) -> Any:
 _pinv.holomorphic = False
 
 
-def _any_sizes() -> Any:
+def _any_sizes() -> Iterator[Sample]:
     yield sample(matrices(3, 3), onnx=False)
     yield sample(matrices(2, 4, 3), note="tall", onnx=False)
     yield sample(matrices(3, 4), note="wide", onnx=False)
 
 
 @linalg_pinv.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield from _any_sizes()
     yield sample(matrices(3, 3), rtol=0.5, note="some are cut off", grad=False, onnx=False)
     yield sample(symmetric(3, 3), hermitian=True, note="hermitian", grad=False, onnx=False)
 
 
 @_pinv.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for each_sample in _any_sizes():
         yield sample(*each_sample.args, None, None, False, note=each_sample.note, onnx=False)
 
 
 @linalg_pinv_rcond.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(3, 4), 1e-10, onnx=False)
 
 
@@ -439,7 +449,7 @@ pinverse.sampler = _any_sizes
 @composite("aten::linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"
            " -> Tensor", promote=("self", "atol", "rtol"), namespaces=LINALG,
            grad=absent("the result is made of counts"))  # fmt: skip
-def matrix_rank(F: Any, self: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+def matrix_rank(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
     """How many singular values are above the limit."""
     check_matrix("linalg.matrix_rank", self.shape, hermitian)
     if 0 in tuple(self.shape):
@@ -450,26 +460,26 @@ def matrix_rank(F: Any, self: Any, atol: Any, rtol: Any, hermitian: bool) -> Any
 
 @composite("aten::linalg_matrix_rank.tol(Tensor self, Tensor tol, bool hermitian=False) -> Tensor",
            promote=("self", "tol"), namespaces=LINALG, grad=absent("the result is made of counts"))  # fmt: skip
-def matrix_rank_above(F: Any, self: Any, tol: Any, hermitian: bool) -> Any:
+def matrix_rank_above(F: Ops, self: Tensor, tol: Tensor, hermitian: bool) -> Tensor:
     """How many singular values are above tol."""
     return F.linalg_matrix_rank(self, atol=tol, rtol=0.0, hermitian=hermitian)
 
 
 @matrix_rank.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([[1.0, 2.0], [2.0, 4.0]]), onnx=False)
     yield sample(matrices(2, 4, 3), note="batch", onnx=False)
 
 
 @matrix_rank_above.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.diag([3.0, 1.0, 0.1]), 0.5, onnx=False)
 
 
 @composite("aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None)"
            " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
            namespaces=LINALG)  # fmt: skip
-def linalg_lstsq(F: Any, self: Any, b: Any, rcond: float | None, driver: str | None) -> Any:
+def linalg_lstsq(F: Ops, self: Tensor, b: Tensor, rcond: float | None, driver: str | None) -> Sequence[Tensor]:
     """(X that brings A X nearest to B, the squares left over, A's rank, its singular values with "gelsd" or "gelss").
 
     All drivers are the same here: the pseudo-inverse.
@@ -493,7 +503,7 @@ def linalg_lstsq(F: Any, self: Any, b: Any, rcond: float | None, driver: str | N
 
 
 @linalg_lstsq.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(4, 3), make(4, 2, dtype="float64", seed=1), driver="gelsd", grad=False, onnx=False)
     yield sample(matrices(3, 4), make(3, 2, dtype="float64", seed=1), driver="gelsd", grad=False, onnx=False)
 
@@ -503,12 +513,13 @@ def _() -> Any:
 
 @composite("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", namespaces=("linalg", "jit", "Tensor"),
            aliases=("matrix_power",))  # fmt: skip
-def matrix_power(F: Any, self: Any, n: int) -> Any:
+def matrix_power(F: Ops, self: Tensor, n: int) -> Tensor:
     """The n-th power; of the inverse, if n is negative."""
     rows, _ = check_matrix("linalg.matrix_power", self.shape, True)
     if n == 0:
         return F.where(F.full([], False), self, F.eye(rows, dtype=self.dtype))  # of self, as far as gradients go
-    square, result, left = (F.linalg_inv(self) if n < 0 else self), None, abs(n)
+    result: Any = None
+    square, left = (F.linalg_inv(self) if n < 0 else self), abs(n)
     while left:
         if left % 2:
             result = square if result is None else F.matmul(result, square)
@@ -518,7 +529,7 @@ def matrix_power(F: Any, self: Any, n: int) -> Any:
 
 
 @matrix_power.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for n in (0, 1, 5):
         yield sample(matrices(2, 3, 3), n, grad=n > 0, onnx=n > 1)
     yield sample(matrices(3, 3), -2, onnx=False)
@@ -528,14 +539,14 @@ def _() -> Any:
 @array("aten::linalg_matrix_exp(Tensor self) -> Tensor", promote=("self",), namespaces=("linalg", "jit", "Tensor"),
        aliases=("matrix_exp",), onnx=NO_ONNX,
        grad=dict(self=lambda F, g, self: _matrix_exp_gradient(F, g, self)))  # fmt: skip
-def matrix_exp(m: Any, self: Any) -> Any:
+def matrix_exp(m: Numpy, self: Array) -> Array:
     """The sum of self ** n / n!."""
     check_matrix("linalg.matrix_exp", self.shape, True)
     wide = m.complex128 if self.dtype.kind == "c" else m.float64  # squares add up what they round
     return m.asarray(m.lapack.expm(self.astype(wide)), self.dtype) if self.size else self.copy()
 
 
-def _matrix_exp_gradient(F: Any, g: Any, self: Any) -> Any:
+def _matrix_exp_gradient(F: Ops, g: Tensor, self: Tensor) -> Tensor:
     """The block that exp([[A^T, g], [0, A^T]]) has in place of g."""
     rows = self.shape[-1]
     turned = F.transpose(self, -2, -1)
@@ -545,13 +556,13 @@ def _matrix_exp_gradient(F: Any, g: Any, self: Any) -> Any:
 
 
 @matrix_exp.type
-def _(self: TensorType) -> TensorType:
+def _(self: KnownType) -> TensorType:
     check_matrix("linalg.matrix_exp", self.sizes, True)
     return same(self)
 
 
 @matrix_exp.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 3, dtype="float64"))
     yield sample(make(2, 3, 3, dtype="float64"), note="batch")
 
@@ -573,7 +584,7 @@ def _order(sizes: list[int]) -> list[list[int]]:
 
 
 @composite("aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", namespaces=LINALG)
-def multi_dot(F: Any, tensors: Any) -> Any:
+def multi_dot(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices, in the order that takes the fewest multiplications; vectors at its ends."""
     if len(tensors) < 2:
         raise UsageError("linalg.multi_dot: expects at least 2 tensors")
@@ -595,19 +606,19 @@ def multi_dot(F: Any, tensors: Any) -> Any:
 
 
 @composite("aten::chain_matmul(Tensor[] matrices) -> Tensor", namespaces=("jit",))
-def chain_matmul(F: Any, matrices: Any) -> Any:
+def chain_matmul(F: Ops, matrices: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices; of one, itself."""
     return matrices[0] if len(matrices) == 1 else F.linalg_multi_dot(list(matrices))
 
 
 @multi_dot.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(2, 3), make(3, 4, seed=1), make(4, 2, seed=2)])
     yield sample([make(3), make(3, 4, seed=1), make(4, seed=2)], note="vectors at the ends")
 
 
 @chain_matmul.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample([make(2, 3), make(3, 4, seed=1)])
 
 
@@ -616,7 +627,7 @@ def _() -> Any:
 _NORM = "int[2] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
 
 
-def _two(name: str, self: Any, dim: Any) -> tuple[int, int]:
+def _two(name: str, self: Tensor, dim: Ints) -> tuple[int, int]:
     wrapped = [wrap_dim(d, self.ndim) for d in dim] if self.ndim else []
     if len(wrapped) != 2:
         raise ShapeError(f"{name}: expects two dims of at least two, got {list(dim)} of {self.ndim}")
@@ -626,12 +637,12 @@ def _two(name: str, self: Any, dim: Any) -> tuple[int, int]:
     return first, second
 
 
-def _checked_fraction(name: str, self: Any, dtype: Any) -> None:
+def _checked_fraction(name: str, self: Tensor, dtype: DType | None) -> None:
     if (dtype or self.dtype).is_integral:
         raise DTypeError(f"{name} needs a floating dtype, got {self.dtype.name}; cast first, e.g. x.float()")
 
 
-def _of_values(F: Any, self: Any, dims: tuple[int, int], keepdim: bool, combine: Any) -> Any:
+def _of_values(F: Ops, self: Tensor, dims: tuple[int, int], keepdim: bool, combine: Any) -> Tensor:
     """A combination of the singular values over two dims."""
     last = F.movedim(self, list(dims), [-2, -1])
     found = combine(F.linalg_svdvals(last))
@@ -641,7 +652,7 @@ def _of_values(F: Any, self: Any, dims: tuple[int, int], keepdim: bool, combine:
 
 
 @composite(f"aten::linalg_matrix_norm(Tensor self, Scalar ord, {_NORM}", namespaces=LINALG)
-def matrix_norm(F: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def matrix_norm(F: Ops, self: Tensor, ord: Number, dim: Ints, keepdim: bool, dtype: DType | None) -> Tensor:
     """Of matrices over two dims: the largest (smallest) sum of a column, 1 (-1), of a row, inf (-inf), or the largest
     (smallest) singular value, 2 (-2)."""
     _checked_fraction("linalg.matrix_norm", self, dtype)
@@ -662,7 +673,7 @@ def matrix_norm(F: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any
 
 
 @composite(f'aten::linalg_matrix_norm.str_ord(Tensor self, str ord="fro", {_NORM}', namespaces=LINALG)
-def matrix_norm_by_name(F: Any, self: Any, ord: str, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def matrix_norm_by_name(F: Ops, self: Tensor, ord: str, dim: Ints, keepdim: bool, dtype: DType | None) -> Tensor:
     """Of matrices over two dims: the 2-norm of all elements, "fro", or the sum of the singular values, "nuc"."""
     _checked_fraction("linalg.matrix_norm", self, dtype)
     dims = _two("linalg.matrix_norm", self, dim)
@@ -678,7 +689,9 @@ _ANY = "int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tens
 
 
 @composite(f"aten::linalg_norm(Tensor self, Scalar? ord=None, {_ANY}", namespaces=LINALG)
-def linalg_norm(F: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def linalg_norm(
+    F: Ops, self: Tensor, ord: Number | None, dim: Ints | None, keepdim: bool, dtype: DType | None
+) -> Tensor:
     """Of vectors along one dim, of matrices over two; without dim, of a vector or matrix, and without ord of all."""
     if ord is not None and (len(dim) == 2 if dim is not None else self.ndim == 2):
         return F.linalg_matrix_norm(self, ord, [-2, -1] if dim is None else dim, keepdim, dtype=dtype)
@@ -688,19 +701,19 @@ def linalg_norm(F: Any, self: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any
 
 
 @composite(f"aten::linalg_norm.ord_str(Tensor self, str ord, {_ANY}", namespaces=LINALG)
-def linalg_norm_by_name(F: Any, self: Any, ord: str, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def linalg_norm_by_name(F: Ops, self: Tensor, ord: str, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
     """A norm of matrices, "fro" or "nuc"."""
     return F.linalg_matrix_norm(self, ord, [-2, -1] if dim is None else dim, keepdim, dtype=dtype)
 
 
 @composite("aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", namespaces=("jit",))
-def nuclear_norm(F: Any, self: Any, keepdim: bool) -> Any:
+def nuclear_norm(F: Ops, self: Tensor, keepdim: bool) -> Tensor:
     """The sum of the singular values."""
     return F.linalg_matrix_norm(self, "nuc", [-2, -1], keepdim)
 
 
 @matrix_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for ord in (1, -1, math.inf, -math.inf):
         yield sample(make(2, 3, 4), ord)
     for ord in (2, -2):
@@ -708,13 +721,13 @@ def _() -> Any:
 
 
 @matrix_norm_by_name.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), "fro", [0, 1], True)
     yield sample(make(2, 3, 4, dtype="float64"), "nuc", onnx=False)
 
 
 @linalg_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4))
     yield sample(make(4), 3)
     yield sample(make(3, 4), 1, [0, 1])
@@ -722,17 +735,17 @@ def _() -> Any:
 
 
 @linalg_norm_by_name.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), "fro")
 
 
 @nuclear_norm.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4, dtype="float64"), onnx=False)
 
 
 @composite("aten::linalg_cond(Tensor self, Scalar? p=None) -> Tensor", namespaces=LINALG)
-def linalg_cond(F: Any, self: Any, p: Any) -> Any:
+def linalg_cond(F: Ops, self: Tensor, p: Number | None) -> Tensor:
     """How much errors may grow: the largest singular value over the smallest, or a norm times that of the inverse."""
     check_matrix("linalg.cond", self.shape, p not in (None, 2, -2))
     if p in (None, 2, -2):
@@ -743,24 +756,24 @@ def linalg_cond(F: Any, self: Any, p: Any) -> Any:
 
 
 @composite("aten::linalg_cond.p_str(Tensor self, str p) -> Tensor", namespaces=LINALG)
-def linalg_cond_by_name(F: Any, self: Any, p: str) -> Any:
+def linalg_cond_by_name(F: Ops, self: Tensor, p: str) -> Tensor:
     """A norm, "fro" or "nuc", times that of the inverse."""
     check_matrix("linalg.cond", self.shape, True)
     return _cond_by_inverse(F, self, p)
 
 
-def _cond_by_inverse(F: Any, self: Any, p: Any) -> Any:
+def _cond_by_inverse(F: Ops, self: Tensor, p: Any) -> Tensor:
     found, info = F.linalg_inv_ex(self)
     product = F.linalg_matrix_norm(self, p) * F.linalg_matrix_norm(found, p)
     return F.where(F.eq(info, 0), product, math.inf)
 
 
 @linalg_cond.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for p in (None, -2, 1):
         yield sample(matrices(2, 3, 3), p, onnx=False)
 
 
 @linalg_cond_by_name.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(matrices(3, 3), "fro", onnx=False)

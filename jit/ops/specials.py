@@ -6,15 +6,19 @@ ONNX has none of these, so those that are no formula of simpler functions cannot
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jit.ir.errors import UsageError
 from jit.ir.op import Op, Refusal, absent, composite, pointwise
-from jit.ir.samples import make, sample, strided, unary, whole
+from jit.ir.samples import Sample, make, sample, strided, unary, whole
 
 from .common import is_complex
+
+if TYPE_CHECKING:
+    from .protocols import Elements, Math, OnnxWriter, Ops, Tensor, Value
 
 NO_ONNX = absent("ONNX has no such function")
 NO_FORMULA = absent("there is no formula for it in simpler functions")
@@ -34,7 +38,7 @@ def _between(low: float, high: float, integers: bool = True) -> Any:
 @pointwise("aten::lgamma(Tensor self) -> Tensor", cost=200, promote="float", inplace=True, aliases=("gammaln",),
            namespaces=EVERYWHERE, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self: g * F.digamma(self)))  # fmt: skip
-def lgamma(m: Any, self: Any) -> Any:
+def lgamma(m: Math, self: Elements) -> Elements:
     """The logarithm of the size of the gamma function."""
     return m.where(self == -m.inf, m.inf, m.special.gammaln(self))
 
@@ -43,7 +47,7 @@ def lgamma(m: Any, self: Any) -> Any:
 @pointwise("aten::digamma(Tensor self) -> Tensor", cost=200, promote="float", inplace=True, aliases=("psi",),
            namespaces=EVERYWHERE, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self: g * F.polygamma(1, self)))  # fmt: skip
-def digamma(m: Any, self: Any) -> Any:
+def digamma(m: Math, self: Elements) -> Elements:
     """The derivative of lgamma; -inf or inf at 0 by the sign of the zero, nan at negative whole numbers."""
     return m.where(self == 0, m.copysign(m.inf, -self), m.special.digamma(self))
 
@@ -51,7 +55,7 @@ def digamma(m: Any, self: Any) -> Any:
 @real_only
 @pointwise("aten::polygamma(int n, Tensor self) -> Tensor", cost=200, promote="float", namespaces=("jit", "special"),
            onnx=NO_ONNX, grad=dict(self=lambda F, g, n, self: g * F.polygamma(n + 1, self)))  # fmt: skip
-def polygamma(m: Any, n: int, self: Any) -> Any:
+def polygamma(m: Math, n: int, self: Elements) -> Elements:
     """The n-th derivative of digamma."""
     if n < 0:
         raise UsageError(f"polygamma: n must not be negative, got {n}")
@@ -62,7 +66,7 @@ def polygamma(m: Any, n: int, self: Any) -> Any:
     return (-1) ** (n + 1) * factorial * _hurwitz(m, float(n + 1), self)
 
 
-def _hurwitz(m: Any, s: Any, q: Any) -> Any:
+def _hurwitz(m: Math, s: Any, q: Any) -> Elements:
     """zeta(s, q), reaching to negative q through the whole numbers in between, as q is counted from there."""
     found = m.special.zeta(s, q)
     return m.where((q <= 0) & (q == m.floor(q)), m.inf, _continued(m, s, q, found))
@@ -80,14 +84,14 @@ def _continued(m: Any, s: Any, q: Any, found: Any) -> Any:
     return m.where(negative, total + m.special.zeta(s, m.where(negative, at, 1)), found)
 
 
-def _sign_of(m: Any, base: Any, power: Any) -> Any:
+def _sign_of(m: Math, base: Elements, power: Elements) -> Elements:
     """The sign of `base ** power` for a negative base; nan where power is not whole."""
     odd = m.where(power == m.floor(power), m.remainder(power, 2), m.nan)
     return m.where(base < 0, 1 - 2 * odd, 1)
 
 
 @polygamma.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for n in range(4):
         yield sample(n, make(3, 2, low=0.5, high=5))
     yield sample(1, make(low=1, high=3), note="0-d")
@@ -99,7 +103,7 @@ def _() -> Any:
 
 @composite("aten::mvlgamma(Tensor self, int p) -> Tensor", namespaces=EVERYWHERE, aliases=("multigammaln",),
            inplace=True, onnx=NO_ONNX)  # fmt: skip
-def mvlgamma(F: Any, self: Any, p: int) -> Any:
+def mvlgamma(F: Ops, self: Tensor, p: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
         raise UsageError(f"mvlgamma: p must be at least 1, got {p}")
@@ -108,12 +112,12 @@ def mvlgamma(F: Any, self: Any, p: int) -> Any:
 
 
 @mvlgamma.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2, low=3, high=6), 1, onnx=False)
     yield sample(make(3, 2, low=3, high=6), 4, onnx=False)
 
 
-def _gamma_density(F: Any, a: Any, x: Any) -> Any:
+def _gamma_density(F: Ops, a: Tensor, x: Tensor) -> Tensor:
     """The derivative of the lower regularised incomplete gamma function by x."""
     return F.exp((a - 1) * F.log(x) - x - F.lgamma(a))
 
@@ -122,7 +126,7 @@ def _gamma_density(F: Any, a: Any, x: Any) -> Any:
 @pointwise("aten::igamma(Tensor self, Tensor other) -> Tensor", cost=200, promote="float", namespaces=EVERYWHERE,
            aliases=("gammainc",), inplace=True, onnx=NO_ONNX,
            grad=dict(self=NO_FORMULA, other=lambda F, g, self, other: g * _gamma_density(F, self, other)))  # fmt: skip
-def igamma(m: Any, self: Any, other: Any) -> Any:
+def igamma(m: Math, self: Elements, other: Elements) -> Elements:
     """The regularised lower incomplete gamma function P(self, other)."""
     return m.special.gammainc(self, other)
 
@@ -131,12 +135,12 @@ def igamma(m: Any, self: Any, other: Any) -> Any:
 @pointwise("aten::igammac(Tensor self, Tensor other) -> Tensor", cost=200, promote="float", namespaces=EVERYWHERE,
            aliases=("gammaincc",), inplace=True, onnx=NO_ONNX,
            grad=dict(self=NO_FORMULA, other=lambda F, g, self, other: -g * _gamma_density(F, self, other)))  # fmt: skip
-def igammac(m: Any, self: Any, other: Any) -> Any:
+def igammac(m: Math, self: Elements, other: Elements) -> Elements:
     """The regularised upper incomplete gamma function Q(self, other)."""
     return m.special.gammaincc(self, other)
 
 
-def _positive_pairs() -> Any:
+def _positive_pairs() -> Iterator[Sample]:
     yield sample(make(3, 2, low=0.5, high=4), make(3, 2, low=0.5, high=4, seed=1), grad=False)
     yield sample(make(3, 1, low=0.5, high=4), make(2, low=0.5, high=4, seed=1), note="broadcast", grad=False)
     yield sample(make(low=1, high=2), make(low=1, high=2, seed=1), note="0-d", grad=False)
@@ -152,13 +156,13 @@ igammac.samples(_positive_pairs)
            cost=200, onnx=NO_ONNX,
            grad=dict(self=NO_FORMULA,
                      other=lambda F, g, self, other: g * -self * F.special_zeta(self + 1, other)))  # fmt: skip
-def special_zeta(m: Any, self: Any, other: Any) -> Any:
+def special_zeta(m: Math, self: Elements, other: Elements) -> Elements:
     """Hurwitz's zeta function: the sum of (k + other) ** -self."""
     return m.where(self == 1, m.inf, m.where(self < 1, m.nan, _hurwitz(m, self, other)))
 
 
 @special_zeta.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2, low=1.5, high=4), make(3, 2, low=0.5, high=4, seed=1))
     yield sample(2.0, make(3, low=0.5, high=4), note="number first")
     yield sample(make(0), make(0), note="empty")
@@ -171,7 +175,7 @@ def _() -> Any:
 @pointwise("aten::erfinv(Tensor self) -> Tensor", promote="float", inplace=True, namespaces=EVERYWHERE, onnx=NO_ONNX,
            cost=200,
            samples=unary(-0.9, 0.9), grad=dict(self=lambda F, g, out: g * HALF_SQRT_PI * F.exp(out * out)))  # fmt: skip
-def erfinv(m: Any, self: Any) -> Any:
+def erfinv(m: Math, self: Elements) -> Elements:
     """The inverse of erf."""
     return m.special.erfinv(self)
 
@@ -180,13 +184,13 @@ def erfinv(m: Any, self: Any) -> Any:
 @pointwise("aten::special_erfcx(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            cost=200, samples=unary(),
            grad=dict(self=lambda F, g, self, out: g * (2 * self * out - 1 / HALF_SQRT_PI)))  # fmt: skip
-def special_erfcx(m: Any, self: Any) -> Any:
+def special_erfcx(m: Math, self: Elements) -> Elements:
     """exp(self ** 2) * erfc(self)."""
     return m.special.erfcx(self)
 
 
 @composite("aten::special_ndtr(Tensor self) -> Tensor", namespaces=SPECIAL_ONLY, samples=unary(double=False))
-def special_ndtr(F: Any, self: Any) -> Any:
+def special_ndtr(F: Ops, self: Tensor) -> Tensor:
     """The share of a standard normal distribution that lies below self."""
     x = self * math.sqrt(0.5)
     tail = 0.5 * F.erfc(F.abs(x))  # erfc is exact where it is small
@@ -198,7 +202,7 @@ def special_ndtr(F: Any, self: Any) -> Any:
            cost=200, samples=unary(-6, 3),
            grad=dict(self=lambda F, g, self, out:
                           g * F.exp(-self * self / 2 - LOG_SQRT_2_PI - out)))  # fmt: skip
-def special_log_ndtr(m: Any, self: Any) -> Any:
+def special_log_ndtr(m: Math, self: Elements) -> Elements:
     """The logarithm of ndtr, exact where ndtr underflows."""
     return m.special.log_ndtr(self)
 
@@ -207,7 +211,7 @@ def special_log_ndtr(m: Any, self: Any) -> Any:
 @pointwise("aten::special_ndtri(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            cost=200, samples=unary(0.05, 0.95, integers=False),
            grad=dict(self=lambda F, g, out: g * math.sqrt(2 * math.pi) * F.exp(out * out / 2)))  # fmt: skip
-def special_ndtri(m: Any, self: Any) -> Any:
+def special_ndtri(m: Math, self: Elements) -> Elements:
     """The inverse of ndtr."""
     return m.special.ndtri(self)
 
@@ -218,14 +222,14 @@ def special_ndtri(m: Any, self: Any) -> Any:
 @real_only
 @pointwise("aten::special_entr(Tensor self) -> Tensor", cost=25, promote="float", namespaces=SPECIAL_ONLY,
            samples=unary(0.1, 3), grad=dict(self=lambda F, g, self: -g * (F.log(self) + 1)))  # fmt: skip
-def special_entr(m: Any, self: Any) -> Any:
+def special_entr(m: Math, self: Elements) -> Elements:
     """-self * log(self); 0 at 0, -inf below."""
     inside = -self * m.log(m.where(self > 0, self, 1))
     return m.where(self > 0, inside, m.where(self == 0, 0, m.where(self < 0, -math.inf, self)))
 
 
 @special_entr.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     zero, one, low = (g.constant(n, like=self) for n in (0, 1, -math.inf))
     positive = g.op("Greater", self, zero)
     inside = g.op("Neg", g.op("Mul", self, g.op("Log", g.op("Where", positive, self, one))))
@@ -238,19 +242,19 @@ def _(g: Any, self: Any) -> Any:
            cost=35,
            grad=dict(self=lambda F, g, self, other: g * F.where(_nothing(F, self, other), 0, F.log1p(other)),
                      other=lambda F, g, self, other: g * self / (other + 1)))  # fmt: skip
-def special_xlog1py(m: Any, self: Any, other: Any) -> Any:
+def special_xlog1py(m: Math, self: Elements, other: Elements) -> Elements:
     """self * log(1 + other); 0 where self is 0, unless other is nan."""
     product = m.where(self == 0, 0, self) * m.log1p(m.where(self == 0, 0, other))
     return m.where(m.isnan(other), other, product)
 
 
-def _nothing(F: Any, self: Any, other: Any) -> Any:
+def _nothing(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     """Where the product is 0 whatever the logarithm is."""
     return F.logical_and(F.eq(self, 0), F.le(other, -1))
 
 
 @special_xlog1py.onnx
-def _(g: Any, self: Any, other: Any) -> Any:
+def _(g: OnnxWriter, self: Value, other: Value) -> Value:
     zero, still = g.constant(0, like=self), g.op("Equal", self, g.constant(0, like=self))
     kept = g.op("Where", still, zero, other)
     product = g.op("Mul", self, g.op("Log", g.op("Add", kept, g.constant(1, like=self))))
@@ -258,7 +262,7 @@ def _(g: Any, self: Any, other: Any) -> Any:
 
 
 @special_xlog1py.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2), make(3, 2, low=-0.5, high=3, seed=1))
     yield sample(make(3, 1), make(2, low=-0.5, high=3, seed=1), note="broadcast")
     yield sample(make(3), 0.5, note="number")
@@ -269,7 +273,7 @@ def _() -> Any:
 
 @composite("aten::sinc(Tensor self) -> Tensor", inplace=True, namespaces=EVERYWHERE,
            samples=unary(0.1, 3, special=False))  # fmt: skip
-def sinc(F: Any, self: Any) -> Any:
+def sinc(F: Ops, self: Tensor) -> Tensor:
     """sin(pi * self) / (pi * self); 1 at 0."""
     x = self * math.pi
     near = F.lt(F.abs(x), 3e-4)
@@ -280,7 +284,7 @@ def sinc(F: Any, self: Any) -> Any:
 # -- Bessel functions --------------------------------------------------------------------------------------------
 
 
-def _at_zero(F: Any, x: Any, quotient: Any, limit: float) -> Any:
+def _at_zero(F: Ops, x: Tensor, quotient: Any, limit: float) -> Tensor:
     """`quotient(x)`, and its limit where x is 0."""
     zero = F.eq(x, 0)
     return F.where(zero, limit, quotient(F.where(zero, 1, x)))
@@ -289,7 +293,7 @@ def _at_zero(F: Any, x: Any, quotient: Any, limit: float) -> Any:
 @real_only
 @pointwise("aten::i0(Tensor self) -> Tensor", promote="float", inplace=True, namespaces=EVERYWHERE, onnx=NO_ONNX,
            cost=200, samples=unary(), grad=dict(self=lambda F, g, self: g * F.special_i1(self)))  # fmt: skip
-def i0(m: Any, self: Any) -> Any:
+def i0(m: Math, self: Elements) -> Elements:
     """The modified Bessel function of the first kind, order 0."""
     return m.special.i0(self)
 
@@ -299,7 +303,7 @@ def i0(m: Any, self: Any) -> Any:
            samples=unary(),
            grad=dict(self=lambda F, g, self:
                           g * (F.i0(self) - _at_zero(F, self, lambda x: F.special_i1(x) / x, 0.5))))  # fmt: skip
-def special_i1(m: Any, self: Any) -> Any:
+def special_i1(m: Math, self: Elements) -> Elements:
     """The modified Bessel function of the first kind, order 1."""
     return m.special.i1(self)
 
@@ -308,12 +312,12 @@ def special_i1(m: Any, self: Any) -> Any:
 @pointwise("aten::special_i0e(Tensor self) -> Tensor", cost=200, promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            samples=_between(0.2, 4),
            grad=dict(self=lambda F, g, self, out: g * (F.special_i1e(self) - F.sgn(self) * out)))  # fmt: skip
-def special_i0e(m: Any, self: Any) -> Any:
+def special_i0e(m: Math, self: Elements) -> Elements:
     """i0 scaled by exp(-|self|)."""
     return m.special.i0e(self)
 
 
-def _i1e_slope(F: Any, self: Any, out: Any) -> Any:
+def _i1e_slope(F: Ops, self: Tensor, out: Tensor) -> Tensor:
     return F.special_i0e(self) - _at_zero(F, self, lambda x: F.special_i1e(x) / x, 0.5) - F.sgn(self) * out
 
 
@@ -321,7 +325,7 @@ def _i1e_slope(F: Any, self: Any, out: Any) -> Any:
 @pointwise("aten::special_i1e(Tensor self) -> Tensor", cost=200, promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            samples=_between(0.2, 4),
            grad=dict(self=lambda F, g, self, out: g * _i1e_slope(F, self, out)))  # fmt: skip
-def special_i1e(m: Any, self: Any) -> Any:
+def special_i1e(m: Math, self: Elements) -> Elements:
     """i1 scaled by exp(-|self|)."""
     return m.special.i1e(self)
 
@@ -330,12 +334,12 @@ def special_i1e(m: Any, self: Any) -> Any:
 @pointwise("aten::special_bessel_j0(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            cost=200, samples=unary(-6, 6, special=False),
            grad=dict(self=lambda F, g, self: -g * F.special_bessel_j1(self)))  # fmt: skip
-def special_bessel_j0(m: Any, self: Any) -> Any:
+def special_bessel_j0(m: Math, self: Elements) -> Elements:
     """The Bessel function of the first kind, order 0."""
     return m.special.j0(self)
 
 
-def _j1_slope(F: Any, x: Any) -> Any:
+def _j1_slope(F: Ops, x: Tensor) -> Tensor:
     return F.special_bessel_j0(x) - _at_zero(F, x, lambda y: F.special_bessel_j1(y) / y, 0.5)
 
 
@@ -343,7 +347,7 @@ def _j1_slope(F: Any, x: Any) -> Any:
 @pointwise("aten::special_bessel_j1(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            cost=200,
            samples=unary(-6, 6, special=False), grad=dict(self=lambda F, g, self: g * _j1_slope(F, self)))  # fmt: skip
-def special_bessel_j1(m: Any, self: Any) -> Any:
+def special_bessel_j1(m: Math, self: Elements) -> Elements:
     """The Bessel function of the first kind, order 1."""
     return m.special.j1(self)
 
@@ -352,7 +356,7 @@ def special_bessel_j1(m: Any, self: Any) -> Any:
 @pointwise("aten::special_bessel_y0(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            cost=200,
            samples=_between(0.5, 6), grad=dict(self=lambda F, g, self: -g * F.special_bessel_y1(self)))  # fmt: skip
-def special_bessel_y0(m: Any, self: Any) -> Any:
+def special_bessel_y0(m: Math, self: Elements) -> Elements:
     """The Bessel function of the second kind, order 0."""
     return m.special.y0(self)
 
@@ -361,25 +365,25 @@ def special_bessel_y0(m: Any, self: Any) -> Any:
 @pointwise("aten::special_bessel_y1(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            cost=200, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self, out: g * (F.special_bessel_y0(self) - out / self)))  # fmt: skip
-def special_bessel_y1(m: Any, self: Any) -> Any:
+def special_bessel_y1(m: Math, self: Elements) -> Elements:
     """The Bessel function of the second kind, order 1."""
     return m.special.y1(self)
 
 
 @composite("aten::special_modified_bessel_i0(Tensor self) -> Tensor", namespaces=SPECIAL_ONLY, onnx=NO_ONNX)
-def special_modified_bessel_i0(F: Any, self: Any) -> Any:
+def special_modified_bessel_i0(F: Ops, self: Tensor) -> Tensor:
     """i0 by another name."""
     return F.i0(self)
 
 
 @composite("aten::special_modified_bessel_i1(Tensor self) -> Tensor", namespaces=SPECIAL_ONLY, onnx=NO_ONNX)
-def special_modified_bessel_i1(F: Any, self: Any) -> Any:
+def special_modified_bessel_i1(F: Ops, self: Tensor) -> Tensor:
     """i1 by another name."""
     return F.special_i1(self)
 
 
 @special_modified_bessel_i0.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2), onnx=False)
 
 
@@ -390,7 +394,7 @@ special_modified_bessel_i1.samples(special_modified_bessel_i0.sampler)  # type: 
 @pointwise("aten::special_modified_bessel_k0(Tensor self) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
            cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self: -g * F.special_modified_bessel_k1(self)))  # fmt: skip
-def special_modified_bessel_k0(m: Any, self: Any) -> Any:
+def special_modified_bessel_k0(m: Math, self: Elements) -> Elements:
     """The modified Bessel function of the second kind, order 0."""
     return m.special.k0(self)
 
@@ -400,7 +404,7 @@ def special_modified_bessel_k0(m: Any, self: Any) -> Any:
            cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(self=lambda F, g, self, out:
                           -g * (F.special_modified_bessel_k0(self) + out / self)))  # fmt: skip
-def special_modified_bessel_k1(m: Any, self: Any) -> Any:
+def special_modified_bessel_k1(m: Math, self: Elements) -> Elements:
     """The modified Bessel function of the second kind, order 1."""
     return m.special.k1(self)
 
@@ -409,7 +413,7 @@ def special_modified_bessel_k1(m: Any, self: Any) -> Any:
 @pointwise("aten::special_scaled_modified_bessel_k0(Tensor x) -> Tensor", promote="float", namespaces=SPECIAL_ONLY,
            cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(x=lambda F, g, x, out: g * (out - F.special_scaled_modified_bessel_k1(x))))  # fmt: skip
-def special_scaled_modified_bessel_k0(m: Any, x: Any) -> Any:
+def special_scaled_modified_bessel_k0(m: Math, x: Elements) -> Elements:
     """modified_bessel_k0 scaled by exp(x)."""
     return m.special.k0e(x)
 
@@ -419,14 +423,14 @@ def special_scaled_modified_bessel_k0(m: Any, x: Any) -> Any:
            cost=200, onnx=NO_ONNX, samples=_between(0.5, 6),
            grad=dict(x=lambda F, g, x, out:
                        g * (out - F.special_scaled_modified_bessel_k0(x) - out / x)))  # fmt: skip
-def special_scaled_modified_bessel_k1(m: Any, x: Any) -> Any:
+def special_scaled_modified_bessel_k1(m: Math, x: Elements) -> Elements:
     """modified_bessel_k1 scaled by exp(x)."""
     return m.special.k1e(x)
 
 
 @composite("aten::special_spherical_bessel_j0(Tensor x) -> Tensor", namespaces=SPECIAL_ONLY,
            samples=unary(0.2, 5, special=False))  # fmt: skip
-def special_spherical_bessel_j0(F: Any, x: Any) -> Any:
+def special_spherical_bessel_j0(F: Ops, x: Tensor) -> Tensor:
     """sin(x) / x; 1 at 0."""
     zero = F.eq(x, 0)
     return F.where(zero, 1, F.sin(x) / F.where(zero, 1, x))
@@ -435,7 +439,7 @@ def special_spherical_bessel_j0(F: Any, x: Any) -> Any:
 @real_only
 @pointwise("aten::special_airy_ai(Tensor x) -> Tensor", promote="float", namespaces=SPECIAL_ONLY, onnx=NO_ONNX,
            cost=200, grad=NO_FORMULA, samples=unary(-6, 3, special=False))  # fmt: skip
-def special_airy_ai(m: Any, x: Any) -> Any:
+def special_airy_ai(m: Math, x: Elements) -> Elements:
     """Airy's function Ai."""
     return m.where(x > 1e3, 0.0, m.special.airy(x)[0])  # SciPy does not know how small it is there
 
@@ -458,7 +462,7 @@ def _polynomial(name: str, what: str, evaluate: Any) -> Op:
         onnx=NO_ONNX, grad=absent("the degree is a value, so there is no one formula"), samples=_degrees,
     )  # fmt: skip
 
-    def polynomial(m: Any, x: Any, n: Any) -> Any:
+    def polynomial(m: Any, x: Elements, n: Elements) -> Elements:
         degree = m.trunc(m.asarray(n, dtype=float))
         found = evaluate(m, m.maximum(degree, 0), m.asarray(x, dtype=float))
         return m.where(m.isnan(degree), m.nan, m.where(degree < 0, 0, found))
@@ -467,7 +471,7 @@ def _polynomial(name: str, what: str, evaluate: Any) -> Op:
     return real_only(declared(polynomial))
 
 
-def _degrees() -> Any:
+def _degrees() -> Iterator[Sample]:
     yield sample(make(3, 2, low=-1, high=1), whole(3, 2, low=0, high=6, seed=1))
     yield sample(make(3, 1, low=0, high=1), np.arange(6), note="broadcast")
     yield sample(make(3), 2, note="number")

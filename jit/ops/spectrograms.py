@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.op import array, composite
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
 from .fft import BY_ROOT, BY_SIZE, UNSCALED
 
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+
+    from .protocols import Array, KnownType, Numpy, OnnxWriter, Ops, Tensor, Value
+
 # -- windows -----------------------------------------------------------------------------------------------------
 
 
-def _lengths(name: str, n_fft: Any, hop_length: Any, win_length: Any, window: Any) -> tuple[Any, Any]:
+def _lengths(name: str, n_fft: int, hop_length: int | None, win_length: int | None, window: Any) -> tuple[Any, Any]:
     """(hop, length of the window), of which a quarter of n_fft and n_fft are the defaults."""
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
@@ -28,7 +34,7 @@ def _lengths(name: str, n_fft: Any, hop_length: Any, win_length: Any, window: An
     return hop, length
 
 
-def _centred(F: Any, window: Any, n_fft: Any, length: Any, like: Any) -> Any:
+def _centred(F: Ops, window: Tensor | None, n_fft: int, length: Any, like: DType) -> Tensor | None:
     """The window in the middle of n_fft entries; None where it changes nothing."""
     if length == n_fft:
         return window
@@ -38,7 +44,7 @@ def _centred(F: Any, window: Any, n_fft: Any, length: Any, like: Any) -> Any:
     return F.constant_pad_nd(window, [left, n_fft - length - left], 0)
 
 
-def _ends(n_fft: int, length: int, center: bool, align_to_window: Any) -> list[int]:
+def _ends(n_fft: int, length: int, center: bool, align_to_window: bool | None) -> list[int]:
     """How many entries are put before a signal and after it."""
     if center and align_to_window is not None:
         raise UsageError("stft: align_to_window is for center=False alone; leave it out, or say center=False")
@@ -49,7 +55,7 @@ def _ends(n_fft: int, length: int, center: bool, align_to_window: Any) -> list[i
 # -- there -------------------------------------------------------------------------------------------------------
 
 
-def _check_signal(self: Any, window: Any, onesided: Any, return_complex: Any) -> bool:
+def _check_signal(self: Tensor, window: Tensor | None, onesided: bool | None, return_complex: bool | None) -> bool:
     """Whether numbers are complex, if all is well."""
     if self.dtype.is_integral:
         raise DTypeError(f"stft: expects floating or complex numbers, not {self.dtype.name}")
@@ -70,9 +76,10 @@ _WINDOW = "int n_fft, int? hop_length=None, int? win_length=None, Tensor? window
            "bool normalized=False, bool? onesided=None, bool? return_complex=None, "
            "bool? align_to_window=None) -> Tensor")  # fmt: skip
 def stft(
-    F: Any, self: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any, center: bool, pad_mode: str,
-    normalized: bool, onesided: Any, return_complex: Any, align_to_window: Any,
-) -> Any:  # fmt: skip
+    F: Ops, self: Tensor, n_fft: int, hop_length: int | None, win_length: int | None, window: Tensor | None,
+    center: bool, pad_mode: str, normalized: bool, onesided: bool | None, return_complex: bool | None,
+    align_to_window: bool | None,
+) -> Tensor:  # fmt: skip
     """The spectra of a signal's windows, as columns: [bins, frames], or [batch, bins, frames] of a batch of signals.
 
     Windows of `win_length` entries, by default `n_fft`, begin every `hop_length`, by default a quarter of that. With
@@ -105,9 +112,10 @@ _PADS = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "cir
 
 @stft.onnx
 def _(
-    g: Any, self: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any, center: bool, pad_mode: str,
-    normalized: bool, onesided: Any, return_complex: Any, align_to_window: Any,
-) -> Any:  # fmt: skip
+    g: OnnxWriter, self: Value, n_fft: int, hop_length: int | None, win_length: int | None, window: Value | None,
+    center: bool, pad_mode: str, normalized: bool, onesided: bool | None, return_complex: bool | None,
+    align_to_window: bool | None,
+) -> Value:  # fmt: skip
     """The operator of its own takes signals of any length; complex ones go by the parts."""
     if self.dtype.is_complex or (window is not None and window.dtype.is_complex):
         raise g.unsupported("STFT is for real signals and windows")
@@ -128,13 +136,13 @@ def _(
     return g.from_pairs(out) if return_complex else out
 
 
-def _tall(length: int, dtype: Any = "float32") -> Any:
+def _tall(length: int, dtype: str = "float32") -> Any:
     """A window that is nowhere near zero."""
     return make(length, low=0.5, high=1.5, seed=9).astype(dtype)
 
 
 @stft.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 12), 4, window=_tall(4), return_complex=False)
     yield sample(make(11), 6, 3, 4, _tall(4), pad_mode="constant", normalized=True, return_complex=False)
     yield sample(make(2, 9), 4, 2, center=False, onesided=False, return_complex=False)
@@ -152,7 +160,7 @@ def _() -> Any:
 
 @array("aten::_checked_envelope(Tensor self) -> Tensor", raises=True, namespaces=(), onnx="Identity",
        grad=dict(self=lambda F, g: g))  # fmt: skip
-def _checked_envelope(m: Any, self: Any) -> Any:
+def _checked_envelope(m: Numpy, self: Array) -> Array:
     """What overlapping windows add up to, unless that is zero somewhere: there is no signal to be found there."""
     if self.size and m.abs(self).min() < 1e-11:
         raise UsageError("istft: somewhere the windows add up to zero; take a larger window or a smaller hop_length")
@@ -160,17 +168,19 @@ def _checked_envelope(m: Any, self: Any) -> Any:
 
 
 @_checked_envelope.type
-def _(self: TensorType) -> TensorType:
+def _(self: KnownType) -> TensorType:
     return TensorType(self.dtype, self.shape, None, self.device)
 
 
 @_checked_envelope.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 5, low=0.5))
     yield sample(strided(make(2, 3, low=0.5)), note="strided")
 
 
-def _check_spectra(self: Any, n_fft: Any, onesided: Any, window: Any, return_complex: bool) -> bool:
+def _check_spectra(
+    self: Tensor, n_fft: int, onesided: bool | None, window: Tensor | None, return_complex: bool
+) -> bool:
     """Whether the spectra are halves, if all is well."""
     if not self.dtype.is_complex:
         raise DTypeError("istft: expects a complex tensor, as stft gives it with return_complex=True")
@@ -190,9 +200,9 @@ def _check_spectra(self: Any, n_fft: Any, onesided: Any, window: Any, return_com
 @composite(f"aten::istft(Tensor self, {_WINDOW}, bool center=True, bool normalized=False, bool? onesided=None, "
            "int? length=None, bool return_complex=False) -> Tensor")  # fmt: skip
 def istft(
-    F: Any, self: Any, n_fft: Any, hop_length: Any, win_length: Any, window: Any, center: bool, normalized: bool,
-    onesided: Any, length: Any, return_complex: bool,
-) -> Any:  # fmt: skip
+    F: Ops, self: Tensor, n_fft: int, hop_length: int | None, win_length: int | None, window: Tensor | None,
+    center: bool, normalized: bool, onesided: bool | None, length: int | None, return_complex: bool,
+) -> Tensor:  # fmt: skip
     """The signal whose `stft` is nearest to `self`, by adding up overlapping windows."""
     half = _check_spectra(self, n_fft, onesided, window, return_complex)
     hop, wide = _lengths("istft", n_fft, hop_length, win_length, window)
@@ -211,7 +221,9 @@ def istft(
     return F.squeeze(out, 0) if self.ndim == 2 else out
 
 
-def _overlapped(F: Any, frames: Any, weights: Any, n_fft: Any, hop: Any, start: Any, length: Any, center: bool) -> Any:
+def _overlapped(
+    F: Ops, frames: Tensor, weights: Any, n_fft: int, hop: Any, start: int, length: int | None, center: bool
+) -> Tensor:
     """Frames [batch, number, n_fft] added up where they lie, over what the squared windows add up to."""
     batch, number, _ = frames.shape
     whole = n_fft + hop * (number - 1)
@@ -225,7 +237,7 @@ def _overlapped(F: Any, frames: Any, weights: Any, n_fft: Any, hop: Any, start: 
 
 
 @istft.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 5, dtype="complex64"), 4, window=_tall(4), grad=False)
     yield sample(make(2, 3, 4, dtype="complex64"), 4, 2, None, _tall(4), center=False, grad=False)
     yield sample(make(2, 3, 4, dtype="complex64"), 4, 2, 3, _tall(3), grad=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,17 +11,23 @@ from jit.ir import dtypes
 from jit.ir.errors import AutogradError, DimError, DTypeError, ShapeError, UsageError
 from jit.ir.geometry import wrap_dim
 from jit.ir.op import absent, array, composite
-from jit.ir.samples import make, sample, strided, whole
+from jit.ir.samples import Sample, make, sample, strided, whole
 from jit.ir.types import TensorType
 
 from .common import ordered_only, require_order
 from .reductions import picked, reduced, require_elements, selected_gradient
 
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
+    from jit.ir.types import Type
+
+    from .protocols import Array, Ints, KnownType, Number, Numpy, OnnxWriter, Ops, Tensor, Value
+
 COUNTS = absent("the result is made of counts or places")
 NO_ONNX = absent("ONNX has no such operator")
 
 
-def _unknown(F: Any, g: Any) -> Any:
+def _unknown(F: Ops, g: Tensor) -> Any:
     raise AutogradError("what `unique` and its like give has no derivative; take them of x.detach()")
 
 
@@ -31,7 +38,7 @@ REFUSED: Any = dict(self=_unknown)
 
 
 @composite("aten::kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)")
-def kthvalue(F: Any, self: Any, k: int, dim: int, keepdim: bool) -> Any:
+def kthvalue(F: Ops, self: Tensor, k: int, dim: int, keepdim: bool) -> Sequence[Tensor]:
     """(the k-th smallest along dim, where it was), counted from 1; NaN is the largest."""
     at = wrap_dim(dim, self.ndim)
     size = self.shape[at] if self.ndim else 1
@@ -45,13 +52,13 @@ def kthvalue(F: Any, self: Any, k: int, dim: int, keepdim: bool) -> Any:
 
 
 @kthvalue.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 2)
     yield sample(make(3, 4), 3, 0, True)
     yield sample(make(), 1, note="0-d", onnx=False)
 
 
-def _middle(F: Any, self: Any, values: Any, dim: int, skip_nan: bool) -> Any:
+def _middle(F: Ops, self: Tensor, values: Tensor, dim: int, skip_nan: bool) -> Tensor:
     """Where the median stands in a sorted dim, in which NaNs are last: the first of them, or without counting them."""
     size = self.shape[dim]
     shape = [1 if d == dim else s for d, s in enumerate(values.shape)]
@@ -63,7 +70,7 @@ def _middle(F: Any, self: Any, values: Any, dim: int, skip_nan: bool) -> Any:
     return F.where(F.lt(numbers, size), numbers, (size - 1) // 2)
 
 
-def _median(F: Any, name: str, self: Any, dim: int, keepdim: bool, skip_nan: bool) -> Any:
+def _median(F: Ops, name: str, self: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> Any:
     require_order(name, self.dtype)
     at = wrap_dim(dim, self.ndim)
     if self.ndim == 0:
@@ -76,20 +83,20 @@ def _median(F: Any, name: str, self: Any, dim: int, keepdim: bool, skip_nan: boo
 
 
 @composite("aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-def median_of_rows(F: Any, self: Any, dim: int, keepdim: bool) -> Any:
+def median_of_rows(F: Ops, self: Tensor, dim: int, keepdim: bool) -> Sequence[Tensor]:
     """(the median along dim, the lower one of two, where it was); NaN if one is."""
     return _median(F, "median", self, dim, keepdim, False)
 
 
 @composite("aten::nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
-def nanmedian_of_rows(F: Any, self: Any, dim: int, keepdim: bool) -> Any:
+def nanmedian_of_rows(F: Ops, self: Tensor, dim: int, keepdim: bool) -> Sequence[Tensor]:
     """(the median along dim of what is not NaN, where it was)."""
     return _median(F, "nanmedian", self, dim, keepdim, True)
 
 
 @median_of_rows.samples
 @nanmedian_of_rows.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), 1)
     yield sample(make(3, 5), 0, True)
     yield sample(whole(7, dtype="int32"), 0, note="integer", grad=False, onnx=False)
@@ -97,18 +104,18 @@ def _() -> Any:
     yield sample(rows, 1, note="nan", grad=False, onnx=False)
 
 
-def _median_type(self: TensorType) -> TensorType:
+def _median_type(self: KnownType) -> TensorType:
     return TensorType(self.dtype, (), None, self.device)
 
 
-def _median_gradient(F: Any, g: Any, self: Any, out: Any) -> Any:
+def _median_gradient(F: Ops, g: Tensor, self: Tensor, out: Tensor) -> Tensor:
     """Evenly among the elements that are the median."""
     ties = F.logical_or(F.eq(self, out), F.logical_and(F.isnan(self), F.isnan(out)))
     ties = F._to_copy(ties, dtype=g.dtype)
     return g / F.sum(ties) * ties
 
 
-def _median_of_all(m: Any, self: Any, numbers: Any) -> Any:
+def _median_of_all(m: Numpy, self: Array, numbers: Array) -> Any:
     if numbers.size == 0:
         return m.asarray(m.nan if self.dtype.kind == "f" else m.iinfo(self.dtype).min, self.dtype)
     return m.sort(numbers.reshape(-1))[(numbers.size - 1) // 2]
@@ -117,7 +124,7 @@ def _median_of_all(m: Any, self: Any, numbers: Any) -> Any:
 @ordered_only
 @array("aten::median(Tensor self) -> Tensor", type=_median_type, promote=("self",),
        grad=dict(self=lambda F, g, self, out: _median_gradient(F, g, self, out)))  # fmt: skip
-def median(m: Any, self: Any) -> Any:
+def median(m: Numpy, self: Array) -> Array:
     """The median of all elements, the lower one of two; NaN if one is."""
     if self.dtype.kind == "f" and m.any(m.isnan(self)):
         return m.asarray(m.nan, self.dtype)
@@ -127,13 +134,13 @@ def median(m: Any, self: Any) -> Any:
 @ordered_only
 @array("aten::nanmedian(Tensor self) -> Tensor", type=_median_type, promote=("self",), onnx=NO_ONNX,
        grad=dict(self=lambda F, g, self, out: _median_gradient(F, g, self, out)))  # fmt: skip
-def nanmedian(m: Any, self: Any) -> Any:
+def nanmedian(m: Numpy, self: Array) -> Array:
     """The median of all elements that are not NaN."""
     return _median_of_all(m, self, self[self == self])
 
 
 @median.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     flat = g.op("Reshape", self, g.ints([-1]))
     size = g.op("Shape", flat)
     below = g.op("Div", g.op("Sub", size, g.ints([1])), g.ints([2]))
@@ -143,7 +150,7 @@ def _(g: Any, self: Any) -> Any:
 
 @median.samples
 @nanmedian.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(make(), note="0-d")
     yield sample(strided(make(3, 5)), note="strided")
@@ -158,7 +165,7 @@ def _() -> Any:
        onnx=NO_ONNX,
        grad=dict(self=lambda F, g, out, self_meta, dim, keepdim:
                       selected_gradient(F, g, self_meta, dim, keepdim, out[1])))  # fmt: skip
-def mode(m: Any, self: Any, dim: int, keepdim: bool) -> Any:
+def mode(m: Numpy, self: Array, dim: int, keepdim: bool) -> Sequence[Array | None]:
     """(the most frequent along dim, the smallest of several, the last place where it stands)."""
     at = wrap_dim(dim, self.ndim)
     if not self.ndim:
@@ -176,14 +183,14 @@ def _mode_place(row: Any) -> int:
 
 
 @mode.type
-def _(self: TensorType, dim: int, keepdim: bool) -> Any:
+def _(self: KnownType, dim: int, keepdim: bool) -> Sequence[Type]:
     if self.sizes:
         require_elements("mode", self.sizes, dim)
     return [reduced(self, dim, keepdim, d) for d in (self.dtype, dtypes.int64)]
 
 
 @mode.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([[1.0, 3.0, 3.0, 2.0], [2.0, 2.0, 1.0, 1.0]], np.float32), grad=False)
     yield sample(make(3, 4), 0, True)
     yield sample(make(), note="0-d")
@@ -191,13 +198,13 @@ def _() -> Any:
 
 
 @composite("aten::msort(Tensor self) -> Tensor")
-def msort(F: Any, self: Any) -> Any:
+def msort(F: Ops, self: Tensor) -> Tensor:
     """Sorted along the first dim."""
     return F.sort(self, 0)[0]
 
 
 @msort.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(4, 3))
 
 
@@ -206,7 +213,9 @@ def _() -> Any:
 _WAYS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(F: Any, name: str, self: Any, q: Any, dim: Any, keepdim: bool, way: str, skip_nan: bool) -> Any:
+def _quantile(
+    F: Ops, name: str, self: Tensor, q: Tensor, dim: int | None, keepdim: bool, way: str, skip_nan: bool
+) -> Tensor:
     """Sort, and read between the two places that each of `q` falls among. The dims of q come first."""
     if self.dtype not in (dtypes.float32, dtypes.float64):
         raise DTypeError(f"{name} takes float32 and float64 tensors, not {self.dtype}; cast first")
@@ -227,7 +236,7 @@ def _quantile(F: Any, name: str, self: Any, q: Any, dim: Any, keepdim: bool, way
     return F.clone(F.movedim(values, -1, 0)) if q.ndim else F.squeeze(values, -1)
 
 
-def _ranks(F: Any, last: Any, q: Any, skip_nan: bool) -> Any:
+def _ranks(F: Ops, last: Any, q: Tensor, skip_nan: bool) -> Tensor:
     """Where each of q falls among the sorted elements of each row."""
     size = last.shape[-1]
     numbers = F.sum(F.logical_not(F.isnan(last)), -1, True)
@@ -237,7 +246,7 @@ def _ranks(F: Any, last: Any, q: Any, skip_nan: bool) -> Any:
     return F.where(F.lt(numbers, size), size - 1, whole)
 
 
-def _between(F: Any, last: Any, ranks: Any, way: str) -> Any:
+def _between(F: Ops, last: Any, ranks: Tensor, way: str) -> Tensor:
     if way == "nearest":
         ranks = F.round(ranks)
     low = F.floor(ranks) if way != "higher" else F.ceil(ranks)
@@ -248,7 +257,7 @@ def _between(F: Any, last: Any, ranks: Any, way: str) -> Any:
     return F.lerp(below, above, 0.5 if way == "midpoint" else ranks - low) if way == "linear" else (below + above) / 2
 
 
-def _as_q(F: Any, name: str, self: Any, q: Any) -> Any:
+def _as_q(F: Ops, name: str, self: Tensor, q: float) -> Tensor:
     if not 0 <= q <= 1:
         raise UsageError(f"{name}: q lies between 0 and 1, got {q}")
     return F.full([], q, dtype=self.dtype if self.dtype.is_floating_point else None)
@@ -258,32 +267,32 @@ _Q = "int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tenso
 
 
 @composite(f"aten::quantile(Tensor self, Tensor q, {_Q}")
-def quantile(F: Any, self: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+def quantile(F: Ops, self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     """The values below which the shares q of the elements along dim lie; NaN if one is."""
     return _quantile(F, "quantile", self, q, dim, keepdim, interpolation, False)
 
 
 @composite(f"aten::quantile.scalar(Tensor self, float q, {_Q}")
-def quantile_of_number(F: Any, self: Any, q: float, dim: Any, keepdim: bool, interpolation: str) -> Any:
+def quantile_of_number(F: Ops, self: Tensor, q: float, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     """The value below which the share q of the elements along dim lies; NaN if one is."""
     return F.quantile(self, _as_q(F, "quantile", self, q), dim, keepdim, interpolation=interpolation)
 
 
 @composite(f"aten::nanquantile(Tensor self, Tensor q, {_Q}")
-def nanquantile(F: Any, self: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+def nanquantile(F: Ops, self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     """The same of the elements that are not NaN."""
     return _quantile(F, "nanquantile", self, q, dim, keepdim, interpolation, True)
 
 
 @composite(f"aten::nanquantile.scalar(Tensor self, float q, {_Q}")
-def nanquantile_of_number(F: Any, self: Any, q: float, dim: Any, keepdim: bool, interpolation: str) -> Any:
+def nanquantile_of_number(F: Ops, self: Tensor, q: float, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     """The same of the elements that are not NaN."""
     return F.nanquantile(self, _as_q(F, "nanquantile", self, q), dim, keepdim, interpolation=interpolation)
 
 
 @quantile.samples
 @nanquantile.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     q = np.array([0.1, 0.45, 0.93], np.float32)
     yield sample(make(3, 5), q, 1)
     yield sample(make(3, 5), q, 0, True)
@@ -294,7 +303,7 @@ def _() -> Any:
 
 @quantile_of_number.samples
 @nanquantile_of_number.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     for way in _WAYS:
         yield sample(make(3, 4), 0.45, 1, interpolation=way)
     yield sample(make(2, 3), 0.3)
@@ -306,7 +315,7 @@ _REDUCED = "int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> 
 
 
 @composite(f"aten::nansum(Tensor self, {_REDUCED}")
-def nansum(F: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def nansum(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
     """The sum over dim of what is not NaN."""
     if self.dtype.is_complex:
         raise DTypeError("nansum does not take complex tensors")
@@ -315,7 +324,7 @@ def nansum(F: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 
 
 @composite(f"aten::nanmean(Tensor self, {_REDUCED}")
-def nanmean(F: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def nanmean(F: Ops, self: Tensor, dim: Ints | None, keepdim: bool, dtype: DType | None) -> Tensor:
     """The mean over dim of what is not NaN."""
     if not self.dtype.is_floating_point:
         raise DTypeError(f"nanmean needs a floating dtype, got {self.dtype}; cast first, e.g. x.float()")
@@ -325,7 +334,7 @@ def nanmean(F: Any, self: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 
 @nansum.samples
 @nanmean.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(2, 3, 4), [0, -1], True)
     yield sample(np.array([[1.0, np.nan, 2.0], [3.0, 4.0, 5.0]], np.float32), 1, note="nan", grad=False)
@@ -335,13 +344,13 @@ def _() -> Any:
 
 
 @composite("aten::count_nonzero.dim_IntList(Tensor self, int[1]? dim=None) -> Tensor", grad=COUNTS)
-def count_nonzero(F: Any, self: Any, dim: Any) -> Any:
+def count_nonzero(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
     """How many elements along dim are not zero."""
     return F.sum(F.ne(self, 0), () if dim is None else dim)
 
 
 @count_nonzero.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(whole(3, 4, low=-1, high=1))
     yield sample(whole(3, 4, low=-1, high=1), 1)
     yield sample(make(3, dtype="bool"), note="bool")
@@ -353,7 +362,7 @@ def _() -> Any:
     measures=True,
     grad=COUNTS,
 )
-def bincount(m: Any, self: Any, weights: Any, minlength: int) -> Any:
+def bincount(m: Numpy, self: Array, weights: Array | None, minlength: int) -> Array:
     """How often each number stands in a vector of whole numbers, or the sum of its weights."""
     if self.ndim != 1 or self.dtype.kind not in "iu" or (self.size and self.min() < 0):
         raise UsageError("bincount: expects a vector of whole numbers that are not negative")
@@ -364,13 +373,13 @@ def bincount(m: Any, self: Any, weights: Any, minlength: int) -> Any:
 
 
 @bincount.type
-def _(self: TensorType, weights: Any, minlength: int) -> TensorType:
+def _(self: KnownType, weights: KnownType | None, minlength: int) -> TensorType:
     weighted = None if weights is None else dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64
     return TensorType(weighted or dtypes.int64, (None,), None, self.device)
 
 
 @bincount.onnx
-def _(g: Any, self: Any, weights: Any, minlength: int) -> Any:
+def _(g: OnnxWriter, self: Value, weights: Value | None, minlength: int) -> Value:
     wide, one = g.cast(self, dtypes.int64), g.ints([1])
     largest = g.op("ReduceMax", wide, keepdims=1) if self.shape != (0,) else g.ints([-1])
     size = g.op("Max", g.op("Add", largest, one), g.ints([minlength]))
@@ -380,7 +389,7 @@ def _(g: Any, self: Any, weights: Any, minlength: int) -> Any:
 
 
 @bincount.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([1, 3, 1, 0, 5]))
     yield sample(np.array([1, 3, 1]), make(3), 8)
     yield sample(np.array([], np.int64), minlength=3, note="empty", onnx=False)
@@ -392,7 +401,7 @@ def _() -> Any:
     onnx=NO_ONNX,
     grad=COUNTS,
 )
-def histc(m: Any, self: Any, bins: int, min: Any, max: Any) -> Any:
+def histc(m: Numpy, self: Array, bins: int, min: Number, max: Number) -> Array:
     """How many elements fall into each of equal bins between min and max (equal: the least and the largest element)."""
     if self.dtype.kind != "f":
         raise DTypeError(f"histc needs a floating dtype, got {self.dtype}; cast first")
@@ -402,7 +411,7 @@ def histc(m: Any, self: Any, bins: int, min: Any, max: Any) -> Any:
     return m.bincount(places, minlength=bins).astype(self.dtype)
 
 
-def _histogram_range(m: Any, name: str, self: Any, bins: int, low: Any, high: Any, room: float) -> tuple[Any, Any]:
+def _histogram_range(m: Numpy, name: str, self: Array, bins: int, low: Any, high: Any, room: float) -> tuple[Any, Any]:
     """The range, that of the elements if none was given, with some room where it has no width."""
     if bins <= 0:
         raise UsageError(f"{name}: bins must be positive, got {bins}")
@@ -416,12 +425,12 @@ def _histogram_range(m: Any, name: str, self: Any, bins: int, low: Any, high: An
 
 
 @histc.type
-def _(self: TensorType, bins: int, min: Any, max: Any) -> TensorType:
+def _(self: KnownType, bins: int, min: Number, max: Number) -> TensorType:
     return TensorType(self.dtype, (bins,), None, self.device)
 
 
 @histc.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(20), 4, -1, 1)
     yield sample(make(3, 4), 5)
     yield sample(np.ones(3, np.float32), 2, note="all equal")
@@ -431,7 +440,7 @@ def _() -> Any:
 _HISTOGRAM = "*, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"
 
 
-def _counted(m: Any, self: Any, edges: Any, weight: Any, density: bool) -> Any:
+def _counted(m: Numpy, self: Array, edges: Array, weight: Array | None, density: bool) -> Any:
     if weight is not None and weight.shape != self.shape:
         raise ShapeError(f"histogram: weights {list(weight.shape)} do not fit the elements {list(self.shape)}")
     places = m.searchsorted(edges, self.reshape(-1), side="right") - 1
@@ -444,13 +453,15 @@ def _counted(m: Any, self: Any, edges: Any, weight: Any, density: bool) -> Any:
     return counts.astype(self.dtype), edges.astype(self.dtype)
 
 
-def _extent(self: Any) -> tuple[Any, Any]:
+def _extent(self: Array) -> tuple[Any, Any]:
     """The least and the greatest element; 0 and 1 if there are none."""
     return (self.min(), self.max()) if self.size else (0, 1)
 
 
 @array(f"aten::histogram.bin_ct(Tensor self, int bins=100, {_HISTOGRAM}", raises=True, onnx=NO_ONNX, grad=COUNTS)
-def histogram(m: Any, self: Any, bins: int, range: Any, weight: Any, density: bool) -> Any:
+def histogram(
+    m: Numpy, self: Array, bins: int, range: Sequence[float] | None, weight: Array | None, density: bool
+) -> Sequence[Array | None]:
     """(how many elements fall into each of equal bins of a range, or their weights; the edges of the bins)."""
     given = range or (_extent(self) if bins > 0 else (0, 1))
     low, high = _histogram_range(m, "histogram", m.zeros(0), bins, given[0], given[1], 0.5)
@@ -459,7 +470,9 @@ def histogram(m: Any, self: Any, bins: int, range: Any, weight: Any, density: bo
 
 @array(f"aten::histogram.bins_tensor(Tensor self, Tensor bins, "
        f"{_HISTOGRAM.replace('float[]? range=None, ', '')}", onnx=NO_ONNX, grad=COUNTS)  # fmt: skip
-def histogram_between(m: Any, self: Any, bins: Any, weight: Any, density: bool) -> Any:
+def histogram_between(
+    m: Numpy, self: Array, bins: Array, weight: Array | None, density: bool
+) -> Sequence[Array | None]:
     """(how many elements fall between each two of the ascending edges `bins`, or their weights; the edges)."""
     if bins.ndim != 1 or bins.dtype != self.dtype:
         raise UsageError("histogram: the edges are a vector of the input's dtype")
@@ -467,24 +480,26 @@ def histogram_between(m: Any, self: Any, bins: Any, weight: Any, density: bool) 
 
 
 @histogram.type
-def _(self: TensorType, bins: int, range: Any, weight: Any, density: bool) -> Any:
+def _(
+    self: KnownType, bins: int, range: Sequence[float] | None, weight: KnownType | None, density: bool
+) -> Sequence[Type]:
     return [TensorType(self.dtype, (size,), None, self.device) for size in (bins, bins + 1)]
 
 
 @histogram_between.type
-def _(self: TensorType, bins: TensorType, weight: Any, density: bool) -> Any:
+def _(self: KnownType, bins: KnownType, weight: KnownType | None, density: bool) -> Sequence[Type]:
     assert bins.sizes is not None
     return [TensorType(self.dtype, (bins.sizes[0] - gap,), None, self.device) for gap in (1, 0)]
 
 
 @histogram.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(20), 4, range=[-1.0, 1.0])
     yield sample(make(3, 4), 5, weight=make(3, 4, low=0, high=1, seed=1), density=True)
 
 
 @histogram_between.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(20), np.array([-2.0, -1.0, 0.5, 2.0], np.float32))
 
 
@@ -494,7 +509,9 @@ def _() -> Any:
 @array("aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, "
        "str? side=None, Tensor? sorter=None) -> Tensor", raises=True, namespaces=("jit",), grad=COUNTS,
        promote=("sorted_sequence", "self"))  # fmt: skip
-def searchsorted(m: Any, sorted_sequence: Any, self: Any, out_int32: bool, right: bool, side: Any, sorter: Any) -> Any:
+def searchsorted(
+    m: Numpy, sorted_sequence: Array, self: Array, out_int32: bool, right: bool, side: str | None, sorter: Array | None
+) -> Array:
     """Where each element is to be put into its row of the sorted sequence to keep that sorted."""
     require_order("searchsorted", self.dtype)
     side = _checked_side(right, side)
@@ -508,7 +525,7 @@ def searchsorted(m: Any, sorted_sequence: Any, self: Any, out_int32: bool, right
     return _as_places(m, found, out_int32)
 
 
-def _as_places(m: Any, found: Any, out_int32: bool) -> Any:
+def _as_places(m: Numpy, found: Any, out_int32: bool) -> Any:
     return m.asarray(found).astype(m.int32 if out_int32 else m.int64)
 
 
@@ -518,7 +535,7 @@ def _checked_side(right: bool, side: str | None) -> str:
     return side or ("right" if right else "left")
 
 
-def _check_rows(line: Any, values: Any, sorter: Any) -> None:
+def _check_rows(line: Ints, values: Ints, sorter: Any) -> None:
     if not line or (len(line) > 1 and tuple(line[:-1]) != tuple(values[:-1])):
         raise ShapeError(f"searchsorted: the rows {list(line)} and {list(values)} do not fit each other")
     if sorter is not None and tuple(sorter) != tuple(line):
@@ -526,12 +543,18 @@ def _check_rows(line: Any, values: Any, sorter: Any) -> None:
 
 
 @searchsorted.type
-def _(sorted_sequence: TensorType, self: Any, out_int32: bool, right: bool, side: Any, sorter: Any) -> TensorType:
+def _(
+    sorted_sequence: KnownType, self: KnownType, out_int32: bool, right: bool, side: str | None,
+    sorter: KnownType | None,
+) -> TensorType:  # fmt: skip
     return TensorType(dtypes.int32 if out_int32 else dtypes.int64, getattr(self, "sizes", ()))
 
 
 @searchsorted.onnx
-def _(g: Any, sorted_sequence: Any, self: Any, out_int32: bool, right: bool, side: Any, sorter: Any) -> Any:
+def _(
+    g: OnnxWriter, sorted_sequence: Value, self: Value, out_int32: bool, right: bool, side: str | None,
+    sorter: Value | None,
+) -> Value:  # fmt: skip
     """How many of the row lie below."""
     line = sorted_sequence if sorter is None else g.op("GatherElements", sorted_sequence, sorter, axis=-1)
     value = g.op("Unsqueeze", self, g.ints([-1]))
@@ -541,7 +564,7 @@ def _(g: Any, sorted_sequence: Any, self: Any, out_int32: bool, right: bool, sid
 
 
 @searchsorted.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     edges = np.array([-1.0, 0.0, 0.5, 1.0], np.float32)
     yield sample(edges, make(3, 4))
     yield sample(edges, edges, right=True, out_int32=True, note="on the edges")
@@ -553,18 +576,18 @@ def _() -> Any:
 
 @array("aten::isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
        promote=("elements", "test_elements"), namespaces=("jit",), grad=absent("the result is boolean"))  # fmt: skip
-def isin(m: Any, elements: Any, test_elements: Any, assume_unique: bool, invert: bool) -> Any:
+def isin(m: Numpy, elements: Array, test_elements: Array, assume_unique: bool, invert: bool) -> Array:
     """Whether each element is among the others."""
     return m.isin(elements, test_elements, invert=invert)
 
 
 @isin.type
-def _(elements: Any, test_elements: Any, assume_unique: bool, invert: bool) -> TensorType:
+def _(elements: KnownType, test_elements: KnownType, assume_unique: bool, invert: bool) -> TensorType:
     return TensorType(dtypes.bool_, getattr(elements, "sizes", ()), None, getattr(elements, "device", "cpu"))
 
 
 @isin.onnx
-def _(g: Any, elements: Any, test_elements: Any, assume_unique: bool, invert: bool) -> Any:
+def _(g: OnnxWriter, elements: Value, test_elements: Value, assume_unique: bool, invert: bool) -> Value:
     others = g.op("Reshape", test_elements, g.ints([-1]))
     same = g.cast(g.op("Equal", g.op("Unsqueeze", elements, g.ints([-1])), others), dtypes.int32)
     found = g.cast(g.op("ReduceSum", same, g.ints([-1]), keepdims=0), dtypes.bool_)
@@ -572,7 +595,7 @@ def _(g: Any, elements: Any, test_elements: Any, assume_unique: bool, invert: bo
 
 
 @isin.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(whole(3, 4, low=0, high=9), np.array([1, 4, 7]))
     yield sample(np.array([1.0, 2.0, 3.0], np.float32), 2, invert=True, note="number")
 
@@ -584,7 +607,7 @@ LAST = 2**63 - 1
 """To the end, in ONNX."""
 
 
-def _found(m: Any, values: Any, inverse: Any, counts: Any, wants_inverse: bool, wants_counts: bool) -> Any:
+def _found(m: Numpy, values: Array, inverse: Any, counts: Any, wants_inverse: bool, wants_counts: bool) -> Any:
     nothing = m.zeros(0, m.int64)
     return (
         values,
@@ -593,7 +616,7 @@ def _found(m: Any, values: Any, inverse: Any, counts: Any, wants_inverse: bool, 
     )
 
 
-def _unique_types(self: TensorType, sizes: Any, inverse: Any, counts: bool) -> Any:
+def _unique_types(self: TensorType, sizes: tuple[int | None, ...], inverse: Ints | None, counts: bool) -> Any:
     places = TensorType(dtypes.int64, (0,) if inverse is None else inverse, None, self.device)
     numbers = TensorType(dtypes.int64, (None,) if counts else (0,), None, self.device)
     return TensorType(self.dtype, sizes, None, self.device), places, numbers
@@ -601,19 +624,21 @@ def _unique_types(self: TensorType, sizes: Any, inverse: Any, counts: bool) -> A
 
 @array(f"aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) {_UNIQUE}",
        measures=True, namespaces=("jit",), grad=REFUSED)  # fmt: skip
-def unique_elements(m: Any, self: Any, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
+def unique_elements(
+    m: Numpy, self: Array, sorted: bool, return_inverse: bool, return_counts: bool
+) -> Sequence[Array | None]:
     """(the distinct elements in order; which of them each element is; how often each stands)."""
     values, inverse, counts = m.unique(self, return_inverse=True, return_counts=True, equal_nan=False)
     return _found(m, values, inverse.reshape(self.shape), counts, return_inverse, return_counts)
 
 
 @unique_elements.type
-def _(self: TensorType, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
+def _(self: KnownType, sorted: bool, return_inverse: bool, return_counts: bool) -> Sequence[Type]:
     return _unique_types(self, (None,), self.sizes if return_inverse else None, return_counts)
 
 
 @unique_elements.onnx
-def _(g: Any, self: Any, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
+def _(g: OnnxWriter, self: Value, sorted: bool, return_inverse: bool, return_counts: bool) -> Sequence[Value | None]:
     values, _, inverse, counts = g.op("Unique", self, sorted=1, outputs=4)
     return (
         values,
@@ -624,7 +649,9 @@ def _(g: Any, self: Any, sorted: bool, return_inverse: bool, return_counts: bool
 
 @array("aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, "
        f"bool return_counts=False) {_UNIQUE}", measures=True, namespaces=(), grad=REFUSED)  # fmt: skip
-def unique_dim(m: Any, self: Any, dim: int, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
+def unique_dim(
+    m: Numpy, self: Array, dim: int, sorted: bool, return_inverse: bool, return_counts: bool
+) -> Sequence[Array | None]:
     """The same of the slices along dim."""
     at = wrap_dim(dim, self.ndim)
     values, inverse, counts = m.unique(self, axis=at, return_inverse=True, return_counts=True, equal_nan=False)
@@ -632,7 +659,7 @@ def unique_dim(m: Any, self: Any, dim: int, sorted: bool, return_inverse: bool, 
 
 
 @unique_dim.type
-def _(self: TensorType, dim: int, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
+def _(self: KnownType, dim: int, sorted: bool, return_inverse: bool, return_counts: bool) -> Sequence[Type]:
     assert self.sizes is not None
     at = wrap_dim(dim, len(self.sizes))
     sizes = tuple(None if d == at else s for d, s in enumerate(self.sizes))
@@ -640,14 +667,18 @@ def _(self: TensorType, dim: int, sorted: bool, return_inverse: bool, return_cou
 
 
 @unique_dim.onnx
-def _(g: Any, self: Any, dim: int, sorted: bool, return_inverse: bool, return_counts: bool) -> Any:
+def _(
+    g: OnnxWriter, self: Value, dim: int, sorted: bool, return_inverse: bool, return_counts: bool
+) -> Sequence[Value | None]:
     values, _, inverse, counts = g.op("Unique", self, axis=wrap_dim(dim, self.ndim), sorted=1, outputs=4)
     return values, inverse if return_inverse else g.ints([]), counts if return_counts else g.ints([])
 
 
 @array("aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) "
        f"{_UNIQUE}", measures=True, grad=REFUSED, namespaces=("jit",))  # fmt: skip
-def unique_consecutive(m: Any, self: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
+def unique_consecutive(
+    m: Numpy, self: Array, return_inverse: bool, return_counts: bool, dim: int | None
+) -> Sequence[Array | None]:
     """(the elements, or slices along dim, that differ from the one before; which of them each is; how many follow)."""
     line = self.reshape(-1) if dim is None else m.moveaxis(self, wrap_dim(dim, self.ndim), 0)
     rows = line.reshape(line.shape[0], -1) if line.size else line.reshape(line.shape[0], 0)
@@ -659,7 +690,7 @@ def unique_consecutive(m: Any, self: Any, return_inverse: bool, return_counts: b
 
 
 @unique_consecutive.type
-def _(self: TensorType, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
+def _(self: KnownType, return_inverse: bool, return_counts: bool, dim: int | None) -> Sequence[Type]:
     assert self.sizes is not None
     if dim is None:
         return _unique_types(self, (None,), self.sizes if return_inverse else None, return_counts)
@@ -669,7 +700,7 @@ def _(self: TensorType, return_inverse: bool, return_counts: bool, dim: Any) -> 
 
 
 @unique_consecutive.onnx
-def _(g: Any, self: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
+def _(g: OnnxWriter, self: Value, return_inverse: bool, return_counts: bool, dim: int | None) -> Sequence[Value | None]:
     at = 0 if dim is None else wrap_dim(dim, self.ndim)
     line = g.op("Reshape", self, g.ints([-1])) if dim is None else self
     size = g.op("Slice", g.op("Shape", line), g.ints([at]), g.ints([at + 1]))
@@ -685,7 +716,7 @@ def _(g: Any, self: Any, return_inverse: bool, return_counts: bool, dim: Any) ->
     return values, inverse, counts
 
 
-def _onnx_starts(g: Any, line: Any, at: int, size: Any) -> Any:
+def _onnx_starts(g: OnnxWriter, line: Value, at: int, size: Value) -> Value:
     """Which slices along `at` differ from the one before: the first of all does, if there is one."""
     same = g.op("Equal", _onnx_part(g, line, 1, LAST, at), _onnx_part(g, line, 0, -1, at))
     others = [d for d in range(line.ndim) if d != at]
@@ -696,25 +727,25 @@ def _onnx_starts(g: Any, line: Any, at: int, size: Any) -> Any:
     return g.op("Slice", g.op("Concat", first, g.cast(differing, dtypes.bool_), axis=0), g.ints([0]), size, g.ints([0]))
 
 
-def _onnx_part(g: Any, x: Any, start: int, end: int, axis: int) -> Any:
+def _onnx_part(g: OnnxWriter, x: Value, start: int, end: int, axis: int) -> Value:
     return g.op("Slice", x, g.ints([start]), g.ints([end]), g.ints([axis]))
 
 
 @unique_elements.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([[3, 1, 3], [1, 2, 3]]), True, True, True)
     yield sample(np.array([2.0, 1.0, 2.0], np.float32), grad=False)
     yield sample(np.array([], np.float32), True, True, note="empty", onnx=False, grad=False)
 
 
 @unique_dim.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([[1, 2], [0, 5], [1, 2]]), 0, True, True, True)
     yield sample(np.array([[1.0, 2.0, 1.0]], np.float32), 1, grad=False)
 
 
 @unique_consecutive.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(np.array([1, 1, 2, 2, 2, 1]), True, True)
     yield sample(np.array([[1, 2], [1, 2], [0, 5]]), True, True, 0)
     rows = np.array([[1.0, 1.0, np.nan, np.nan], [2.0, 2.0, 3.0, 3.0]], np.float32)
@@ -728,7 +759,7 @@ def _() -> Any:
 
 
 @composite("aten::cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor")
-def cov(F: Any, self: Any, correction: int, fweights: Any, aweights: Any) -> Any:
+def cov(F: Ops, self: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor:
     """The covariance of variables, a row for each, observed in columns, which may count several times or by weights."""
     if self.ndim > 2 or self.dtype is dtypes.bool_:
         raise UsageError(f"cov: expects numbers of at most 2 dims, got {list(self.shape)} of {self.dtype}")
@@ -743,24 +774,26 @@ def cov(F: Any, self: Any, correction: int, fweights: Any, aweights: Any) -> Any
     return F.reshape(found, []) if self.ndim < 2 else F.squeeze(found)
 
 
-def _weights(F: Any, x: Any, fweights: Any, aweights: Any) -> Any:
+def _weights(F: Ops, x: Tensor, fweights: Tensor | None, aweights: Tensor | None) -> Any:
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None and (given.ndim > 1 or given.numel() != x.shape[1]):
             raise ShapeError(f"cov: {name} of sizes {list(given.shape)} do not fit {x.shape[1]} observations")
     if fweights is not None and not fweights.dtype.is_integral:
         raise DTypeError("cov: fweights are whole numbers")
-    given = [w for w in (fweights, aweights) if w is not None]
-    if not given:
+    weights = [w for w in (fweights, aweights) if w is not None]
+    if not weights:
         return None
-    product = given[0] if len(given) == 1 else given[0] * given[1]
+    product = weights[0] if len(weights) == 1 else weights[0] * weights[1]
     return F._to_copy(product, dtype=dtypes.real_of(x.dtype)) if product.dtype.is_integral else product
 
 
-def _weighted_mean(F: Any, x: Any, weights: Any, total: Any) -> Any:
+def _weighted_mean(F: Ops, x: Tensor, weights: Any, total: Any) -> Tensor:
     return F.sum(x if weights is None else x * weights, 1, True) / total
 
 
-def _freedom(F: Any, total: Any, fweights: Any, aweights: Any, weights: Any, correction: int) -> Any:
+def _freedom(
+    F: Ops, total: Any, fweights: Tensor | None, aweights: Tensor | None, weights: Any, correction: int
+) -> Any:
     """What the squares are divided by, not below 0."""
     if weights is None:
         return max(total - correction, 0)
@@ -770,7 +803,7 @@ def _freedom(F: Any, total: Any, fweights: Any, aweights: Any, weights: Any, cor
 
 
 @composite("aten::corrcoef(Tensor self) -> Tensor")
-def corrcoef(F: Any, self: Any) -> Any:
+def corrcoef(F: Ops, self: Tensor) -> Tensor:
     """The correlation of variables, a row for each, observed in columns."""
     found = F.cov(self)
     if found.ndim == 0:
@@ -781,7 +814,7 @@ def corrcoef(F: Any, self: Any) -> Any:
 
 
 @cov.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 5))
     yield sample(make(3, 5), correction=0, fweights=np.array([1, 2, 1, 3, 1]))
     yield sample(make(2, 4), aweights=make(4, low=0.5, high=1, seed=1))
@@ -789,5 +822,5 @@ def _() -> Any:
 
 
 @corrcoef.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 5), grad=False)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import DimError, ShapeError, UsageError
 from jit.ir.geometry import Geometry, infer_size, wrap_dim, wrap_dims
 from jit.ir.op import absent, composite, view
-from jit.ir.samples import make, sample, strided
+from jit.ir.samples import Sample, make, sample, strided
+
+if TYPE_CHECKING:
+    from .protocols import Ints, Meta, OnnxWriter, Ops, Tensor, Value
 
 INT64_MAX = 2**63 - 1
 """ONNX's word for "to the end" in a Slice."""
@@ -19,7 +23,7 @@ INT64_MAX = 2**63 - 1
 @view("aten::view(Tensor(a) self, int[] size) -> Tensor(a)", shows_all=True, namespaces=("Tensor",),
       grad=dict(self=lambda F, g, self_meta: F.reshape(g, self_meta.shape)),
       scatter=lambda F, base, source, size: F.reshape(source, base.shape))  # fmt: skip
-def view_(geometry: Geometry, size: Any) -> Geometry:
+def view_(geometry: Geometry, size: Ints) -> Geometry:
     sizes = infer_size(tuple(size), geometry.numel)
     found = geometry.reshape(sizes)
     if found is None:
@@ -31,12 +35,12 @@ def view_(geometry: Geometry, size: Any) -> Geometry:
 
 
 @view_.onnx
-def _(g: Any, self: Any, size: Any) -> Any:
+def _(g: OnnxWriter, self: Value, size: Ints) -> Value:
     return onnx_reshape(g, self, size)
 
 
 @view_.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), [4, 6])
     yield sample(make(2, 3, 4), [-1, 4])
     yield sample(make(2, 3), [2, 1, 3, 1])
@@ -47,31 +51,31 @@ def _() -> Any:
     yield sample(make(6, low=-9, high=9, dtype="int64"), [2, 3], note="integer", grad=False)
 
 
-def onnx_reshape(g: Any, self: Any, size: Any) -> Any:
+def onnx_reshape(g: OnnxWriter, self: Value, size: Sequence[int]) -> Value:
     """ONNX's Reshape, in which a size of 0 means zero elements, as in ATen, and not "as before"."""
     zero = any(isinstance(s, int) and s == 0 for s in size)
-    return g.op("Reshape", self, g.ints(list(size)), **({"allowzero": 1} if zero else {}))
+    return g.op("Reshape", self, g.ints(list(size)), allowzero=1 if zero else None)
 
 
 @composite("aten::reshape(Tensor(a) self, int[] shape) -> Tensor(a)")
-def reshape(F: Any, self: Any, shape: Any) -> Any:
+def reshape(F: Ops, self: Tensor, shape: Ints) -> Tensor:
     if self.is_contiguous() or _viewable(self, shape):
         return F.view(self, shape)
     return F.view(F.clone(self), shape)
 
 
-def _viewable(self: Any, shape: Any) -> bool:
+def _viewable(self: Tensor, shape: Ints) -> bool:
     old = Geometry(tuple(self.shape), tuple(self.stride()))
     return old.reshape(infer_size(tuple(shape), old.numel)) is not None
 
 
 @reshape.onnx
-def _(g: Any, self: Any, shape: Any) -> Any:
+def _(g: OnnxWriter, self: Value, shape: Ints) -> Value:
     return onnx_reshape(g, self, shape)
 
 
 @reshape.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), [6, -1])
     yield sample(strided(make(2, 3)), [3, 2], note="strided")
     yield sample(make(4, 6)[:, :3], [2, 6], note="needs no copy")
@@ -80,28 +84,28 @@ def _() -> Any:
 
 
 @composite("aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)", namespaces=("Tensor",))
-def view_as(F: Any, self: Any, other: Any) -> Any:
+def view_as(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     return F.view(self, other.shape)
 
 
 @view_as.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 6), make(3, 4))
     yield sample(make(), make(1, 1), note="0-d")
 
 
 @composite("aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", namespaces=("Tensor",))
-def reshape_as(F: Any, self: Any, other: Any) -> Any:
+def reshape_as(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     return F.reshape(self, other.shape)
 
 
 @reshape_as.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(strided(make(2, 6)), make(3, 4), note="strided")
 
 
 @composite("aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)")
-def flatten(F: Any, self: Any, start_dim: int, end_dim: int) -> Any:
+def flatten(F: Ops, self: Tensor, start_dim: int, end_dim: int) -> Tensor:
     start, end = wrap_dim(start_dim, self.ndim), wrap_dim(end_dim, self.ndim)
     if start > end:
         raise UsageError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
@@ -113,7 +117,7 @@ def flatten(F: Any, self: Any, start_dim: int, end_dim: int) -> Any:
     return F.reshape(self, [*shape[:start], _product(shape[start : end + 1]), *shape[end + 1 :]])
 
 
-def _product(sizes: Any) -> Any:
+def _product(sizes: Ints) -> Any:
     count = sizes[0]
     for size in sizes[1:]:
         count = count * size
@@ -121,7 +125,7 @@ def _product(sizes: Any) -> Any:
 
 
 @flatten.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4))
     yield sample(make(2, 3, 4), 1)
     yield sample(make(2, 3, 4, 5), -3, -2)
@@ -131,20 +135,20 @@ def _() -> Any:
 
 
 @composite("aten::unflatten.int(Tensor(a) self, int dim, int[] sizes) -> Tensor(a)")
-def unflatten(F: Any, self: Any, dim: int, sizes: Any) -> Any:
+def unflatten(F: Ops, self: Tensor, dim: int, sizes: Ints) -> Tensor:
     at = wrap_dim(dim, self.ndim)
     return F.view(self, [*self.shape[:at], *sizes, *self.shape[at + 1 :]])
 
 
 @unflatten.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 6), 1, [2, 3])
     yield sample(make(6, 2), -2, [3, -1])
 
 
 @composite("aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
            namespaces=("Tensor",))  # fmt: skip
-def contiguous(F: Any, self: Any, memory_format: Any) -> Any:
+def contiguous(F: Ops, self: Tensor, memory_format: str) -> Tensor:
     """self if its elements lie in the memory format already, else a copy in which they do."""
     if memory_format == "preserve_format":
         raise UsageError("contiguous: preserve_format names no order; ask for contiguous_format or channels_last")
@@ -152,7 +156,7 @@ def contiguous(F: Any, self: Any, memory_format: Any) -> Any:
 
 
 @contiguous.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(strided(make(2, 3)), note="strided")
     yield sample(make(2, 3, 2, 2), memory_format="channels_last", note="channels last")
@@ -174,7 +178,7 @@ def transpose(geometry: Geometry, dim0: int, dim1: int) -> Geometry:
 
 
 @transpose.onnx
-def _(g: Any, self: Any, dim0: int, dim1: int) -> Any:
+def _(g: OnnxWriter, self: Value, dim0: int, dim1: int) -> Value:
     if self.ndim == 0:
         return g.op("Identity", self)
     order = list(range(self.ndim))
@@ -183,7 +187,7 @@ def _(g: Any, self: Any, dim0: int, dim1: int) -> Any:
 
 
 @transpose.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), 0, 2)
     yield sample(make(2, 3), -1, 0)
     yield sample(make(), 0, -1, note="0-d")
@@ -200,19 +204,19 @@ def t(geometry: Geometry) -> Geometry:
 
 
 @t.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     return g.op("Transpose", self, perm=[1, 0]) if self.ndim == 2 else g.op("Identity", self)
 
 
 @t.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(make(3), note="1-d")
     yield sample(make(), note="0-d")
     yield sample(strided(make(2, 3)), note="strided")
 
 
-def inverse_order(dims: Any) -> list[int]:
+def inverse_order(dims: Ints) -> list[int]:
     """The permutation that undoes `dims`."""
     order = [wrap_dim(d, len(dims)) for d in dims]
     return [order.index(i) for i in range(len(order))]
@@ -221,21 +225,21 @@ def inverse_order(dims: Any) -> list[int]:
 @view("aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)", shows_all=True,
       grad=dict(self=lambda F, g, dims: F.permute(g, inverse_order(dims))),
       scatter=lambda F, base, source, dims: F.permute(source, inverse_order(dims)))  # fmt: skip
-def permute(geometry: Geometry, dims: Any) -> Geometry:
+def permute(geometry: Geometry, dims: Ints) -> Geometry:
     if len(dims) != geometry.ndim:
         raise ShapeError(f"permute: dims {list(dims)} do not name each of the {geometry.ndim} dims once")
     return geometry.permute(wrap_dims(tuple(dims), geometry.ndim))
 
 
 @permute.onnx
-def _(g: Any, self: Any, dims: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dims: Ints) -> Value:
     if self.ndim == 0:
         return g.op("Identity", self)
     return g.op("Transpose", self, perm=[wrap_dim(d, self.ndim) for d in dims])
 
 
 @permute.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), [2, 0, 1])
     yield sample(make(2, 3, 4), [0, -1, -2])
     yield sample(make(), [], note="0-d")
@@ -244,7 +248,7 @@ def _() -> Any:
 
 
 @composite("aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)", aliases=("moveaxis",))
-def movedim_list(F: Any, self: Any, source: Any, destination: Any) -> Any:
+def movedim_list(F: Ops, self: Tensor, source: Ints, destination: Ints) -> Tensor:
     return F.permute(self, _moved(self.ndim, tuple(source), tuple(destination)))
 
 
@@ -260,12 +264,12 @@ def _moved(ndim: int, source: tuple[int, ...], destination: tuple[int, ...]) -> 
 
 
 @movedim_list.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), [0, 1], [-1, 0])
 
 
 @composite("aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)", aliases=("moveaxis",))
-def movedim(F: Any, self: Any, source: int, destination: int) -> Any:
+def movedim(F: Ops, self: Tensor, source: int, destination: int) -> Tensor:
     if self.ndim == 0:
         wrap_dim(source, 0), wrap_dim(destination, 0)
         return F.alias(self)
@@ -273,7 +277,7 @@ def movedim(F: Any, self: Any, source: int, destination: int) -> Any:
 
 
 @movedim.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), 0, 2)
     yield sample(make(2, 3, 4), -1, 0)
     yield sample(make(), 0, 0, note="0-d")
@@ -282,7 +286,7 @@ def _() -> Any:
 # -- dims of size 1, and broadcasting ----------------------------------------------------------------------------
 
 
-def sum_to(F: Any, g: Any, shape: Any) -> Any:
+def sum_to(F: Ops, g: Tensor, shape: Ints) -> Tensor:
     """Undo broadcasting: `g` summed down to `shape`."""
     lead = g.ndim - len(shape)
     dims = [i for i in range(g.ndim) if i < lead or (shape[i - lead] == 1 and g.shape[i] != 1)]
@@ -294,17 +298,17 @@ def sum_to(F: Any, g: Any, shape: Any) -> Any:
 @view("aten::expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)", namespaces=("Tensor",),
       shows_all=True,
       grad=dict(self=lambda F, g, self_meta: sum_to(F, g, self_meta.shape)))  # fmt: skip
-def expand(geometry: Geometry, size: Any, implicit: bool) -> Geometry:
+def expand(geometry: Geometry, size: Ints, implicit: bool) -> Geometry:
     return geometry.expand(tuple(size))
 
 
 @expand.onnx
-def _(g: Any, self: Any, size: Any, implicit: bool) -> Any:
+def _(g: OnnxWriter, self: Value, size: Ints, implicit: bool) -> Value:
     return g.op("Expand", self, g.ints([1 if isinstance(s, int) and s == -1 else s for s in size]))
 
 
 @expand.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 1), [3, 4])
     yield sample(make(3, 1), [2, -1, 4])
     yield sample(make(3), [2, 3])
@@ -314,22 +318,22 @@ def _() -> Any:
 
 
 @composite("aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", namespaces=("Tensor",))
-def expand_as(F: Any, self: Any, other: Any) -> Any:
+def expand_as(F: Ops, self: Tensor, other: Tensor) -> Tensor:
     return F.expand(self, other.shape)
 
 
 @expand_as.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 1), make(2, 3, 4))
 
 
 @composite("aten::broadcast_to(Tensor(a) self, int[] size) -> Tensor(a)")
-def broadcast_to(F: Any, self: Any, size: Any) -> Any:
+def broadcast_to(F: Ops, self: Tensor, size: Ints) -> Tensor:
     return F.expand(self, size)
 
 
 @broadcast_to.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 1), [2, 3, 4])
     yield sample(make(), [2], note="0-d")
 
@@ -346,18 +350,18 @@ def squeeze(geometry: Geometry) -> Geometry:
 
 
 @squeeze.onnx
-def _(g: Any, self: Any) -> Any:
+def _(g: OnnxWriter, self: Value) -> Value:
     return onnx_squeeze(g, self, range(self.ndim))
 
 
-def onnx_squeeze(g: Any, self: Any, dims: Any) -> Any:
+def onnx_squeeze(g: OnnxWriter, self: Value, dims: Sequence[int]) -> Value:
     """ONNX's Squeeze of those `dims` that have size 1; ONNX refuses the others, ATen leaves them alone."""
     axes = [d for d in (wrap_dim(d, self.ndim) for d in dims) if self.ndim and self.shape[d] == 1]
     return g.op("Squeeze", self, g.ints(axes)) if axes else g.op("Identity", self)
 
 
 @squeeze.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 3, 1, 2))
     yield sample(make(2, 3))
     yield sample(make(), note="0-d")
@@ -373,12 +377,12 @@ def squeeze_dim(geometry: Geometry, dim: int) -> Geometry:
 
 
 @squeeze_dim.onnx
-def _(g: Any, self: Any, dim: int) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int) -> Value:
     return onnx_squeeze(g, self, [dim])
 
 
 @squeeze_dim.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 1, 3), 1)
     yield sample(make(2, 3, 1), -1)
     yield sample(make(2, 3), 0)
@@ -389,17 +393,17 @@ def _() -> Any:
 @view("aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", shows_all=True,
       grad=dict(self=lambda F, g, self_meta: F.reshape(g, self_meta.shape)),
       scatter=lambda F, base, source, dim: F.reshape(source, base.shape))  # fmt: skip
-def squeeze_dims(geometry: Geometry, dim: Any) -> Geometry:
+def squeeze_dims(geometry: Geometry, dim: Ints) -> Geometry:
     return geometry.drop(_ones(geometry, wrap_dims(tuple(dim), geometry.ndim) if dim else ()))
 
 
 @squeeze_dims.onnx
-def _(g: Any, self: Any, dim: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: Ints) -> Value:
     return onnx_squeeze(g, self, dim)
 
 
 @squeeze_dims.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(1, 3, 1), [0, -1])
     yield sample(make(1, 3, 1), [0, 1])
     yield sample(make(1, 3), [], note="no dims")
@@ -413,12 +417,12 @@ def unsqueeze(geometry: Geometry, dim: int) -> Geometry:
 
 
 @unsqueeze.onnx
-def _(g: Any, self: Any, dim: int) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int) -> Value:
     return g.op("Unsqueeze", self, g.ints([wrap_dim(dim, self.ndim + 1)]))
 
 
 @unsqueeze.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 1)
     yield sample(make(2, 3), -1)
     yield sample(make(2, 3), -3)
@@ -448,7 +452,7 @@ def wrap_index(name: str, index: int, dim: int, size: int) -> int:
 
 
 @select.onnx
-def _(g: Any, self: Any, dim: int, index: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, index: int) -> Value:
     at = wrap_dim(dim, self.ndim)
     if isinstance(index, int):
         return g.op("Gather", self, g.constant(index, dtype="int64"), axis=at)
@@ -456,7 +460,7 @@ def _(g: Any, self: Any, dim: int, index: Any) -> Any:
 
 
 @select.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3, 4), 1, 2)
     yield sample(make(2, 3, 4), -1, -4)
     yield sample(make(5), 0, 3, note="to 0-d")
@@ -488,14 +492,14 @@ def slice_(geometry: Geometry, dim: int, start: int | None, end: int | None, ste
 
 
 @slice_.onnx
-def _(g: Any, self: Any, dim: int, start: Any, end: Any, step: int) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, start: int | None, end: int | None, step: int) -> Value:
     ends = [INT64_MAX if end is None else end]
     starts, axes = [0 if start is None else start], [wrap_dim(dim, self.ndim)]
     return g.op("Slice", self, g.ints(starts), g.ints(ends), g.ints(axes), g.ints([step]))
 
 
 @slice_.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(5, 4), 0, 1, 4)
     yield sample(make(5, 4), -1, None, None, 2)
     yield sample(make(5, 4), 1, -3, -1)
@@ -516,7 +520,7 @@ def _narrowed(size: int, dim: int, start: int, length: int) -> int:
     return first
 
 
-def _narrow_end(start: Any, length: Any) -> Any:
+def _narrow_end(start: int, length: int) -> int | None:
     return None if isinstance(start, int) and start < 0 and start + length == 0 else start + length
 
 
@@ -533,7 +537,7 @@ def narrow(geometry: Geometry, dim: int, start: int, length: int) -> Geometry:
 
 
 @narrow.onnx
-def _(g: Any, self: Any, dim: int, start: Any, length: Any) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int, start: int, length: int) -> Value:
     starts, size, axes = g.ints([start]), g.ints([length]), g.ints([wrap_dim(dim, self.ndim)])
     if isinstance(start, int) and isinstance(length, int):
         end = _narrow_end(start, length)
@@ -542,7 +546,7 @@ def _(g: Any, self: Any, dim: int, start: Any, length: Any) -> Any:
 
 
 @narrow.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(5, 4), 0, 1, 3)
     yield sample(make(5, 4), -1, -2, 2)
     yield sample(make(5, 4), 1, 4, 0, note="empty", onnx=False)
@@ -564,7 +568,7 @@ def _pieces(size: int, length: int) -> list[int]:
     return [min(length, size - start) for start in range(0, size, length)] or [0]
 
 
-def _rejoined(F: Any, g: Any, meta: Any, dim: int, lengths: Any) -> Any:
+def _rejoined(F: Ops, g: Sequence[Tensor], meta: Meta, dim: int, lengths: Sequence[int]) -> Tensor:
     """The gradient of a split: the pieces side by side again, zeros where a piece was not used."""
     at = wrap_dim(dim, meta.ndim)
     sizes = [[*meta.shape[:at], length, *meta.shape[at + 1 :]] for length in lengths]
@@ -572,13 +576,13 @@ def _rejoined(F: Any, g: Any, meta: Any, dim: int, lengths: Any) -> Any:
     return F.cat(parts, at)
 
 
-def _onnx_split(g: Any, self: Any, dim: int, lengths: Any) -> Any:
+def _onnx_split(g: OnnxWriter, self: Value, dim: int, lengths: Sequence[int]) -> Any:
     if len(lengths) == 1:
         return (g.op("Identity", self),)
     return g.op("Split", self, g.ints(list(lengths)), axis=wrap_dim(dim, self.ndim), outputs=len(lengths))
 
 
-def _static(g: Any, self: Any, dim: int) -> int:
+def _static(g: OnnxWriter, self: Value, dim: int) -> int:
     size = self.shape[wrap_dim(dim, self.ndim)]
     if not isinstance(size, int):
         raise g.unsupported(f"dim {dim} is dynamic, and the number of pieces depends on its size")
@@ -598,12 +602,12 @@ def split(geometry: Geometry, split_size: int, dim: int) -> list[Geometry]:
 
 
 @split.onnx
-def _(g: Any, self: Any, split_size: int, dim: int) -> Any:
+def _(g: OnnxWriter, self: Value, split_size: int, dim: int) -> Sequence[Value]:
     return _onnx_split(g, self, dim, _pieces(_static(g, self, dim), split_size))
 
 
 @split.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(5, 2), 2)
     yield sample(make(3, 4), 2, -1)
     yield sample(make(3, 4), 9, 1)
@@ -614,7 +618,7 @@ def _() -> Any:
 @view("aten::split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]",
       grad=dict(self=lambda F, g, self_meta, split_sizes, dim:
                 _rejoined(F, g, self_meta, dim, split_sizes)))  # fmt: skip
-def split_with_sizes(geometry: Geometry, split_sizes: Any, dim: int) -> list[Geometry]:
+def split_with_sizes(geometry: Geometry, split_sizes: Ints, dim: int) -> list[Geometry]:
     if geometry.ndim == 0:
         raise DimError("split_with_sizes: expects at least a 1-dim tensor")
     at = wrap_dim(dim, geometry.ndim)
@@ -624,24 +628,24 @@ def split_with_sizes(geometry: Geometry, split_sizes: Any, dim: int) -> list[Geo
 
 
 @split_with_sizes.onnx
-def _(g: Any, self: Any, split_sizes: Any, dim: int) -> Any:
+def _(g: OnnxWriter, self: Value, split_sizes: Ints, dim: int) -> Sequence[Value]:
     return _onnx_split(g, self, dim, split_sizes)
 
 
 @split_with_sizes.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(5, 2), [2, 3])
     yield sample(make(3, 4), [1, 2, 1], -1)
     yield sample(make(3, 4), [4, 0], 1, note="empty piece", onnx=False)
 
 
 @composite("aten::split.sizes(Tensor(a -> *) self, int[] split_size, int dim=0) -> Tensor(a)[]")
-def split_sizes(F: Any, self: Any, split_size: Any, dim: int) -> Any:
+def split_sizes(F: Ops, self: Tensor, split_size: Ints, dim: int) -> list[Tensor]:
     return F.split_with_sizes(self, split_size, dim)
 
 
 @split_sizes.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(5, 2), [1, 4])
 
 
@@ -664,12 +668,12 @@ def chunk(geometry: Geometry, chunks: int, dim: int) -> list[Geometry]:
 
 
 @chunk.onnx
-def _(g: Any, self: Any, chunks: int, dim: int) -> Any:
+def _(g: OnnxWriter, self: Value, chunks: int, dim: int) -> Sequence[Value]:
     return _onnx_split(g, self, dim, _chunks(_static(g, self, dim), chunks))
 
 
 @chunk.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 8), 4, 1)
     yield sample(make(5, 2), 3)
     yield sample(make(5, 2), 4, note="fewer chunks than asked for")
@@ -678,7 +682,7 @@ def _() -> Any:
     yield sample(strided(make(4, 6)), 3, 1, note="strided")
 
 
-def _restacked(F: Any, g: Any, meta: Any, dim: int) -> Any:
+def _restacked(F: Ops, g: Sequence[Tensor], meta: Meta, dim: int) -> Tensor:
     at = wrap_dim(dim, meta.ndim)
     shape = [*meta.shape[:at], *meta.shape[at + 1 :]]
     if not len(g):
@@ -697,14 +701,14 @@ def unbind(geometry: Geometry, dim: int) -> list[Geometry]:
 
 
 @unbind.onnx
-def _(g: Any, self: Any, dim: int) -> Any:
+def _(g: OnnxWriter, self: Value, dim: int) -> Sequence[Value]:
     at = wrap_dim(dim, self.ndim)
     entries = range(_static(g, self, dim))
     return tuple(g.op("Gather", self, g.constant(i, dtype="int64"), axis=at) for i in entries)
 
 
 @unbind.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 2))
     yield sample(make(2, 3), -1)
     yield sample(make(3), note="to 0-d")
@@ -717,26 +721,26 @@ def _section_sizes(size: int, sections: int) -> list[int]:
 
 
 @composite("aten::tensor_split.sections(Tensor(a -> *) self, int sections, int dim=0) -> Tensor(a)[]")
-def tensor_split(F: Any, self: Any, sections: int, dim: int) -> Any:
+def tensor_split(F: Ops, self: Tensor, sections: int, dim: int) -> list[Tensor]:
     if sections <= 0:
         raise UsageError(f"tensor_split: expects at least one section, got {sections}")
     return F.split_with_sizes(self, _section_sizes(self.shape[wrap_dim(dim, self.ndim)], sections), dim)
 
 
 @tensor_split.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(7, 2), 3)
     yield sample(make(2, 4), 2, -1)
 
 
 @composite("aten::tensor_split.indices(Tensor(a -> *) self, int[] indices, int dim=0) -> Tensor(a)[]")
-def tensor_split_indices(F: Any, self: Any, indices: Any, dim: int) -> Any:
+def tensor_split_indices(F: Ops, self: Tensor, indices: Ints, dim: int) -> list[Tensor]:
     bounds = [*indices, None]
     return [F.slice(self, dim, start, end) for start, end in zip([0, *indices], bounds)]
 
 
 @tensor_split_indices.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(7, 2), [2, 5])
     yield sample(make(2, 7), [3], 1)
 
@@ -762,7 +766,7 @@ def unfold(geometry: Geometry, dimension: int, size: int, step: int) -> Geometry
 
 
 @unfold.onnx
-def _(g: Any, self: Any, dimension: int, size: int, step: int) -> Any:
+def _(g: OnnxWriter, self: Value, dimension: int, size: int, step: int) -> Value:
     if self.ndim == 0:
         return onnx_reshape(g, self, [1])
     at = wrap_dim(dimension, self.ndim)
@@ -773,7 +777,7 @@ def _(g: Any, self: Any, dimension: int, size: int, step: int) -> Any:
 
 
 @unfold.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(7), 0, 3, 2)
     yield sample(make(2, 5), -1, 2, 1)
     yield sample(make(4, 3), 0, 2, 2)
@@ -808,7 +812,7 @@ def diagonal(geometry: Geometry, offset: int, dim1: int, dim2: int) -> Geometry:
 
 
 @diagonal.onnx
-def _(g: Any, self: Any, offset: int, dim1: int, dim2: int) -> Any:
+def _(g: OnnxWriter, self: Value, offset: int, dim1: int, dim2: int) -> Value:
     a, b = _two_dims("diagonal", dim1, dim2, self.ndim)
     rows, columns = _static(g, self, a), _static(g, self, b)
     length = diagonal_length(rows, columns, offset)
@@ -820,7 +824,7 @@ def _(g: Any, self: Any, offset: int, dim1: int, dim2: int) -> Any:
 
 
 @diagonal.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4))
     yield sample(make(3, 4), 1)
     yield sample(make(3, 4), -2)
@@ -836,7 +840,7 @@ def _() -> Any:
                 _as_strided_backward(F, g, self_meta, size, stride, storage_offset)),
       scatter=lambda F, base, source, size, stride, storage_offset:
       F.as_strided_scatter(base, source, size, stride, storage_offset))  # fmt: skip
-def as_strided(geometry: Geometry, size: Any, stride: Any, storage_offset: int | None) -> Geometry:
+def as_strided(geometry: Geometry, size: Ints, stride: Ints, storage_offset: int | None) -> Geometry:
     if len(size) != len(stride):
         raise ShapeError(f"as_strided: {list(size)} and {list(stride)} are not equally long")
     if min(size, default=0) < 0 or min(stride, default=0) < 0:
@@ -844,7 +848,7 @@ def as_strided(geometry: Geometry, size: Any, stride: Any, storage_offset: int |
     return Geometry(tuple(size), tuple(stride), geometry.offset if storage_offset is None else storage_offset)
 
 
-def _as_strided_backward(F: Any, g: Any, meta: Any, size: Any, stride: Any, storage_offset: int | None) -> Any:
+def _as_strided_backward(F: Ops, g: Tensor, meta: Meta, size: Ints, stride: Ints, storage_offset: int | None) -> Tensor:
     """The gradient needs the geometry of the input too, for strides count in its storage."""
     start = meta.storage_offset()
     first = start if storage_offset is None else storage_offset
@@ -852,7 +856,7 @@ def _as_strided_backward(F: Any, g: Any, meta: Any, size: Any, stride: Any, stor
 
 
 @as_strided.onnx
-def _(g: Any, self: Any, size: Any, stride: Any, storage_offset: int | None) -> Any:
+def _(g: OnnxWriter, self: Value, size: Ints, stride: Ints, storage_offset: int | None) -> Value:
     places = [storage_offset or 0]
     for count, step in zip(size, stride):
         places = [p + i * step for p in places for i in range(count)]
@@ -861,7 +865,7 @@ def _(g: Any, self: Any, size: Any, stride: Any, storage_offset: int | None) -> 
 
 
 @as_strided.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(3, 4), [2, 2], [1, 2])
     yield sample(make(3, 4), [2, 3], [4, 1], 2)
     yield sample(make(5), [3, 3], [1, 1], note="overlapping")
@@ -878,7 +882,7 @@ def alias(geometry: Geometry) -> Geometry:
 
 
 @alias.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3))
     yield sample(strided(make(2, 3)), note="strided")
 
@@ -890,6 +894,6 @@ def detach(geometry: Geometry) -> Geometry:
 
 
 @detach.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(make(2, 3), grad=False)
     yield sample(make(), note="0-d", grad=False)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from jit.ir import dtypes
 from jit.ir.op import absent, composite
-from jit.ir.samples import sample
+from jit.ir.samples import Sample, sample
 
 from .creation import NEW, require_floating_window
 
+if TYPE_CHECKING:
+    from jit.ir.dtypes import DType
 
-def _places(F: Any, length: int, periodic: bool, dtype: Any, device: Any) -> Any:
+    from .protocols import Ops, Tensor
+
+
+def _places(F: Ops, length: int, periodic: bool, dtype: DType | None, device: str | None) -> Tensor | None:
     """From 0 to 1 over the window, in float64; None where the window is a single 1 or nothing."""
     require_floating_window(dtype)
     if length <= 1:
@@ -21,20 +27,20 @@ def _places(F: Any, length: int, periodic: bool, dtype: Any, device: Any) -> Any
     return steps / (length if periodic else length - 1)
 
 
-def _window(F: Any, length: int, dtype: Any, device: Any, values: Any) -> Any:
+def _window(F: Ops, length: int, dtype: DType | None, device: str | None, values: Tensor | None) -> Tensor:
     result = dtype or dtypes.DEFAULT
     return F.ones((length,), dtype=result, device=device) if values is None else F._to_copy(values, dtype=result)
 
 
 @composite(f"aten::bartlett_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
-def bartlett_window(F: Any, window_length: int, periodic: bool, dtype: Any, device: Any) -> Any:
+def bartlett_window(F: Ops, window_length: int, periodic: bool, dtype: DType | None, device: str | None) -> Tensor:
     """Bartlett's triangle, 0 at its ends."""
     at = _places(F, window_length, periodic, dtype, device)
     return _window(F, window_length, dtype, device, None if at is None else 1 - F.abs(at * 2 - 1))
 
 
 @composite(f"aten::blackman_window(int window_length, bool periodic=True, {NEW}", namespaces=("jit",))
-def blackman_window(F: Any, window_length: int, periodic: bool, dtype: Any, device: Any) -> Any:
+def blackman_window(F: Ops, window_length: int, periodic: bool, dtype: DType | None, device: str | None) -> Tensor:
     """Blackman's sum of two cosines."""
     at = _places(F, window_length, periodic, dtype, device)
     if at is not None:
@@ -44,7 +50,9 @@ def blackman_window(F: Any, window_length: int, periodic: bool, dtype: Any, devi
 
 @composite(f"aten::kaiser_window(int window_length, bool periodic=True, float beta=12.0, {NEW}", namespaces=("jit",),
            onnx=absent("ONNX has no Bessel functions"))  # fmt: skip
-def kaiser_window(F: Any, window_length: int, periodic: bool, beta: float, dtype: Any, device: Any) -> Any:
+def kaiser_window(
+    F: Ops, window_length: int, periodic: bool, beta: float, dtype: DType | None, device: str | None
+) -> Tensor:
     """Kaiser's quotient of Bessel functions."""
     at = _places(F, window_length, periodic, dtype, device)
     if at is not None:
@@ -55,7 +63,7 @@ def kaiser_window(F: Any, window_length: int, periodic: bool, beta: float, dtype
 
 @bartlett_window.samples
 @blackman_window.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(5)
     yield sample(6, False)
     yield sample(1, note="one")
@@ -64,6 +72,6 @@ def _() -> Any:
 
 
 @kaiser_window.samples
-def _() -> Any:
+def _() -> Iterator[Sample]:
     yield sample(5, onnx=False)
     yield sample(6, False, 8.0, dtype=dtypes.float64, onnx=False)
