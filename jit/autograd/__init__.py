@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jit.eager.context import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, Variable
 from jit.ir.errors import AutogradError, UsageError
 
@@ -94,8 +95,6 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     found = run_backward(roots, _weights(roots, grad_outputs), leaves, keep, create_graph)
     if materialize_grads:
-        from jit.eager.functions import F
-
         return tuple(
             F.zeros_like(t).requires_grad_(create_graph) if g is None else g for t, g in zip(leaves, found, strict=True)
         )

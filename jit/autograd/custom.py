@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.eager import context
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, Variable, alias, root_of
 from jit.ir.errors import AutogradError, EscapedTracerError, KindError, UnwrittenError, UsageError
 
@@ -112,8 +113,6 @@ class FunctionNode(Node):
             return self._run(gradients, needs)
 
     def _run(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        from jit.eager.functions import F
-
         filled: list[Any] = list(gradients)
         if self.ctx.materialize_grads:
             filled = [

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.eager import context
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.eager.watch import LOOKING, pause, resume, resumed
 from jit.ir.errors import AutogradError, ShapeError, UsageError
@@ -365,8 +366,6 @@ def _input_edge(index: int, tensor: Any) -> Edge:
 
 
 def _initial(output: Tensor, gradient: Any) -> Tensor:
-    from jit.eager.functions import F
-
     if gradient is None:
         if output._array.size != 1:
             raise AutogradError(

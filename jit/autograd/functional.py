@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.eager.context import enable_grad
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import AutogradError, KindError, ShapeError, UnwrittenError, UsageError
 
@@ -148,8 +149,6 @@ class _Call:
 
     def jacobian_of(self, number: int, create_graph: bool, strict: bool) -> list[Tensor]:
         """Of one output by each input."""
-        from jit.eager.functions import F
-
         output = self.outputs[number]
         if strict:
             self._check([output])
@@ -223,16 +222,12 @@ def _apart(tensor: Tensor, create_graph: bool) -> Tensor:
 
 
 def _zeros_like(tensor: Tensor) -> Tensor:
-    from jit.eager.functions import F
-
     made: Tensor = F.zeros_like(tensor.detach())
     return made
 
 
 def _weights_for(tensors: Sequence[Tensor], v: Any, what: str) -> list[Tensor]:
     """`v` as one weight for each tensor; made up for a single number."""
-    from jit.eager.functions import F
-
     if v is None:
         if len(tensors) != 1 or tensors[0].numel() != 1:
             raise UsageError(f"v can be left out for an {what} of a single number only; pass one of the {what}s' sizes")

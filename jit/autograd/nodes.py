@@ -28,6 +28,7 @@ import numpy as np
 from jit.eager import context
 from jit.eager.effects import note_write
 from jit.eager.hooks import HookTable, RemovableHandle
+from jit.eager.namespace import F
 from jit.eager.proxies import concrete
 from jit.eager.tensors import Storage, Tensor, Variable, ViewStep, root_of, tensor_of, variable_of
 from jit.ir import Op, Source
@@ -296,8 +297,6 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
 
 def apart(gradient: Tensor) -> Tensor:
     """A differentiable gradient that is no view, so that `detach_()` and writes to it are its own matter."""
-    from jit.eager.functions import F
-
     return gradient if gradient._viewed is None else F.clone(gradient)
 
 
@@ -358,8 +357,6 @@ class OpNode(Node):
         saved = self.saved
         if saved is None:
             raise _freed(self)
-        from jit.eager.functions import F
-
         differentiable = self.op.differentiable
         if self.op.schema.returns[0].type.is_list:
             g: Any = tuple(gradients)
@@ -458,8 +455,6 @@ def _flatten(results: Sequence[Any], groups: Sequence[int | None]) -> Any:
 
 def conform(node: Node, index: int, gradient: Any, meta: Meta) -> Any:
     """A gradient that came out of a user's function, in the sizes and the dtype of input `index` of `node`."""
-    from jit.eager.functions import F
-
     if not isinstance(gradient, Tensor) or not gradient.defined:
         raise AutogradError(
             f"{node.name} (called at {node.source}) returned {type(gradient).__name__} as gradient {index}; "
@@ -498,8 +493,6 @@ class CopySlices(Node):
         self.is_users = inner.is_users
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        from jit.eager.functions import F
-
         gradient, inner = gradients[0], self.inner
         if gradient is None:
             return [None] * len(self.edges)

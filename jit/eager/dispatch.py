@@ -27,6 +27,7 @@ from jit.runtime.arrays.execute import execute
 from . import context
 from .effects import note_write
 from .generators import default_generator
+from .namespace import F
 from .proxies import TracedScalar, concrete
 from .tensors import Tensor, Variable, root_of, tensor_of, variable_of
 
@@ -277,8 +278,6 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
 
 
 def _run_parts(op: Op, values: Sequence[Any]) -> Any:
-    from .functions import F
-
     try:
         result = op.body(F, *values)
     except Error:
@@ -417,8 +416,6 @@ def _check_target(op: Op, target: Any) -> None:
 
 def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     """The result copied over the target; where gradients flow, the parts see (and save) a copy of the target."""
-    from .functions import F
-
     target, *rest = values
     tracked = context.GRAD_ENABLED.get() and requires_grad(target)
     _check_target(op, target)
@@ -572,8 +569,6 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
         raise AutogradError(
             f"{op.schema.name}(out=...) does not support automatic differentiation; use the result instead"
         )
-    from .functions import F
-
     if _makes_new(op):
         values = _of_dtype(op, values, targets[0])
     _check_asked(op, values, targets[0])

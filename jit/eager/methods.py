@@ -18,9 +18,9 @@ from . import context
 from .becoming import become, past_of
 from .conversions import conversion
 from .dispatch import check_history, view_of
-from .functions import F
 from .hooks import HookTable, RemovableHandle
 from .indexing import get_item, set_item
+from .namespace import F
 from .tensors import Tensor
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from jit.eager import context
 from jit.eager.conversions import conversion
 from jit.eager.creation import asarray
-from jit.eager.functions import F
 from jit.eager.hooks import HookTable, RemovableHandle
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.devices import accelerator, resolve

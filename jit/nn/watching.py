@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.eager.pytree import flatten, unflatten
 from jit.eager.tensors import Tensor
 from jit.ir.errors import UsageError

@@ -13,6 +13,7 @@ import numpy as np
 
 from jit.eager import context
 from jit.eager.creation import asarray
+from jit.eager.namespace import F
 from jit.eager.pytree import flatten, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.export import Exported, ExportReport, export_graph, verify_model
@@ -239,7 +240,6 @@ def _forgotten(recording: Recording) -> Iterator[str]:
 def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:
     """Have the backwards recorded that the exported stage needs."""
     from jit.autograd import grad
-    from jit.eager.functions import F
 
     owners = recording.inputs(arguments)
     wanted = [o for o in owners if isinstance(o, Tensor) and o.requires_grad]
