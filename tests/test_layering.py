@@ -53,12 +53,7 @@ NEVER = {
 # What does not hold yet. These lists may only become shorter.
 STILL = (
     ("jit.eager.context", "jit.tracing.recorder.tracer"),
-    ("jit.eager.dispatch", "jit.autograd.foreign_views"),
-    ("jit.eager.dispatch", "jit.autograd.nodes"),
-    ("jit.eager.methods", "jit.autograd"),
     ("jit.eager.proxies", "jit.tracing.recorder.tracer"),
-    ("jit.eager.tensors", "jit.autograd.foreign_views"),
-    ("jit.eager.tensors", "jit.autograd.nodes"),
     ("jit.tracing.exporting", "jit.nn"),
     ("jit.tracing.function", "jit.inspection.inspected"),
     ("jit.tracing.function", "jit.nn"),

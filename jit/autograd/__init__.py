@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jit.eager import derivatives
 from jit.eager.context import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, Variable
 from jit.ir.errors import AutogradError, UsageError
 
+from . import attaching
 from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
 from .engine import queue_callback, run_backward
 from .nodes import Edge, accumulate
@@ -105,6 +107,16 @@ def grad(
             )
     return tuple(found)
 
+
+def _backward_of(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Add the gradients of this tensor to `.grad` of the leaves that it depends on."""
+    backward([self], [gradient], retain_graph, create_graph, inputs)
+
+
+setattr(Tensor, "backward", _backward_of)  # noqa: B010  (type checkers know it from the stubs)
+derivatives.autograd = attaching
 
 from . import function, functional, graph, profiler  # noqa: E402
 from .checks import gradcheck, gradgradcheck  # noqa: E402

@@ -24,7 +24,8 @@ from jit.eager import context
 from jit.eager.becoming import become, past_of
 from jit.eager.namespace import F
 from jit.eager.pytree import Structure, flatten
-from jit.eager.tensors import Tensor, ViewStep
+from jit.eager.tensors import Tensor
+from jit.eager.view_paths import ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 from jit.runtime.arrays.arrays import offset_of, owner_of

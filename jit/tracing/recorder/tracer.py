@@ -18,7 +18,8 @@ from jit.autograd.nodes import next_serial
 from jit.eager import context, dispatch
 from jit.eager.generators import Generator, default_generator
 from jit.eager.proxies import TracedScalar
-from jit.eager.tensors import Tensor, ViewStep
+from jit.eager.tensors import Tensor
+from jit.eager.view_paths import ViewStep
 from jit.eager.watch import pause, resume
 from jit.ir import GENERATOR, Graph, Node, Op, Value
 from jit.ir.errors import Error, TraceError
