@@ -145,7 +145,7 @@ def _original(target: Tensor) -> Tensor:
     copy = tensor_of(target._array.copy())
     trace = context.TRACE.get()
     if trace is not None:
-        trace.memory.bind_root(copy, trace.value_of(target))
+        trace.bind_copy(copy, target)
     edge = edge_of(target)
     if edge is not None:
         copy._promote()

@@ -571,6 +571,12 @@ def edge_of(tensor: Any) -> Edge | None:
     return Edge(accumulator(tensor), 0) if tensor._requires_grad else None
 
 
+def node_of(tensor: Tensor) -> Node | None:
+    """The node that computes the gradient of `tensor`; None for leaves."""
+    node: Any = tensor.grad_fn
+    return node
+
+
 def accumulator(leaf: Tensor) -> AccumulateGrad:
     """The one AccumulateGrad of a leaf. It keeps the leaf alive; the leaf holds it weakly."""
     node = leaf._accumulator() if leaf._accumulator is not None else None

@@ -26,7 +26,7 @@ from jit.eager.effects import Effects, noting
 from jit.eager.tensors import Tensor, Variable, alias, root_of
 from jit.ir.errors import AutogradError, KindError, UsageError
 
-from .nodes import AccumulateGrad, Edge, Node, SavedTensor, edge_of, meta_of, next_serial, replay
+from .nodes import AccumulateGrad, Edge, Node, SavedTensor, edge_of, meta_of, next_serial, node_of, replay
 
 
 def checkpoint(
@@ -156,7 +156,7 @@ def _places(tensors: Sequence[Tensor], first: int, outside: set[int]) -> list[in
     places: dict[int, int] = {}
     for place, tensor in enumerate(tensors):
         root = root_of(tensor)
-        node = root.grad_fn if tensor.requires_grad else None
+        node = node_of(root) if tensor.requires_grad else None
         if node is not None and node.serial > first and id(root._storage) not in outside:
             places.setdefault(id(root), place)
     return list(places.values())
@@ -165,7 +165,7 @@ def _places(tensors: Sequence[Tensor], first: int, outside: set[int]) -> list[in
 def _edges_out_of(roots: Sequence[Tensor], first: int) -> list[Edge]:
     """Where the history of `roots` leaves the part that was recorded since `first`."""
     edges: dict[Edge, None] = {}
-    stack = [root.grad_fn for root in roots]
+    stack = [node_of(root) for root in roots]
     seen = set(stack)
     while stack:
         node = stack.pop()

@@ -212,6 +212,10 @@ class Trace:
             binding.epoch = binding.cell.epoch
         return binding.value
 
+    def bind_copy(self, copy: Tensor, tensor: Tensor) -> None:
+        """Let `copy`, which nobody has recorded, hold what `tensor` holds now."""
+        self.memory.bind_root(copy, self.value_of(tensor))
+
     def operand(self, value: Any) -> Any:
         """A schema argument as a template: tensors and traced numbers as Values."""
         if type(value) in _PLAIN:
