@@ -14,6 +14,7 @@ import numpy as np
 from jit.eager import context
 from jit.eager.creation import asarray
 from jit.eager.namespace import F
+from jit.eager.networks import Network
 from jit.eager.pytree import flatten, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.export import Exported, ExportReport, export_graph, verify_model
@@ -112,11 +113,9 @@ def export_onnx(
 
 
 def _unwrapped(target: Any) -> tuple[Callable[..., Any], Any]:
-    from jit.nn import Module
-
     if isinstance(target, TracedFunction):
         return target._function, target._owner
-    if isinstance(target, Module):
+    if isinstance(target, Network):
         return target, target
     if not callable(target):
         raise UsageError(f"export_onnx takes a function or a Module, not {type(target).__name__}")

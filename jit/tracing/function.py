@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jit.eager import context
+from jit.eager.networks import Network
 from jit.eager.pytree import ObjectError, statics, too_deep
 from jit.eager.tensors import Tensor
 from jit.ir import Graph
@@ -697,13 +698,11 @@ def trace(
 
 
 def _wrap(function: Any, options: dict[str, Any]) -> Any:
-    from ..nn import Module
-
     if isinstance(function, TracedFunction):
         return function
-    if isinstance(function, Module):
+    if isinstance(function, Network):
         return TracedFunction(function, function, **options)
-    if isinstance(function, type) and issubclass(function, Module):
+    if isinstance(function, type) and issubclass(function, Network):
         function.forward = TracedFunction(function.forward, **options)  # type: ignore[method-assign]
         return function
     if not callable(function):
