@@ -20,6 +20,7 @@ class Network:
     """An object with state whose call runs `forward`: what it holds are inputs of its recordings."""
 
     forward: Callable[..., Any]
+    __call__: Callable[..., Any]
 
 
 def initial_state() -> dict[str, Any]:

@@ -24,7 +24,6 @@ from jit.ir import Graph
 from jit.ir.errors import Error, TraceError, UsageError
 from jit.runtime.arrays.interpreter import GuardFailed
 
-from ..inspection.inspected import Inspected
 from .patience import patience
 from .recorder.anew import Notes, Run, Suspicions
 from .recorder.exact_types import asks_exact_types, note_exact_types
@@ -74,7 +73,7 @@ class _Outgrown(Exception):
     """A call has to be looked at again: while it was under way, another one has shown that there is more to look at."""
 
 
-class TracedFunction(Watched, Inspected):
+class TracedFunction(Watched):
     """A function with its recordings; made by `jit.trace`."""
 
     def __init__(
@@ -703,7 +702,7 @@ def _wrap(function: Any, options: dict[str, Any]) -> Any:
     if isinstance(function, Network):
         return TracedFunction(function, function, **options)
     if isinstance(function, type) and issubclass(function, Network):
-        function.forward = TracedFunction(function.forward, **options)  # type: ignore[method-assign]
+        function.forward = TracedFunction(function.forward, **options)
         return function
     if not callable(function):
         raise CallError(f"jit.trace takes a function or a Module, not {type(function).__name__}")
