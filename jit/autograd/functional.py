@@ -15,6 +15,8 @@ from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import AutogradError, KindError, ShapeError, UnwrittenError, UsageError
 
+from .differentiation import grad
+
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """What `func` returns, and the product of a vector with its Jacobian.
@@ -159,8 +161,6 @@ class _Call:
         return [F.stack(list(column)).reshape((*output.shape, *t.shape)) for column, t in zip(zip(*rows), self.inputs)]
 
     def _check(self, outputs: Sequence[Tensor]) -> None:
-        from . import grad
-
         for number, output in enumerate(outputs):
             ones = [_zeros_like(output)]
             found: Sequence[Any] = [None] * len(self.inputs)
@@ -242,8 +242,6 @@ def _weights_for(tensors: Sequence[Tensor], v: Any, what: str) -> list[Tensor]:
 def _grad_or_zeros(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Any, create_graph: bool
 ) -> list[Tensor]:
-    from . import grad
-
     pairs = [(o, w) for o, w in zip(outputs, weights, strict=True) if o.requires_grad]
     if not pairs:
         return [_zeros_like(t) for t in inputs]

@@ -26,6 +26,7 @@ from jit.eager.effects import Effects, noting
 from jit.eager.tensors import Tensor, Variable, alias, root_of
 from jit.ir.errors import AutogradError, KindError, UsageError
 
+from .engine import run_backward
 from .nodes import AccumulateGrad, Edge, Node, SavedTensor, edge_of, meta_of, next_serial, node_of, replay
 
 
@@ -208,8 +209,6 @@ class CheckpointNode(Node):
         self.function = self.saved = None
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        from .engine import run_backward
-
         if self.function is None:
             raise AutogradError(
                 f"backward through the checkpoint at {self.source} a second time: what it kept was freed; "

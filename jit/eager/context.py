@@ -31,7 +31,7 @@ SIZED: ContextVar[Recorder | None] = ContextVar("sized", default=None)
 PROFILE: ContextVar[Callable[[str, Callable[[], Any]], Any] | None] = ContextVar("profile", default=None)
 """Runs and times an operator given its name; see jit.autograd.profiler."""
 BACKWARD: ContextVar[Any] = ContextVar("backward", default=None)
-"""The innermost backward that runs here: a Task of jit.autograd.engine."""
+"""The innermost backward that runs here: a Task of jit.autograd.tasks."""
 CHECKPOINTS: ContextVar[tuple[int, ...]] = ContextVar("checkpoints", default=())
 """The checkpoints that are being recorded here, the outermost first; see jit.tracing.recorder.recomputation."""
 SAVING: ContextVar[tuple[Callable[[Any], Any], Callable[[Any], Any]] | None] = ContextVar("saving", default=None)
