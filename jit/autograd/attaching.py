@@ -188,7 +188,7 @@ def view_history(view: Variable) -> None:
     if base.requires_grad or view._grad_fn is not None:
         maker = maker_of(view._path)
         if maker is not None:
-            raise refuse_reading(view, maker)
+            raise refuse_reading(maker, view._storage.writer)
     if base.requires_grad:
         with context.tracing(None), context.enable_grad():
             fresh = replay(view._path, base)

@@ -288,7 +288,7 @@ def _called() -> str:
 
 
 def _check_dirty(function: type[Function], tensor: Tensor) -> None:
-    refuse_write(tensor)
+    refuse_write(tensor._path)
     root = root_of(tensor)
     if root.is_leaf and root.requires_grad:
         raise AutogradError(

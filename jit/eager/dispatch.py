@@ -23,6 +23,7 @@ from jit.ir.schema import Argument
 from jit.runtime.arrays.execute import execute
 
 from . import context, derivatives
+from .becoming import restride
 from .effects import note_write
 from .generators import default_generator
 from .namespace import F
@@ -371,7 +372,7 @@ def check_history(target: Tensor, tracked: bool) -> None:
     if target._viewed is None or not context.GRAD_ENABLED.get():
         return
     if tracked or requires_grad(target) or requires_grad(target._viewed):
-        refuse_write(target)
+        refuse_write(target._path)
 
 
 def _is_leaf_requiring_grad(target: Tensor) -> bool:
@@ -416,7 +417,7 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
         if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):
             raise _narrowing(f"{op.schema.name}(out=...)", result, target)
         if target.numel() == 0 and target._array.shape != result._array.shape:
-            target._restride(result._array.shape)
+            restride(target, result._array.shape)
         if op.schema.name in _RANGES and target._array.size == result._array.size:
             result = F.reshape(result, target.shape)
         if target._array.shape != result._array.shape:

@@ -398,14 +398,6 @@ class Tensor(Methods):
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 and spec else str(self)
 
-    def __repr__(self) -> str:
-        from .showing import show_tensor
-
-        trace = context.TRACE.get()
-        if trace is not None:
-            trace.note_text()
-        return show_tensor(self)
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         self._leave("pickling or copying")
         if not self.is_leaf:
@@ -503,20 +495,6 @@ class Tensor(Methods):
         trace = context.TRACE.get()
         if trace is not None:
             trace.refuse_change(self, what)
-
-    def _restride(self, sizes: tuple[int, ...]) -> None:
-        """Take these sizes in place: over the same memory where it suffices, else over a longer copy of it."""
-        from jit.runtime.arrays.arrays import restrided
-
-        trace = context.TRACE.get()
-        if trace is not None:
-            trace.resize(self, sizes)
-        else:
-            from .effects import note_write
-
-            note_write(self)
-            self._array = restrided(self._defined(), sizes)
-            self._storage.written()
 
     def _promote(self) -> None:
         if type(self) is Tensor:

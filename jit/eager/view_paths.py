@@ -11,7 +11,7 @@ Note [Views that somebody else made]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jit.ir import Op, Source
 from jit.ir.errors import AutogradError
@@ -20,9 +20,6 @@ from jit.ops.scatters import as_strided_of
 from jit.runtime.arrays.arrays import address_of, geometry_of
 
 from . import context
-
-if TYPE_CHECKING:
-    from .tensors import Tensor
 
 
 class ViewStep(NamedTuple):
@@ -77,16 +74,17 @@ def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
     return ViewStep(as_strided_of, (home.sizes, home.strides, *geometry_of(view)[:2], offset), 0)
 
 
-def refuse_write(target: Tensor) -> None:
-    """AutogradError if a write to `target` that is recorded would lose the history of a view."""
-    maker = maker_of(target._path)
+def refuse_write(path: Sequence[ViewStep]) -> None:
+    """AutogradError if a write that is recorded, to the view that `path` leads to, would lose its history."""
+    maker = maker_of(path)
     if maker is not None:
         raise AutogradError(f"{_described(maker)} is written to in place{_at(context.user_source())}, {_reason(maker)}")
 
 
-def refuse_reading(view: Tensor, maker: Maker) -> AutogradError:
-    """The error for asking for the history of a view after its memory was written to through something else."""
-    written = f", but its base, or another view of that, was written to in place{_at(view._storage.writer)}"
+def refuse_reading(maker: Maker, writer: Source | None) -> AutogradError:
+    """The error for asking for the history of a view after its memory was written to, by `writer`, through something
+    else."""
+    written = f", but its base, or another view of that, was written to in place{_at(writer)}"
     return AutogradError(f"{_described(maker)} is used{_at(context.user_source())}{written}, {_reason(maker)}")
 
 
