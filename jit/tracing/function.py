@@ -24,6 +24,7 @@ from jit.ir import Graph
 from jit.ir.errors import Error, TraceError, UsageError
 from jit.runtime.arrays.interpreter import GuardFailed
 
+from .comparing import compare_results, seen, shaken_in_place
 from .patience import patience
 from .recorder.anew import Notes, Run, Suspicions
 from .recorder.exact_types import asks_exact_types, note_exact_types
@@ -712,7 +713,6 @@ def _wrap(function: Any, options: dict[str, Any]) -> Any:
 def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, ...], check: bool) -> None:
     """Record with examples, and leave everything else as it was."""
     from .surroundings.snapshots import preserved
-    from .verifying import compare_results, seen, shaken_in_place
 
     def observed(what: Any, shaken: bool = False) -> list[Any]:
         with preserved(traced._function, traced._owner, inputs):
