@@ -27,7 +27,7 @@ class Node(Protocol):
         """What it is called: `AddBackward`."""
 
     @property
-    def next_functions(self) -> Sequence[tuple[Node | None, int]]:
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """Where the gradients of the inputs go: nodes, and numbers of their outputs."""
 
     @property
