@@ -47,6 +47,7 @@ from .library import spellings  # complete Tensor
 from . import autograd, backends, nn, optim
 from .autograd import checkpoint, checkpoint_sequential, grad
 from .tracing.function import trace
+from . import inspection as inspection  # completes traced functions
 
 if TYPE_CHECKING:
     from . import export as export, fft as fft, linalg as linalg, passes as passes, runtime as runtime

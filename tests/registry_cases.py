@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import jit
-from jit.eager.functions import F, public
+from jit.eager.functions import public
 from jit.eager.generators import default_generator
+from jit.eager.namespace import F
 from jit.ir.op import REGISTRY, Op
 from jit.ir.random_state import RandomState
 from jit.ir.samples import Sample

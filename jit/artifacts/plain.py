@@ -17,7 +17,8 @@ import numpy as np
 
 from jit.eager.dispatch import return_type
 from jit.eager.pytree import Static, Structure
-from jit.eager.tensors import Size, Tensor, Variable, ViewStep
+from jit.eager.tensors import Size, Tensor, Variable
+from jit.eager.view_paths import ViewStep
 from jit.ir import REGISTRY, RandomState, Source, dtypes
 from jit.ir.devices import device
 from jit.ir.dtypes import DType

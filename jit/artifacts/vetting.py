@@ -14,7 +14,8 @@ import numpy as np
 from jit.eager.dispatch import coerce
 from jit.eager.generators import Generator
 from jit.eager.pytree import paths
-from jit.eager.tensors import Tensor, ViewStep, tensor_of
+from jit.eager.tensors import Tensor, tensor_of
+from jit.eager.view_paths import ViewStep
 from jit.ir import GENERATOR, HANDLE, UNDEFINED, Graph, Node, Op, TensorType, Value, dtypes, find
 from jit.ir.attempts import KIND, attempt_of
 from jit.ir.inference import inferred_types

@@ -2,116 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jit.eager import derivatives
 from jit.eager.context import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from jit.eager.tensors import Tensor, Variable
-from jit.ir.errors import AutogradError, UsageError
 
+from . import attaching, function, functional, graph, profiler
 from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_detect_anomaly
-from .engine import queue_callback, run_backward
-from .nodes import Edge, accumulate
+from .checks import gradcheck, gradgradcheck
+from .custom import Function, once_differentiable
+from .differentiation import backward, grad
+from .engine import queue_callback
+from .recomputing import checkpoint, checkpoint_sequential
+from .registered import register
 
 
-def _as_list(value: Any) -> list[Any]:
-    """One tensor as a list of it, and whatever gives several, such as `model.parameters()`, as a list of these."""
-    alone = isinstance(value, (Tensor, Edge)) or not isinstance(value, Iterable)
-    return [value] if alone else list(value)
-
-
-def _weights(outputs: Sequence[Any], gradients: Any) -> list[Any]:
-    weights = [None] * len(outputs) if gradients is None else _as_list(gradients)
-    if len(weights) != len(outputs):
-        raise UsageError(f"{len(weights)} gradients were given for {len(outputs)} outputs")
-    return weights
-
-
-def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Any = None,
+def _backward_of(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
-    """Add the gradients of `tensors`, weighted by `grad_tensors`, to `.grad` of the leaves (or of `inputs` alone).
-
-    Args:
-        tensors: One or several tensors; those that are not single numbers need a weight.
-        grad_tensors: Weights of the tensors' own sizes; None for single numbers.
-        retain_graph: Keep what was saved, so that backward can run again. Defaults to `create_graph`.
-        create_graph: Record the computation of the gradients, for higher derivatives.
-        inputs: Leaves to accumulate into; others are left alone.
-
-    Raises:
-        AutogradError: Nothing to differentiate, freed or changed saved tensors.
-    """
-    outputs = _as_list(tensors)
-    keep = create_graph if retain_graph is None else retain_graph
-    weights = _weights(outputs, grad_tensors)
-    if inputs is None:
-        run_backward(outputs, weights, None, keep, create_graph)
-        return
-    targets = _as_list(inputs)
-    if not targets:
-        raise UsageError("backward(inputs=[]) would accumulate nothing; leave inputs out for all leaves")
-    found = run_backward(outputs, weights, targets, keep, create_graph, accumulating=True)
-    for target, gradient in zip(targets, found, strict=True):
-        if gradient is not None and not target.is_leaf:
-            accumulate(target, gradient, create_graph)
+    """Add the gradients of this tensor to `.grad` of the leaves that it depends on."""
+    backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
-def grad(
-    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    only_inputs: bool = True, allow_unused: bool | None = None, materialize_grads: bool = False,
-) -> tuple[Any, ...]:  # fmt: skip
-    """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; `.grad` is not touched.
-
-    Args:
-        outputs: One tensor or several.
-        inputs: The tensors to differentiate by; any iterable of them will do, as `model.parameters()`.
-        grad_outputs: Weights of the outputs' sizes; None for single numbers.
-        retain_graph: Keep what was saved. Defaults to `create_graph`.
-        create_graph: Make the gradients differentiable themselves.
-        only_inputs: Always True; there for callers of old.
-        allow_unused: Return None for inputs that the outputs do not depend on, instead of an error.
-        materialize_grads: Return zeros for them.
-
-    Raises:
-        AutogradError: An input that the outputs do not depend on; nothing to differentiate; freed or changed tensors.
-
-    >>> import jit
-    >>> x = jit.tensor(3.0, requires_grad=True)
-    >>> (g,) = jit.grad(x * x * x, x, create_graph=True)
-    >>> g.item(), jit.grad(g, x)[0].item()
-    (27.0, 18.0)
-    """
-    if not only_inputs:
-        raise UsageError("grad() leaves .grad of all tensors alone; for only_inputs=False call backward()")
-    if materialize_grads and allow_unused is False:
-        raise UsageError("materialize_grads=True makes zeros of unused inputs, so allow_unused cannot be False")
-    roots, leaves = _as_list(outputs), _as_list(inputs)
-    keep = create_graph if retain_graph is None else retain_graph
-    found = run_backward(roots, _weights(roots, grad_outputs), leaves, keep, create_graph)
-    if materialize_grads:
-        from jit.eager.functions import F
-
-        return tuple(
-            F.zeros_like(t).requires_grad_(create_graph) if g is None else g for t, g in zip(leaves, found, strict=True)
-        )
-    for index, gradient in enumerate(found):
-        if gradient is None and not allow_unused:
-            raise AutogradError(
-                f"input {index} of grad was not used to compute the outputs; say allow_unused=True to get None for it"
-            )
-    return tuple(found)
-
-
-from . import function, functional, graph, profiler  # noqa: E402
-from .checks import gradcheck, gradgradcheck  # noqa: E402
-from .custom import Function, once_differentiable  # noqa: E402
-from .recomputing import checkpoint, checkpoint_sequential  # noqa: E402
-from .registered import register  # noqa: E402
+setattr(Tensor, "backward", _backward_of)  # noqa: B010  (type checkers know it from the stubs)
+derivatives.autograd = attaching
 
 __all__ = [
     "Function", "Variable", "backward", "checkpoint", "checkpoint_sequential", "detect_anomaly", "enable_grad",

@@ -19,6 +19,8 @@ from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import dtypes
 from jit.ir.errors import UsageError, VerificationError
 
+from .differentiation import grad
+
 
 def gradcheck(
     func: Callable[..., Any], inputs: Any, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
@@ -111,8 +113,6 @@ def _require_alike(outputs: Sequence[Tensor], moved: Sequence[Tensor]) -> None:
 
 def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any]:
     """For each input the gradients of `output` along `ways`, a column for each."""
-    from . import grad
-
     weights = [tensor_of(way.reshape(output._array.shape)) for way in ways]
     found = [grad(output, checked, weight, retain_graph=True, allow_unused=True) for weight in weights]
     columns = []
@@ -138,8 +138,6 @@ def gradgradcheck(
     >>> jit.autograd.gradgradcheck(lambda x: x * x * x, (x,))
     True
     """
-    from . import grad
-
     arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     if grad_outputs is None:
         rng = np.random.default_rng(0)

@@ -9,10 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.eager import context
+from jit.eager.dispatch import view_of
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, Variable, alias, root_of
+from jit.eager.view_paths import Maker, claim, refuse_write
 from jit.ir.errors import AutogradError, EscapedTracerError, KindError, UnwrittenError, UsageError
+from jit.ops.views import alias as alias_of
 
-from .foreign_views import Maker, claim, refuse_write, view_of_itself
+from .attaching import rebase
 from .nodes import Node, SavedTensor, conform, edge_of, meta_of
 
 
@@ -112,8 +116,6 @@ class FunctionNode(Node):
             return self._run(gradients, needs)
 
     def _run(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        from jit.eager.functions import F
-
         filled: list[Any] = list(gradients)
         if self.ctx.materialize_grads:
             filled = [
@@ -260,9 +262,15 @@ def _as_outputs(ctx: Context, args: Sequence[Any], outputs: Sequence[Any], track
     for index, output in enumerate(outputs):
         if isinstance(output, Tensor) and all(output is not d for d in ctx._dirty) and any(output is a for a in args):
             loses = output.requires_grad and (not tracked or index in ctx._constant)
-            output = output.detach() if loses else view_of_itself(output)
+            output = output.detach() if loses else _view_of_itself(output)
         made.append(output)
     return made
+
+
+def _view_of_itself(tensor: Any) -> Any:
+    """Another tensor object that is a view of all of `tensor`, without a history of its own."""
+    with context.no_grad():
+        return view_of(alias_of, [tensor], tensor._array, 0)
 
 
 def _claim_views(function: type[Function], ctx: Context, outputs: Sequence[Any]) -> None:
@@ -280,7 +288,7 @@ def _called() -> str:
 
 
 def _check_dirty(function: type[Function], tensor: Tensor) -> None:
-    refuse_write(tensor)
+    refuse_write(tensor._path)
     root = root_of(tensor)
     if root.is_leaf and root.requires_grad:
         raise AutogradError(
@@ -289,8 +297,6 @@ def _check_dirty(function: type[Function], tensor: Tensor) -> None:
 
 
 def _attach(function: type[Function], ctx: Context, args: Sequence[Any], outputs: Sequence[Tensor]) -> FunctionNode:
-    from jit.eager.dispatch import rebase
-
     for tensor in ctx._dirty:
         _check_dirty(function, tensor)
     node = FunctionNode(function, ctx, args, outputs)

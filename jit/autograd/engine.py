@@ -19,225 +19,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.eager import context
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.eager.watch import LOOKING, pause, resume, resumed
 from jit.ir.errors import AutogradError, ShapeError, UsageError
 
-from .anomaly import watched
-from .nodes import AccumulateGrad, Edge, Node, OpNode, accumulate, edge_of
+from .nodes import Edge, edge_of
 from .sharing import Sharing, is_numbered, is_worth_sharing
+from .tasks import Task
 
-Buffers = dict[Node, list["Tensor | None"]]
 LEVELS = 16
 """How many backwards inside of each other share a thread."""
-
-
-class Halted(BaseException):
-    """Ends a task because the thread that waited for it has gone."""
-
-
-class Task:
-    """One call of `backward` or `grad`."""
-
-    def __init__(
-        self, roots: Sequence[Edge], inputs: Sequence[Edge] | None, keep: bool, within: bool = False,
-        accumulating: bool = False,
-    ) -> None:  # fmt: skip
-        self.asked: dict[Node, list[Edge]] = {}
-        """The edges whose gradients are asked for, by the nodes that they lead to."""
-        for edge in inputs or ():
-            self.asked.setdefault(edge.node, []).append(edge)
-        self.keep = keep
-        self.accumulating = inputs is None or accumulating
-        """Whether leaves get their gradients added to `.grad`."""
-        self.found: dict[Edge, Tensor | None] = {}
-        self.barrier = set(self.asked) if within else set()
-        """Nodes behind which nothing is to be run."""
-        self.pending = dependencies([edge.node for edge in roots], self.barrier)
-        """How many gradients each node that has not run still waits for."""
-        self.wanted = None if inputs is None else _leading_to(self.pending, set(self.asked))
-        """The nodes worth running: those on a path to an input; None: all."""
-        self.buffers: Buffers = {}
-        self.ready: list[tuple[int, Node]] = []
-        self.callbacks: list[Callable[[], Any]] = []
-        """To be called at the end."""
-        outer: Task | None = context.BACKWARD.get()
-        self.level: int = 0 if outer is None else outer.level + 1
-        self.halt: list[bool] = [] if outer is None else outer.halt
-        """Not empty as soon as nobody waits for the result."""
-        self.checked = context.ANOMALY.get()
-        self.watch: Any = None
-        """What watches the calls of a function that is being recorded: it looks at the user's code alone."""
-
-    def run(self, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
-        """Push `gradients` in at `roots` and work until nothing is left."""
-        context.BACKWARD.set(self)
-        for edge, gradient in zip(roots, gradients, strict=True):
-            self._add(edge, gradient)
-        for node in dict.fromkeys(edge.node for edge in roots):
-            if self.pending[node] == 0:
-                heapq.heappush(self.ready, (-node.serial, node))
-        alone = context.TRACE.get() is not None or is_numbered()  # what these record has one order
-        while self.ready:
-            if len(self.ready) > 1 and not alone and is_worth_sharing(self):
-                Sharing(self).run()
-                break
-            self._step(heapq.heappop(self.ready)[1])
-        if self.callbacks:
-            with resumed(self.watch):
-                for callback in self.callbacks:
-                    callback()
-
-    def reaches(self, node: Node, running: Node) -> bool:
-        """Whether `node` is the one that runs now, or will be run."""
-        if node is running:
-            return True
-        if node not in self.pending or (self.wanted is not None and node not in self.wanted):
-            return False
-        return not isinstance(node, AccumulateGrad) or self.wanted is None or node in self.asked
-
-    def _step(self, node: Node) -> None:
-        """Run the next node. What a trace records then belongs to the line of its operator."""
-        if self.halt:
-            raise Halted
-        if context.TRACE.get() is None:
-            self._go_on(node)
-            return
-        token = context.SOURCE.set(node.source or context.SOURCE.get())
-        try:
-            self._go_on(node)
-        finally:
-            context.SOURCE.reset(token)
-
-    def _go_on(self, node: Node) -> None:
-        """Run a node and hand its results on."""
-        del self.pending[node]
-        results = self.results_of(node, self.buffers.pop(node, []) or [None] * node.outputs)
-        if node in self.barrier:
-            return
-        for edge, result in zip(node.edges, results, strict=True):
-            if edge is None:
-                continue
-            if result is not None:
-                self._add(edge, result)
-            self.pending[edge.node] -= 1
-            if self.pending[edge.node] == 0:
-                heapq.heappush(self.ready, (-edge.node.serial, edge.node))
-
-    def _add(self, edge: Edge, gradient: Tensor) -> None:
-        slots = self.buffers.get(edge.node)
-        if slots is None:
-            slots = self.buffers[edge.node] = [None] * edge.node.outputs
-        have = slots[edge.index]
-        slots[edge.index] = gradient if have is None else have + gradient
-
-    def results_of(self, node: Node, gradients: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """What a node makes of the gradients of its outputs."""
-        trace = context.TRACE.get()
-        if trace is not None and isinstance(node, AccumulateGrad) and node not in self.barrier:
-            trace.check_hooks(node)
-        if node not in self.barrier:  # there it is done when somebody goes on
-            if node.tensor_hooks:
-                with resumed(self.watch):
-                    _run_tensor_hooks(node, gradients)
-            if node.retained is not None:
-                _retain(node, gradients)
-        for edge in self.asked.get(node, ()):
-            self.found[edge] = gradients[edge.index]
-        needs = self._needs(node, gradients)
-        if needs is not None:
-            return self._apply(node, gradients, needs)
-        if node.pre_hooks and self._is_last(node):
-            for hook in list(node.pre_hooks.values()):
-                with resumed(self.watch):
-                    gradients = _replaced(node, gradients, hook(tuple(gradients)))
-        return [None] * len(node.edges)
-
-    def _is_last(self, node: Node) -> bool:
-        """Whether `backward(inputs=...)` goes to this node, which has come about by an operator, and no further."""
-        return self.accumulating and self.wanted is not None and node in self.asked and node not in self.barrier
-
-    def _apply(
-        self, node: Node, gradients: list[Tensor | None], needs: Sequence[bool]
-    ) -> Sequence[Tensor | None]:  # fmt: skip
-        """Run a node between its hooks."""
-        trace = context.TRACE.get()
-        if trace is not None:
-            trace.check_inside(node)
-        if self.watch is None or (type(node) is OpNode and not node.pre_hooks and not node.hooks):
-            return self._run_with_hooks(node, gradients, needs)
-        with resumed(self.watch):
-            return self._run_with_hooks(node, gradients, needs)
-
-    def _run_with_hooks(
-        self, node: Node, gradients: list[Tensor | None], needs: Sequence[bool]
-    ) -> Sequence[Tensor | None]:  # fmt: skip
-        for hook in list(node.pre_hooks.values()) if node.pre_hooks else ():
-            gradients = _replaced(node, gradients, hook(tuple(gradients)))
-        if self.checked is None:
-            results = node.apply(gradients, needs)
-        else:
-            results = watched(node, gradients, needs, self.checked)
-        if not self.keep and not node.is_inner:
-            node.release()
-        for hook in list(node.hooks.values()) if node.hooks else ():
-            results = _replaced(node, results, hook(tuple(results), tuple(gradients)))
-        return results
-
-    def _needs(self, node: Node, gradients: Sequence[Tensor | None]) -> Sequence[bool] | None:
-        """Which gradients are wanted of a node; None if it has nothing to do."""
-        if all(g is None for g in gradients) or node in self.barrier:
-            return None
-        if isinstance(node, AccumulateGrad):
-            return () if self.accumulating and (self.wanted is None or node in self.asked) else None
-        if self.wanted is None:
-            return [edge is not None for edge in node.edges]
-        needs = [edge is not None and edge.node in self.wanted for edge in node.edges]
-        return needs if any(needs) else None
-
-
-# -- hooks -------------------------------------------------------------------------------------------------------
-
-
-def _run_tensor_hooks(node: Node, gradients: list[Tensor | None]) -> None:
-    assert node.tensor_hooks is not None
-    for index, hook in list(node.tensor_hooks.values()):
-        gradient = gradients[index]
-        if gradient is not None:
-            gradients[index] = _replacement(node, gradient, hook(gradient))
-        elif type(node) is OpNode and any(g is not None for g in gradients):  # of other outputs
-            hook(None)
-
-
-def _replaced(node: Node, gradients: Sequence[Any], given: Any) -> Any:
-    """Gradients after a hook on a node has returned `given`: None, a tensor for a single one, or one for each."""
-    if given is None:
-        return gradients
-    many = list(given) if isinstance(given, (tuple, list)) else [given]
-    if len(many) != len(gradients):
-        raise AutogradError(f"a hook on {node.name} returned {len(many)} gradients in the place of {len(gradients)}")
-    return [_replacement(node, old, new) for old, new in zip(gradients, many, strict=True)]
-
-
-def _replacement(node: Node, old: Tensor | None, new: Any) -> Any:
-    if new is None or old is None:
-        return old if new is None else new
-    if not isinstance(new, Tensor) or new._array is None or new._array.shape != old._array.shape:
-        given = f"sizes {list(new._array.shape)}" if isinstance(new, Tensor) and new.defined else type(new).__name__
-        raise AutogradError(
-            f"a hook on a gradient of {node.name} (called at {node.source}) returned {given} instead of a tensor of "
-            f"sizes {list(old._array.shape)}"
-        )
-    return new
-
-
-def _retain(node: Node, gradients: Sequence[Tensor | None]) -> None:
-    """Keep gradients that were asked for with `retain_grad`."""
-    assert node.retained is not None
-    for index, reference in list(node.retained.items()):
-        tensor, gradient = reference(), gradients[index]
-        if tensor is not None and gradient is not None and tensor.grad_fn is node:
-            accumulate(tensor, gradient, context.GRAD_ENABLED.get())
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
@@ -246,42 +38,6 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     if task is None:
         raise UsageError("queue_callback() is for hooks and functions that run in a backward, and none runs")
     task.callbacks.append(callback)
-
-
-# -- the order ---------------------------------------------------------------------------------------------------
-
-
-def dependencies(roots: Sequence[Node], barrier: set[Node]) -> dict[Node, int]:
-    """Every node that can be reached without crossing the barrier, with the number of edges that lead to it."""
-    counts: dict[Node, int] = dict.fromkeys(roots, 0)
-    stack = list(counts)
-    while stack:
-        node = stack.pop()
-        for edge in () if node in barrier else node.edges:
-            if edge is None:
-                continue
-            if edge.node not in counts:
-                counts[edge.node] = 0
-                stack.append(edge.node)
-            counts[edge.node] += 1
-    return counts
-
-
-def _leading_to(nodes: dict[Node, int], targets: set[Node]) -> set[Node]:
-    """The nodes from which one of `targets` can be reached, targets included."""
-    users: dict[Node, list[Node]] = {}
-    for node in nodes:
-        for edge in node.edges:
-            if edge is not None:
-                users.setdefault(edge.node, []).append(node)
-    reached = {node for node in targets if node in nodes}
-    stack = list(reached)
-    while stack:
-        for user in users.get(stack.pop(), ()):
-            if user not in reached:
-                reached.add(user)
-                stack.append(user)
-    return reached
 
 
 # -- the call ----------------------------------------------------------------------------------------------------
@@ -315,7 +71,7 @@ def _run_backward(
 
     def work() -> None:
         context.GRAD_ENABLED.set(create_graph)
-        task.run(roots, weights)
+        _work_off(task, roots, weights)
 
     inside = contextvars.copy_context()  # see Note [Interrupts]
     if task.level and task.level % LEVELS == 0:
@@ -323,6 +79,26 @@ def _run_backward(
     else:
         inside.run(work)
     return [] if edges is None else [task.found.get(edge) for edge in edges]
+
+
+def _work_off(task: Task, roots: Sequence[Edge], gradients: Sequence[Tensor]) -> None:
+    """Push `gradients` in at `roots` and work until nothing is left."""
+    context.BACKWARD.set(task)
+    for edge, gradient in zip(roots, gradients, strict=True):
+        task.add(edge, gradient)
+    for node in dict.fromkeys(edge.node for edge in roots):
+        if task.pending[node] == 0:
+            heapq.heappush(task.ready, (-node.serial, node))
+    alone = context.TRACE.get() is not None or is_numbered()  # what these record has one order
+    while task.ready:
+        if len(task.ready) > 1 and not alone and is_worth_sharing(task):
+            Sharing(task).run()
+            break
+        task.step(heapq.heappop(task.ready)[1])
+    if task.callbacks:
+        with resumed(task.watch):
+            for callback in task.callbacks:
+                callback()
 
 
 def _on_a_fresh_stack(task: Task, inside: contextvars.Context, work: Callable[[], None]) -> None:
@@ -365,8 +141,6 @@ def _input_edge(index: int, tensor: Any) -> Edge:
 
 
 def _initial(output: Tensor, gradient: Any) -> Tensor:
-    from jit.eager.functions import F
-
     if gradient is None:
         if output._array.size != 1:
             raise AutogradError(

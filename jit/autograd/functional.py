@@ -11,8 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.eager.context import enable_grad
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import AutogradError, KindError, ShapeError, UnwrittenError, UsageError
+
+from .differentiation import grad
 
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -148,8 +151,6 @@ class _Call:
 
     def jacobian_of(self, number: int, create_graph: bool, strict: bool) -> list[Tensor]:
         """Of one output by each input."""
-        from jit.eager.functions import F
-
         output = self.outputs[number]
         if strict:
             self._check([output])
@@ -160,8 +161,6 @@ class _Call:
         return [F.stack(list(column)).reshape((*output.shape, *t.shape)) for column, t in zip(zip(*rows), self.inputs)]
 
     def _check(self, outputs: Sequence[Tensor]) -> None:
-        from . import grad
-
         for number, output in enumerate(outputs):
             ones = [_zeros_like(output)]
             found: Sequence[Any] = [None] * len(self.inputs)
@@ -223,16 +222,12 @@ def _apart(tensor: Tensor, create_graph: bool) -> Tensor:
 
 
 def _zeros_like(tensor: Tensor) -> Tensor:
-    from jit.eager.functions import F
-
     made: Tensor = F.zeros_like(tensor.detach())
     return made
 
 
 def _weights_for(tensors: Sequence[Tensor], v: Any, what: str) -> list[Tensor]:
     """`v` as one weight for each tensor; made up for a single number."""
-    from jit.eager.functions import F
-
     if v is None:
         if len(tensors) != 1 or tensors[0].numel() != 1:
             raise UsageError(f"v can be left out for an {what} of a single number only; pass one of the {what}s' sizes")
@@ -247,8 +242,6 @@ def _weights_for(tensors: Sequence[Tensor], v: Any, what: str) -> list[Tensor]:
 def _grad_or_zeros(
     outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Any, create_graph: bool
 ) -> list[Tensor]:
-    from . import grad
-
     pairs = [(o, w) for o, w in zip(outputs, weights, strict=True) if o.requires_grad]
     if not pairs:
         return [_zeros_like(t) for t in inputs]

@@ -1,4 +1,4 @@
-"""The nodes of the autograd graph: one per recorded operation, made by `jit.eager.dispatch`, run by `engine`.
+"""The nodes of the autograd graph: one per recorded operation, made by `attaching`, run by `engine`.
 
 Note [Histories of views]
     A view knows its base and the path of view ops that leads to it. An in-place operation on the view changes the
@@ -26,19 +26,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jit.eager import context
+from jit.eager.dispatch import call
 from jit.eager.effects import note_write
 from jit.eager.hooks import HookTable, RemovableHandle
+from jit.eager.namespace import F
 from jit.eager.proxies import concrete
-from jit.eager.tensors import Storage, Tensor, Variable, ViewStep, root_of, tensor_of, variable_of
+from jit.eager.tensors import Storage, Tensor, Variable, requires_grad, tensor_of, variable_of
+from jit.eager.view_paths import ViewStep
 from jit.ir import Op, Source
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import from_numpy
 from jit.ir.errors import AutogradError
 from jit.ir.geometry import Geometry
 from jit.ops.scatters import as_strided_of
-from jit.runtime.arrays.arrays import address_of, geometry_of
-
-from .foreign_views import UNTRACKED, maker_of, refuse_reading
 
 SPAN = 1 << 64
 """Between the serials of two nodes there is room for those of all that a shared backward makes, see `sharing`."""
@@ -296,8 +296,6 @@ def accumulate(tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
 
 def apart(gradient: Tensor) -> Tensor:
     """A differentiable gradient that is no view, so that `detach_()` and writes to it are its own matter."""
-    from jit.eager.functions import F
-
     return gradient if gradient._viewed is None else F.clone(gradient)
 
 
@@ -358,8 +356,6 @@ class OpNode(Node):
         saved = self.saved
         if saved is None:
             raise _freed(self)
-        from jit.eager.functions import F
-
         differentiable = self.op.differentiable
         if self.op.schema.returns[0].type.is_list:
             g: Any = tuple(gradients)
@@ -458,8 +454,6 @@ def _flatten(results: Sequence[Any], groups: Sequence[int | None]) -> Any:
 
 def conform(node: Node, index: int, gradient: Any, meta: Meta) -> Any:
     """A gradient that came out of a user's function, in the sizes and the dtype of input `index` of `node`."""
-    from jit.eager.functions import F
-
     if not isinstance(gradient, Tensor) or not gradient.defined:
         raise AutogradError(
             f"{node.name} (called at {node.source}) returned {type(gradient).__name__} as gradient {index}; "
@@ -498,8 +492,6 @@ class CopySlices(Node):
         self.is_users = inner.is_users
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        from jit.eager.functions import F
-
         gradient, inner = gradients[0], self.inner
         if gradient is None:
             return [None] * len(self.edges)
@@ -521,8 +513,6 @@ class CopySlices(Node):
 
 def replay(path: Sequence[ViewStep], base: Any) -> Any:
     """Follow `path` from `base` to the view."""
-    from jit.eager.dispatch import call
-
     for step in path:
         result = call(step.op, (base, *step.arguments))
         base = result[step.index] if isinstance(result, (tuple, list)) else result
@@ -571,56 +561,6 @@ def shown_by(step: ViewStep, base: Geometry) -> Geometry:
     return Geometry(*(geometry[step.index] if isinstance(geometry, list) else geometry))
 
 
-def path_of(
-    op: Op, arguments: Sequence[Any], index: int, before: tuple[ViewStep, ...], view: Any, root: Any
-) -> tuple[ViewStep, ...]:
-    """The way from the array `root` to `view`, output `index` of `op` at the end of the path `before`."""
-    maker = None if context.GRAD_ENABLED.get() else UNTRACKED
-    if not op.is_absolute or root.dtype != view.dtype:
-        return (*before, ViewStep(op, tuple(arguments), index, maker))
-    return (strided_step(address_of(root), geometry_of(root), view)._replace(maker=maker or maker_of(before)),)
-
-
-def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
-    """An `as_strided` as one step from a root at `address` whose elements lie as `home` says.
-
-    What `as_strided` itself shows depends on the layout of its operand, and replays of a path meet other layouts.
-    """
-    offset = (address_of(view) - address) // view.itemsize
-    return ViewStep(as_strided_of, (home.sizes, home.strides, *geometry_of(view)[:2], offset), 0)
-
-
-def view_history(view: Variable) -> None:
-    """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now."""
-    base = root_of(view)
-    if base.requires_grad or view._grad_fn is not None:
-        maker = maker_of(view._path)
-        if maker is not None:
-            raise refuse_reading(view, maker)
-    if base.requires_grad:
-        with context.tracing(None), context.enable_grad():
-            fresh = replay(view._path, base)
-        view.set_history(fresh.grad_fn, fresh.output_nr)
-    view._grad_version = view._storage.version
-
-
-def stale_requires_grad(view: Variable) -> bool:
-    """Whether gradients flow into a view whose memory was written to: its history may be lost, and is not asked for."""
-    assert view._viewed is not None
-    if maker_of(view._path) is not None:
-        return view._requires_grad or view._grad_fn is not None or view._viewed.requires_grad
-    return view._requires_grad or view.grad_fn is not None
-
-
-def requires_grad(value: Any) -> bool:
-    """Whether gradients flow into a tensor, or into one of a list."""
-    if type(value) is Tensor:
-        return value._viewed is not None and value.requires_grad
-    if type(value) is tuple:
-        return any(map(requires_grad, value))
-    return isinstance(value, Variable) and value.requires_grad
-
-
 def edge_of(tensor: Any) -> Edge | None:
     """Where the gradient of `tensor` goes; None if it wants none."""
     if not isinstance(tensor, Variable) and not requires_grad(tensor):
@@ -629,6 +569,12 @@ def edge_of(tensor: Any) -> Edge | None:
     if node is not None:
         return Edge(node, tensor._output_nr)
     return Edge(accumulator(tensor), 0) if tensor._requires_grad else None
+
+
+def node_of(tensor: Tensor) -> Node | None:
+    """The node that computes the gradient of `tensor`; None for leaves."""
+    node: Any = tensor.grad_fn
+    return node
 
 
 def accumulator(leaf: Tensor) -> AccumulateGrad:

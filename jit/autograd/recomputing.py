@@ -26,7 +26,8 @@ from jit.eager.effects import Effects, noting
 from jit.eager.tensors import Tensor, Variable, alias, root_of
 from jit.ir.errors import AutogradError, KindError, UsageError
 
-from .nodes import AccumulateGrad, Edge, Node, SavedTensor, edge_of, meta_of, next_serial, replay
+from .engine import run_backward
+from .nodes import AccumulateGrad, Edge, Node, SavedTensor, edge_of, meta_of, next_serial, node_of, replay
 
 
 def checkpoint(
@@ -156,7 +157,7 @@ def _places(tensors: Sequence[Tensor], first: int, outside: set[int]) -> list[in
     places: dict[int, int] = {}
     for place, tensor in enumerate(tensors):
         root = root_of(tensor)
-        node = root.grad_fn if tensor.requires_grad else None
+        node = node_of(root) if tensor.requires_grad else None
         if node is not None and node.serial > first and id(root._storage) not in outside:
             places.setdefault(id(root), place)
     return list(places.values())
@@ -165,7 +166,7 @@ def _places(tensors: Sequence[Tensor], first: int, outside: set[int]) -> list[in
 def _edges_out_of(roots: Sequence[Tensor], first: int) -> list[Edge]:
     """Where the history of `roots` leaves the part that was recorded since `first`."""
     edges: dict[Edge, None] = {}
-    stack = [root.grad_fn for root in roots]
+    stack = [node_of(root) for root in roots]
     seen = set(stack)
     while stack:
         node = stack.pop()
@@ -208,8 +209,6 @@ class CheckpointNode(Node):
         self.function = self.saved = None
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
-        from .engine import run_backward
-
         if self.function is None:
             raise AutogradError(
                 f"backward through the checkpoint at {self.source} a second time: what it kept was freed; "

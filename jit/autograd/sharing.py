@@ -38,11 +38,10 @@ from jit.eager import context
 from jit.runtime.plans.threads import node_thread_count
 
 from .nodes import SERIALS, Edge, Node, OpNode, next_serial
+from .tasks import Halted, Task
 
 if TYPE_CHECKING:
     from jit.eager.tensors import Tensor
-
-    from .engine import Task
 
 ENOUGH = 1 << 20
 """How many steps of arithmetic a node has to do to be worth a thread: below, Python takes longer than they do."""
@@ -225,8 +224,6 @@ class Sharing:
 
     def _step(self, node: Node) -> None:
         if self.task.halt:
-            from .engine import Halted
-
             raise Halted
         self._number(node.serial)
         gradients = [self._total(Edge(node, index)) for index in range(node.outputs)]

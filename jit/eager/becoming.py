@@ -1,4 +1,4 @@
-"""An object that becomes another view of its memory: what `t_()`, `squeeze_()` and their like do."""
+"""An object that becomes another view of its memory: what `t_()`, `squeeze_()`, `resize_()` and their like do."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from jit.runtime.arrays.arrays import restrided
+
+from . import context
+from .effects import note_write
 from .tensors import HISTORY, Tensor, Variable, alias
 
 
@@ -27,6 +31,17 @@ def become(tensor: Tensor, view: Tensor) -> None:
         setattr(tensor, slot, getattr(view, slot))
     if stays_leaf:
         tensor._requires_grad, tensor._viewed, tensor._path = True, None, ()
+
+
+def restride(tensor: Tensor, sizes: tuple[int, ...]) -> None:
+    """Let `tensor` take these sizes: over the same memory where it suffices, else over a longer copy of it."""
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.resize(tensor, sizes)
+        return
+    note_write(tensor)
+    tensor._array = restrided(tensor._defined(), sizes)
+    tensor._storage.written()
 
 
 @contextlib.contextmanager

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 from jit.ir import Source
 
 if TYPE_CHECKING:
-    from jit.tracing.recorder.tracer import Trace
+    from .recorder import Recorder
 
 GRAD_ENABLED: ContextVar[bool] = ContextVar("grad_enabled", default=True)
-TRACE: ContextVar[Trace | None] = ContextVar("trace", default=None)
+TRACE: ContextVar[Recorder | None] = ContextVar("trace", default=None)
 """The innermost trace that records; None keeps the untraced path fast."""
 INFERENCE: ContextVar[bool] = ContextVar("inference", default=False)
 """Whether what is made here are inference tensors, which derivatives may never need; see `inference_mode`."""
 ANOMALY: ContextVar[bool | None] = ContextVar("anomaly", default=None)
 """Whether backward looks for NaN; None: anomalies are not looked for at all. See jit.autograd.anomaly."""
-SIZED: ContextVar[Trace | None] = ContextVar("sized", default=None)
+SIZED: ContextVar[Recorder | None] = ContextVar("sized", default=None)
 """A trace whose sizes vary: derivatives then take sizes from its tensors."""
 PROFILE: ContextVar[Callable[[str, Callable[[], Any]], Any] | None] = ContextVar("profile", default=None)
 """Runs and times an operator given its name; see jit.autograd.profiler."""
 BACKWARD: ContextVar[Any] = ContextVar("backward", default=None)
-"""The innermost backward that runs here: a Task of jit.autograd.engine."""
+"""The innermost backward that runs here: a Task of jit.autograd.tasks."""
 CHECKPOINTS: ContextVar[tuple[int, ...]] = ContextVar("checkpoints", default=())
 """The checkpoints that are being recorded here, the outermost first; see jit.tracing.recorder.recomputation."""
 SAVING: ContextVar[tuple[Callable[[Any], Any], Callable[[Any], Any]] | None] = ContextVar("saving", default=None)
@@ -41,7 +41,7 @@ SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
 """The line to which recorded nodes belong, where that is not the one that runs: a derivative is its operator's."""
 
 
-def asking_trace() -> Trace | None:
+def asking_trace() -> Recorder | None:
     """The trace that records, if it is code of the user's that calls the method which asks for it."""
     trace = TRACE.get()
     if trace is None or sys._getframe(2).f_code.co_filename.startswith(PACKAGE):
@@ -235,7 +235,7 @@ def saving(hooks: tuple[Callable[[Any], Any], Callable[[Any], Any]] | None) -> I
 
 
 @contextmanager
-def tracing(trace: Trace | None) -> Iterator[None]:
+def tracing(trace: Recorder | None) -> Iterator[None]:
     """Record into `trace` within this block; None pauses recording."""
     before = TRACE.get()
     try:

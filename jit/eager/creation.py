@@ -13,6 +13,7 @@ from jit.ir.errors import DTypeError, UsageError
 from jit.ir.fitting import fitted
 
 from . import context
+from .namespace import F
 from .proxies import TracedScalar, concrete
 from .tensors import Tensor, tensor_of
 
@@ -51,8 +52,6 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 def _copied(tensor: Any, dtype: Any) -> Any:
     """A copy that a trace can follow."""
-    from .functions import F
-
     return F._to_copy(tensor.detach(), dtype=dtype or tensor.dtype)
 
 
@@ -65,8 +64,6 @@ def _holds_traced(data: Any) -> bool:
 
 def _stacked(data: Any, dtype: Any) -> Any:
     """Nested lists with traced numbers in them, element by element, so that the numbers stay traced."""
-    from .functions import F
-
     numbers: list[Any] = []
     known = np.asarray(_noted(data, numbers))
     dtype = dtype or _dtype_of_members(data) or _default_dtype(known, False)

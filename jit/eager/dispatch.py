@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from jit.autograd.foreign_views import refuse_write
-from jit.autograd.nodes import CopySlices, Edge, Node, OpNode, SavedTensor, edge_of, meta_of, path_of, requires_grad
 from jit.ir import Op, dtypes
 from jit.ir.devices import device, name_of
 from jit.ir.errors import AutogradError, DTypeError, Error, KindError, SchemaError, ShapeError
@@ -24,11 +22,14 @@ from jit.ir.refusals import FOREIGN, refusal
 from jit.ir.schema import Argument
 from jit.runtime.arrays.execute import execute
 
-from . import context
+from . import context, derivatives
+from .becoming import restride
 from .effects import note_write
 from .generators import default_generator
+from .namespace import F
 from .proxies import TracedScalar, concrete
-from .tensors import Tensor, Variable, root_of, tensor_of, variable_of
+from .tensors import Tensor, Variable, requires_grad, root_of, tensor_of, variable_of
+from .view_paths import path_of, refuse_write
 
 
 class Mismatch(Exception):
@@ -199,7 +200,7 @@ def _run(op: Op, values: Sequence[Any]) -> Any:
         return _run_composite(op, values)
     outputs = compute(op, values)
     if context.GRAD_ENABLED.get() and op.is_differentiable:
-        attach(op, values, outputs)
+        derivatives.autograd.attach(op, values, outputs)
     return pack(op, outputs)
 
 
@@ -272,13 +273,11 @@ def _run_composite(op: Op, values: Sequence[Any]) -> Any:
         return _run_parts(op, values)
     with context.no_grad():
         result = _run_parts(op, values)
-    attach(op, values, unpack(result))
+    derivatives.autograd.attach(op, values, unpack(result))
     return result
 
 
 def _run_parts(op: Op, values: Sequence[Any]) -> Any:
-    from .functions import F
-
     try:
         result = op.body(F, *values)
     except Error:
@@ -286,112 +285,6 @@ def _run_parts(op: Op, values: Sequence[Any]) -> Any:
     except FOREIGN as error:
         raise refusal(op, values, error) from error
     return return_type(op)(*result) if type(result) is tuple and op.schema.returns[0].name else result
-
-
-# -- derivatives -------------------------------------------------------------------------------------------------
-
-
-def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None = None) -> OpNode | None:
-    """Give `outputs` the history `op(values)` if any argument wants a gradient; `original` stands in for an
-    argument that the op overwrote."""
-    tensors = [values[i] for i in op.tensors]
-    if not any(map(requires_grad, tensors)):
-        return None
-    if op.kind == "view" and values[0]._storage.inference:
-        return None  # views of inference tensors are such, too
-    carrying = _carrying(op, outputs)
-    if not carrying:
-        return None
-    groups = [len(t) if type(t) is tuple else None for t in tensors]
-    flat = tensors
-    if groups.count(None) < len(groups):
-        flat = [t for value in tensors for t in (value if type(value) is tuple else (value,))]
-    edges = [edge_of(t) for t in flat]
-    node = OpNode(op, edges, groups, len(outputs))
-    node.metas = tuple([None if edge is None else meta_of(t) for edge, t in zip(edges, flat)])
-    node.source = context.user_source()
-    node.conjugated = op.holomorphic and outputs[carrying[0]].dtype.category == dtypes.COMPLEX
-    for index in carrying:
-        output = outputs[index]
-        output._promote()
-        output.set_history(node, index)  # type: ignore[attr-defined]
-    needs = () if op.backward is not None else node._grouped([edge is not None for edge in edges])
-    if original is not None:
-        values = [original, *values[1:]]
-    node.saved = {name: save(values, outputs) for name, save in _savers(op, needs)}
-    return node
-
-
-def _carrying(op: Op, outputs: Sequence[Tensor]) -> list[int]:
-    """Which outputs can have gradients."""
-    numbers = range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable
-    return [
-        i
-        for i in numbers
-        if (array := outputs[i]._array) is not None and dtypes.from_numpy(array.dtype).category >= dtypes.FLOATING
-    ]
-
-
-Saver = Callable[[Sequence[Any], Sequence[Tensor]], Any]
-"""Keeps something of the arguments or the outputs of a call."""
-
-
-@cache
-def _savers(op: Op, needs: tuple[Any, ...]) -> list[tuple[str, Saver]]:
-    """What the derivative formulas of the arguments marked in `needs` ask for, and how to keep it."""
-    if op.backward is not None:
-        rules = [op.backward]
-    else:
-        wanted = [
-            op.arguments[p].name
-            for p, n in zip(op.tensors, needs, strict=True)
-            if (any(n) if isinstance(n, tuple) else n)
-        ]
-        rules = [op.derivatives[name] for name in wanted if name in op.derivatives]
-    names = dict.fromkeys(n for r in rules for n in r.names)
-    return [(name, _saver(op, name)) for name in names if name not in ("F", "g", "needs")]
-
-
-def _saver(op: Op, name: str) -> Saver:
-    arguments = op.schema.argument_names
-    if name == "out":
-        return (
-            _save_one_output if len(op.schema.returns) == 1 and not op.schema.returns[0].type.is_list else _save_outputs
-        )
-    if name in arguments:
-        position = arguments.index(name)
-        return lambda values, outputs: _saved(name, values[position])
-    position = arguments.index(name.removesuffix("_meta"))
-    if op.kind == "view" or op.schema.name == "mm":
-        return lambda values, outputs: _geometry_of(values[position])
-    return lambda values, outputs: _metas_of(values[position])
-
-
-def _save_outputs(values: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
-    return tuple(SavedTensor(t, f"output {i}", i if isinstance(t, Variable) else None) for i, t in enumerate(outputs))
-
-
-def _save_one_output(values: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
-    (output,) = outputs
-    return SavedTensor(output, "output 0", 0 if isinstance(output, Variable) else None)
-
-
-def _saved(name: str, value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return SavedTensor(value, name)
-    if isinstance(value, tuple):
-        return tuple(SavedTensor(v, f"{name}[{i}]") if isinstance(v, Tensor) else v for i, v in enumerate(value))
-    return value
-
-
-def _metas_of(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(meta_of(v) for v in value)
-    return meta_of(value) if isinstance(value, Tensor) else None
-
-
-def _geometry_of(value: Tensor) -> Any:
-    return meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
 
 
 # -- in place ----------------------------------------------------------------------------------------------------
@@ -417,8 +310,6 @@ def _check_target(op: Op, target: Any) -> None:
 
 def _composite_inplace(op: Op, values: Sequence[Any]) -> Tensor:
     """The result copied over the target; where gradients flow, the parts see (and save) a copy of the target."""
-    from .functions import F
-
     target, *rest = values
     tracked = context.GRAD_ENABLED.get() and requires_grad(target)
     _check_target(op, target)
@@ -446,66 +337,11 @@ def _run_inplace(op: Op, values: Sequence[Any]) -> Tensor:
         raise DTypeError(
             f"{op.schema.name}_ would write real numbers into a {target.dtype} tensor; use {op.schema.name}"
         )
-    original = None
-    if tracked and _needs_original(op):
-        original = tensor_of(target._array.copy())
-        _borrow_history(original, target)
-    inner = _inplace_node(op, values, target, original) if tracked else None
+    node = derivatives.autograd.begin_write(op, values) if tracked else None
     write(target, result, f"{op.schema.name}_")
-    if inner is not None:
-        _finish_history(op, target, inner, values)
+    if node is not None:
+        derivatives.autograd.end_write(target, node)
     return target
-
-
-def _needs_original(op: Op) -> bool:
-    name = op.arguments[0].name
-    rules = [op.backward] if op.backward is not None else list(op.derivatives.values())
-    return any(name in rule.names for rule in rules)
-
-
-def _borrow_history(copy: Tensor, tensor: Tensor) -> None:
-    trace = context.TRACE.get()
-    if trace is not None:
-        trace.memory.bind_root(copy, trace.value_of(tensor))
-    edge = edge_of(tensor)
-    if edge is not None:
-        copy._promote()
-        copy.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
-
-
-def _inplace_node(
-    op: Op, values: Sequence[Any], target: Tensor, original: Tensor | None
-) -> tuple[OpNode, Tensor] | None:
-    """The node of the functional op, its output being a stand-in for the target."""
-    stand_in = tensor_of(target._array, target._storage)
-    node = attach(op, values, [stand_in], original)
-    return None if node is None else (node, stand_in)
-
-
-def _finish_history(op: Op, target: Tensor, inner: tuple[OpNode, Tensor], values: Sequence[Any]) -> None:
-    node, _ = inner
-    if node.saved is not None and "out" in node.saved:  # the output is the target, at its new version
-        node.saved["out"] = SavedTensor(target, "the result", 0)
-    rebase(target, node)
-
-
-def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> None:
-    """Let `output` of `node`, whose edge `self_index` leads to the old target, be the target's new history."""
-    target._promote()
-    base = root_of(target)
-    if base is target:
-        target._requires_grad = False
-        target.set_history(node, output)  # type: ignore[attr-defined]
-        return
-    if node.outputs > 1:
-        raise AutogradError(
-            f"{node.name} (called at {node.source}) has written to a view, so it must have that one output alone; "
-            "clone() its argument, or write to whole tensors"
-        )
-    base._promote()
-    slices = CopySlices(base, target._path, node, self_index)
-    base.set_history(slices, 0)  # type: ignore[attr-defined]
-    target._grad_version = -1  # derived from the base's new history when asked for
 
 
 def check_writable(target: Tensor, tracked: bool) -> None:
@@ -536,7 +372,7 @@ def check_history(target: Tensor, tracked: bool) -> None:
     if target._viewed is None or not context.GRAD_ENABLED.get():
         return
     if tracked or requires_grad(target) or requires_grad(target._viewed):
-        refuse_write(target)
+        refuse_write(target._path)
 
 
 def _is_leaf_requiring_grad(target: Tensor) -> bool:
@@ -572,8 +408,6 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
         raise AutogradError(
             f"{op.schema.name}(out=...) does not support automatic differentiation; use the result instead"
         )
-    from .functions import F
-
     if _makes_new(op):
         values = _of_dtype(op, values, targets[0])
     _check_asked(op, values, targets[0])
@@ -583,7 +417,7 @@ def call_out(op: Op, values: Sequence[Any], out: Any) -> Any:
         if result.dtype.category > target.dtype.category or (_fixes_dtype(op) and result.dtype is not target.dtype):
             raise _narrowing(f"{op.schema.name}(out=...)", result, target)
         if target.numel() == 0 and target._array.shape != result._array.shape:
-            target._restride(result._array.shape)
+            restride(target, result._array.shape)
         if op.schema.name in _RANGES and target._array.size == result._array.size:
             result = F.reshape(result, target.shape)
         if target._array.shape != result._array.shape:
@@ -637,6 +471,6 @@ def no_declaration(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: di
 
 
 __all__ = [
-    "Edge", "Mismatch", "attach", "call", "call_inplace", "call_out", "compute", "pack", "requires_grad", "run",
+    "Mismatch", "call", "call_inplace", "call_out", "compute", "pack", "requires_grad", "run",
     "unpack",
 ]  # fmt: skip

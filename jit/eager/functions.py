@@ -1,7 +1,6 @@
 """Functions and methods generated from the registry: `jit.add`, `Tensor.add`, `Tensor.add_`, `F.add`.
 
-One function per name tries the declarations of that name in order. `F` is the namespace of all of them, by ATen's
-names; derivatives and composites are written in it.
+One function per name tries the declarations of that name in order. `F` holds all of them, by ATen's names.
 """
 
 from __future__ import annotations
@@ -16,23 +15,12 @@ from jit.ir import OVERLOADS, Op
 from jit.ir.errors import Error
 from jit.ir.memory_formats import as_memory_format
 
-from .context import no_grad, user_source
+from .context import user_source
 from .dispatch import Mismatch, call, call_inplace, call_out, no_declaration
+from .namespace import F
 from .proxies import TracedScalar
 from .tensors import Tensor
 from .watch import LOOKING, pause, resume
-
-
-class Namespace:
-    """Every operator by its ATen name."""
-
-    no_grad = staticmethod(no_grad)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"no operator is called {name!r}")
-
-
-F: Any = Namespace()
 
 _SYNONYMS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x1": "self", "x2": "other", "dims": "dim"}
 """Other names under which PyTorch and numpy users pass arguments."""

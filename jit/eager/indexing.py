@@ -11,7 +11,7 @@ from jit.ir.errors import DimError, DTypeError, UsageError
 
 from . import context
 from .dispatch import wrap_array
-from .functions import F
+from .namespace import F
 from .proxies import TracedScalar
 from .tensors import Tensor
 

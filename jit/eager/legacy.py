@@ -15,6 +15,7 @@ from jit.ir import dtypes
 from jit.ir.devices import resolve
 from jit.ir.errors import DTypeError, SchemaError, ShapeError
 
+from .namespace import F
 from .proxies import TracedScalar
 from .tensors import HISTORY, Size, Tensor
 
@@ -31,8 +32,6 @@ def construct(made: Any, data: Sequence[Any], device: Any, named: dict[str, Any]
     elif len(data) == 1 and not _is_size(data[0]):
         _hold_copy(made, data[0])
     else:
-        from .functions import F
-
         _take(made, F.empty(_sizes(data)))
 
 
@@ -94,8 +93,6 @@ def _become_alias(made: Any, source: Any) -> None:
     if not source.defined:
         made._hold(None)
         return
-    from .functions import F
-
     found = F.alias(source)
     _take(made, found)
     if type(made) is Tensor:

@@ -1,4 +1,4 @@
-"""What makes a Tensor feel like one in Python: operators, indexing, conversions, `backward`.
+"""What makes a Tensor feel like one in Python: operators, indexing, conversions, text, hooks.
 
 Everything here is a line over generated functions; importing this module completes the class.
 """
@@ -18,9 +18,10 @@ from . import context
 from .becoming import become, past_of
 from .conversions import conversion
 from .dispatch import check_history, view_of
-from .functions import F
 from .hooks import HookTable, RemovableHandle
 from .indexing import get_item, set_item
+from .namespace import F
+from .showing import show_tensor
 from .tensors import Tensor
 
 
@@ -119,13 +120,11 @@ def _cast(dtype: DType) -> Callable[[Tensor], Tensor]:
     return method
 
 
-def _backward(
-    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
-) -> None:
-    """Add the gradients of this tensor to `.grad` of the leaves that it depends on."""
-    from jit.autograd import backward
-
-    backward([self], [gradient], retain_graph, create_graph, inputs)
+def _shown(self: Tensor) -> str:
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.note_text()
+    return show_tensor(self)
 
 
 def _register_hook(self: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
@@ -261,7 +260,7 @@ METHODS: dict[str, Any] = {
     "bfloat16": _cast(dtypes.bfloat16), "long": _cast(dtypes.int64), "int": _cast(dtypes.int32),
     "cfloat": _cast(dtypes.complex64), "cdouble": _cast(dtypes.complex128), "short": _cast(dtypes.int16),
     "char": _cast(dtypes.int8), "byte": _cast(dtypes.uint8), "bool": _cast(dtypes.bool_),
-    "backward": _backward, "register_hook": _register_hook, "retain_grad": _retain_grad, "detach_": _detach_,
+    "__repr__": _shown, "register_hook": _register_hook, "retain_grad": _retain_grad, "detach_": _detach_,
     "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook, "new_tensor": _new_tensor,
     "T": property(_transposed), "mT": property(_matrix_transposed), "mH": property(_adjoint), "H": property(_hermitian),
     "where": lambda self, condition, other: F.where(condition, self, other),

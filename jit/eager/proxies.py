@@ -21,7 +21,7 @@ from jit.ir import Value
 from . import context
 
 if TYPE_CHECKING:
-    from jit.tracing.recorder.tracer import Trace
+    from .recorder import Recorder
 
 
 class TracedScalar:
@@ -31,7 +31,7 @@ class TracedScalar:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: Recorder,
         number: Any,
         value: Value | None = None,
         make: Callable[[], Value] | None = None,

@@ -10,11 +10,11 @@ from __future__ import annotations
 import weakref
 from numbers import Number
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jit.ir import Op, Source, dtypes
+from jit.ir import Source, dtypes
 from jit.ir.devices import CPU
 from jit.ir.devices import device as Device
 from jit.ir.dtypes import DType
@@ -22,13 +22,13 @@ from jit.ir.errors import AutogradError, DTypeError, KindError, UsageError
 from jit.ir.memory_formats import as_memory_format, is_in_format
 from jit.ir.types import contiguous_strides, is_contiguous
 
-from . import context
+from . import context, derivatives
+from .derivatives import Node
 from .proxies import TracedScalar
+from .view_paths import ViewStep
 
 if TYPE_CHECKING:
     from jit._stubs.methods import Methods
-    from jit.autograd.foreign_views import Maker
-    from jit.autograd.nodes import Node
 else:
     Methods = object  # jit.eager.functions and jit.eager.methods add them at run time
 
@@ -61,16 +61,6 @@ def _fresh_storage() -> Storage:
     made.version = 0
     made.writer = None
     return made
-
-
-class ViewStep(NamedTuple):
-    """One view op on the way from a base to a view: output `index` of `op(<base>, *arguments)`."""
-
-    op: Op
-    arguments: tuple[Any, ...]
-    index: int  # type: ignore[assignment]
-    maker: Maker | None = None
-    """Who has made the view, if no derivative was recorded: see Note [Views that somebody else made]."""
 
 
 class Size(tuple[int, ...]):
@@ -408,14 +398,6 @@ class Tensor(Methods):
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 and spec else str(self)
 
-    def __repr__(self) -> str:
-        from .showing import show_tensor
-
-        trace = context.TRACE.get()
-        if trace is not None:
-            trace.note_text()
-        return show_tensor(self)
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         self._leave("pickling or copying")
         if not self.is_leaf:
@@ -514,20 +496,6 @@ class Tensor(Methods):
         if trace is not None:
             trace.refuse_change(self, what)
 
-    def _restride(self, sizes: tuple[int, ...]) -> None:
-        """Take these sizes in place: over the same memory where it suffices, else over a longer copy of it."""
-        from jit.runtime.arrays.arrays import restrided
-
-        trace = context.TRACE.get()
-        if trace is not None:
-            trace.resize(self, sizes)
-        else:
-            from .effects import note_write
-
-            note_write(self)
-            self._array = restrided(self._defined(), sizes)
-            self._storage.written()
-
     def _promote(self) -> None:
         if type(self) is Tensor:
             self.__class__ = Variable
@@ -571,9 +539,7 @@ class Variable(Tensor):
     def requires_grad(self) -> bool:
         """Whether gradients flow into this tensor."""
         if self._viewed is not None and self._grad_version != self._storage.version:
-            from jit.autograd.nodes import stale_requires_grad
-
-            return stale_requires_grad(self)
+            return derivatives.autograd.stale_requires_grad(self)
         return self._requires_grad or self._grad_fn is not None
 
     @requires_grad.setter
@@ -585,9 +551,7 @@ class Variable(Tensor):
         """The node that computes this tensor's gradient; None for leaves."""
         base = self._viewed
         if base is not None and self._grad_version != self._storage.version:
-            from jit.autograd.nodes import view_history
-
-            view_history(self)
+            derivatives.autograd.view_history(self)
         return self._grad_fn
 
     def set_history(self, node: Node | None, output_nr: int = 0) -> None:
@@ -646,6 +610,15 @@ def root_of(tensor: Tensor) -> Tensor:
     if base is None:
         return tensor
     return base if base._viewed is None else base._viewed
+
+
+def requires_grad(value: Any) -> bool:
+    """Whether gradients flow into a tensor, or into one of a list."""
+    if type(value) is Tensor:
+        return value._viewed is not None and value.requires_grad
+    if type(value) is tuple:
+        return any(map(requires_grad, value))
+    return isinstance(value, Variable) and value.requires_grad
 
 
 def alias(tensor: Tensor, kind: type[Tensor] = Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""What a traced function can be asked beside being called: to be saved, copied, pickled, and looked into."""
+"""Methods of traced functions beside the call: to be saved, copied, pickled, and looked into.
+
+Tracing does not know them; importing this module, as `jit` does, completes the class.
+"""
 
 from __future__ import annotations
 
@@ -8,141 +11,143 @@ from typing import TYPE_CHECKING, Any
 
 from jit.ir.errors import UsageError
 
+from ..tracing.function import TracedFunction
+from ..tracing.recordings.compiling import unoptimised
+
 if TYPE_CHECKING:
     from jit.runtime.plans.views import KernelView
 
-    from ..tracing.function import TracedFunction
     from .profiling import Profile
 
 
-class Inspected:
-    """Base of traced functions."""
+# -- as a file -----------------------------------------------------------------------------------------------
 
-    # -- as a file -----------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what has been recorded to a file that `jit.load` reads, in this or another process.
+def _save(self: TracedFunction, path: str | os.PathLike[str]) -> None:
+    """Write what has been recorded to a file that `jit.load` reads, in this or another process.
 
-        The file has the graphs of all stages, the parameters, buffers and other tensors that the function reads, and
-        the signatures that it was called with; neither Python nor machine code. Saved are the recordings that hold in
-        the present surroundings: of a module in training mode, those of training mode.
+    The file has the graphs of all stages, the parameters, buffers and other tensors that the function reads, and
+    the signatures that it was called with; neither Python nor machine code. Saved are the recordings that hold in
+    the present surroundings: of a module in training mode, those of training mode.
 
-        Args:
-            path: The file; it is written whole or not at all.
+    Args:
+        path: The file; it is written whole or not at all.
 
-        Raises:
-            UsageError: There is no recording, or one that plain data cannot say: a PythonOp that is not registered
-                (`jit.autograd.register`), an argument that is an object of the user's.
-            Error: The file cannot be written.
+    Raises:
+        UsageError: There is no recording, or one that plain data cannot say: a PythonOp that is not registered
+            (`jit.autograd.register`), an argument that is an object of the user's.
+        Error: The file cannot be written.
 
-        >>> import jit, tempfile, os
-        >>> model = jit.nn.Linear(3, 2)
-        >>> f = jit.trace(model)
-        >>> y = f(jit.ones(1, 3))
-        >>> path = os.path.join(tempfile.mkdtemp(), "linear.jit")
-        >>> f.save(path)
-        >>> g = jit.load(path)
-        >>> bool((g(jit.ones(1, 3)) == y).all()), [name for name, _ in g.named_parameters()]
-        (True, ['weight', 'bias'])
-        """
-        from ..artifacts.files import save
+    >>> import jit, tempfile, os
+    >>> model = jit.nn.Linear(3, 2)
+    >>> f = jit.trace(model)
+    >>> y = f(jit.ones(1, 3))
+    >>> path = os.path.join(tempfile.mkdtemp(), "linear.jit")
+    >>> f.save(path)
+    >>> g = jit.load(path)
+    >>> bool((g(jit.ones(1, 3)) == y).all()), [name for name, _ in g.named_parameters()]
+    (True, ['weight', 'bias'])
+    """
+    from ..artifacts.files import save
 
-        save(self, path)  # type: ignore[arg-type]
+    save(self, path)
 
-    # -- looking inside ------------------------------------------------------------------------------------------
 
-    @property
-    def kernels(self) -> list[KernelView]:
-        """The compiled kernels of the last call, all stages that have been seen included, in the order of their calls.
+# -- looking inside ------------------------------------------------------------------------------------------
 
-        Each has `.name`, `.source_lines`, `.llvm_ir`, `.asm`, `.ptx`, and `.bytes`, `.flops` and `.calls`: how much one
-        call moves and computes, and how many calls there are. Matrix products of BLAS and what Python runs are none.
 
-        Raises:
-            UsageError: The function has not been called.
+def _kernels(self: TracedFunction) -> list[KernelView]:
+    """The compiled kernels of the last call, all stages that have been seen included, in the order of their calls.
 
-        >>> import jit
-        >>> f = jit.trace(lambda x: jit.tanh(x) * 2)
-        >>> y = f(jit.ones(100))
-        >>> [(kernel.name, kernel.bytes, kernel.flops) for kernel in f.kernels]
-        [('tanh_mul', 800, 200)]
-        """
-        from jit.runtime.plans.views import kernels_of
+    Each has `.name`, `.source_lines`, `.llvm_ir`, `.asm`, `.ptx`, and `.bytes`, `.flops` and `.calls`: how much one
+    call moves and computes, and how many calls there are. Matrix products of BLAS and what Python runs are none.
 
-        recording = self._traced._last
-        if recording is None:
-            raise UsageError(f"{self._traced.__name__} has no kernels yet: call it once")
-        return [k for chain in recording.chains for k in kernels_of(recording.plan(chain).interpreter.original)]
+    Raises:
+        UsageError: The function has not been called.
 
-    def profile(self, *args: Any, **kwargs: Any) -> Profile:
-        """Where the time of a call with these arguments goes: a table of time, bytes and flops by kernel and by line.
+    >>> import jit
+    >>> f = jit.trace(lambda x: jit.tanh(x) * 2)
+    >>> y = f(jit.ones(100))
+    >>> [(kernel.name, kernel.bytes, kernel.flops) for kernel in f.kernels]
+    [('tanh_mul', 800, 200)]
+    """
+    from jit.runtime.plans.views import kernels_of
 
-        The recording is run several times without writing anything back (once if it calls PythonOps), each kernel by
-        itself; backwards that have been seen run from gradients of ones.
+    recording = self._last
+    if recording is None:
+        raise UsageError(f"{self.__name__} has no kernels yet: call it once")
+    return [k for chain in recording.chains for k in kernels_of(recording.plan(chain).interpreter.original)]
 
-        Args:
-            args: As in a call.
-            kwargs: As in a call.
 
-        Raises:
-            UsageError: There is no recording for such a call yet.
+def _profile(self: TracedFunction, *args: Any, **kwargs: Any) -> Profile:
+    """Where the time of a call with these arguments goes: a table of time, bytes and flops by kernel and by line.
 
-        >>> import jit
-        >>> f = jit.trace(lambda x: jit.tanh(x).sum())
-        >>> y = f(jit.ones(1000))
-        >>> [(row.name, int(row.flops)) for row in f.profile(jit.ones(1000)).kernels]
-        [('tanh_sum', 2000)]
-        """
-        from .profiling import measure
+    The recording is run several times without writing anything back (once if it calls PythonOps), each kernel by
+    itself; backwards that have been seen run from gradients of ones.
 
-        function = self._traced
-        call = function._prepare(args, kwargs)
-        entries = (function._cache.get(call.key), function._general_entry(call))
-        recordings = [r for entry in entries if entry is not None for r in reversed(entry.recordings)]
-        inputs = {id(r): r.inputs(call.leaves, call.world.tensors, call.numbers) for r in recordings}
-        fitting = [r for r in recordings if r.misfit(inputs[id(r)], call.knows) is None]
-        return measure(function.__name__, fitting, lambda recording: inputs[id(recording)])
+    Args:
+        args: As in a call.
+        kwargs: As in a call.
 
-    def why_not(self, line_a: int | str, line_b: int | str) -> str:
-        """Why what two lines compute is not one kernel, in a sentence; or that it is.
+    Raises:
+        UsageError: There is no recording for such a call yet.
 
-        Args:
-            line_a: A line number, or `"model.py:12"` where several files are involved.
-            line_b: Another one.
+    >>> import jit
+    >>> f = jit.trace(lambda x: jit.tanh(x).sum())
+    >>> y = f(jit.ones(1000))
+    >>> [(row.name, int(row.flops)) for row in f.profile(jit.ones(1000)).kernels]
+    [('tanh_sum', 2000)]
+    """
+    from .profiling import measure
 
-        Raises:
-            UsageError: The function has not been called, or no operator of such a line is in its graph.
-        """
-        from .fusing import why_not
+    call = self._prepare(args, kwargs)
+    entries = (self._cache.get(call.key), self._general_entry(call))
+    recordings = [r for entry in entries if entry is not None for r in reversed(entry.recordings)]
+    inputs = {id(r): r.inputs(call.leaves, call.world.tensors, call.numbers) for r in recordings}
+    fitting = [r for r in recordings if r.misfit(inputs[id(r)], call.knows) is None]
+    return measure(self.__name__, fitting, lambda recording: inputs[id(recording)])
 
-        return why_not(self._traced.graph, line_a, line_b)
 
-    @property
-    def _traced(self) -> TracedFunction:
-        from ..tracing.function import TracedFunction
+def _why_not(self: TracedFunction, line_a: int | str, line_b: int | str) -> str:
+    """Why what two lines compute is not one kernel, in a sentence; or that it is.
 
-        assert isinstance(self, TracedFunction)
-        return self
+    Args:
+        line_a: A line number, or `"model.py:12"` where several files are involved.
+        line_b: Another one.
 
-    # -- copies --------------------------------------------------------------------------------------------------
+    Raises:
+        UsageError: The function has not been called, or no operator of such a line is in its graph.
+    """
+    from .fusing import why_not
 
-    def __reduce__(self) -> Any:
-        from ..artifacts.files import pickled
+    return why_not(self.graph, line_a, line_b)
 
-        return pickled(self)  # type: ignore[arg-type]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """A traced function of a copy of the module, or of the same plain function; without recordings."""
-        from jit.tracing.recordings.compiling import unoptimised
+# -- copies --------------------------------------------------------------------------------------------------
 
-        from ..tracing.function import TracedFunction
 
-        mine = self._traced
-        owner = copy.deepcopy(mine._owner, memo)
-        options: dict[str, Any] = {
-            "optimize": mine._optimise is not unoptimised,
-            "strict": mine._strict,
-            "dynamic": mine._dynamic,
-        }
-        made = memo[id(self)] = TracedFunction(mine._function if owner is None else owner, owner, **options)
-        return made
+def _reduce(self: TracedFunction) -> Any:
+    from ..artifacts.files import pickled
+
+    return pickled(self)
+
+
+def _deepcopy(self: TracedFunction, memo: dict[int, Any]) -> Any:
+    """A traced function of a copy of the module, or of the same plain function; without recordings."""
+    owner = copy.deepcopy(self._owner, memo)
+    options: dict[str, Any] = {
+        "optimize": self._optimise is not unoptimised,
+        "strict": self._strict,
+        "dynamic": self._dynamic,
+    }
+    made = memo[id(self)] = TracedFunction(self._function if owner is None else owner, owner, **options)
+    return made
+
+
+METHODS: dict[str, Any] = {
+    "save": _save, "kernels": property(_kernels), "profile": _profile, "why_not": _why_not, "__reduce__": _reduce,
+    "__deepcopy__": _deepcopy,
+}  # fmt: skip
+
+for _name, _method in METHODS.items():
+    setattr(TracedFunction, _name, _method)

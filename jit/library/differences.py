@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from jit.eager.expecting import expect
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.errors import UsageError

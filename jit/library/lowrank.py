@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.expecting import expect
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 

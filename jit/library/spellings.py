@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager import context
+from jit.eager.becoming import restride
 from jit.eager.expecting import expect
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.eager.tensors import Size, Tensor
 from jit.ir import dtypes
 from jit.ir.errors import AutogradError, DTypeError, ShapeError, UsageError
@@ -319,7 +320,7 @@ def _resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if min(wanted, default=0) < 0:
         raise ShapeError(f"a tensor cannot have the negative size in {list(wanted)}")
     if tuple(self.shape) != wanted:
-        self._restride(wanted)
+        restride(self, wanted)
     return self
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.errors import ShapeError, UsageError
 
 from . import functional

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.creation import tensor
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError

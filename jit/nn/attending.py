@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 

@@ -6,9 +6,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jit.eager.networks import FORWARD_PRE
 from jit.ir.errors import KindError
-
-from .everywhere import FORWARD_PRE
 
 
 class ForwardHook(NamedTuple):

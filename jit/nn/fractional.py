@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jit.eager.expecting import expect
-from jit.eager.functions import F, public
+from jit.eager.functions import public
+from jit.eager.namespace import F
 from jit.ir.errors import ShapeError, UsageError
 
 from .alignments import *  # noqa: F403

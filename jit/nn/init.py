@@ -8,6 +8,7 @@ from typing import Any
 
 from jit.eager import context
 from jit.eager.expecting import expect
+from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 GAINS = {
@@ -89,8 +90,6 @@ def zeros_(tensor: Any) -> Any:
 def eye_(tensor: Any) -> Any:
     """Fill a matrix with the identity."""
     expect("init.eye_", tensor)
-    from jit.eager.functions import F
-
     if tensor.ndim != 2:
         raise UsageError(f"eye_ fills a matrix, not a tensor of {tensor.ndim} dims")
     with context.no_grad():
@@ -182,8 +181,6 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
     """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010)."""
     expect("init.sparse_", tensor)
-    from jit.eager.functions import F
-
     if tensor.ndim != 2:
         raise UsageError(f"sparse_ fills a matrix, not a tensor of {tensor.ndim} dims")
     rows, columns = tensor.shape

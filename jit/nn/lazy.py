@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from jit.eager import context
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.devices import resolve
 from jit.ir.errors import ShapeError, UsageError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.devices import resolve
 from jit.ir.errors import ExpectationError, UsageError
 

@@ -12,15 +12,16 @@ import numpy as np
 from jit.eager import context
 from jit.eager.conversions import conversion
 from jit.eager.creation import asarray
-from jit.eager.functions import F
-from jit.eager.hooks import HookTable, RemovableHandle
+from jit.eager.hooks import RemovableHandle
+from jit.eager.namespace import F
+from jit.eager.networks import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, Network, initial_state
 from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.devices import accelerator, resolve
 from jit.ir.errors import KindError, MemberError, NamingError, UnwrittenError, UsageError
 
 from .calling import ForwardHook, HookedCall
-from .everywhere import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE, registered
+from .everywhere import registered
 from .parameter import Parameter, forget_gradient
 
 _RUNNING: ContextVar[Module | None] = ContextVar("running", default=None)
@@ -38,7 +39,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class Module:
+class Module(Network):
     """Base class of all networks and layers: define `forward`, assign parameters and layers as attributes, call it.
 
     >>> import jit
@@ -73,17 +74,8 @@ class Module:
             given = kwargs or args
             raise KindError(f"{type(self).__name__}: Module.__init__ takes no arguments, and it was given {given!r}")
         own = self.__dict__
-        own["training"] = True
-        own["_parameters"] = {}
-        own["_buffers"] = {}
-        own["_modules"] = {}
-        own["_computed"] = {}
-        own["_transient_buffers"] = set()
-        own["_forward_pre_hooks"] = HookTable()
-        own["_forward_hooks"] = HookTable()
-        own["_backward_pre_hooks"] = HookTable()
-        own["_backward_hooks"] = HookTable()
-        own["_state_hooks"] = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
+        for name, value in initial_state().items():  # one by one, so that networks share the names in memory
+            own[name] = value
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 

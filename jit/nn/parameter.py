@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor, Variable
 from jit.ir.errors import UsageError
 
@@ -27,8 +28,6 @@ class Parameter(Variable):
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         if data is None:
-            from jit.eager.functions import F
-
             data = F.empty((0,))
         if not isinstance(data, Tensor):
             raise UsageError(f"a Parameter is made from a tensor, not from {type(data).__name__}; use jit.tensor(...)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jit.eager.expecting import expect_number
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.errors import KindError, UsageError
 
 from . import functional

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 from . import functional, init

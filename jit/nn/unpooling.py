@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.errors import DimError, ShapeError, UsageError
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d"]

@@ -14,13 +14,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
+from jit.eager.networks import BACKWARD, BACKWARD_PRE
 from jit.eager.pytree import flatten, unflatten
 from jit.eager.tensors import Tensor
 from jit.ir.errors import UsageError
 
 from ..autograd import Function
-from .everywhere import BACKWARD, BACKWARD_PRE
 
 if TYPE_CHECKING:
     from .modules import Module

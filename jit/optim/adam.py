@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 
 from .optimizer import Optimizer, check_betas, check_not_negative, chosen, number_of
 

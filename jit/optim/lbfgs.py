@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jit.eager.context import enable_grad, no_grad
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 from ..nn.utils.vectors import parameters_to_vector, vector_to_parameters

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 
 ENOUGH = 1e-4
 """Which share of the decrease that the slope promises is enough."""

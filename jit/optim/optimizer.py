@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jit.eager.context import TRACE, enable_grad, set_grad_enabled
-from jit.eager.functions import F
 from jit.eager.hooks import Event, HookTable, RemovableHandle
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, NamingError, UsageError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 from .optimizer import Optimizer, check_not_negative, chosen, decayed, number_of

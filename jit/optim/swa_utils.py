@@ -10,7 +10,7 @@ from typing import Any
 
 from jit.eager.context import no_grad
 from jit.eager.expecting import expect_number
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir import dtypes
 from jit.ir.devices import resolve
 from jit.ir.errors import UsageError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jit.eager.expecting import expect_number
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir import dtypes
 from jit.ir.errors import DTypeError, UsageError

@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jit.autograd import grad
 from jit.eager import context
 from jit.eager.creation import asarray
+from jit.eager.namespace import F
+from jit.eager.networks import Network
 from jit.eager.pytree import flatten, unflatten
 from jit.eager.tensors import Tensor, tensor_of
 from jit.export import Exported, ExportReport, export_graph, verify_model
@@ -23,13 +26,13 @@ from jit.ir.types import GeneratorType
 from jit.passes import EXPORT, run
 from jit.runtime.arrays.interpreter import Interpreter
 
+from .comparing import shaken
 from .function import TracedFunction
 from .recordings.hosting import PythonHost
 from .recordings.recording import Recording
 from .surroundings.sharing import sharing_of
 from .surroundings.snapshots import preserved
 from .surroundings.surroundings import Surroundings, attributes_of
-from .verifying import shaken
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Sequence[int]]
 
@@ -73,7 +76,7 @@ def export_onnx(
     """
     if path is not None:
         check_target(path)
-    function, owner = _unwrapped(fn_or_module)
+    function, owner = unwrapped(fn_or_module)
     call = _Call(function, owner, *_separate(_as_arguments(args), dict(kwargs or {})))
     with _evaluation(Surroundings(function, owner), training):
         try:
@@ -110,12 +113,10 @@ def export_onnx(
 # -- recording ---------------------------------------------------------------------------------------------------
 
 
-def _unwrapped(target: Any) -> tuple[Callable[..., Any], Any]:
-    from jit.nn import Module
-
+def unwrapped(target: Any) -> tuple[Callable[..., Any], Any]:
     if isinstance(target, TracedFunction):
         return target._function, target._owner
-    if isinstance(target, Module):
+    if isinstance(target, Network):
         return target, target
     if not callable(target):
         raise UsageError(f"export_onnx takes a function or a Module, not {type(target).__name__}")
@@ -238,9 +239,6 @@ def _forgotten(recording: Recording) -> Iterator[str]:
 
 def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor], stage: int) -> None:
     """Have the backwards recorded that the exported stage needs."""
-    from jit.autograd import grad
-    from jit.eager.functions import F
-
     owners = recording.inputs(arguments)
     wanted = [o for o in owners if isinstance(o, Tensor) and o.requires_grad]
     outputs = [t for t in flatten(result)[0] if isinstance(t, Tensor) and t.requires_grad]

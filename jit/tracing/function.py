@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jit.eager import context
+from jit.eager.networks import Network
 from jit.eager.pytree import ObjectError, statics, too_deep
 from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.errors import Error, TraceError, UsageError
 from jit.runtime.arrays.interpreter import GuardFailed
 
-from ..inspection.inspected import Inspected
+from .comparing import compare_results, seen, shaken_in_place
 from .patience import patience
 from .recorder.anew import Notes, Run, Suspicions
 from .recorder.exact_types import asks_exact_types, note_exact_types
@@ -73,7 +74,7 @@ class _Outgrown(Exception):
     """A call has to be looked at again: while it was under way, another one has shown that there is more to look at."""
 
 
-class TracedFunction(Watched, Inspected):
+class TracedFunction(Watched):
     """A function with its recordings; made by `jit.trace`."""
 
     def __init__(
@@ -697,14 +698,12 @@ def trace(
 
 
 def _wrap(function: Any, options: dict[str, Any]) -> Any:
-    from ..nn import Module
-
     if isinstance(function, TracedFunction):
         return function
-    if isinstance(function, Module):
+    if isinstance(function, Network):
         return TracedFunction(function, function, **options)
-    if isinstance(function, type) and issubclass(function, Module):
-        function.forward = TracedFunction(function.forward, **options)  # type: ignore[method-assign]
+    if isinstance(function, type) and issubclass(function, Network):
+        function.forward = TracedFunction(function.forward, **options)
         return function
     if not callable(function):
         raise CallError(f"jit.trace takes a function or a Module, not {type(function).__name__}")
@@ -714,7 +713,6 @@ def _wrap(function: Any, options: dict[str, Any]) -> Any:
 def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, ...], check: bool) -> None:
     """Record with examples, and leave everything else as it was."""
     from .surroundings.snapshots import preserved
-    from .verifying import compare_results, seen, shaken_in_place
 
     def observed(what: Any, shaken: bool = False) -> list[Any]:
         with preserved(traced._function, traced._owner, inputs):

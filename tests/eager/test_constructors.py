@@ -212,7 +212,7 @@ LEFT_OUT = {
     "__class__", "__init__", "__new__", "__init_subclass__", "__subclasshook__", "__getattribute__", "__setattr__",
     "__delattr__", "__dir__", "__sizeof__", "__getstate__", "__reduce__", "__class_getitem__", "__array__",
     "__deepcopy__",
-    "__reduce_ex__", "_concrete", "_refuse_outside", "_leave", "_restride", "_hold", "__format__", "__setitem__",
+    "__reduce_ex__", "_concrete", "_refuse_outside", "_leave", "_hold", "__format__", "__setitem__",
 }  # fmt: skip
 MEMBERS = sorted(set(dir(jit.Tensor)) - LEFT_OUT)
 

@@ -13,7 +13,7 @@ import pytest
 
 import jit
 from jit import nn
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.devices import KINDS
 from jit.ir.op import OVERLOADS
 from tests.registry_cases import all_cases

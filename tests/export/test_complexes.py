@@ -8,7 +8,7 @@ import pytest
 
 import jit
 import jit.fft
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.errors import ExportError
 
 Z = np.random.default_rng(0).standard_normal((2, 3, 4)) + 1j * np.random.default_rng(1).standard_normal((2, 3, 4))

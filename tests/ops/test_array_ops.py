@@ -9,7 +9,7 @@ import pytest
 
 import jit
 from jit.autograd import gradcheck
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(3)

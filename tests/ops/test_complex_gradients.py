@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jit
-from jit.eager.functions import F
+from jit.eager.namespace import F
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "product": lambda z: z * (z + 2j),

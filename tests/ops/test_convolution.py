@@ -12,7 +12,7 @@ import pytest
 
 import jit
 from jit.autograd import gradcheck, gradgradcheck
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.errors import Error
 from jit.ir.settings import SETTINGS
 from jit.ops import convolving

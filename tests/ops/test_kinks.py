@@ -8,7 +8,7 @@ import pytest
 
 import jit
 from jit.autograd import grad
-from jit.eager.functions import F
+from jit.eager.namespace import F
 
 INF = math.inf
 NAN = math.nan

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import jit
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.op import OVERLOADS
 from tests.ops.test_registry import takes_out
 from tests.registry_cases import all_cases, tensors_in

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import jit
-from jit.eager.functions import F
 from jit.eager.generators import default_generator
+from jit.eager.namespace import F
 from jit.ir.op import REGISTRY, Op
 from tests.registry_cases import Case, all_cases, bits, cases
 

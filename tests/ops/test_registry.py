@@ -19,7 +19,8 @@ import pytest
 import jit
 from jit.autograd import gradcheck, gradgradcheck
 from jit.eager import dispatch
-from jit.eager.functions import F, public
+from jit.eager.functions import public
+from jit.eager.namespace import F
 from jit.ir.op import OVERLOADS, REGISTRY, Op
 from jit.ir.samples import strided
 from jit.ir.types import TensorType

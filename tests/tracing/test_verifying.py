@@ -42,7 +42,7 @@ def test_several_outputs_need_a_loss():
 
 def test_results_that_differ_are_located():
     with pytest.raises(jit.VerificationError, match=r"first at \[1\]: 3.0 instead of 2.0"):
-        from jit.tracing.verifying import compare_results
+        from jit.tracing.comparing import compare_results
 
         right = jit.tensor([1.0, 2.0])
         compare_results(right, jit.tensor([1.0, 3.0]), "f", lambda: right)

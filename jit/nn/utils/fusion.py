@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from jit.eager.context import no_grad
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.ir.errors import UsageError
 
 

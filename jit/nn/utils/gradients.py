@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jit.eager.context import no_grad
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import UsageError
 

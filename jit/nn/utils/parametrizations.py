@@ -6,7 +6,7 @@ from typing import Any
 
 from jit.eager.context import no_grad
 from jit.eager.expecting import expect
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import ShapeError, UnwrittenError, UsageError
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jit.eager.creation import tensor
 from jit.eager.expecting import expect
-from jit.eager.functions import F
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, ShapeError, UsageError
 

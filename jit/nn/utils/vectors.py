@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jit.eager.context import no_grad
-from jit.eager.functions import F
+from jit.eager.namespace import F
 
 from ..lazy import refuse_lazy
 

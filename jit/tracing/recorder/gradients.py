@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jit.autograd.nodes import apart, is_plain
 from jit.eager import context
+from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir import Value
 from jit.ir.errors import TraceError
@@ -55,8 +56,6 @@ def set_gradient(trace: Trace, tensor: Tensor, gradient: Tensor | None) -> None:
 
 def accumulate(trace: Trace, tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
     """What `jit.autograd.nodes.accumulate` does, by operators that are recorded."""
-    from jit.eager.functions import F
-
     have = gradient_of(trace, tensor)
     if have is None:
         set_gradient(trace, tensor, apart(gradient) if differentiable else F.clone(gradient))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jit.eager import context
+from jit.eager.namespace import F
 from jit.eager.proxies import TracedScalar, concrete
 from jit.eager.tensors import Size, Tensor
 from jit.ir import Op, Value, dtypes
@@ -58,8 +59,6 @@ LISTED = 64
 
 def elements(trace: Trace, tensor: Tensor) -> Any:
     """What `tolist()` gives, as traced numbers: what Python decides on one of them is guarded, as of `item()`."""
-    from jit.eager.functions import F
-
     if tensor._array.size > LISTED:
         raise EscapedTracerError(
             f"{at_line()}tolist() hands {tensor._array.size} elements to Python, and a traced function gets at most "

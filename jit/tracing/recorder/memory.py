@@ -7,7 +7,8 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from jit.eager.tensors import Storage, Tensor, ViewStep
+from jit.eager.tensors import Storage, Tensor
+from jit.eager.view_paths import ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 

@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from jit.eager import context
 from jit.eager.becoming import become, past_of
+from jit.eager.namespace import F
 from jit.eager.pytree import Structure, flatten
-from jit.eager.tensors import Tensor, ViewStep
+from jit.eager.tensors import Tensor
+from jit.eager.view_paths import ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 from jit.runtime.arrays.arrays import offset_of, owner_of
@@ -202,8 +204,6 @@ def note_reshaped(trace: Trace, tensor: Tensor, before: Tensor) -> None:
 
 def resize(trace: Trace, tensor: Tensor, sizes: Sequence[Any]) -> None:
     """`resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
-    from jit.eager.functions import F
-
     meet(trace, tensor)
     wanted, start = tuple(map(int, sizes)), offset_of(tensor._array)
     binding = trace.memory.binding(tensor)

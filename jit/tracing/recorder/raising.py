@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jit.eager import context
 from jit.ir import Op, Source, errors
@@ -94,15 +94,20 @@ def _note_caught(trace: Trace, what: str) -> None:
 # -- errors that no operator has raised --------------------------------------------------------------------------
 
 
+def _recording() -> Trace | None:
+    """The trace that records here."""
+    return cast("Trace | None", context.TRACE.get())
+
+
 def _made(error: Error) -> None:
-    trace = context.TRACE.get()
+    trace = _recording()
     if trace is not None:
         trace.made.append(error)
 
 
 def _read(error: Error) -> None:
     """Somebody makes text of an error: it may name elements or sizes, and nobody knows what becomes of it."""
-    trace = context.TRACE.get()
+    trace = _recording()
     if trace is None or trace.printing or not any(known is error for known in trace.made):
         return
     note_by_sizes(trace)

@@ -18,7 +18,8 @@ from jit.autograd.nodes import next_serial
 from jit.eager import context, dispatch
 from jit.eager.generators import Generator, default_generator
 from jit.eager.proxies import TracedScalar
-from jit.eager.tensors import Tensor, ViewStep
+from jit.eager.tensors import Tensor
+from jit.eager.view_paths import ViewStep
 from jit.eager.watch import pause, resume
 from jit.ir import GENERATOR, Graph, Node, Op, Value
 from jit.ir.errors import Error, TraceError
@@ -210,6 +211,10 @@ class Trace:
             binding.value = derive(self, binding)
             binding.epoch = binding.cell.epoch
         return binding.value
+
+    def bind_copy(self, copy: Tensor, tensor: Tensor) -> None:
+        """Let `copy`, which nobody has recorded, hold what `tensor` holds now."""
+        self.memory.bind_root(copy, self.value_of(tensor))
 
     def operand(self, value: Any) -> Any:
         """A schema argument as a template: tensors and traced numbers as Values."""

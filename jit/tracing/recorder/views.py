@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jit.autograd.nodes import replay, strided_step
+from jit.autograd.nodes import replay
 from jit.eager import context, dispatch
 from jit.eager.proxies import TracedScalar
-from jit.eager.tensors import Tensor, ViewStep
+from jit.eager.tensors import Tensor
+from jit.eager.view_paths import ViewStep, strided_step
 from jit.ir import Op, TensorType, Value
 from jit.ir.errors import ShapeError, TraceError
 from jit.ir.geometry import Geometry

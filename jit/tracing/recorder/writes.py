@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from jit.autograd.nodes import scatter_steps, shares_places
 from jit.eager import context, dispatch
-from jit.eager.tensors import Tensor, ViewStep
+from jit.eager.tensors import Tensor
+from jit.eager.view_paths import ViewStep
 from jit.eager.watch import pause, resume
 from jit.ir import Op, TensorType, Value
 from jit.ir.errors import TraceError

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jit.autograd.attaching import attach, rebase
 from jit.autograd.nodes import AccumulateGrad, Edge, Node, edge_of
 from jit.eager import context, dispatch
 from jit.eager.effects import note_write
@@ -111,6 +112,6 @@ def adopt(owner: Tensor, node: Node, index: int) -> None:
         return
     source = alias(owner, Variable)  # the base has to learn about it: as if this had been copied over the view
     source.set_history(node, index)  # type: ignore[attr-defined]
-    copying = dispatch.attach(COPY, [owner, source], [tensor_of(owner._array, owner._storage)])
+    copying = attach(COPY, [owner, source], [tensor_of(owner._array, owner._storage)])
     assert copying is not None
-    dispatch.rebase(owner, copying)
+    rebase(owner, copying)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jit.autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of
+from jit.autograd.nodes import AccumulateGrad, Edge, Node, accumulator, edge_of, node_of
 from jit.eager.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def keeps_leaves(trace: Trace, outputs: Sequence[Any], reach: Callable[[], Seque
 
 def _leaves(outputs: Sequence[Any]) -> Iterator[Tensor]:
     """The leaves at which the histories of tensors end."""
-    nodes = [t.grad_fn for t in outputs if isinstance(t, Tensor) and t.grad_fn is not None]
+    nodes = [node for t in outputs if isinstance(t, Tensor) and (node := node_of(t)) is not None]
     seen: set[Node] = set(nodes)
     while nodes:
         node = nodes.pop()

@@ -16,7 +16,8 @@ from jit.eager import context, dispatch
 from jit.eager.effects import note_write
 from jit.eager.generators import Generator
 from jit.eager.pytree import paths, unflatten
-from jit.eager.tensors import Tensor, ViewStep, tensor_of
+from jit.eager.tensors import Tensor, tensor_of
+from jit.eager.view_paths import ViewStep
 from jit.ir import Graph
 from jit.ir.attempts import KIND
 from jit.ir.errors import Error

@@ -52,8 +52,8 @@ from ..surroundings.surroundings import View, _identities, _space_at, _type_of
 from .shortcut_history import with_history
 
 if TYPE_CHECKING:
-    from ..function import Call
     from ..recordings.recording import Recording
+    from ..surroundings.calls import Call
 
 Shortcut = Callable[..., Any]
 _ARGUMENTS = 16

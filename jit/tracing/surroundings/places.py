@@ -36,6 +36,7 @@ import numpy as np
 from jit.autograd.custom import Function
 from jit.eager.generators import Generator
 from jit.eager.hooks import HookTable
+from jit.eager.networks import CALLS, initial_state
 from jit.eager.proxies import TracedScalar
 from jit.eager.tensors import Tensor
 from jit.ir.devices import device
@@ -172,8 +173,6 @@ def _names_in(value: Any) -> tuple[str, ...]:
 
 
 def _shared_hooks() -> Any:
-    from jit.nn.everywhere import CALLS
-
     return CALLS
 
 
@@ -654,9 +653,7 @@ def _of_log(prefix: str, value: Any) -> Iterator[Child]:
 @functools.cache
 def _keys_of_modules() -> frozenset[str]:
     """The attributes that every network module has."""
-    from jit.nn import Module
-
-    return frozenset(vars(Module()))
+    return frozenset(initial_state())
 
 
 @functools.lru_cache(4096)

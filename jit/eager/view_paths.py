@@ -1,4 +1,4 @@
-"""Views that must not be written to, because a write would lose their history: how they were made, and the refusal.
+"""The ways that lead from bases to their views, step by step, and views whose way does not tell their whole history.
 
 Note [Views that somebody else made]
     An in-place write to a view changes the history of its base, and that of the view is then derived from the base's by
@@ -11,15 +11,25 @@ Note [Views that somebody else made]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from jit.eager import context
-from jit.ir import Source
+from jit.ir import Op, Source
 from jit.ir.errors import AutogradError
-from jit.ops.views import alias
+from jit.ir.geometry import Geometry
+from jit.ops.scatters import as_strided_of
+from jit.runtime.arrays.arrays import address_of, geometry_of
 
-if TYPE_CHECKING:
-    from jit.eager.tensors import Tensor, ViewStep
+from . import context
+
+
+class ViewStep(NamedTuple):
+    """One view op on the way from a base to a view: output `index` of `op(<base>, *arguments)`."""
+
+    op: Op
+    arguments: tuple[Any, ...]
+    index: int  # type: ignore[assignment]
+    maker: Maker | None = None
+    """Who has made the view, if no derivative was recorded: see Note [Views that somebody else made]."""
 
 
 class Maker(NamedTuple):
@@ -45,16 +55,36 @@ def maker_of(path: Sequence[ViewStep]) -> Maker | None:
     return None
 
 
-def refuse_write(target: Tensor) -> None:
-    """AutogradError if a write to `target` that is recorded would lose the history of a view."""
-    maker = maker_of(target._path)
+def path_of(
+    op: Op, arguments: Sequence[Any], index: int, before: tuple[ViewStep, ...], view: Any, root: Any
+) -> tuple[ViewStep, ...]:
+    """The way from the array `root` to `view`, output `index` of `op` at the end of the path `before`."""
+    maker = None if context.GRAD_ENABLED.get() else UNTRACKED
+    if not op.is_absolute or root.dtype != view.dtype:
+        return (*before, ViewStep(op, tuple(arguments), index, maker))
+    return (strided_step(address_of(root), geometry_of(root), view)._replace(maker=maker or maker_of(before)),)
+
+
+def strided_step(address: int, home: Geometry, view: Any) -> ViewStep:
+    """An `as_strided` as one step from a root at `address` whose elements lie as `home` says.
+
+    What `as_strided` itself shows depends on the layout of its operand, and replays of a path meet other layouts.
+    """
+    offset = (address_of(view) - address) // view.itemsize
+    return ViewStep(as_strided_of, (home.sizes, home.strides, *geometry_of(view)[:2], offset), 0)
+
+
+def refuse_write(path: Sequence[ViewStep]) -> None:
+    """AutogradError if a write that is recorded, to the view that `path` leads to, would lose its history."""
+    maker = maker_of(path)
     if maker is not None:
         raise AutogradError(f"{_described(maker)} is written to in place{_at(context.user_source())}, {_reason(maker)}")
 
 
-def refuse_reading(view: Tensor, maker: Maker) -> AutogradError:
-    """The error for asking for the history of a view after its memory was written to through something else."""
-    written = f", but its base, or another view of that, was written to in place{_at(view._storage.writer)}"
+def refuse_reading(maker: Maker, writer: Source | None) -> AutogradError:
+    """The error for asking for the history of a view after its memory was written to, by `writer`, through something
+    else."""
+    written = f", but its base, or another view of that, was written to in place{_at(writer)}"
     return AutogradError(f"{_described(maker)} is used{_at(context.user_source())}{written}, {_reason(maker)}")
 
 
@@ -83,14 +113,6 @@ def _reason(maker: Maker) -> str:
         "which would override the backward that this Function has for a view of its input; clone() the output before "
         "it is written to, or use the out-of-place operation"
     )
-
-
-def view_of_itself(tensor: Any) -> Any:
-    """Another tensor object that is a view of all of `tensor`, without a history of its own."""
-    from jit.eager.dispatch import view_of
-
-    with context.no_grad():
-        return view_of(alias, [tensor], tensor._array, 0)
 
 
 def claim(view: Any, maker: Maker) -> None:

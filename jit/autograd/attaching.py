@@ -1,0 +1,204 @@
+"""Attaches histories to tensors: the node of the operation that computed them, or has written to them.
+
+This is what `jit.eager` asks of autograd; see `jit.eager.derivatives`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from jit.eager import context
+from jit.eager.tensors import Tensor, Variable, requires_grad, root_of, tensor_of
+from jit.eager.view_paths import maker_of, refuse_reading
+from jit.ir import Op, dtypes
+from jit.ir.errors import AutogradError
+
+from .nodes import CopySlices, Node, OpNode, SavedTensor, edge_of, meta_of, replay
+
+# -- operators -------------------------------------------------------------------------------------------------------
+
+
+def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: Tensor | None = None) -> OpNode | None:
+    """Give `outputs` the history `op(values)` if any argument wants a gradient; `original` stands in for an
+    argument that the op overwrote."""
+    tensors = [values[i] for i in op.tensors]
+    if not any(map(requires_grad, tensors)):
+        return None
+    if op.kind == "view" and values[0]._storage.inference:
+        return None  # views of inference tensors are such, too
+    carrying = _carrying(op, outputs)
+    if not carrying:
+        return None
+    groups = [len(t) if type(t) is tuple else None for t in tensors]
+    flat = tensors
+    if groups.count(None) < len(groups):
+        flat = [t for value in tensors for t in (value if type(value) is tuple else (value,))]
+    edges = [edge_of(t) for t in flat]
+    node = OpNode(op, edges, groups, len(outputs))
+    node.metas = tuple([None if edge is None else meta_of(t) for edge, t in zip(edges, flat)])
+    node.source = context.user_source()
+    node.conjugated = op.holomorphic and outputs[carrying[0]].dtype.category == dtypes.COMPLEX
+    for index in carrying:
+        output = outputs[index]
+        output._promote()
+        output.set_history(node, index)  # type: ignore[attr-defined]
+    needs = () if op.backward is not None else node._grouped([edge is not None for edge in edges])
+    if original is not None:
+        values = [original, *values[1:]]
+    node.saved = {name: save(values, outputs) for name, save in _savers(op, needs)}
+    return node
+
+
+def _carrying(op: Op, outputs: Sequence[Tensor]) -> list[int]:
+    """Which outputs can have gradients."""
+    numbers = range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable
+    return [
+        i
+        for i in numbers
+        if (array := outputs[i]._array) is not None and dtypes.from_numpy(array.dtype).category >= dtypes.FLOATING
+    ]
+
+
+Saver = Callable[[Sequence[Any], Sequence[Tensor]], Any]
+"""Keeps something of the arguments or the outputs of a call."""
+
+
+@cache
+def _savers(op: Op, needs: tuple[Any, ...]) -> list[tuple[str, Saver]]:
+    """What the derivative formulas of the arguments marked in `needs` ask for, and how to keep it."""
+    if op.backward is not None:
+        rules = [op.backward]
+    else:
+        wanted = [
+            op.arguments[p].name
+            for p, n in zip(op.tensors, needs, strict=True)
+            if (any(n) if isinstance(n, tuple) else n)
+        ]
+        rules = [op.derivatives[name] for name in wanted if name in op.derivatives]
+    names = dict.fromkeys(n for r in rules for n in r.names)
+    return [(name, _saver(op, name)) for name in names if name not in ("F", "g", "needs")]
+
+
+def _saver(op: Op, name: str) -> Saver:
+    arguments = op.schema.argument_names
+    if name == "out":
+        return (
+            _save_one_output if len(op.schema.returns) == 1 and not op.schema.returns[0].type.is_list else _save_outputs
+        )
+    if name in arguments:
+        position = arguments.index(name)
+        return lambda values, outputs: _saved(name, values[position])
+    position = arguments.index(name.removesuffix("_meta"))
+    if op.kind == "view" or op.schema.name == "mm":
+        return lambda values, outputs: _geometry_of(values[position])
+    return lambda values, outputs: _metas_of(values[position])
+
+
+def _save_outputs(values: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
+    return tuple(SavedTensor(t, f"output {i}", i if isinstance(t, Variable) else None) for i, t in enumerate(outputs))
+
+
+def _save_one_output(values: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
+    (output,) = outputs
+    return SavedTensor(output, "output 0", 0 if isinstance(output, Variable) else None)
+
+
+def _saved(name: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return SavedTensor(value, name)
+    if isinstance(value, tuple):
+        return tuple(SavedTensor(v, f"{name}[{i}]") if isinstance(v, Tensor) else v for i, v in enumerate(value))
+    return value
+
+
+def _metas_of(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(meta_of(v) for v in value)
+    return meta_of(value) if isinstance(value, Tensor) else None
+
+
+def _geometry_of(value: Tensor) -> Any:
+    return meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
+
+
+# -- in place ----------------------------------------------------------------------------------------------------------
+
+
+def begin_write(op: Op, values: Sequence[Any]) -> OpNode | None:
+    """The node of `op`, whose result will be written over its first argument; None if it has no gradient."""
+    target = values[0]
+    original = _original(target) if _needs_original(op) else None
+    return attach(op, values, [tensor_of(target._array, target._storage)], original)
+
+
+def _needs_original(op: Op) -> bool:
+    """Whether the derivative looks at what is written over."""
+    name = op.arguments[0].name
+    rules = [op.backward] if op.backward is not None else list(op.derivatives.values())
+    return any(name in rule.names for rule in rules)
+
+
+def _original(target: Tensor) -> Tensor:
+    """A copy of the elements of `target`, with its history."""
+    copy = tensor_of(target._array.copy())
+    trace = context.TRACE.get()
+    if trace is not None:
+        trace.bind_copy(copy, target)
+    edge = edge_of(target)
+    if edge is not None:
+        copy._promote()
+        copy.set_history(edge.node, edge.index)  # type: ignore[attr-defined]
+    return copy
+
+
+def end_write(target: Tensor, node: OpNode) -> None:
+    """Let a node of `begin_write` be the history of `target`, which has been written to."""
+    if node.saved is not None and "out" in node.saved:  # the output is the target, at its new version
+        node.saved["out"] = SavedTensor(target, "the result", 0)
+    rebase(target, node)
+
+
+def rebase(target: Tensor, node: Node, self_index: int = 0, output: int = 0) -> None:
+    """Let `output` of `node`, whose edge `self_index` leads to the old target, be the target's new history."""
+    target._promote()
+    base = root_of(target)
+    if base is target:
+        target._requires_grad = False
+        target.set_history(node, output)  # type: ignore[attr-defined]
+        return
+    if node.outputs > 1:
+        raise AutogradError(
+            f"{node.name} (called at {node.source}) has written to a view, so it must have that one output alone; "
+            "clone() its argument, or write to whole tensors"
+        )
+    base._promote()
+    slices = CopySlices(base, target._path, node, self_index)
+    base.set_history(slices, 0)  # type: ignore[attr-defined]
+    target._grad_version = -1  # derived from the base's new history when asked for
+
+
+# -- views -------------------------------------------------------------------------------------------------------------
+
+
+def view_history(view: Variable) -> None:
+    """Derive the history of `view` from its base's, which an in-place operation has changed: as if taken now."""
+    base = root_of(view)
+    if base.requires_grad or view._grad_fn is not None:
+        maker = maker_of(view._path)
+        if maker is not None:
+            raise refuse_reading(maker, view._storage.writer)
+    if base.requires_grad:
+        with context.tracing(None), context.enable_grad():
+            fresh = replay(view._path, base)
+        view.set_history(fresh.grad_fn, fresh.output_nr)
+    view._grad_version = view._storage.version
+
+
+def stale_requires_grad(view: Variable) -> bool:
+    """Whether gradients flow into a view whose memory was written to: its history may be lost, and is not asked for."""
+    assert view._viewed is not None
+    if maker_of(view._path) is not None:
+        return view._requires_grad or view._grad_fn is not None or view._viewed.requires_grad
+    return view._requires_grad or view.grad_fn is not None

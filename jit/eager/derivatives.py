@@ -1,0 +1,66 @@
+"""What eager code asks of autograd: to remember how tensors were computed, and to say so later.
+
+Tensors and operators know no node and no engine. They ask `autograd`, which `jit.autograd` sets when it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jit.ir import Op
+
+from .hooks import HookTable, RemovableHandle
+
+if TYPE_CHECKING:
+    from .tensors import Tensor, Variable
+
+
+class Node(Protocol):
+    """A step of the backward computation, behind the tensor whose gradient it takes: a `jit.autograd.nodes.Node`."""
+
+    tensor_hooks: HookTable | None
+    """Hooks on single outputs' gradients, as (output number, hook)."""
+
+    @property
+    def name(self) -> str:
+        """What it is called: `AddBackward`."""
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """Where the gradients of the inputs go: nodes, and numbers of their outputs."""
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """Whatever somebody wants to note about this node."""
+
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
+        """Call `hook(gradients of inputs, gradients of outputs)` after this node."""
+
+    def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call `hook(gradients of outputs)` before this node."""
+
+    def retain(self, tensor: Tensor) -> None:
+        """Keep the gradient of `tensor`, one of the outputs, in its `.grad`."""
+
+
+class Autograd(Protocol):
+    """The histories of tensors; `jit.autograd.attaching` keeps them."""
+
+    def attach(self, op: Op, values: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
+        """Give `outputs` the history `op(values)` if any argument wants a gradient."""
+
+    def begin_write(self, op: Op, values: Sequence[Any]) -> Any:
+        """The node of `op`, whose result will be written over its first argument; None if it has no gradient."""
+
+    def end_write(self, target: Tensor, node: Any) -> None:
+        """Let a node of `begin_write` be the history of `target`, which has been written to."""
+
+    def view_history(self, view: Variable) -> None:
+        """Derive the history of `view` from its base's, which an in-place operation has changed."""
+
+    def stale_requires_grad(self, view: Variable) -> bool:
+        """Whether gradients flow into a view whose memory was written to."""
+
+
+autograd: Autograd

@@ -1,0 +1,22 @@
+"""`F`, the namespace in which derivatives, composites and whatever else is made of operators are written.
+
+It is empty here, so that everybody may import it; `jit.eager.functions` fills it with the functions of the registry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .context import no_grad
+
+
+class Namespace:
+    """Every operator by its ATen name."""
+
+    no_grad = staticmethod(no_grad)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no operator is called {name!r}")
+
+
+F: Any = Namespace()

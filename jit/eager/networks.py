@@ -1,0 +1,40 @@
+"""What all networks have in common, for those who trace, export or watch them and know no layer.
+
+The networks are those of `jit.nn`: `Module` is derived from `Network`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .hooks import HookTable
+
+FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD = HookTable(), HookTable(), HookTable(), HookTable()
+"""What runs around every call of any network; entries are those of a network's own tables."""
+CALLS = {"forward_pre": FORWARD_PRE, "forward": FORWARD, "backward_pre": BACKWARD_PRE, "backward": BACKWARD}
+"""All of them, for traces to look at: what is recorded with other hooks is another trace."""
+
+
+class Network:
+    """An object with state whose call runs `forward`: what it holds are inputs of its recordings."""
+
+    forward: Callable[..., Any]
+    __call__: Callable[..., Any]
+
+
+def initial_state() -> dict[str, Any]:
+    """The attributes that every network has, as they are at first."""
+    return {
+        "training": True,
+        "_parameters": {},
+        "_buffers": {},
+        "_modules": {},
+        "_computed": {},
+        "_transient_buffers": set(),
+        "_forward_pre_hooks": HookTable(),
+        "_forward_hooks": HookTable(),
+        "_backward_pre_hooks": HookTable(),
+        "_backward_hooks": HookTable(),
+        "_state_hooks": {when: HookTable() for when in ("save", "saved", "load", "loaded")},
+    }

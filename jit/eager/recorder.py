@@ -1,0 +1,155 @@
+"""`Recorder`: what eager code tells whoever records it, and asks of him. Tracing has the one that there is, a `Trace`.
+
+`jit.eager.context.TRACE` holds the recorder of the innermost traced function that runs; None most of the time.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Container, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jit.ir import Op, Value
+from jit.ir.errors import Error
+
+if TYPE_CHECKING:
+    from .generators import Generator
+    from .proxies import TracedScalar
+    from .tensors import Tensor
+
+
+class Recorder(Protocol):
+    """Who records the operators that run."""
+
+    # -- what runs -----------------------------------------------------------------------------------------------
+
+    def record(self, op: Op, values: Sequence[Any]) -> Any:
+        """Run `op` and record it."""
+
+    def record_inplace(self, op: Op, values: Sequence[Any]) -> Tensor:
+        """Run `op` in place and record it."""
+
+    def record_function(self, function: Any, args: Sequence[Any]) -> Any:
+        """Run an autograd.Function and record it."""
+
+    def record_native(self, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Record a call of a CppOp, which has just run."""
+
+    def record_eval(self, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        """Run the backward of an autograd.Function and record it; `handles` has its node."""
+
+    @property
+    def handles(self) -> Container[Any]:
+        """The nodes of autograd.Functions that have been recorded, and have a backward."""
+
+    def checkpointed(self) -> AbstractContextManager[None]:
+        """What is recorded in this block stands under a checkpoint of its own."""
+
+    # -- what tensors hold ---------------------------------------------------------------------------------------
+
+    def constant(self, tensor: Tensor, reason: str, foreign: bool = False) -> Value:
+        """Take a tensor that was made from Python data as a constant."""
+
+    def bind_copy(self, copy: Tensor, tensor: Tensor) -> None:
+        """Know `copy`, which nobody has recorded, as holding what `tensor` holds now."""
+
+    def is_inside(self, tensor: Tensor) -> bool:
+        """Whether the function itself made this tensor."""
+
+    def item(self, tensor: Tensor) -> Any:
+        """The only element of a tensor as a traced number; None for a tensor that is not recorded."""
+
+    def elements(self, tensor: Tensor) -> Any:
+        """What `tolist()` gives, as traced numbers."""
+
+    # -- how they lie --------------------------------------------------------------------------------------------
+
+    def shape_of(self, tensor: Tensor) -> Any:
+        """The sizes that the function gets; None for a tensor that is not recorded."""
+
+    def sizes_of(self, tensor: Tensor) -> Any:
+        """Traced integers for the sizes; None for a tensor that is not recorded."""
+
+    def strides(self, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
+        """The strides, or that of `dim`, of which `plain` are the numbers."""
+
+    def base(self, tensor: Tensor) -> Tensor | None:
+        """What `tensor` is a view of."""
+
+    def fact(self, tensor: Tensor, name: str) -> Any:
+        """What this very object says of itself by `name`."""
+
+    def note_offset(self, tensor: Tensor) -> None:
+        """Where a tensor starts in its storage has been read."""
+
+    def note_layout(self, tensor: Tensor) -> None:
+        """Whether a tensor is contiguous has been read."""
+
+    def meet(self, tensor: Tensor) -> None:
+        """`tensor` is about to become a view of itself."""
+
+    def note_reshaped(self, tensor: Tensor, before: Tensor) -> None:
+        """`tensor` becomes a view of `before`, which stands for what it was."""
+
+    def resize(self, tensor: Tensor, sizes: Sequence[Any]) -> None:
+        """Give `tensor` other sizes in place."""
+
+    # -- numbers -------------------------------------------------------------------------------------------------
+
+    numbers: list[weakref.ref[TracedScalar]]
+    """The traced numbers that the function has got."""
+    printing: int
+    """How many calls of `print` are under way."""
+
+    def scalar_node(self, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
+        """Record a computation on numbers, whose outcome is `number`."""
+
+    def guard(self, value: Value, outcome: Any) -> None:
+        """Python has decided on `value`, which is `outcome`."""
+
+    def note_number(self, error: Exception, name: str, operands: Sequence[Any]) -> None:
+        """Arithmetic on traced numbers has raised `error`."""
+
+    # -- gradients -----------------------------------------------------------------------------------------------
+
+    def gradient_of(self, tensor: Tensor) -> Tensor | None:
+        """`tensor.grad`, as the function reads it."""
+
+    def set_gradient(self, tensor: Tensor, gradient: Tensor | None) -> None:
+        """Let the function have `gradient` in `tensor.grad`."""
+
+    def accumulate(self, tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
+        """Add `gradient` to `tensor.grad`."""
+
+    def note_hook(self, tensor: Tensor, hook: Callable[[Any], Any]) -> None:
+        """The function hooks something to the gradient of `tensor`."""
+
+    def check_hooks(self, node: Any) -> None:
+        """TraceError if a backward ends at a leaf with hooks that are not part of the function."""
+
+    def check_inside(self, node: Any) -> None:
+        """TraceError if a backward inside the function goes on outside of it."""
+
+    # -- what cannot be repeated ---------------------------------------------------------------------------------
+
+    def note_impure(self, what: str) -> None:
+        """The function does `what`, which a recording cannot repeat."""
+
+    def note_state(self, generator: Generator, sets: bool) -> None:
+        """The function itself reads or sets the state of a generator."""
+
+    def note_text(self) -> None:
+        """Elements of a tensor become text."""
+
+    def note_foreign(self, error: Exception, name: str) -> None:
+        """The foreign function `name` has raised `error`."""
+
+    def forgive(self, error: Error) -> None:
+        """An error that has gone through code of the user's was expected."""
+
+    def refuse_escape(self, tensor: Tensor, what: str) -> None:
+        """TraceError if `what` shows the function elements of a tensor that is recorded."""
+
+    def refuse_change(self, tensor: Tensor, what: str) -> None:
+        """TraceError if `what` changes something else than the elements of a tensor from outside."""
