@@ -91,7 +91,7 @@ def _saver(op: Op, name: str) -> Saver:
         position = arguments.index(name)
         return lambda values, outputs: _saved(name, values[position])
     position = arguments.index(name.removesuffix("_meta"))
-    if op.kind == "view" or op.schema.name == "mm":
+    if op.kind == "view" or op.kernel.product:
         return lambda values, outputs: _geometry_of(values[position])
     return lambda values, outputs: _metas_of(values[position])
 
