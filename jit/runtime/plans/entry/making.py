@@ -52,7 +52,7 @@ class _Method(ctypes.Structure):
 
 @cache  # descriptions are to live as long as the functions made from them, that is for ever
 def _method(kind: type) -> _Method:
-    name = "entry" if kind is Tables else f"entry {kind.__module__} {kind.__qualname__}"
+    name = "entry" if kind is Tables else f"entry {code_of(kind)}"  # others may stand outside of `jit.runtime`
     return _Method(b"entry", compile_routine(name, lambda: code_of(kind)), FASTCALL, None)
 
 
