@@ -32,9 +32,9 @@ from ..kernels.schedule import Loops
 from ..llvm.build import Builder, Register
 from ..llvm.function import Function
 from ..llvm.lower import Lowering
-from ..llvm.math import ELEMENT, Value
 from ..llvm.memory import Memory, kept_bytes, kept_type
 from ..llvm.reduce import MONOIDS, Chain
+from ..llvm.values import ELEMENT, Value
 from ..targets.target import Target
 from .math import GridMath
 from .schedule import TILE, Grid, shared

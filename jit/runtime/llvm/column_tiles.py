@@ -29,9 +29,9 @@ from ..kernels.nest import Keep, Local, Nest, Reduce, Step
 from ..kernels.schedule import BLOCK, FIXED, Loops
 from .build import Register
 from .lower import Lowering
-from .math import Value
 from .memory import kept_bytes
 from .reduce import Chain
+from .values import Value
 
 TILE_BYTES = 1 << 16
 """Of one accumulator: a small part of the L2 cache, and so wide that most matrices are one tile."""

@@ -12,7 +12,8 @@ from jit.ir.dtypes import bool_
 from jit.ir.errors import CompileError
 
 if TYPE_CHECKING:
-    from .math import LLVMMath, Value
+    from .math import LLVMMath
+    from .values import Value
 
 DIVISION_BY_ZERO = 1
 """A bit of what a kernel returns; 0 is success."""

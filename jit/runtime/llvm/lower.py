@@ -49,9 +49,10 @@ from ..kernels.schedule import BLOCK, FIXED, UNIT, Loops, is_packed
 from ..targets.target import Target
 from .build import Builder, Register
 from .function import Function
-from .math import ELEMENT, LLVMMath, Value
+from .math import LLVMMath
 from .memory import Memory, is_streamed, memory_type
 from .reduce import MONOIDS, Chain, neutral_of
+from .values import ELEMENT, Value
 from .vectors import VectorMachine
 
 __all__ = ["Lowering", "Machine", "lower", "memory_type"]

@@ -15,7 +15,8 @@ from ..kernels.nest import Access, Bound, Buffer, Index, Local, Nest, Operand, P
 from ..kernels.schedule import FIXED, UNIT, Loops
 from . import halves
 from .build import Builder, Register, mangled
-from .math import ELEMENT, LLVMMath, Value
+from .math import LLVMMath
+from .values import ELEMENT, Value
 
 OUT_OF_RANGE = 4
 """What a kernel returns, or'ed to the errors of `division`, if an index was outside of what it indexes."""

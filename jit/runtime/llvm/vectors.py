@@ -13,9 +13,10 @@ from ..kernels.schedule import Loops
 from ..targets.target import Target
 from .build import Builder, Register
 from .function import Function
-from .math import LLVMMath, Value
+from .math import LLVMMath
 from .memory import Memory
 from .reduce import MONOIDS, Chain, across_lanes, running
+from .values import Value
 
 if TYPE_CHECKING:
     from .lower import Lowering
