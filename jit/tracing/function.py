@@ -420,7 +420,9 @@ class TracedFunction(Watched, Inspected):
         else:
             if effect.startswith("changed "):  # the next call will hardly do so, but it will run the same code
                 self._grow(entry, call, before, None)
-            draft.keeps_leaves = keeps_leaves(draft.trace, live.outputs, lambda: self._surroundings.reach().tensors)
+            draft.needs_eager_history |= keeps_leaves(
+                draft.trace, live.outputs, lambda: self._surroundings.reach().tensors
+            )
             connect(draft.edges)
             self._note_effect(effect)
             draft.trace.note_impure(effect)

@@ -99,6 +99,7 @@ def record_native(trace: Trace, op: Any, tensors: Sequence[Tensor], outputs: Seq
 def record_eval(trace: Trace, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
     """Run the backward of a PythonOp and record it as an Eval of its Handle."""
     operands = [None if g is None else trace.value_of(g) for g in gradients]
+    trace.memory.uncounted.refuse_over(trace, node)
     hook = pause()  # as in `record_function`
     try:
         with context.tracing(None):

@@ -201,7 +201,7 @@ class Trace:
     def value_of(self, tensor: Tensor) -> Value:
         """The Value that `tensor` holds now; tensors from outside become hidden inputs."""
         binding = self.memory.binding(tensor) or known(self, tensor)
-        if binding.cell.version != tensor._storage.version:
+        if binding.counter.version != tensor._storage.version:
             raise TraceError(
                 f"{at_line()}a tensor was written to at {tensor._storage.writer} behind the back of the traced "
                 "function, by another thread perhaps; write to it in the function itself, or clone it"
@@ -304,6 +304,7 @@ class Trace:
     # -- functions of one concern --------------------------------------------------------------------------------
 
     record_inplace = writes.record_inplace
+    record_data = writes.record_data
     record_function = python_ops.record_function
     record_native = python_ops.record_native
     record_eval = python_ops.record_eval

@@ -45,6 +45,12 @@ def record_inplace(trace: Trace, op: Op, values: Sequence[Any]) -> Tensor:
     return target
 
 
+def record_data(trace: Trace, tensor: Tensor, data: Tensor) -> None:
+    """`data` is `tensor.data`: the same memory without history, whose writes no other tensor's version counts."""
+    if tensor.defined:
+        trace.memory.bind_again(data, tensor.detach())
+
+
 def keep_original(trace: Trace, tensor: Tensor) -> None:
     """Before `tensor` is written to: TraceError where a recording could not repeat that, and a copy of an input."""
     trace.value_of(tensor)
@@ -93,7 +99,7 @@ def assign(trace: Trace, tensor: Tensor, value: Value) -> None:
         cell.root = value
     if not context.GRAD_ENABLED.get():
         trace.histories |= {new: old for old, new in ((binding.value, value), (root_before, cell.root))}
-    trace.memory.note_write(cell)
+    trace.memory.note_write(cell, tensor._storage)
     trace.memory.note_version(tensor._storage)
     binding.value, binding.epoch = value, cell.epoch
 

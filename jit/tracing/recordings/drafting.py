@@ -50,8 +50,9 @@ class Draft:
         self.positions = distinct(call.leaves)
         self.odd: list[tuple[int, str, Any]] = []
         """Attributes of results that no other call has: (output, name, value)."""
-        self.keeps_leaves = False
-        """Whether a leaf that the function has made is left behind; see jit.tracing.recordings.kept_leaves."""
+        self.needs_eager_history = False
+        """Whether what the call returns has the history of eager mode: the call is not kept, and leaves behind a leaf
+        (jit.tracing.recordings.kept_leaves) or a history that it has written over (Note [Uncounted writes])."""
         self.edges: list[Any] = []
         """Per input, where its gradient leaves the function."""
         names = leaf_names(call.names, call.structures)
@@ -106,6 +107,9 @@ class Draft:
         recording.tags = self._tags(tags, len(leaves), len(left))
         recording.targets = [position[target] for target, _ in pairs]
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
+        self.needs_eager_history = trace.memory.uncounted.are_behind(
+            trace, [outputs[i] for i in recording.differentiable]
+        )
         edges = [*self.edges, *(capture.edge for capture in trace.captures)]
         outside = {edge.node for edge in edges if edge is not None}
         recording.spent = bool(recording.differentiable) and all(
@@ -226,7 +230,7 @@ class Draft:
         storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]
         before = [trace.input_value(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
         node: Any = None
-        if recording.differentiable and self.keeps_leaves:
+        if recording.differentiable and self.needs_eager_history:
             node = EagerHistory(live.outputs)
         elif recording.differentiable:
             node = recording.node_of(owners, before, self._outer_edges(owners))
