@@ -93,7 +93,7 @@ class Writer:
 
     def _chain(self, chain: Chain, tensors: Sequence[Any], promoted: int) -> dict[str, Any]:
         trace = chain.trace
-        if trace.hooks:
+        if trace.gradients.hooks:
             raise UsageError(
                 "a function that registers hooks on its own tensors cannot be saved; register them outside"
             )
@@ -101,16 +101,16 @@ class Writer:
         return {
             **{name: encode(getattr(chain, name)) for name in CHAIN},
             "graph": self._graph(trace.graph),
-            "captures": [self._capture(capture, tensors, promoted) for capture in trace.captures],
-            "guards": [[nodes[g.node], encode(g.outcome), encode(g.source)] for g in trace.guards],
+            "captures": [self._capture(capture, tensors, promoted) for capture in trace.captures.found],
+            "guards": [[nodes[g.node], encode(g.outcome), encode(g.source)] for g in trace.guards.records],
             "composites": [
                 [nodes[c.node], [nodes[part] for part in c.parts], [value.name for value in c.taken]]
-                for c in trace.composites
+                for c in trace.tape.composites
             ],
-            "untracked": sorted(nodes[node] for node in trace.untracked if node in nodes),
+            "untracked": sorted(nodes[node] for node in trace.tape.untracked if node in nodes),
             "checkpoints": _checkpoints(trace, nodes),
-            "backwards": sorted(nodes[node] for node in trace.backwards if node in nodes),
-            "histories": [[value.name, before.name] for value, before in trace.histories.items()],
+            "backwards": sorted(nodes[node] for node in trace.tape.backwards if node in nodes),
+            "histories": [[value.name, before.name] for value, before in trace.tape.histories.items()],
             "calls": [[number, *_call(node)] for node, number in nodes.items() if "function" in node.attributes],
             "constants": encode(list(trace.constants)),
         }
@@ -189,7 +189,7 @@ def _memory(group: Sequence[Tensor]) -> Any:
 def _checkpoints(trace: Trace, nodes: Mapping[Node, int]) -> list[Any]:
     """The nodes under checkpoints, each with the numbers of these, which are given in the order of their appearance."""
     numbers: dict[int, int] = {}
-    marked = [(n, trace.checkpoints[node]) for node, n in nodes.items() if node in trace.checkpoints]
+    marked = [(n, trace.tape.checkpoints[node]) for node, n in nodes.items() if node in trace.tape.checkpoints]
     return [[n, [numbers.setdefault(each, len(numbers)) for each in path]] for n, path in marked]
 
 

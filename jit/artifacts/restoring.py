@@ -17,6 +17,7 @@ from jit.eager.pytree import Structure, statics
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
 from jit.tracing.recorder.records import SLOT, Capture, Composite, Constant, GuardRecord, Treatment
+from jit.tracing.recorder.tape import Tape
 from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain, graph_of
 from jit.tracing.recordings.compiling import optimise, unoptimised
@@ -149,25 +150,25 @@ class Reader:
             node = nodes[_natural(number, len(nodes))]
             _restore_call(node, decode(arguments), Treatment(tuple(needs), tuple(written)))
         check_nodes(graph)
-        trace = Trace(graph=graph)
-        trace.captures = [
+        trace = Trace(tape=Tape(graph))
+        trace.captures.found = [
             self._capture(c, v, view) for c, v in zip(data["captures"], _captured(graph, data), strict=True)
         ]
-        trace.guards = [
+        trace.guards.records = [
             _guard(nodes[_natural(n, len(nodes))], decode(outcome), decode(source))
             for n, outcome, source in data["guards"]
         ]
-        trace.composites = [
+        trace.tape.composites = [
             Composite(nodes[_natural(n, len(nodes))], _chosen(nodes, parts), [values[t] for t in taken])
             for n, parts, taken in data["composites"]
         ]  # fmt: skip
-        trace.untracked = set(_chosen(nodes, data["untracked"]))
-        trace.checkpoints = {
+        trace.tape.untracked = set(_chosen(nodes, data["untracked"]))
+        trace.tape.checkpoints = {
             nodes[_natural(n, len(nodes))]: tuple(_natural(i, len(nodes)) for i in path)
             for n, path in data.get("checkpoints", ())
         }
-        trace.backwards = set(_chosen(nodes, data.get("backwards", ())))
-        trace.histories = {values[value]: values[before] for value, before in data["histories"]}
+        trace.tape.backwards = set(_chosen(nodes, data.get("backwards", ())))
+        trace.tape.histories = {values[value]: values[before] for value, before in data["histories"]}
         trace.constants = [c for c in decode(data["constants"]) if isinstance(c, Constant)]
         _restore_draws(trace)
         verify(graph_of(trace))
@@ -281,7 +282,7 @@ def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
 def _restore_draws(trace: Trace) -> None:
     """Which generators the recording draws from, so that nobody else draws from them at the same time."""
     updates = dict(trace.graph.stages[0].updates)
-    for capture in trace.captures:
+    for capture in trace.captures.found:
         if isinstance(capture.owner, Generator):
-            trace.initial_states[capture.owner] = capture.value
-            trace.generators[capture.owner] = updates.get(capture.value, capture.value)
+            trace.randomness.begin(capture.owner, capture.value)
+            trace.randomness.advance(capture.owner, updates.get(capture.value, capture.value))

@@ -164,7 +164,7 @@ def _problems(recording: Recording, key: Key) -> Iterator[str]:
 
 
 def _problems_of_inputs(recording: Recording, chain: Chain, key: Key) -> Iterator[str]:
-    inputs, captures = chain.trace.graph.stages[0].inputs, chain.trace.captures
+    inputs, captures = chain.trace.graph.stages[0].inputs, chain.trace.captures.found
     positions = recording.positions
     if len(positions) + len(captures) != len(inputs) or not _all_below(positions, len(key.tensors)):
         yield "arguments"

@@ -207,7 +207,7 @@ def _recorded(call: _Call, stage: int) -> Recording:
 
 def _refuse_caught(recording: Recording, varies: bool) -> None:
     """ExportError if the function has caught an error, and no node of the graph says when it comes."""
-    where = recording.trace.caught or (recording.trace.one_size if varies else None)
+    where = recording.trace.impurity.caught or (recording.trace.impurity.one_size if varies else None)
     if where is not None:
         raise ExportError(
             f"at {where}: the function catches an error of a check in Python, and the model would go the traced way "
@@ -228,8 +228,8 @@ def _check_writes(recording: Recording, repeated: Collection[int]) -> None:
 
 def _forgotten(recording: Recording) -> Iterator[str]:
     """What the function does besides returning something, which the model leaves out: for the report."""
-    if recording.trace.impure is not None:
-        yield f"the call {recording.trace.impure}, which the model does not: it gives what a call gives now"
+    if recording.trace.impurity.reason is not None:
+        yield f"the call {recording.trace.impurity.reason}, which the model does not: it gives what a call gives now"
     stage = recording.trace.graph.stages[0]
     written = [value.name for value, _ in stage.updates if not isinstance(value.type, GeneratorType)]
     if written:
@@ -259,7 +259,7 @@ def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor
 
 def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
     initializers = {}
-    for capture in recording.trace.captures:
+    for capture in recording.trace.captures.found:
         if isinstance(capture.owner, Tensor):
             initializers[capture.value.name] = capture.owner._array
     present = {value.name for stage in graph.stages for value in stage.inputs}
@@ -278,7 +278,7 @@ def _verify(exported: Exported, call: _Call, recording: Recording, graph: Graph,
         runs = [_stage_run(recording, graph, stage)]
     else:
         runs = [_run(call, sized) for sized in _sizes(call, names, axes)]
-        if recording.trace.left_open:
+        if recording.trace.scalars.left_open:
             runs += _of_other_data(call)
 
     def noisy(index: int) -> list[Any]:
@@ -364,7 +364,7 @@ def _stage_run(
         stage: Which stage's outputs.
         change: Makes other inputs of these.
     """
-    kept = {c.value.name: c.owner for c in recording.trace.captures}
+    kept = {c.value.name: c.owner for c in recording.trace.captures.found}
     live = recording.trace.graph.stages
     engine, state, feed = Interpreter(graph, PythonHost()), None, {}
     outputs: list[Any] = []
@@ -390,7 +390,8 @@ def _intermediates(exported: Exported, recording: Recording, graph: Graph, index
     watched = graph.clone(mapping)
     inside = {value: name for value, name in exported.names.items() if value in mapping and not value.is_input}
     watched.set_return([mapping[value] for value in inside], (), 0)
-    captured = [c.owner._array if isinstance(c.owner, Tensor) else c.owner.state for c in recording.trace.captures]
+    owners = [capture.owner for capture in recording.trace.captures.found]
+    captured = [owner._array if isinstance(owner, Tensor) else owner.state for owner in owners]
     outputs, _, _ = Interpreter(watched, PythonHost()).run(0, [*recording.examples, *captured])
     return dict(zip(inside.values(), outputs, strict=True))
 

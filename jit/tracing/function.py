@@ -27,7 +27,6 @@ from ..inspection.inspected import Inspected
 from .patience import patience
 from .recorder.anew import Notes, Run, Suspicions
 from .recorder.exact_types import asks_exact_types, note_exact_types
-from .recorder.raising import forget_errors
 from .recorder.records import Constant
 from .recorder.tracer import Trace
 from .recordings.chains import BRANCHES
@@ -176,7 +175,7 @@ class TracedFunction(Watched, Inspected):
         if entry is None and general is None and self._promote_drifting(call):
             return self._long_way(args, kwargs)
         recordings = [recording for each in (entry, general) if each is not None for recording in each.recordings]
-        if context.ANOMALY.get() is not None and any(recording.trace.backwards for recording in recordings):
+        if context.ANOMALY.get() is not None and any(recording.trace.tape.backwards for recording in recordings):
             return self._function(*args, **kwargs)  # eager mode says where the NaN of a backward inside comes from
         if not any(recording.calls_python for recording in recordings):
             return self._answer(call, entry, general)
@@ -266,7 +265,8 @@ class TracedFunction(Watched, Inspected):
 
     def _compare_sizes(self, call: Call, recording: Recording) -> None:
         """If a call of other sizes was recorded as the same program, one recording serves all sizes from now on."""
-        if self._dynamic is False or not call.leaves or recording.trace.impure or recording.trace.one_size:
+        impurity = recording.trace.impurity
+        if self._dynamic is False or not call.leaves or impurity.reason or impurity.one_size:
             return
         with self._lock:
             family = self._families.setdefault(self._general_key(call.key), Family())
@@ -405,14 +405,14 @@ class TracedFunction(Watched, Inspected):
             with context.tracing(draft.trace):
                 recording, live = draft.close(result, self._optimise)
         finally:
-            forget_errors(draft.trace)
+            draft.trace.errors.forget()
         recording.examples = examples
         with self._counting:
             self.misses += 1
         recording.calls_python = any(node.kind.startswith("^") for node in draft.trace.graph.nodes)
         recording.read = ledger(recording, world, call.structures, call.names)
         self._last = recording
-        if draft.trace.hooks:  # which run in a backward that comes later
+        if draft.trace.gradients.hooks:  # which run in a backward that comes later
             world.see_everything()
         effect = draft.effect() or self._grow(entry, call, before, recording)
         if effect is None:
@@ -455,7 +455,7 @@ class TracedFunction(Watched, Inspected):
         """Run the function, and look at what its code can read before that runs."""
         arguments = self._arguments(call.names, draft.values)
         world.tell = functools.partial(note_exact_types, draft.trace)
-        with watching(draft.trace, is_foreign, world.note_code) as sees:
+        with watching(draft.trace.impurity, is_foreign, world.note_code) as sees:
             if not sees:
                 world.see_everything()
             return self._function(*arguments[0], **arguments[1])
@@ -602,7 +602,7 @@ class TracedFunction(Watched, Inspected):
             self._explanation = f"it was recorded anew because {why_anew(call.key, [*self._cache], call.names)}"
 
     def _explain_guard(self, recording: Recording, failed: GuardFailed) -> None:
-        guard = recording.trace.guards[failed.index]
+        guard = recording.trace.guards.records[failed.index]
         if watches_error(recording, failed.index):
             self._explanation = (
                 f"it took another path because the error that the function caught at {guard.source} did not come"

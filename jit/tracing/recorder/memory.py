@@ -12,6 +12,7 @@ from jit.eager.tensors import Storage, Tensor, ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 
+from ..surroundings.properties import contents_of
 from ..surroundings.sharing import extent_of, overlap, place_and_extent, place_of
 from .refusals import at_line
 from .uncounted import UncountedWrites
@@ -73,6 +74,8 @@ class Memory:
         self.uncounted = UncountedWrites()
         self._counters: weakref.WeakKeyDictionary[Storage, Counter] = weakref.WeakKeyDictionary()
         self._bindings: list[Binding] = []
+        self.originals: dict[Value, Any] = {}
+        """What inputs held that the function has written to since, the states of generators among them."""
         self._dirty: dict[Cell, None] = {}
         """Inputs that were written to, in order."""
 
@@ -173,6 +176,17 @@ class Memory:
         extent = extent_of(array)
         return any(overlap(cell.extent, extent) for cell in self._dirty)
 
+    def keep_original(self, cell: Cell) -> None:
+        """A cell will be written to; what it holds is kept if it is an input."""
+        if cell.source is not None and cell.source not in self.originals:
+            self.originals[cell.source] = cell.tensor._array.copy()
+
+    def original(self, owner: Any, value: Value) -> Any:
+        """What an input held before the function ran: an array or a RandomState."""
+        if value in self.originals:
+            return self.originals[value]
+        return contents_of(owner)
+
     def note_write(self, cell: Cell, storage: Storage) -> None:
         """The root of a cell is another one now, by a write that `storage` has counted."""
         cell.epoch += 1
@@ -193,3 +207,9 @@ class Memory:
             for cell in sorted(self._dirty, key=lambda c: c.source.name if c.source else "")
             if cell.root is not cell.source
         ]
+
+    def forget(self) -> None:
+        """Let go of the memory of the call that was recorded."""
+        self.originals.clear()
+        for cell in self.inputs:
+            cell.tensor = None

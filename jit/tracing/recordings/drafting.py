@@ -25,10 +25,8 @@ from jit.ir.scalars import exactly
 
 from ..recorder.gradients import GradientSlot
 from ..recorder.metadata import Tag, moves, set_tag, tags_of
-from ..recorder.raising import look_at_caught
 from ..recorder.records import Constant
 from ..recorder.tracer import Trace
-from ..recorder.views import settle
 from ..surroundings.calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
@@ -61,7 +59,7 @@ class Draft:
             tensor = call.leaves[index]
             inners[tensor] = inner = stand_in(tensor)
             trace.add_argument(inner, tensor._name or names[index])
-            trace.stand_for(inner, tensor)
+            trace.identities.stand_for(inner, tensor)
             self.edges.append(edge_of(inner))
         for tensor in call.leaves:
             if tensor not in inners:
@@ -78,23 +76,23 @@ class Draft:
         first = inners[next(t for i in self.positions if same_tensor(t := self.call.leaves[i], tensor))]
         copy = twin(first, tensor)
         self.trace.memory.bind_again(copy, first)
-        self.trace.stand_for(copy, tensor)
+        self.trace.identities.stand_for(copy, tensor)
         return copy
 
     def close(self, result: Any, optimise: Any) -> tuple[Recording, Live]:
         """End stage 0: describe the outputs, list the updates, gather what a backward would start from."""
-        look_at_caught(self.trace)
+        self.trace.errors.look_at_caught()
         self._check_arguments()
         trace = self.trace
         leaves, structure = flatten(result)
         _check_structure(structure, self.where)
-        slots = [slot for slot in trace.slots.values() if slot.has_changed]
+        slots = [slot for slot in trace.gradients.slots.values() if slot.has_changed]
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
         tags, further = tags_of(trace, leaves)
         specs, values, tensors = _describe(trace, [*leaves, *left, *further])
         self._check_leaves([*leaves, *further])
         self._check_views([*leaves, *left, *further])
-        updates, drawn = trace.memory.updates(), trace.drawn()
+        updates, drawn = trace.memory.updates(), trace.randomness.drawn()
         pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
         pairs += [(first, last) for _, first, last in drawn]
         trace.graph.set_return(values, pairs)
@@ -102,7 +100,7 @@ class Draft:
         outputs = [*tensors, *(self._rebased(cell) for cell, _ in updates), *(None for _ in drawn)]
         recording = Recording(specs, structure, self.positions, optimise, [Chain(trace)], count=len(leaves))
         _describe_gradients(recording, slots, values)
-        recording.facts = [(position[value], name, answer) for (value, name), answer in trace.facts.items()]
+        recording.facts = [(position[value], name, answer) for (value, name), answer in trace.captures.facts.items()]
         recording.moves = moves(trace, position)
         recording.tags = self._tags(tags, len(leaves), len(left))
         recording.targets = [position[target] for target, _ in pairs]
@@ -110,12 +108,12 @@ class Draft:
         self.needs_eager_history = trace.memory.uncounted.are_behind(
             trace, [outputs[i] for i in recording.differentiable]
         )
-        edges = [*self.edges, *(capture.edge for capture in trace.captures)]
+        edges = [*self.edges, *(capture.edge for capture in trace.captures.found)]
         outside = {edge.node for edge in edges if edge is not None}
         recording.spent = bool(recording.differentiable) and all(
             _is_spent(outputs[i], outside) for i in recording.differentiable
         )
-        recording.outcomes = tuple(exactly(g.outcome) for g in trace.guards)
+        recording.outcomes = tuple(exactly(g.outcome) for g in trace.guards.records)
         return recording, Live(outputs, recording.used(edges), trace)
 
     def _tags(self, tags: Sequence[tuple[int, str, Any]], results: int, gradients: int) -> list[Tag]:
@@ -144,29 +142,16 @@ class Draft:
     def _check_views(self, results: Sequence[Any]) -> None:
         """Not kept, if a Python function has made a view of memory that the caller has, or gets by another result."""
         trace = self.trace
-        if not trace.foreign_views:
-            return
         bindings = [trace.memory.binding(tensor) for tensor in _tensors(results)]
-        cells = [binding.cell for binding in bindings if binding is not None]
-        for cell in dict.fromkeys(cells):
-            if cell in trace.foreign_views and self._is_shown(cell, [c for c in cells if c is not cell]):
-                name = trace.foreign_views[cell][0]
-                trace.note_impure(f"returns a view of an argument that the function {name} has made by itself")
-
-    def _is_shown(self, cell: Any, others: Sequence[Any]) -> bool:
-        """Whether the memory that a Python function has returned as `cell` is also anybody else's."""
-        around = self.trace.foreign_views[cell][1]
-        return any(
-            c.source is not None or c in others or (c in self.trace.foreign_views and self._is_shown(c, others))
-            for c in around
-        )
+        for name in trace.functions.shown([binding.cell for binding in bindings if binding is not None]):
+            trace.note_impure(f"returns a view of an argument that the function {name} has made by itself")
 
     def _rebased(self, cell: Any) -> Any:
         """A tensor from outside that was written to, if that gave it another history; without one it keeps its own."""
         at = self.trace.graph.inputs.index(cell.source)
-        before = [*self.edges, *(capture.edge for capture in self.trace.captures)][at]
+        before = [*self.edges, *(capture.edge for capture in self.trace.captures.found)][at]
         edge = edge_of(cell.tensor)
-        if edge == before or edge is None or cell.tensor in self.trace.outer:
+        if edge == before or edge is None or cell.tensor in self.trace.identities.outer:
             return None if edge == before else cell.tensor
         return kept_with(cell.tensor, edge)  # the tensor itself gets the history of the call
 
@@ -181,7 +166,7 @@ class Draft:
                     f"{self.where()}: the function changes its argument {name!r} itself, which a recording cannot "
                     "repeat; return the new value"
                 )
-        for inner, outer in self.trace.outer.items():
+        for inner, outer in self.trace.identities.outer.items():
             if not _same_items(attributes_of(inner), attributes_of(outer)):
                 raise TraceError(
                     f"{self.where()}: the function sets an attribute of a tensor among its arguments, which a "
@@ -195,10 +180,10 @@ class Draft:
 
     def effect(self) -> str | None:
         """What the function has done besides computing, in words that fit behind "the call"."""
-        hidden = (capture.name for capture in self.trace.captures if _is_hidden(capture))
+        hidden = (capture.name for capture in self.trace.captures.found if _is_hidden(capture))
         name = next(hidden, None)
         where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
-        return self.trace.impure or self.call.world.effect() or where
+        return self.trace.impurity.reason or self.call.world.effect() or where
 
     @contextlib.contextmanager
     def moved_on_error(self) -> Iterator[None]:
@@ -206,15 +191,15 @@ class Draft:
         try:
             yield
         except BaseException:
-            for inner in self.trace.reshaped:
-                if inner in self.trace.outer:
-                    become(self.trace.outer[inner], inner)
+            for inner in self.trace.identities.reshaped:
+                if inner in self.trace.identities.outer:
+                    become(self.trace.identities.outer[inner], inner)
             raise
 
     def give_back(self) -> None:
         """Replace what stood for arguments and numbers by these themselves, where the function has kept it."""
-        numbers = [(known, known._number) for reference in self.trace.numbers if (known := reference()) is not None]
-        replace_everywhere([*self.trace.outer.items(), *numbers], but=self.trace.outer)
+        numbers = [(number, number._number) for number in self.trace.scalars.alive]
+        replace_everywhere([*self.trace.identities.outer.items(), *numbers], but=self.trace.identities.outer)
 
     def finish(self, recording: Recording, live: Live) -> Any:
         """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
@@ -222,13 +207,13 @@ class Draft:
         objects = recording.inputs(self.call.leaves)
         first_capture = len(self.positions)  # the function got those themselves, and has moved them already
         owners = [
-            trace.reshaped.get(o, o) if i >= first_capture and isinstance(o, Tensor) else o
+            trace.identities.reshaped.get(o, o) if i >= first_capture and isinstance(o, Tensor) else o
             for i, o in enumerate(objects)
         ]
         recording.sharing = sharing_of(owners) if recording.targets else ()
         results = [t._array if isinstance(t, Tensor) else t for t in live.outputs]
         storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]
-        before = [trace.input_value(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
+        before = [trace.memory.original(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
         node: Any = None
         if recording.differentiable and self.needs_eager_history:
             node = EagerHistory(live.outputs)
@@ -250,7 +235,7 @@ class Draft:
     def _outer_edges(self, owners: Sequence[Any]) -> list[Any]:
         """Where gradients go on outside: captures as they were before the function wrote to them."""
         count = len(self.positions)
-        return [*(edge_of(o) for o in owners[:count]), *(capture.edge for capture in self.trace.captures)]
+        return [*(edge_of(o) for o in owners[:count]), *(capture.edge for capture in self.trace.captures.found)]
 
 
 def _is_hidden(capture: Any) -> bool:
@@ -323,7 +308,7 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             continue
         binding = trace.memory.binding(leaf)
         assert binding is not None
-        if leaf in trace.reshaped and binding.cell.source is not None:
+        if leaf in trace.identities.reshaped and binding.cell.source is not None:
             specs.append(OutputSpec("itself", trace.graph.inputs.index(binding.cell.source)))
             continue
         if id(leaf) in seen:
@@ -331,7 +316,7 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             continue
         seen[id(leaf)] = number
         if binding.cell.source is not None:
-            settle(trace, binding.path, returned=True)
+            trace.scalars.settle(binding.path, returned=True)
             specs.append(
                 OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path, leaf.requires_grad)
             )
@@ -345,7 +330,7 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             specs.append(OutputSpec("fresh", number, (), leaf.requires_grad))
             carriers[number] = leaf
         else:
-            settle(trace, binding.path, returned=True)
+            trace.scalars.settle(binding.path, returned=True)
             specs.append(OutputSpec("view", root, binding.path, leaf.requires_grad))
     return specs, values, carriers
 
@@ -363,9 +348,9 @@ def _describe_gradients(recording: Recording, slots: Sequence[GradientSlot], val
         if not values[number].is_input:
             trace.graph.rename(values[number], f"{slot.value.name}.grad")
         number += 1
-    reads = [slot for slot in trace.slots.values() if slot.is_read]
+    reads = [slot for slot in trace.gradients.slots.values() if slot.is_read]
     recording.reads = [(place[s.value], None if s.found is None else place[s.found]) for s in reads]
-    recording.hookless = [place[value] for value in trace.differentiated.values()]
+    recording.hookless = [place[value] for value in trace.gradients.differentiated.values()]
 
 
 def _is_spent(tensor: Any, outside: set[Node]) -> bool:

@@ -202,7 +202,7 @@ class Recording:
             numbers: The promoted numbers of the call.
         """
         chosen: list[Any] = [arguments[i] for i in self.positions]
-        for capture in self.trace.captures:
+        for capture in self.trace.captures.found:
             if tensors is not None and capture.place is not None:
                 chosen.append(tensors[capture.place])
             elif tensors is not None and capture.number is not None:
@@ -240,7 +240,7 @@ class Recording:
         return None
 
     def _captured(self, owners: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        return zip(self.trace.captures, owners[len(self.positions) :], strict=True)
+        return zip(self.trace.captures.found, owners[len(self.positions) :], strict=True)
 
     def _name(self, index: int) -> str:
         return self.trace.graph.inputs[index].name
@@ -253,7 +253,7 @@ class Recording:
             OperatorRaised: So it would perhaps, since an operator has raised something.
         """
         plan = self.plan(self.chains[0])
-        with _drawing_alone(owners) if self.trace.drawn() else contextlib.nullcontext():
+        with _drawing_alone(owners) if self.trace.randomness.drawn() else contextlib.nullcontext():
             values = [contents_of(owner) for owner in owners]
             node = None
             if self.differentiable and any(map(dispatch.requires_grad, owners)):
@@ -379,7 +379,7 @@ def may_follow(recording: Recording, seen: tuple[Any, ...]) -> bool:
 
 def watches_error(recording: Recording, index: int | None) -> bool:
     """Whether a guard, or one of them all, asks whether an operator raises."""
-    guards = recording.trace.guards
+    guards = recording.trace.guards.records
     return any(guard.node.inputs[0].node.kind == KIND for guard in (guards if index is None else guards[index:][:1]))
 
 

@@ -102,7 +102,8 @@ class Family:
 def signature(recording: Any) -> Any:
     """All that makes a recording's stage 0, except sizes and strides."""
     trace = recording.trace
-    captures = [(c.name, c.place, c.gradient_of, c.number, c.place is None and id(c.owner)) for c in trace.captures]
+    found = trace.captures.found
+    captures = [(c.name, c.place, c.gradient_of, c.number, c.place is None and id(c.owner)) for c in found]
     outputs = [(o.kind, o.index, _path(o.path), o.requires_grad) for o in recording.outputs]
     rest = (recording.structure, recording.positions, recording.targets, recording.slots, recording.reads)
     moves = [(i, _path(path), grad) for i, path, grad in recording.moves]

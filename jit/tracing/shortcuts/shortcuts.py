@@ -131,16 +131,16 @@ def _needs_python(call: Call, recording: Recording) -> bool:
             or recording.slots
             or recording.reads
             or recording.hookless
-            or recording.trace.drawn()
+            or recording.trace.randomness.drawn()
             or recording.facts
             or recording.moves
             or recording.tags
         )
-        or bool(recording.trace.backwards)  # where NaN may be looked for
+        or bool(recording.trace.tape.backwards)  # where NaN may be looked for
         or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)
         or any(t._array.size == 0 for t in leaves)
         or any(vars(t) for t in (*owners, *leaves))
-        or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures)
+        or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures.found)
     )
 
 
