@@ -6,6 +6,7 @@ Nodes are told by their places in the graph's text, values by their names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from jit.tracing.recorder.records import SLOT, Capture, Constant, Treatment
 from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain
 from jit.tracing.recordings.compiling import unoptimised
-from jit.tracing.recordings.recording import OutputSpec, Recording
+from jit.tracing.recordings.recording import PARTS, Recording
+from jit.tracing.recordings.results import OutputSpec
 from jit.tracing.surroundings.sharing import extent_of
 
 from ..autograd.registered import kind_of_call, registered
@@ -88,7 +90,8 @@ class Writer:
         }
 
     def _recording(self, recording: Recording, tensors: Sequence[Any], promoted: int) -> dict[str, Any]:
-        plain = {name: encode(getattr(recording, name)) for name in RECORDING}
+        places = {each.name: getattr(recording, part) for part, made in PARTS.items() for each in fields(made)}
+        plain = {name: encode(getattr(places.get(name, recording), name)) for name in RECORDING}
         return {**plain, "chains": [self._chain(chain, tensors, promoted) for chain in recording.chains]}
 
     def _chain(self, chain: Chain, tensors: Sequence[Any], promoted: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from jit.tracing.recorder.tape import Tape
 from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain, graph_of
 from jit.tracing.recordings.compiling import optimise, unoptimised
-from jit.tracing.recordings.recording import Recording
+from jit.tracing.recordings.recording import PARTS, Recording
 from jit.tracing.recordings.shapes import Family
 from jit.tracing.surroundings.properties import kind_of
 from jit.tracing.surroundings.surroundings import World, view_of_objects
@@ -138,7 +139,10 @@ class Reader:
     def _recording(self, data: Mapping[str, Any], key: Key, function: TracedFunction, view: Any) -> Recording:
         plain = _plain(data, RECORDING)
         optimiser = optimise if function._optimise is optimise and not plain["general"] else unoptimised
-        recording = Recording(optimise=optimiser, **plain)
+        parts: dict[str, Any] = {
+            part: make(**{each.name: plain.pop(each.name) for each in fields(make)}) for part, make in PARTS.items()
+        }
+        recording = Recording(optimise=optimiser, **parts, **plain)
         recording.chains = [self._chain(chain, view) for chain in data["chains"]]
         check(recording, key)
         return recording

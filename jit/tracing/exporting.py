@@ -84,14 +84,14 @@ def export_onnx(
             call = call._replace(gradients=True)
             recording = _recorded(call, stage)
         _refuse_caught(recording, bool(dynamic_axes))
-        if recording.moves:
+        if recording.effects.moves:
             raise ExportError(
                 "the function makes another view of its argument in place, as t_() and unsqueeze_() do, and a model "
                 "leaves its inputs alone; use the method without the underscore"
             )
         graph = recording.graph().clone()
         if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
-            graph.set_return(graph.outputs[: recording.count], graph.stages[0].updates, 0)
+            graph.set_return(graph.outputs[: recording.result.count], graph.stages[0].updates, 0)
         with _unknown_sizes(graph if dynamic_axes else None):
             run(graph, EXPORT)
         exported = _exported(
@@ -217,7 +217,7 @@ def _refuse_caught(recording: Recording, varies: bool) -> None:
 
 def _check_writes(recording: Recording, repeated: Collection[int]) -> None:
     """ExportError if the function writes to a tensor that it was given more than once."""
-    for target in recording.targets:
+    for target in recording.effects.targets:
         if target < len(recording.positions) and recording.positions[target] in repeated:
             name = recording.trace.graph.inputs[target].name
             raise ExportError(

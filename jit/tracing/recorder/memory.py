@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jit.autograd.nodes import SavedTensor
 from jit.eager.tensors import Storage, Tensor, ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
@@ -81,7 +82,7 @@ class Memory:
 
     # -- who is who ----------------------------------------------------------------------------------------------
 
-    def binding(self, tensor: Tensor) -> Binding | None:
+    def binding(self, tensor: Tensor | SavedTensor) -> Binding | None:
         """What this trace knows of `tensor`; references of dead traces are dropped on the way."""
         if tensor._bindings is None:
             return None

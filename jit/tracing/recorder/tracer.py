@@ -305,6 +305,10 @@ class Trace:
         """Arithmetic on traced numbers has raised `error`."""
         raising.note_number(self, error, name, operands)
 
+    def note_foreign(self, error: Exception, name: str) -> None:
+        """A function in C or Python that a recording calls has raised."""
+        self.errors.note_foreign(error, name)
+
     def forgive(self, error: Error) -> None:
         """An error that has gone through code of the user's was expected: what is done instead is recorded."""
         self.errors.forgive(error)

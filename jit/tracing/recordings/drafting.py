@@ -6,6 +6,7 @@ import collections
 import contextlib
 import enum
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,12 @@ from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
 from ..surroundings.surroundings import World, attributes_of
 from .chains import Chain
+from .changes import EffectSpec
+from .conditions import Conditions
 from .histories import adopt, kept_with, stand_in, twin
 from .kept_leaves import EagerHistory
-from .recording import OutputSpec, Recording
+from .recording import Recording
+from .results import OutputSpec, ResultSpec
 from .stage_recording import Live
 
 
@@ -98,12 +102,10 @@ class Draft:
         trace.graph.set_return(values, pairs)
         position = {value: index for index, value in enumerate(trace.graph.inputs)}
         outputs = [*tensors, *(self._rebased(cell) for cell, _ in updates), *(None for _ in drawn)]
-        recording = Recording(specs, structure, self.positions, optimise, [Chain(trace)], count=len(leaves))
-        _describe_gradients(recording, slots, values)
-        recording.facts = [(position[value], name, answer) for (value, name), answer in trace.captures.facts.items()]
-        recording.moves = moves(trace, position)
-        recording.tags = self._tags(tags, len(leaves), len(left))
-        recording.targets = [position[target] for target, _ in pairs]
+        spec = ResultSpec(specs, structure, len(leaves), self._tags(tags, len(leaves), len(left)))
+        places = _gradients_left(trace, slots, values, len(leaves))
+        effects = EffectSpec([position[target] for target, _ in pairs], places, moves(trace, position))
+        recording = Recording(spec, self.positions, optimise, [Chain(trace)], effects, _conditions(trace))
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
         self.needs_eager_history = trace.memory.uncounted.are_behind(
             trace, [outputs[i] for i in recording.differentiable]
@@ -210,7 +212,8 @@ class Draft:
             trace.identities.reshaped.get(o, o) if i >= first_capture and isinstance(o, Tensor) else o
             for i, o in enumerate(objects)
         ]
-        recording.sharing = sharing_of(owners) if recording.targets else ()
+        if recording.effects.targets:
+            recording.conditions = replace(recording.conditions, sharing=sharing_of(owners))
         results = [t._array if isinstance(t, Tensor) else t for t in live.outputs]
         storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]
         before = [trace.memory.original(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
@@ -221,7 +224,7 @@ class Draft:
             node = recording.node_of(owners, before, self._outer_edges(owners))
             node.live = None if recording.spent else live
         first = len(recording.trace.graph.outputs)
-        for number, index in enumerate(recording.targets, first):
+        for number, index in enumerate(recording.effects.targets, first):
             if node is not None and number in recording.differentiable:
                 adopt(owners[index], node, number)
         result = recording.rebuild(results[:first], owners, node, storages, objects)
@@ -335,22 +338,32 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
     return specs, values, carriers
 
 
-def _describe_gradients(recording: Recording, slots: Sequence[GradientSlot], values: Sequence[Any]) -> None:
-    """What the recording takes for granted of `.grad` of its inputs, and what it leaves there; see docs/tracing.md."""
-    trace = recording.trace
-    place = {value: index for index, value in enumerate(trace.graph.inputs)}
-    number = recording.count
+def _gradients_left(
+    trace: Trace, slots: Sequence[GradientSlot], values: Sequence[Any], number: int
+) -> list[tuple[int, int | None]]:
+    """What the function leaves in `.grad` of its inputs: pairs (input, output). The first such output is `number`."""
+    found: list[tuple[int, int | None]] = []
     for slot in slots:
+        place = trace.graph.inputs.index(slot.value)
         if slot.holder._grad is None:
-            recording.slots.append((place[slot.value], None))
+            found.append((place, None))
             continue
-        recording.slots.append((place[slot.value], number))
+        found.append((place, number))
         if not values[number].is_input:
             trace.graph.rename(values[number], f"{slot.value.name}.grad")
         number += 1
+    return found
+
+
+def _conditions(trace: Trace) -> Conditions:
+    """What the recording takes for granted of its inputs; see docs/tracing.md."""
+    place = {value: index for index, value in enumerate(trace.graph.inputs)}
     reads = [slot for slot in trace.gradients.slots.values() if slot.is_read]
-    recording.reads = [(place[s.value], None if s.found is None else place[s.found]) for s in reads]
-    recording.hookless = [place[value] for value in trace.gradients.differentiated.values()]
+    return Conditions(
+        reads=[(place[s.value], None if s.found is None else place[s.found]) for s in reads],
+        hookless=[place[value] for value in trace.gradients.differentiated.values()],
+        facts=[(place[value], name, answer) for (value, name), answer in trace.captures.facts.items()],
+    )
 
 
 def _is_spent(tensor: Any, outside: set[Node]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jit.ir.errors import SchemaError, ShapeError, TraceError
+from jit.ir.errors import Error, SchemaError, ShapeError, TraceError
 from jit.tracing.recorder.raising import Errors
 from jit.tracing.recorder.refusals import Impurity
 from jit.tracing.recorder.scalars import Scalars
@@ -28,10 +28,10 @@ def test_text_is_for_people_while_something_is_printed() -> None:
     assert impurity.deeds == ["makes text of the elements of a tensor"]
 
 
-def caught(error: Exception) -> Exception:
+def caught(error: Error) -> Error:
     try:
         raise error
-    except type(error) as found:
+    except Error as found:
         return found
 
 

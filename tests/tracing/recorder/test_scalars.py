@@ -6,8 +6,8 @@ from typing import Any
 
 from jit.eager.proxies import TracedScalar
 from jit.eager.tensors import ViewStep
-from jit.ir import find
 from jit.ir.types import ScalarType
+from jit.ops.views import select
 from jit.tracing.recorder.scalars import Scalars
 from jit.tracing.recorder.tracer import Trace
 
@@ -36,7 +36,7 @@ def test_plain_numbers_are_plain_and_those_before_were_asked_late() -> None:
 
 def test_a_step_remembers_the_numbers_behind_it() -> None:
     trace = Trace()
-    made, op = number(trace), find("aten::select.int")
+    made, op = number(trace), select
     step, other = ViewStep(op, (0, 3), 0), ViewStep(op, (0, 3), 0)
     trace.scalars.note_step(step, (0, made))
     trace.scalars.note_step(other, (0, 3))
