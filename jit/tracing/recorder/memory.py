@@ -94,8 +94,7 @@ class Memory:
             elif binding.memory == id(self):
                 found = binding
         if dead:
-            with _BINDING:
-                tensor._bindings = tuple([r for r in tensor._bindings or () if r()]) or None
+            with _BINDING: tensor._bindings = tuple([r for r in tensor._bindings or () if r()]) or None  # fmt: skip  # noqa: E701
         return found
 
     def known(self, tensor: Tensor) -> Binding | None:
@@ -137,8 +136,7 @@ class Memory:
             return old
         binding = Binding(id(self), cell, path, value, cell.epoch, counter)
         self._bindings.append(binding)
-        with _BINDING:
-            tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))
+        with _BINDING: tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))  # fmt: skip  # noqa: E701
         return binding
 
     def bind_again(self, tensor: Tensor, known: Tensor) -> None:
