@@ -209,10 +209,10 @@ def _carried(array: Any) -> Any:
 def _entries(function: TracedFunction) -> Iterator[tuple[Key, Any, Entry, Sequence[Any]]]:
     """Keys that hold in the present surroundings, with what is recorded for them: exactly, then for many sizes."""
     view = function._surroundings.look()
-    for key, entry in list(function._cache.items()):
+    for key, entry in list(function._cache.entries.items()):
         if entry.recordings and key.surroundings[0] == view.fingerprint:
             yield key, None, entry, view.tensors
-    for family_key, family in list(function._families.items()):
+    for family_key, family in list(function._cache.sizes.families.items()):
         for pattern, entries in family.general.items():
             for key, entry in entries.items():
                 if entry.recordings and key.surroundings[0] == view.fingerprint:
@@ -225,9 +225,9 @@ def _is_promoted(structure: Structure) -> bool:
 
 def _signature(function: TracedFunction) -> Any:
     """Names, kinds and plain defaults of the parameters."""
-    if function._signature is None:
+    if function._parameters.signature is None:
         return None
-    return [[p.name, int(p.kind), *_default(p)] for p in function._signature.parameters.values()]
+    return [[p.name, int(p.kind), *_default(p)] for p in function._parameters.named.values()]
 
 
 def _default(parameter: Any) -> list[Any]:

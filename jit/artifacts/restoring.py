@@ -113,7 +113,7 @@ class Reader:
     def fill(self, function: TracedFunction, manifest: Mapping[str, Any]) -> None:
         """Give `function` what was recorded."""
         view = function._surroundings.look()
-        names = None if function._signature is None else list(function._signature.parameters)
+        names = list(function._parameters.named)
 
         def key_of(data: Any) -> Key:
             structures, tensors, sharing, grad_mode = decode(data)
@@ -128,12 +128,12 @@ class Reader:
             key = key_of(entry["key"])
             recordings = [self._recording(data, key, function, view) for data in entry["recordings"]]
             if entry["general"] is None:
-                function._cache[key] = Entry(recordings)
+                function._cache.entries[key] = Entry(recordings)
             else:
                 family_key, pattern = key_of(entry["general"][0]), decode(entry["general"][1])
                 if not _is_made_like(pattern, [[int]]) or len(pattern) != len(key.tensors):
                     raise PlainError("this says of no tensors which sizes vary")
-                family = function._families.setdefault(family_key, Family())
+                family = function._cache.sizes.families.setdefault(family_key, Family())
                 family.general.setdefault(pattern, {})[key] = Entry(recordings)
 
     def _recording(self, data: Mapping[str, Any], key: Key, function: TracedFunction, view: Any) -> Recording:
