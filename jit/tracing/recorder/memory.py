@@ -127,6 +127,10 @@ class Memory:
         """Let `value` be what `tensor` holds now."""
         return self._bind(tensor, cell, path, value, self._counters[tensor._storage])
 
+    def bind_view(self, tensor: Tensor, source: Binding, path: tuple[ViewStep, ...], value: Value) -> Binding:
+        """Let `value` be what `tensor` holds now, a view of what `source` binds."""
+        return self._bind(tensor, source.cell, path, value, source.counter)
+
     def _bind(
         self, tensor: Tensor, cell: Cell, path: tuple[ViewStep, ...], value: Value, counter: Counter
     ) -> Binding:  # fmt: skip

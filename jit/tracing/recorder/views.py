@@ -34,7 +34,7 @@ def bind_view(trace: Trace, op: Op, values: Sequence[Any], tensor: Tensor, value
         return
     step = ViewStep(op, plain_number(tuple(values[1:])), index)
     trace.scalars.note_step(step, values[1:])
-    trace.memory.bind(tensor, source.cell, (*source.path, step), value)
+    trace.memory.bind_view(tensor, source, (*source.path, step), value)
 
 
 def _bind_strided(trace: Trace, tensor: Tensor, source: Binding, value: Value, numbers: Sequence[Any]) -> None:
@@ -47,7 +47,7 @@ def _bind_strided(trace: Trace, tensor: Tensor, source: Binding, value: Value, n
     plain = not source.path and home.is_contiguous
     step = strided_step(address, home, tensor._array)
     trace.scalars.note_step(step, [*numbers, *(n for before in source.path for n in trace.scalars.behind(before))])
-    binding = trace.memory.bind(tensor, cell, (step,), value)
+    binding = trace.memory.bind_view(tensor, source, (step,), value)
     if not plain:
         binding.value = derive(trace, binding)
 
