@@ -503,7 +503,10 @@ class Tensor(Methods):
     @property
     def data(self) -> Tensor:
         """The same memory without history, and with a version counter of its own."""
-        return self.detach() if context.TRACE.get() is not None else tensor_of(self._array)
+        made, trace = tensor_of(self._array), context.TRACE.get()
+        if trace is not None:
+            trace.record_data(self, made)
+        return made
 
     @data.setter
     def data(self, value: Tensor) -> None:

@@ -333,7 +333,7 @@ def test_what_python_code_refuses_is_right_for_its_sizes_alone():
     traced = jit.trace(f)
     for n in (4, 5, 6, 3, 4, 5, 3):
         assert traced(jit.zeros(n)).tolist() == f(jit.zeros(n)).tolist()
-    assert not any(family.general for family in traced._families.values())
+    assert not any(family.general for family in traced._cache.sizes.families.values())
 
 
 def test_a_refusal_of_the_tracer_cannot_be_caught():

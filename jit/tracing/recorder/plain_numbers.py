@@ -36,7 +36,7 @@ def explained(trace: Trace) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, Error) or not trace.numbers or not _is_of_number(error):
+        if isinstance(error, Error) or not trace.scalars.handed_out or not _is_of_number(error):
             raise
         words = str(error).replace("TracedScalar", "a traced number")
         raise PlainNumberError(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jit.ir import Graph, Value
+from jit.ir import Graph
 from jit.passes import run
 from jit.runtime.arrays.interpreter import Interpreter
 
@@ -74,22 +74,12 @@ class Chain:
 
 def fork(trace: Trace, stages: int) -> Trace:
     """A copy of a recording up to `stages`, for a backward that differs from the one that follows there."""
-    mapping: dict[Value, Value] = {}
-    graph = trace.graph.clone(mapping)
-    nodes = {old: new for old, new in zip(trace.graph.nodes, graph.nodes, strict=True)}
-    copy = Trace(trace.locate, graph)
-    copy.captures = [replace(c, value=mapping[c.value]) for c in trace.captures]
-    copy.guards = [replace(g, node=nodes[g.node]) for g in trace.guards if g.node.stage < stages]
+    tape, values, nodes = trace.tape.copied(stages)
+    copy = Trace(trace.captures.locate, tape)
+    copy.captures.found = [replace(c, value=values[c.value]) for c in trace.captures.found]
+    copy.guards.records = [replace(g, node=nodes[g.node]) for g in trace.guards.records if g.node.stage < stages]
+    copy.gradients.hooks = {values[v]: hooks for v, hooks in trace.gradients.hooks.items() if v.stage < stages}
     copy.constants = trace.constants
-    kept = [c for c in trace.composites if c.node.stage < stages]
-    copy.composites = [type(c)(nodes[c.node], [nodes[p] for p in c.parts], [mapping[v] for v in c.taken]) for c in kept]
-    copy.checkpoints = {nodes[n]: path for n, path in trace.checkpoints.items() if n in nodes and n.stage < stages}
-    copy.backwards = {nodes[n] for n in trace.backwards if n in nodes}
-    copy.hooks = {mapping[value]: hooks for value, hooks in trace.hooks.items() if value.stage < stages}
-    copy.untracked = {nodes[n] for n in trace.untracked if n in nodes and n.stage < stages}
-    written = [(v, before) for v, before in trace.histories.items() if v in mapping and v.stage < stages]
-    copy.histories = {mapping[v]: mapping[before] for v, before in written}
-    graph.drop_stages(stages)
     return copy
 
 
@@ -100,16 +90,16 @@ def graph_of(trace: Trace, general: bool = False) -> Graph:
         trace: The recording.
         general: Whether it serves many sizes, which operators may refuse.
     """
-    graph, mapping = fold(trace.graph, trace.composites)
-    if not trace.checkpoints:
+    graph, mapping = fold(trace.graph, trace.tape.composites)
+    if not trace.tape.checkpoints:
         return graph
     run(graph, ["dce"], options={"dce": {"by_sizes": general}})
 
     def folded(nodes: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         return ((mapping[v].node, node) for node in nodes for v in node.outputs if v in mapping)
 
-    paths = {new: trace.checkpoints[old] for new, old in folded(trace.checkpoints)}
-    backwards = {new for new, _ in folded(trace.backwards)}
+    paths = {new: trace.tape.checkpoints[old] for new, old in folded(trace.tape.checkpoints)}
+    backwards = {new for new, _ in folded(trace.tape.backwards)}
     recompute(graph, paths, lambda node: node.stage > 0 or node in backwards)
     return graph
 

@@ -39,7 +39,7 @@ _SIDES = ("needed", "exposed", "copied")
 def name_of(trace: Trace) -> str | None:
     """The name of a recording's plan; None if it has none, or if plans are not kept."""
     switched = {name for name in ("JIT_NATIVE", "JIT_NATIVE_CALLS", "JIT_DUMP") if os.environ.get(name)}
-    if switched or trace.checkpoints or cache.shared() is None or not entry.available():
+    if switched or trace.tape.checkpoints or cache.shared() is None or not entry.available():
         return None
     try:
         text = marshal.dumps(_recording(trace), 2)  # of this version, equal things have equal bytes
@@ -94,7 +94,7 @@ def _recording(trace: Trace) -> tuple[Any, ...]:
     nodes = {node: index for index, node in enumerate(trace.graph.nodes)}
     composites = [
         (nodes[c.node], tuple(nodes[part] for part in c.parts), tuple(numbers[value] for value in c.taken))
-        for c in trace.composites
+        for c in trace.tape.composites
     ]
     return graph, tuple(composites)
 

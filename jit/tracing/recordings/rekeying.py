@@ -90,7 +90,7 @@ def relocate(recording: Recording, locate: Locate) -> str | None:
 
 
 def _captures(recording: Recording) -> Iterator[Any]:
-    return (capture for chain in recording.chains for capture in chain.trace.captures)
+    return (capture for chain in recording.chains for capture in chain.trace.captures.found)
 
 
 __all__ = ["Change", "relocate"]

@@ -102,12 +102,14 @@ class Family:
 def signature(recording: Any) -> Any:
     """All that makes a recording's stage 0, except sizes and strides."""
     trace = recording.trace
-    captures = [(c.name, c.place, c.gradient_of, c.number, c.place is None and id(c.owner)) for c in trace.captures]
-    outputs = [(o.kind, o.index, _path(o.path), o.requires_grad) for o in recording.outputs]
-    rest = (recording.structure, recording.positions, recording.targets, recording.slots, recording.reads)
-    moves = [(i, _path(path), grad) for i, path, grad in recording.moves]
-    metadata = (recording.facts, moves, recording.tags)
-    counted = (recording.hookless, recording.spent, recording.count)
+    found = trace.captures.found
+    captures = [(c.name, c.place, c.gradient_of, c.number, c.place is None and id(c.owner)) for c in found]
+    result, effects, conditions = recording.result, recording.effects, recording.conditions
+    outputs = [(o.kind, o.index, _path(o.path), o.requires_grad) for o in result.outputs]
+    rest = (result.structure, recording.positions, effects.targets, effects.slots, conditions.reads)
+    moves = [(i, _path(path), grad) for i, path, grad in effects.moves]
+    metadata = (conditions.facts, moves, result.tags)
+    counted = (conditions.hookless, recording.spent, result.count)
     return (skeleton(trace.graph, 0), captures, outputs, *rest, *metadata, *counted)
 
 

@@ -177,7 +177,7 @@ class StageNode(Node):
             self.live = None
             return self._record(key, gradients, wanted, create, keep)
         if (
-            live is not self.live and chain.trace.hooks
+            live is not self.live and chain.trace.gradients.hooks
         ):  # they may look at what the first call held: only the graph is right
             return self._run(chain, gradients, create)
         if self.recording.general:

@@ -42,9 +42,9 @@ def with_history(
     needs = [owner.requires_grad for owner in owners]
     captured = list(owners[len(positions) :])
     sizes = tuple(owner._array.shape for owner in owners) if recording.general else None
-    results = [(spec.index, number) for spec, number in zip(recording.outputs, order, strict=True)]
+    results = [(spec.index, number) for spec, number in zip(recording.result.outputs, order, strict=True)]
     carrying, count = frozenset(recording.differentiable), recording.returns
-    is_bare = recording.structure == TENSOR
+    is_bare = recording.result.structure == TENSOR
     registers, left = _left_by(plan)
     last = max(positions, default=-1)
 

@@ -72,7 +72,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
     keeps = bool(recording.differentiable) and any(t.requires_grad for t in owners)
     inputs = _inputs(items, owners, recording, native, keeps)
-    wrapping = _wrapping(recording.structure == TENSOR, context.INFERENCE.get())
+    wrapping = _wrapping(recording.result.structure == TENSOR, context.INFERENCE.get())
     if inputs is None or wrapping is None:
         return None
     tables = native.code.tables()
@@ -91,7 +91,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     run: Shortcut = entry.make_entry(tables)
     if keeps:
         run = with_history(run, recording, owners, [i for i, a in enumerate(items) if isinstance(a, Tensor)], order)
-    return _unpacking(_structured(_following_bases(run, items), recording.structure), call.args)
+    return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
 
 
 def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
@@ -127,20 +127,13 @@ def _needs_python(call: Call, recording: Recording) -> bool:
         or len(leaves) > _ARGUMENTS
         or not all(isinstance(a, Tensor) or _is_plain(a) for a in items)
         or bool(
-            recording.targets
-            or recording.slots
-            or recording.reads
-            or recording.hookless
-            or recording.trace.drawn()
-            or recording.facts
-            or recording.moves
-            or recording.tags
+            recording.effects or recording.conditions or recording.result.tags or recording.trace.randomness.drawn()
         )
-        or bool(recording.trace.backwards)  # where NaN may be looked for
+        or bool(recording.trace.tape.backwards)  # where NaN may be looked for
         or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)
         or any(t._array.size == 0 for t in leaves)
         or any(vars(t) for t in (*owners, *leaves))
-        or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures)
+        or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures.found)
     )
 
 
@@ -155,10 +148,10 @@ def _order(native: Any, recording: Recording) -> list[int] | None:
     """Which outputs of the stretch the function returns; None if its results are more than that."""
     plan = recording.plan(recording.chains[0])
     returned = plan.interpreter.programs[0].outputs
-    specs = recording.outputs
+    specs = recording.result.outputs
     if any(spec.kind != "fresh" for spec in specs) or len({spec.index for spec in specs}) != len(specs):
         return None
-    if any(number == 0 for number, _ in plan.memory.copied) or recording.count != len(specs):
+    if any(number == 0 for number, _ in plan.memory.copied) or recording.result.count != len(specs):
         return None
     made = {Ref(register): number for number, register in enumerate(native.results)}
     found = [made.get(returned[spec.index], -1) for spec in specs]
