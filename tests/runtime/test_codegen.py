@@ -13,9 +13,9 @@ import pytest
 from jit.ir.dtypes import as_dtype, float32, float64
 from jit.ir.errors import CompileError
 from jit.runtime.arrays import numpy_math
+from jit.runtime.kernels import lanes
 from jit.runtime.kernels.codegen import compile_functions, compile_nest, compile_nests
 from jit.runtime.kernels.nest import Access, Buffer, one_step, pointwise_nest
-from jit.runtime.llvm import memory as llvm_memory
 from jit.runtime.llvm.function import Function
 from jit.runtime.llvm.lower import most_alive
 from jit.runtime.targets.target import Target
@@ -468,7 +468,7 @@ class TestStreams:
     @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int8", "float16", "bool"])
     @pytest.mark.parametrize("start", [0, 1])
     def test_bits(self, dtype, start, monkeypatch):
-        monkeypatch.setattr(llvm_memory, "STREAMED", 1)
+        monkeypatch.setattr(lanes, "STREAM_BYTES", 1)
         x = (np.random.default_rng(1).standard_normal((7, 1003)) * 9).astype(dtype)
         whole = np.full(x.size + 64 + start, 1).astype(dtype)
         aligned = -whole.__array_interface__["data"][0] // x.itemsize % (64 // x.itemsize) + start
@@ -477,9 +477,9 @@ class TestStreams:
         kernel = compile_nest(nest)
         kernel([x], [out])
         assert out.tobytes() == np.maximum(x, x.dtype.type(1)).tobytes()
-        lanes = kernel.code.function.lanes
-        assert ("!nontemporal" in kernel.llvm_ir) == (lanes * x.itemsize >= 128)
-        assert lanes * x.itemsize >= 128 or dtype in ("int8", "bool")
+        width = kernel.code.function.lanes
+        assert ("!nontemporal" in kernel.llvm_ir) == (width * x.itemsize >= 128)
+        assert width * x.itemsize >= 128 or dtype in ("int8", "bool")
         untouched = np.ones(whole.size, bool)
         untouched[aligned : aligned + x.size] = False
         assert (whole[untouched] == np.asarray(1).astype(dtype)).all()

@@ -72,7 +72,7 @@ class Code:
         self.target = target
         self._write = write
         self.address = _images[facts.image][0][facts.name]
-        """Of `int32 kernel(void **data, int64 *geometry)`, see `llvm.lower`."""
+        """Of `int32 kernel(void **data, int64 *geometry)`, see `llvm.lowering`."""
 
     @cached_property
     def function(self) -> Function:
@@ -81,7 +81,7 @@ class Code:
 
     @property
     def numbers(self) -> tuple[tuple[Any, ...], ...]:
-        """What the function takes as `geometry`, see `llvm.lower.Function`."""
+        """What the function takes as `geometry`, see `llvm.function.Function`."""
         return self.facts.numbers
 
     @property
@@ -282,7 +282,7 @@ def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -
 
     Args:
         name: Names the function and whatever it is written from, besides the sources of `jit.runtime`.
-        write: What it calls and its definition, as in `llvm.lower.Function`; called if it is not in the cache.
+        write: What it calls and its definition, as in `llvm.function.Function`; called if it is not in the cache.
     """
 
     def written() -> Function:

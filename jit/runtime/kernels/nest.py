@@ -32,6 +32,7 @@ Note [What a nest cannot say]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -73,6 +74,11 @@ class Buffer(Record):
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     """In elements, as everywhere here; they may be zero or negative."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all elements, each once."""
+        return math.prod(self.sizes) * self.dtype.itemsize
 
     @staticmethod
     def like(array: np.ndarray[Any, Any]) -> Buffer:
@@ -281,6 +287,11 @@ class Nest(Record):
                     yield from operand.within
                 elif isinstance(operand, Position):
                     yield operand
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """Every running reduction."""
+        return tuple(scan for step in self.steps for scan in step.scans)
 
     @property
     def row(self) -> int:

@@ -26,18 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from jit.ir.dtypes import DType, as_dtype, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
+from jit.ir.dtypes import DType, as_dtype, bool_, float32, float64
 from jit.ir.errors import CompileError
 
 from ..targets.target import Target
 from . import casts, division, elementary, halves
 from .build import Builder, Register, float_literal, mangled
-
-ELEMENT = {
-    bool_: "i1", uint8: "i8", int8: "i8", int16: "i16", int32: "i32", int64: "i64",
-    float16: "float", bfloat16: "float", float32: "float", float64: "double",
-}  # fmt: skip
-"""The LLVM type of a value in a register."""
+from .values import ELEMENT, Value
 
 LIBM = {
     "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
@@ -56,68 +51,6 @@ SHORT = ("sqrt", "rsqrt", "reciprocal")
 
 class UnsupportedMath(CompileError, AttributeError):
     """A body asks for a function that kernels do not have."""
-
-
-def _operator(function: str) -> Callable[[Value, Any], Value]:
-    """`a <op> b` as a call of a function of the namespace."""
-    return lambda a, b: getattr(a.math, function)(a, b)
-
-
-def _reflected(function: str) -> Callable[[Value, Any], Value]:
-    """The same for `b <op> a` where b is a number."""
-    return lambda a, b: getattr(a.math, function)(b, a)
-
-
-class Value:
-    """One lane-wise value of a body: an LLVM register and the dtype it stands for."""
-
-    __slots__ = ("dtype", "math", "number", "register")
-    __array_ufunc__ = None  # numpy scalars on the left defer to the reflected operators below
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, math: LLVMMath, dtype: DType, register: Register, number: Any = None) -> None:
-        self.math = math
-        self.dtype = dtype
-        self.register = register
-        self.number = number
-        """What it is, if it is a literal."""
-
-    def __bool__(self) -> bool:
-        raise CompileError("a kernel's body cannot branch on a value; select with m.where(condition, a, b)")
-
-    def __repr__(self) -> str:
-        return f"Value({self.dtype.name}, {self.register})"
-
-    def __neg__(self) -> Value:
-        return self.math.negative(self)
-
-    def __pos__(self) -> Value:
-        return self
-
-    def __abs__(self) -> Value:
-        return self.math.abs(self)
-
-    def __invert__(self) -> Value:
-        return self.math.invert(self)
-
-    # fmt: off
-    __add__, __radd__ = _operator("add"), _reflected("add")
-    __sub__, __rsub__ = _operator("subtract"), _reflected("subtract")
-    __mul__, __rmul__ = _operator("multiply"), _reflected("multiply")
-    __truediv__, __rtruediv__ = _operator("divide"), _reflected("divide")
-    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _reflected("floor_divide")
-    __mod__, __rmod__ = _operator("remainder"), _reflected("remainder")
-    __pow__, __rpow__ = _operator("power"), _reflected("power")
-    __and__, __rand__ = _operator("bitwise_and"), _reflected("bitwise_and")
-    __or__, __ror__ = _operator("bitwise_or"), _reflected("bitwise_or")
-    __xor__, __rxor__ = _operator("bitwise_xor"), _reflected("bitwise_xor")
-    __lshift__, __rlshift__ = _operator("left_shift"), _reflected("left_shift")
-    __rshift__, __rrshift__ = _operator("right_shift"), _reflected("right_shift")
-    __lt__, __gt__ = _operator("less"), _operator("greater")
-    __le__, __ge__ = _operator("less_equal"), _operator("greater_equal")
-    __eq__ = _operator("equal")  # type: ignore[assignment]
-    __ne__ = _operator("not_equal")  # type: ignore[assignment]
-    # fmt: on
 
 
 class LLVMMath:

@@ -18,7 +18,8 @@ from ..kernels.nest import Reduce, Scan
 
 if TYPE_CHECKING:
     from .build import Builder
-    from .math import LLVMMath, Value
+    from .math import LLVMMath
+    from .values import Value
 
 Values = list["Value"]
 
