@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def test_what_is_negative_is_lost_and_nan_is_not(name, dtype):
     case.x.flat[3] = np.nan
     plain, cut = np.empty_like(case.g), np.empty_like(case.g)
     run(case.layer.forward(), case.x, case.w, plain)
-    run(case.layer.forward()._replace(relu=True), case.x, case.w, cut)
+    run(replace(case.layer.forward(), relu=True), case.x, case.w, cut)
     assert np.isnan(plain).any()
     assert (plain < 0).any()
     np.testing.assert_array_equal(cut, np.maximum(plain, 0))

@@ -1,6 +1,7 @@
 """Products of packed operands: every layout, rest of rows and panels; parts and packing beforehand change no bit."""
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,9 +53,9 @@ def test_products(sizes, dtype, turned):
         run(product, a, b, by_parts, first=panel, last=panel + 1)
     np.testing.assert_array_equal(by_parts, result)
     panels = np.full(product.panels * packed.panel_columns(dtype) * sizes[2], np.nan, dtype.numpy)
-    run(product._replace(multiplies=False), b, panels)
+    run(replace(product, multiplies=False), b, panels)
     beforehand = np.full_like(result, np.nan)
-    run(product._replace(packed=True), a, panels, beforehand)
+    run(replace(product, packed=True), a, panels, beforehand)
     np.testing.assert_array_equal(beforehand, result)
 
 
@@ -137,5 +138,5 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
 def test_short_products_of_a_batch_are_left_to_blas():
     product = packed.Product(dtypes.float32, (127, 64, 64), (64, 1), (64, 1), batch=8)
     assert not packed.supports(product)
-    assert packed.supports(product._replace(batch=1))
-    assert packed.supports(product._replace(sizes=(128, 64, 64)))
+    assert packed.supports(replace(product, batch=1))
+    assert packed.supports(replace(product, sizes=(128, 64, 64)))

@@ -12,12 +12,7 @@ import numpy as np
 from jit.ir import Node
 
 from ..arrays.interpreter import Interpreter, Program, Registers
-from ..kernels.nest import Nest
-from ..products import blas
-from ..products.pooling import Pooling
-from ..products.tiled import Tiled
 from . import entry
-from .places import Step
 from .plan import Code, Native, PlannedInterpreter, _data, _fits
 from .views import flops_of, parts_of, work_of_node, work_of_step
 
@@ -83,18 +78,8 @@ def _steps_of(native: Native, arrays: Sequence[Any], stage: int) -> Iterator[Tim
     codes = [c for c in native.codes if all(_fits(a, x) for a, x in zip(arrays, c.layouts, strict=True))]
     for code in codes[:1]:
         for step, seconds in zip(code.lowering.steps, _durations(code, arrays), strict=True):
-            name = code_name(step)
+            name = step.work.label(step.nodes[0].kind.removeprefix("aten::"))
             yield Timed(name, stage, seconds, *work_of_step(step), _shares(*step.nodes), True)
-
-
-def code_name(step: Step) -> str:
-    """The kernel's name, or that of the operator that is a product."""
-    if isinstance(step.work, Nest):
-        return step.work.name
-    how = " (BLAS)" if isinstance(step.work, blas.Product) else " (packed)"
-    pools = isinstance(step.work, Pooling)
-    name = step.nodes[0].kind.removeprefix("aten::") + ("" if pools else how)
-    return f"{name}, {step.work.epilogue.nest.name} by tiles" if isinstance(step.work, Tiled) else name
 
 
 def _durations(code: Code, arrays: Sequence[Any]) -> list[float]:
