@@ -72,7 +72,7 @@ class Inspected:
         recording = self._traced._last
         if recording is None:
             raise UsageError(f"{self._traced.__name__} has no kernels yet: call it once")
-        return [k for chain in recording.chains for k in kernels_of(recording.plan(chain).interpreter.original)]
+        return [k for chain in recording.chains for k in kernels_of(recording.plan(chain).interpreter.local_plan)]
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
         """Where the time of a call with these arguments goes: a table of time, bytes and flops by kernel and by line.

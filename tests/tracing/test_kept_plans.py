@@ -16,7 +16,7 @@ from jit.ir.errors import DivisionError, Error
 from jit.runtime.kernels import cache as caching
 from jit.runtime.kernels import codegen, recipes
 from jit.runtime.plans import entry, plan_image
-from jit.runtime.plans.recalled import RecalledInterpreter
+from jit.runtime.plans.restored import RestoredEngine
 from jit.tracing.recordings import compiling, kept_plans, recording
 from tests import random_graphs
 
@@ -51,7 +51,7 @@ def plans(monkeypatch):
 
 
 def recalled(plans):
-    return [isinstance(plan.interpreter, RecalledInterpreter) for plan in plans]
+    return [isinstance(plan.interpreter, RestoredEngine) for plan in plans]
 
 
 def gates(x, w):
@@ -276,7 +276,7 @@ def test_arrays_that_lie_otherwise_are_computed_all_the_same(plans):
     x, w = tensors((5, 16), (16, 32))
     called(gates, x, w)
     plan_of = called(gates, x, w)[0]
-    (interpreter,) = [plan.interpreter for plan in plans if isinstance(plan.interpreter, RecalledInterpreter)]
+    (interpreter,) = [plan.interpreter for plan in plans if isinstance(plan.interpreter, RestoredEngine)]
     strided = np.asfortranarray(np.asarray(x))
     (found,), _, _ = interpreter.run(0, [strided, np.asarray(w)])
     assert np.allclose(found, np.asarray(plan_of(x, w)), rtol=1e-6)
@@ -422,7 +422,7 @@ PROGRAM = """
     import numpy as np
     import jit
     from jit.tracing.recordings import recording
-    from jit.runtime.plans.recalled import RecalledInterpreter
+    from jit.runtime.plans.restored import RestoredEngine
 
     plans = []
     made = recording.Recording._plan
@@ -432,7 +432,7 @@ PROGRAM = """
     x, w = (jit.from_numpy(rng.standard_normal((16, 16)).astype(np.float32)) for _ in range(2))
     for _ in range(3):
         result = f(x, w)
-    print(np.asarray(result).tobytes().hex(), isinstance(plans[0].interpreter, RecalledInterpreter))
+    print(np.asarray(result).tobytes().hex(), isinstance(plans[0].interpreter, RestoredEngine))
 """
 
 

@@ -62,6 +62,7 @@ class Work(Protocol):
 
     def bind(self, kernels: Mapping[int, Kernel]) -> None:
         """Take the compiled `nests` by their `id`; what follows is asked for afterwards."""
+        return None
 
     def function(self) -> int:
         """The function's address."""

@@ -28,7 +28,8 @@ from jit.ir.errors import CompileError
 from jit.passes.support.analysis import calls_out, has_effects
 
 from ..arrays import blocks
-from ..arrays.interpreter import Host, Interpreter, Program, Registers, locate
+from ..arrays.interpreter import Assembler, Host, Interpreter
+from ..arrays.programs import Program, Registers, Runner, locate
 from ..kernels.codegen import Kernel, check_status, compile_nests
 from . import entry, pool
 from .arena import Arena
@@ -388,43 +389,53 @@ def _fits(array: Any, layout: Layout) -> bool:
     return all(n == 1 or given == wanted for n, given, wanted in steps)
 
 
-class PlannedInterpreter(Interpreter):
-    """An interpreter in which stretches of nodes are native calls."""
+class PlannedEngine(Runner):
+    """Runs a graph whose stretches of nodes are native calls; single nodes between them go as in the interpreter."""
 
     def __init__(self, graph: Graph, host: Host | None = None) -> None:
+        self.graph = graph
         self.natives: list[list[Native]] = [[] for _ in graph.stages]
         """Per stage, in order."""
-        super().__init__(graph, host)
+        stages: list[list[Node]] = [[] for _ in graph.stages]
+        for node in graph.nodes:
+            stages[node.stage].append(node)
+        assembler = Assembler(graph, host)
+        for program, nodes, natives in zip(assembler.programs, stages, self.natives, strict=True):
+            for item in _pieces(nodes):
+                if isinstance(item, Native):
+                    natives.append(item)
+                    _add_native(item, program, assembler)
+                else:
+                    assembler.lower(item, program)
+        assembler.finish()
+        super().__init__(assembler.programs, assembler.count)
 
-    def whole(self, stage: int) -> Native | None:
+    def native_call(self, stage: int) -> Native | None:
         """The one native call that a stage consists of; None if there is more to it."""
         only = self.natives[stage]
         return only[0] if len(only) == 1 and len(self.programs[stage].instructions) == 1 else None
 
-    def _lower_all(self) -> None:
-        stages: list[list[Node]] = [[] for _ in self.graph.stages]
-        for node in self.graph.nodes:
-            stages[node.stage].append(node)
-        for program, nodes, natives in zip(self.programs, stages, self.natives, strict=True):
-            for item in _pieces(nodes):
-                if isinstance(item, Native):
-                    natives.append(item)
-                    self._add_native(item, program)
-                else:
-                    self._lower(item, program, self._registers)
+    @property
+    def local_plan(self) -> PlannedEngine:
+        """This."""
+        return self
 
-    def _add_native(self, native: Native, program: Program) -> None:
-        inputs = native.reads = [self._registers[value] for value in native.stretch.inputs]
-        results = native.results = [self._new_register(value, self._registers) for value in native.stretch.outputs]
+    def freeze(self) -> None:
+        """Nothing to do: the graph does not change."""
 
-        def run(r: Registers) -> None:
-            for result, value in zip(results, native([r[i] for i in inputs]), strict=True):
-                r[result] = value
 
-        place = Node(None, "prim::Native", (), {})
-        run.touched = (*results, *inputs)  # type: ignore[attr-defined]
-        program.instructions.append(run)
-        program.nodes.append(place)
+def _add_native(native: Native, program: Program, assembler: Assembler) -> None:
+    """Add the instruction of a native call."""
+    inputs = native.reads = [assembler.registers[value] for value in native.stretch.inputs]
+    results = native.results = [assembler.new_register(value) for value in native.stretch.outputs]
+
+    def run(r: Registers) -> None:
+        for result, value in zip(results, native([r[i] for i in inputs]), strict=True):
+            r[result] = value
+
+    run.touched = (*results, *inputs)  # type: ignore[attr-defined]
+    program.instructions.append(run)
+    program.nodes.append(Node(None, "prim::Native", (), {}))
 
 
 # -- putting it together -----------------------------------------------------------------------------------------

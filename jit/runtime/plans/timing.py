@@ -11,9 +11,9 @@ import numpy as np
 
 from jit.ir import Node
 
-from ..arrays.interpreter import Interpreter, Program, Registers
+from ..arrays.programs import Engine, Program, Registers
 from . import entry
-from .plan import Code, Native, PlannedInterpreter, _data, _fits
+from .plan import Code, Native, _data, _fits
 from .views import flops_of, parts_of, work_of_node, work_of_step
 
 
@@ -31,17 +31,17 @@ class Timed:
     is_native: bool
 
 
-def timed(interpreter: Interpreter) -> list[Timed]:
-    """Make every instruction of an interpreter note how long it took; the list is filled in the order of a run.
+def timed(engine: Engine) -> list[Timed]:
+    """Make every instruction of an engine note how long it took; the list is filled in the order of a run.
 
-    The interpreter is changed, so give one that nobody else runs.
+    The engine is changed, so give one that nobody else runs.
     """
     notes: list[Timed] = []
-    for stage, program in enumerate(interpreter.programs):
-        natives = iter(interpreter.natives[stage] if isinstance(interpreter, PlannedInterpreter) else ())
+    for stage, program in enumerate(engine.programs):
+        natives = iter(engine.natives[stage])
         for number, node in enumerate(program.nodes):
             if node.kind == "prim::Native":
-                program.instructions[number] = _timed_native(interpreter, program, number, next(natives), stage, notes)
+                program.instructions[number] = _timed_native(program, number, next(natives), stage, notes)
             else:
                 program.instructions[number] = _timed_node(program, number, node, stage, notes)
     return notes
@@ -59,14 +59,11 @@ def _timed_node(program: Program, number: int, node: Node, stage: int, notes: li
     return run
 
 
-def _timed_native(
-    interpreter: Interpreter, program: Program, number: int, native: Native, stage: int, notes: list[Timed]
-) -> Callable[..., None]:
+def _timed_native(program: Program, number: int, native: Native, stage: int, notes: list[Timed]) -> Callable[..., None]:
     instruction = program.instructions[number]
-    inputs = [interpreter._registers[value] for value in native.stretch.inputs]
 
     def run(r: Registers) -> None:
-        arrays = [r[i] for i in inputs]
+        arrays = [r[i] for i in native.reads]
         instruction(r)
         notes.extend(_steps_of(native, arrays, stage))
 

@@ -7,16 +7,16 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import Error
 from jit.ir.files import write_atomically
 
+from ..arrays.programs import Engine
 from ..kernels.codegen import Kernel
 from ..kernels.work import NestUse
 from .places import Step
-from .plan import Code, PlannedInterpreter
+from .plan import Code
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,9 @@ class KernelView:
         return f"<kernel {self.name}: {self.bytes} bytes, {self.flops} flops{times}; {lines}>"
 
 
-def kernels_of(interpreter: Any) -> list[KernelView]:
-    """The kernels of a plan in the order of their first calls; an interpreter without native code has none."""
-    if not isinstance(interpreter, PlannedInterpreter):
-        return []
-    codes = [(stage, code) for stage, natives in enumerate(interpreter.natives) for n in natives for code in n.codes]
+def kernels_of(engine: Engine) -> list[KernelView]:
+    """The kernels of a plan in the order of their first calls; an engine without native code has none."""
+    codes = [(stage, code) for stage, natives in enumerate(engine.natives) for n in natives for code in n.codes]
     return [view for stage, code in codes for view in _views(code, stage)]
 
 
@@ -151,10 +149,10 @@ _lock = threading.Lock()
 _written: dict[Path, int] = {}
 
 
-def dump(interpreter: Any, folder: str | os.PathLike[str]) -> None:
+def dump(engine: Engine, folder: str | os.PathLike[str]) -> None:
     """Write `kernel0-add_tanh.ll` and `kernel0-add_tanh.s` for every kernel; the numbers go on from plan to plan."""
     path = Path(folder).absolute()
-    for view in kernels_of(interpreter):
+    for view in kernels_of(engine):
         with _lock:
             number = _written[path] = _written.get(path, -1) + 1
         try:
