@@ -1,8 +1,8 @@
-"""How a stretch of a graph becomes steps: which kernel, on which memory, in which order.
+"""Lowering of a stretch of a graph to steps: which kernel, on which memory, in which order.
 
 Comes between the graph and `plan`. Every value gets a `Place`: a block of memory and a geometry in it, so that views
-cost nothing. Every other node becomes one or more calls of functions `i32 kernel(ptr data, ptr geometry)`: kernels of
-nests, or products of `blas`.
+cost nothing. Every other node becomes one or more steps, each a call of some `Work`: kernels of nests, products,
+convolutions, pooling.
 """
 
 from __future__ import annotations
