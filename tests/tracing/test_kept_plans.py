@@ -14,7 +14,8 @@ import jit
 from jit.eager.pytree import flatten
 from jit.ir.errors import DivisionError, Error
 from jit.runtime.kernels import cache as caching
-from jit.runtime.kernels import codegen, recipes
+from jit.runtime.kernels import recipes
+from jit.runtime.kernels.code_store import STORE
 from jit.runtime.plans import entry, plan_image
 from jit.runtime.plans.restored import RestoredEngine
 from jit.tracing.recordings import compiling, kept_plans, recording
@@ -354,8 +355,8 @@ def test_a_recalled_plan_outlives_the_growth_of_its_recording(plans):
 
 def fresh(monkeypatch):
     """As in a new process, no machine code is in memory."""
-    for name in ("_images", "_recalled", "_compiled"):
-        monkeypatch.setattr(codegen, name, {})
+    for name in ("images", "by_place", "codes"):
+        monkeypatch.setattr(STORE, name, {})
 
 
 def kept_files(folder):

@@ -22,7 +22,7 @@ from jit.ir import Node
 from jit.ir.dtypes import DType, from_numpy
 from jit.ir.graph import Ref
 
-from ..kernels.codegen import places
+from ..kernels.code_store import STORE
 from ..products import blas
 from .plan import Native, PlannedEngine
 from .restored import ALIGNMENT
@@ -171,7 +171,7 @@ class _Writer:
 
 def _functions() -> dict[int, Sequence[Any]]:
     """All functions that a plan may call, by address."""
-    known: dict[int, Sequence[Any]] = dict(places())
+    known: dict[int, Sequence[Any]] = dict(STORE.places())
     if blas.gemm_address.cache_info().currsize:
         known |= {blas.gemm_address(dtype): ("blas", dtype.name) for dtype in blas.LETTER}
     return known
