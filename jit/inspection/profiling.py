@@ -15,7 +15,7 @@ from jit.ir import TensorType, Value
 from jit.ir.errors import Error, UsageError
 from jit.ir.files import write_atomically
 from jit.ir.refusals import FOREIGN
-from jit.runtime.arrays.interpreter import GuardFailed
+from jit.runtime.arrays.programs import GuardFailed
 from jit.tracing.recordings.compiling import engine, unoptimised
 from jit.tracing.recordings.hosting import PythonHost
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jit.runtime.arrays.interpreter import GuardFailed
+from jit.runtime.arrays.programs import GuardFailed
 
 from .recordings.recording import Recording, watches_error
 from .surroundings.reasons import why_anew

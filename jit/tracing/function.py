@@ -22,7 +22,7 @@ from jit.eager.pytree import ObjectError, statics, too_deep
 from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.errors import Error, TraceError, UsageError
-from jit.runtime.arrays.interpreter import GuardFailed
+from jit.runtime.arrays.programs import GuardFailed
 
 from .cache import KEYS, Cache, Outgrown
 from .comparing import compare_results, seen, shaken_in_place

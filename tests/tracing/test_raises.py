@@ -15,7 +15,8 @@ from jit.ir.errors import GraphError
 from jit.passes.constant_fold import constant_fold
 from jit.passes.dce import dce
 from jit.passes.distribute import distribute
-from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.arrays.programs import GuardFailed
 
 GATHER = """graph(%x : Float(3), %i : Long(2)) {
   %0 : bool = prim::raises[op='aten::gather', error='DimError', dim=0](%x, %i)

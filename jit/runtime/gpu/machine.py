@@ -1,4 +1,4 @@
-"""The machine with threads: a nest for a GPU has the steps, bodies and memory of `llvm.lower`, one thread at a time.
+"""The machine with threads: a nest for a GPU has the steps, bodies and memory of `llvm.lowering`, one thread at a time.
 
 Comes after `gpu.schedule`, before `device`; what GPUs say differently stands in the `Dialect` of their family. The
 function is
@@ -31,7 +31,7 @@ from ..kernels.nest import Nest, Operand, Reduce, Scan, Step
 from ..kernels.schedule import Loops
 from ..llvm.build import Builder, Register
 from ..llvm.function import Function
-from ..llvm.lower import Lowering
+from ..llvm.lowering import Lowering
 from ..llvm.memory import Memory, kept_bytes, kept_type
 from ..llvm.reduce import MONOIDS, Chain
 from ..llvm.values import ELEMENT, Value

@@ -26,9 +26,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..kernels.lanes import lanes
 from ..kernels.nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Step
 from ..kernels.schedule import FIXED, Loops
-from ..llvm.lower import lanes
 from ..targets.target import Target
 
 THREADS = 256

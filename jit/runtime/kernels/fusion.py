@@ -56,8 +56,10 @@ KEPT_BYTES = 1 << 18
 class FusedGroup:
     """A callable for one FusionGroup node: arrays in, fresh arrays out."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, otherwise: Callable[[Arrays], list[Any]]) -> None:
         self._body: Graph = node.attributes["body"]
+        self._interpret = otherwise
+        """Runs the body where there is no kernel."""
         self._kernels: dict[Any, Kernel | None] = {}
         self._lock = threading.Lock()
         self._types = [value.type for value in self._body.outputs]
@@ -84,17 +86,9 @@ class FusedGroup:
 
     def _compile(self, inputs: Arrays) -> Kernel | None:
         try:
-            return compile_nest(self._nest(inputs))
+            return compile_nest(group_nest(self._body, [Buffer.like(a) for a in inputs]))
         except CompileError:
             return None
-
-    def _interpret(self, inputs: Arrays) -> list[Any]:
-        from ..arrays.interpreter import Interpreter
-
-        return Interpreter(self._body).run(0, inputs)[0]
-
-    def _nest(self, inputs: Arrays) -> Nest:
-        return group_nest(self._body, [Buffer.like(a) for a in inputs])
 
 
 def group_nest(body: Graph, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None) -> Nest:
@@ -396,11 +390,6 @@ def _compute(m: Any, node: Node, known: dict[Value, Any]) -> Any:
             value = values[index]
             values[index] = m.cast(known[value], dtype) if isinstance(value, Value) else m.constant(value, dtype)
     return m.cast(op.body(m, *values), dtype_of(node.output))
-
-
-def compile_group(node: Node) -> FusedGroup:
-    """The callable for a FusionGroup node."""
-    return FusedGroup(node)
 
 
 # -- what code generation supports -------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ Note [What a nest cannot say]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -73,6 +74,11 @@ class Buffer(Record):
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     """In elements, as everywhere here; they may be zero or negative."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all elements, each once."""
+        return math.prod(self.sizes) * self.dtype.itemsize
 
     @staticmethod
     def like(array: np.ndarray[Any, Any]) -> Buffer:
@@ -281,6 +287,23 @@ class Nest(Record):
                     yield from operand.within
                 elif isinstance(operand, Position):
                     yield operand
+
+    @property
+    def nbytes(self) -> int:
+        """What a run reads and writes at least: each element once, of a broadcast and of what two maps look at, too."""
+        reads = (self._touched([a for a in self.reads if a.buffer == i], b) for i, b in enumerate(self.inputs))
+        writes = (self._touched([a for a in self.writes if a.buffer == i], b) for i, b in enumerate(self.outputs))
+        return sum(reads) + sum(writes)
+
+    def _touched(self, accesses: Sequence[Access], buffer: Buffer) -> int:
+        """Bytes of a buffer that accesses touch."""
+        touched = (math.prod(n for n, s in zip(self.extents, a.strides) if s or a.gather) for a in accesses)
+        return min(sum(touched) * buffer.dtype.itemsize, buffer.nbytes)
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """Every running reduction."""
+        return tuple(scan for step in self.steps for scan in step.scans)
 
     @property
     def row(self) -> int:

@@ -2,7 +2,7 @@
 
 Comes after `nest`, before `llvm.lower`. The result is canonical: nests that differ only in the numbers of extents,
 strides and offsets share a `pattern`, and so share machine code. Nothing here knows the target: how many lanes a
-vector has, and how many accumulators there are, is for the lowering to say.
+vector has, and how many accumulators there are, is for `lanes` to say.
 
 Note [Where vectors run]
     Rows are the reduced loops, inside of the parallel ones. Vectors run
@@ -73,7 +73,7 @@ def schedule(nest: Nest) -> Loops:
     first_reduced = len(nest.extents) - nest.reduced
     parallel = merged(nest, maps, range(first_reduced), ordered=False)
     row = merged(nest, maps, range(first_reduced, len(nest.extents)), ordered=is_ordered(nest))
-    if _is_contraction(nest) and row:
+    if is_contraction(nest) and row:
         return _contraction(nest, parallel, row)
     if not parallel and not row:
         # One point: reads are broadcasts, a write fills the first lane of a vector.
@@ -137,7 +137,7 @@ def _lane(nest: Nest, parallel: Sequence[Loop], row: Sequence[Loop]) -> int:
     count = len(nest.reads) + len(nest.writes)
     across, along = _effort(parallel[-1], count), _effort(row[-1], count)
     along *= 1 + 32 / max(row[-1][0], 1)  # lanes are summed
-    if _scans(nest):
+    if nest.scans:
         along *= 4
     return last if along <= across else len(parallel) - 1
 
@@ -152,17 +152,14 @@ def _effort(loop: Loop, count: int) -> float:
 def is_ordered(nest: Nest) -> bool:
     """Whether a row has to be gone through in order: scans need it, and positions of extrema then only grow."""
     picks = (isinstance(r, Reduce) and r.arity == 2 and r.monoid != "dot" for s in nest.steps for r in s.results)
-    return _scans(nest) or any(picks)
-
-
-def _scans(nest: Nest) -> bool:
-    return any(step.scans for step in nest.steps)
+    return bool(nest.scans) or any(picks)
 
 
 # -- contractions ------------------------------------------------------------------------------------------------
 
 
-def _is_contraction(nest: Nest) -> bool:
+def is_contraction(nest: Nest) -> bool:
+    """Whether a nest is a matrix product: it sums up products, as "dot" does."""
     return any(isinstance(r, Reduce) and r.monoid == "dot" for step in nest.steps for r in step.results)
 
 

@@ -63,6 +63,11 @@ class Split(NamedTuple):
     temporaries: tuple[Buffer, ...]
     calls: tuple[Call, ...]
 
+    @property
+    def alone(self) -> Nest | None:
+        """The nest, if it is still one."""
+        return self.calls[0].nest if len(self.calls) == 1 else None
+
 
 def is_worth(nest: Nest) -> bool:
     """Whether rows are better cut, and all that stands between the steps is one value for each row."""
@@ -96,6 +101,11 @@ def _rows_of(nest: Nest) -> int:
 def split(nest: Nest) -> Split:
     """The nests over blocks of the rows of `nest`, which `is_worth` it."""
     return _Splitter(nest).split()
+
+
+def split_if_worth(nest: Nest) -> Split:
+    """The nests over blocks of its rows, or `nest` as it is."""
+    return split(nest) if is_worth(nest) else Split((), (Call(nest, tuple(range(len(nest.inputs + nest.outputs)))),))
 
 
 def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:

@@ -13,7 +13,8 @@ from jit.ir.errors import CompileError
 
 from . import casts, elementary, halves
 from .build import Register
-from .values import ELEMENT, Value, Values
+from .literals import Values
+from .values import ELEMENT, Value
 
 
 class Arithmetic(Values):

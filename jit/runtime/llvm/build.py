@@ -1,6 +1,6 @@
 """Writes LLVM IR as text: typed registers, each instruction emitted once and in the outermost loop it can stand in.
 
-The lowering (`llvm.lower`) makes the loops, the math namespace (`llvm.math`) fills them through this builder.
+The lowering (`llvm.lowering`) makes the loops, the math namespace (`llvm.math`) fills them through this builder.
 
 Note [Every instruction finds its loop]
     A register knows the depth of the loop it varies in: 0 outside all loops, k inside the k-th. An instruction is

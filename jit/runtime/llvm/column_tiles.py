@@ -1,6 +1,6 @@
 """Reductions across rows of a wide matrix, with the accumulators in memory: the matrix is read as it lies.
 
-Comes beside `llvm.lower`, which holds accumulators in registers.
+Comes beside `lowering`, which holds accumulators in registers.
 
 Note [Tiles]
     A sum over dim 0 of (4096, 4096) has its vectors across rows (Note [Where vectors run]): in registers there is
@@ -28,7 +28,7 @@ from jit.ir.dtypes import DType
 from ..kernels.nest import Keep, Local, Nest, Reduce, Step
 from ..kernels.schedule import BLOCK, FIXED, Loops
 from .build import Register
-from .lower import Lowering
+from .lowering import Lowering
 from .memory import kept_bytes
 from .reduce import Chain
 from .values import Value

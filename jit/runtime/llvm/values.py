@@ -1,24 +1,85 @@
-"""Values of a body: registers that behave like numbers, and the literals beside them."""
+"""The values that bodies of kernels compute with: registers whose operators are functions of a math namespace.
+
+`math` is that namespace for processors. What casts, divisions and 16-bit floats ask of it is `LaneMath`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from typing import Any, Protocol
 
 from jit.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8
 from jit.ir.errors import CompileError
 
 from ..targets.target import Target
-from . import elementary
-from .build import Builder, Register, float_literal
+from .build import Builder, Register
 
 ELEMENT = {
     bool_: "i1", uint8: "i8", int8: "i8", int16: "i16", int32: "i32", int64: "i64",
     float16: "float", bfloat16: "float", float32: "float", float64: "double",
 }  # fmt: skip
 """The LLVM type of a value in a register."""
+
+
+class LaneMath(Protocol):
+    """The part of the math namespace that formulas beside it are written in."""
+
+    builder: Builder
+    target: Target
+
+    def value(self, dtype: DType, register: Register) -> Value:
+        """A register as a value of `dtype`."""
+
+    def constant(self, number: Any, dtype: DType) -> Value:
+        """A number in every lane."""
+
+    def converted(self, opcode: str, x: Value, dtype: DType) -> Value:
+        """A conversion instruction."""
+
+    def cast(self, x: Any, dtype: Any) -> Value:
+        """x as another dtype."""
+
+    def bits(self, x: Value) -> Value:
+        """A float's pattern as an integer of its width."""
+
+    def from_bits(self, x: Value, dtype: DType) -> Value:
+        """The float of that pattern."""
+
+    def where(self, condition: Any, a: Any, b: Any) -> Value:
+        """a where the condition holds, else b."""
+
+    def negative(self, x: Value) -> Value:
+        """-x."""
+
+    def abs(self, x: Value) -> Value:
+        """|x|."""
+
+    def invert(self, x: Value) -> Value:
+        """~x; not, for booleans."""
+
+    def copysign(self, x: Any, sign: Any) -> Value:
+        """|x| with the sign of `sign`."""
+
+    def floor(self, x: Value) -> Value:
+        """Down to a whole number."""
+
+    def isnan(self, x: Value) -> Value:
+        """Whether x is NaN."""
+
+    def isfinite(self, x: Value) -> Value:
+        """Whether x is neither NaN nor infinite."""
+
+    def right_shift(self, a: Any, b: Any) -> Value:
+        """a >> b with the sign copied."""
+
+    def integer_operation(self, opcode: str, a: Any, b: Any) -> Value:
+        """An instruction on integers or booleans."""
+
+    def libm(self, name: str, *operands: Any) -> Value:
+        """A function of the C library, lane by lane."""
+
+    def fail_where(self, condition: Value, code: int) -> None:
+        """Make the kernel return `code` if the condition holds at some point of the nest."""
 
 
 def _operator(function: str) -> Callable[[Value, Any], Value]:
@@ -31,11 +92,6 @@ def _reflected(function: str) -> Callable[[Value, Any], Value]:
     return lambda a, b: getattr(a.math, function)(b, a)
 
 
-def _unary(function: str) -> Callable[[Value], Value]:
-    """The same for an operator of one operand."""
-    return lambda x: getattr(x.math, function)(x)
-
-
 class Value:
     """One lane-wise value of a body: an LLVM register and the dtype it stands for."""
 
@@ -43,7 +99,7 @@ class Value:
     __array_ufunc__ = None  # numpy scalars on the left defer to the reflected operators below
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, math: Values, dtype: DType, register: Register, number: Any = None) -> None:
+    def __init__(self, math: LaneMath, dtype: DType, register: Register, number: Any = None) -> None:
         self.math = math
         self.dtype = dtype
         self.register = register
@@ -56,11 +112,19 @@ class Value:
     def __repr__(self) -> str:
         return f"Value({self.dtype.name}, {self.register})"
 
+    def __neg__(self) -> Value:
+        return self.math.negative(self)
+
     def __pos__(self) -> Value:
         return self
 
+    def __abs__(self) -> Value:
+        return self.math.abs(self)
+
+    def __invert__(self) -> Value:
+        return self.math.invert(self)
+
     # fmt: off
-    __neg__, __abs__, __invert__ = _unary("negative"), _unary("abs"), _unary("invert")
     __add__, __radd__ = _operator("add"), _reflected("add")
     __sub__, __rsub__ = _operator("subtract"), _reflected("subtract")
     __mul__, __rmul__ = _operator("multiply"), _reflected("multiply")
@@ -78,62 +142,3 @@ class Value:
     __eq__ = _operator("equal")  # type: ignore[assignment]
     __ne__ = _operator("not_equal")  # type: ignore[assignment]
     # fmt: on
-
-
-class Values:
-    """The namespace's values: made of literals and registers, and brought to one dtype."""
-
-    def __init__(self, builder: Builder, target: Target) -> None:
-        self.builder = builder
-        self.target = target
-
-    def constant(self, number: Any, dtype: DType) -> Value:
-        """A Python or numpy number in every lane, as numpy converts it; integers must fit."""
-        if isinstance(number, np.generic):
-            number = number.item()
-        if isinstance(number, complex) or (isinstance(number, float) and not dtype.is_floating_point):
-            raise CompileError(f"{number!r} meets a value of {dtype.name}: the registry casts operands before the body")
-        return Value(self, dtype, self.builder.splat(ELEMENT[dtype], self._literal(number, dtype)), number)
-
-    def _literal(self, number: Any, dtype: DType) -> str:
-        if dtype.is_floating_point:
-            with np.errstate(all="ignore"):
-                rounded = float(np.asarray(number, np.float64).astype(dtype.numpy))
-            return float_literal(rounded)
-        if dtype is bool_:
-            return "true" if number else "false"
-        limits = np.iinfo(dtype.numpy)
-        if not limits.min <= number <= limits.max:
-            raise CompileError(f"{number} does not fit {dtype.name}")
-        return str(int(number))
-
-    def _operands(self, *operands: Any) -> list[Value]:
-        """Values of one dtype; numbers take that of the values."""
-        dtypes = [o.dtype for o in operands if isinstance(o, Value)]
-        if not dtypes:
-            raise CompileError(f"no operand of {operands} is a value of the kernel; cast one with m.cast(x, dtype)")
-        if any(d is not dtypes[0] for d in dtypes):
-            names = " and ".join(sorted({d.name for d in dtypes}))
-            raise CompileError(f"a body combines {names}: the registry casts operands before the body")
-        return [o if isinstance(o, Value) else self.constant(o, dtypes[0]) for o in operands]
-
-    def value(self, dtype: DType, register: Register) -> Value:
-        """A register as a value of `dtype`."""
-        return Value(self, dtype, register)
-
-    def converted(self, opcode: str, x: Value, dtype: DType) -> Value:
-        """A conversion instruction."""
-        return Value(self, dtype, self.builder.convert(opcode, x.register, ELEMENT[dtype]))
-
-    def bits(self, x: Value) -> Value:
-        """A float's pattern as an integer of its width."""
-        integer = elementary.FORMATS[x.dtype].integer
-        return self.converted("bitcast", x, integer)
-
-    def from_bits(self, x: Value, dtype: DType) -> Value:
-        """The float of that pattern."""
-        return self.converted("bitcast", x, dtype)
-
-    def _require_float(self, name: str, x: Value) -> None:
-        if not x.dtype.is_floating_point:
-            raise CompileError(f"m.{name} takes floats, not {x.dtype.name}: cast operands before the body")

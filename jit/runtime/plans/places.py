@@ -1,10 +1,10 @@
-"""Where the values of a plan are, and the steps that compute them: plain records."""
+"""Records of a plan in the making: blocks of memory, places of values in them, steps, and stretches of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType
@@ -12,17 +12,7 @@ from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 
 from ..kernels.nest import Nest
-from ..products.tiled import Tiled
-
-if TYPE_CHECKING:
-    from ..products import blas, packed
-    from ..products.conv import Convolution
-    from ..products.conv_weight import WeightGradient
-    from ..products.pooling import Pooling
-
-    Panelled: TypeAlias = packed.Product | Convolution | WeightGradient | Pooling | Tiled
-    """Work in panels, which threads share."""
-    Work: TypeAlias = Nest | blas.Product | Panelled
+from ..kernels.work import Work
 
 
 class Layout(NamedTuple):
@@ -96,17 +86,13 @@ class Step:
     """Operands that are read at the very point where the result is written, so that it may take their memory."""
     scratch: int = 0
     """How many further operands are memory for the kernel's own use."""
-    share: float = 1.0
-    """How much of the node's work it does."""
     product: Node | None = None
     """The node whose epilogue `node` is, if the step does both."""
 
     @property
     def nests(self) -> list[Nest]:
-        """Those that have to be compiled for it."""
-        if isinstance(self.work, Tiled):
-            return list(self.work.nests.values())
-        return [self.work] if isinstance(self.work, Nest) else []
+        """The nests that have to be compiled for it."""
+        return [use.nest for use in self.work.nests]
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -25,6 +25,7 @@ Note [Segments]
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -32,10 +33,11 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
+from ..kernels.work import Pieces, Work
 from ..llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
 from ..targets.target import Target
 from .conv_code import BLOCK, FIELDS, WIDE, Shape, compiled
-from .tiled import TILE_BYTES, Pieces, even
+from .tiled import TILE_BYTES, even
 
 Triple = tuple[int, int, int]
 _STRIP_BYTES = 3 << 17
@@ -71,7 +73,8 @@ class Window(NamedTuple):
         return self._replace(image=(1, 1, self.number), places=(1, 1, self.number)) if plain else self
 
 
-class Convolution(NamedTuple):
+@dataclass(frozen=True)
+class Convolution(Work):
     """y = weight * x (+ bias), row-major; operands are x, weight, (bias,) y."""
 
     dtype: DType
@@ -152,11 +155,19 @@ class Convolution(NamedTuple):
         }  # fmt: skip
         return np.array([_signed(numbers[name]) for name in FIELDS], np.int64)
 
+    def flops(self, *of_nodes: int) -> int:
+        """Two for each multiplication."""
+        return 2 * self.effort
+
+    def label(self, operator: str) -> str:
+        """The operator, and how it is computed."""
+        return f"{operator} (packed)"
+
     # -- tiles ---------------------------------------------------------------------------------------------------
 
     @property
     def axes(self) -> tuple[int, int, int, int]:
-        """See `tiled.Product`."""
+        """See `Tileable`."""
         return self.batch, self.groups, self.filters, self.window.number
 
     @property
@@ -175,11 +186,11 @@ class Convolution(NamedTuple):
         """Vectors of many channels, one after the other, if it is depthwise."""
         return self.is_depthwise
 
-    def in_strips(self) -> Convolution:
+    def in_tiles(self) -> Convolution:
         """The same with strips that suit tiles: as long as each other if possible, since others have other kernels."""
         most = max(TILE_BYTES // (self.filters * tile_sizes()[1] * Target.host().vector_bytes), 1)
         even = (count for count in range(2 * most, most // 2, -1) if self._across % count == 0)
-        return self._replace(widest=next(even, most))
+        return replace(self, widest=next(even, most))
 
     def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
         """Some panels; of a tile that is no part of the whole, the rows lie closer."""

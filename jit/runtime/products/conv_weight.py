@@ -1,4 +1,4 @@
-"""The gradient of a convolution's weight: how each tap met each filter, summed over places and images.
+"""The gradient of a convolution's weight: the correlation of input patches with output gradients.
 
 Note [The gradient of a weight as a product]
     For one group, with (channel, tap) down and filters across:
@@ -17,6 +17,7 @@ Note [The gradient of a weight as a product]
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
+from ..kernels.work import Work
 from ..llvm.product_tiles import TileWriter, lanes_of, tile_sizes
 from ..llvm.words import Word
 from ..targets.target import Target
@@ -62,7 +64,8 @@ class Shape(NamedTuple):
     stride: int = 1
 
 
-class WeightGradient(NamedTuple):
+@dataclass(frozen=True)
+class WeightGradient(Work):
     """The gradient of the weight of `forward`; operands are x, that of y, and that of the weight."""
 
     forward: Convolution
@@ -101,6 +104,14 @@ class WeightGradient(NamedTuple):
         last = self.panels if last is None else last
         numbers = self._of_depthwise(first, last) if self.forward.is_depthwise else self._of_product(first, last)
         return np.array(list(numbers.values()), np.int64)
+
+    def flops(self, *of_nodes: int) -> int:
+        """Two for each multiplication."""
+        return 2 * self.effort
+
+    def label(self, operator: str) -> str:
+        """The operator, and how it is computed."""
+        return f"{operator} (packed)"
 
     def _of_depthwise(self, first: int, last: int) -> dict[str, int]:
         c, w, size = self.forward, self.forward.window, self.forward.dtype.itemsize

@@ -1,4 +1,4 @@
-"""Maxima of windows and where they lie, the way back, and means: what pooling operators are in a plan.
+"""Max pooling with indices, its backward, and average pooling, as plan steps.
 
 The vectors of places, their segments and masks are those of a convolution (Note [Segments] in `conv`). For maxima,
 entries beside the image are the lowest number; a NaN wins, and of equals the first. For means they are 0, and entries
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +19,17 @@ from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, int64
 from jit.ir.pooling import Pool, divisors
 
+from ..kernels.work import Work
 from ..llvm.memory import OUT_OF_RANGE
 from ..llvm.product_tiles import ELEMENT, TileWriter, lanes_of
 from ..llvm.words import Word
+from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of
 from ..plans.places import Step
 from ..targets.target import Target
 from .conv import Convolution, Triple, Window, segment_tables, supports
 from .conv_code import SegmentWriter
 from .conv_steps import contiguous
-
-if TYPE_CHECKING:
-    from ..plans.steps import Lowering
 
 _FIELDS = (
     "first", "last", "vectors", "taps", "depth", "height", "plane", "y_row", "index_row", "segments", "segment",
@@ -46,7 +46,8 @@ _INDEX = 8
 """Bytes of an index."""
 
 
-class MaxPool(NamedTuple):
+@dataclass(frozen=True)
+class MaxPool(Work):
     """The maxima of windows of many planes, and where they are; operands are x, y, and the indices."""
 
     dtype: DType
@@ -64,11 +65,6 @@ class MaxPool(NamedTuple):
     def effort(self) -> int:
         """Comparisons."""
         return self.planes * self.window.number * self.window.taps
-
-    @property
-    def scratch_bytes(self) -> int:
-        """None."""
-        return 0
 
     @property
     def kept(self) -> tuple[Any, ...]:
@@ -93,7 +89,8 @@ class MaxPool(NamedTuple):
         return np.array(values, np.int64)
 
 
-class MeanPool(NamedTuple):
+@dataclass(frozen=True)
+class MeanPool(Work):
     """The means of windows of many planes; operands are x and y."""
 
     dtype: DType
@@ -114,11 +111,6 @@ class MeanPool(NamedTuple):
     def effort(self) -> int:
         """Additions."""
         return self.planes * self.window.number * self.window.taps
-
-    @property
-    def scratch_bytes(self) -> int:
-        """None."""
-        return 0
 
     @property
     def kept(self) -> tuple[Any, ...]:
@@ -142,7 +134,8 @@ class MeanPool(NamedTuple):
         return np.array(values, np.int64)
 
 
-class MaxUnpool(NamedTuple):
+@dataclass(frozen=True)
+class MaxUnpool(Work):
     """Numbers added where indices say, in the order of the places; operands are y, the indices, and x."""
 
     dtype: DType
@@ -166,11 +159,6 @@ class MaxUnpool(NamedTuple):
         """Sums of a plane, in float64."""
         return -(-self.plane * 8 // 64) * 64
 
-    @property
-    def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of: nothing."""
-        return ()
-
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
         return _compiled_back(self.dtype)
@@ -178,9 +166,6 @@ class MaxUnpool(NamedTuple):
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
         """The numbers for a range of planes."""
         return np.array([first, self.planes if last is None else last, self.places, self.plane], np.int64)
-
-
-Pooling = MaxPool | MaxUnpool | MeanPool
 
 
 @lru_cache(64)
@@ -452,21 +437,21 @@ def is_max_unpool(node: Node) -> bool:
     return y.dtype in ELEMENT and indices.dtype is int64 and bool(x.numel) and bool(y.numel)
 
 
-def lower_max_pool(lowering: Lowering, node: Node) -> None:
+def lower_max_pool(lowering: StretchBuilder, node: Node) -> None:
     """One step."""
     x = contiguous(lowering, node, lowering.of(node.inputs[0]))
     results = [lowering.make(value) for value in node.outputs if value is node.outputs[0] or value.uses]
-    work = _maxima(node)._replace(indices=len(results) == 2)
+    work = replace(_maxima(node), indices=len(results) == 2)
     lowering.step(Step(work, [x, *results], len(results), node))
 
 
-def lower_mean_pool(lowering: Lowering, node: Node) -> None:
+def lower_mean_pool(lowering: StretchBuilder, node: Node) -> None:
     """One step."""
     x = contiguous(lowering, node, lowering.of(node.inputs[0]))
     lowering.step(Step(_means(node), [x, lowering.make(node.output)], 1, node))
 
 
-def lower_max_unpool(lowering: Lowering, node: Node) -> None:
+def lower_max_unpool(lowering: StretchBuilder, node: Node) -> None:
     """One step."""
     arguments = arguments_of(node)
     y, indices = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("grad_output", "indices"))

@@ -16,7 +16,7 @@ from typing import Any
 
 from jit.ir import Graph
 from jit.passes import run
-from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.arrays.programs import Engine
 
 from ..recorder.folding import fold
 from ..recorder.recomputation import recompute
@@ -32,7 +32,7 @@ BRANCHES = 8
 class Plan:
     """A graph made ready to run."""
 
-    interpreter: Interpreter
+    interpreter: Engine
     memory: Aliasing
 
     def run(self, stage: int, inputs: Sequence[Any], state: Any = None) -> tuple[list[Any], list[Any], Any]:
@@ -65,7 +65,7 @@ class Chain:
     def prepare(self) -> None:
         """A stage is about to be added: plans of the graph as it is now may still be in use."""
         if self.plan is not None:
-            self.plan.interpreter.hold()
+            self.plan.interpreter.freeze()
 
     def outdate(self) -> None:
         """A stage is about to be added or was: graph and plan are made again when they are next asked for."""

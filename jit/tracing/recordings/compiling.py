@@ -9,6 +9,7 @@ from jit.ir import Graph, Node, Op
 from jit.ir.collector import collector_resting
 from jit.passes import OPTIMIZE, Result, run
 from jit.runtime.arrays.interpreter import Host, Interpreter
+from jit.runtime.arrays.programs import Engine
 
 
 def unoptimised(graph: Graph) -> Graph:
@@ -24,17 +25,17 @@ def optimise(graph: Graph) -> Graph:
         return improved
 
 
-def engine(graph: Graph, optimised: bool, host: Host) -> Interpreter:
+def engine(graph: Graph, optimised: bool, host: Host) -> Engine:
     """What runs a graph: native code where it was optimised, else the interpreter alone, bit for bit as eager mode.
 
     `JIT_NATIVE=0` leaves out native code.
     """
     if not optimised or os.environ.get("JIT_NATIVE", "") == "0":
         return Interpreter(graph, host)
-    from jit.runtime.plans.plan import PlannedInterpreter
+    from jit.runtime.plans.plan import PlannedEngine
 
     with collector_resting():
-        made = PlannedInterpreter(graph, host)
+        made = PlannedEngine(graph, host)
     if folder := os.environ.get("JIT_DUMP"):
         from jit.runtime.plans.views import dump
 

@@ -21,7 +21,7 @@ from jit.ir.errors import Error
 from jit.ir.scalars import exactly
 from jit.passes import CLEANUP, run
 from jit.runtime.arrays import blocks
-from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
+from jit.runtime.arrays.programs import Engine, GuardFailed
 
 from ..patience import patience
 from ..recorder.tracer import Trace
@@ -122,7 +122,7 @@ class Recording:
         plan.memory.copied -= {(0, i) for i, spec in outputs if spec.kind not in ("fresh", "number")}
         return plan
 
-    def _interpreter(self, graph: Graph) -> Interpreter:
+    def _interpreter(self, graph: Graph) -> Engine:
         return engine(self.optimise(numbered(graph)), self.optimise is not unoptimised, PythonHost())
 
     def _graph_of(self, chain: Chain) -> Graph:

@@ -18,7 +18,7 @@ from jit.autograd.nodes import Edge, Node, edge_of
 from jit.eager import context, dispatch
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir.errors import AutogradError, Error
-from jit.runtime.arrays.interpreter import GuardFailed
+from jit.runtime.arrays.programs import GuardFailed
 
 from ..patience import patience
 from ..surroundings.properties import kind_of

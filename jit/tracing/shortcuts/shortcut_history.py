@@ -83,8 +83,8 @@ def _left_by(plan: Plan) -> tuple[int, list[tuple[int, int]]]:
     """How many registers there are, and what stage 0 leaves in them: pairs of a register and an input or, counted
     behind those, an output of its native call."""
     program = plan.interpreter.programs[0]
-    results = plan.interpreter.whole(0).results
+    results = plan.interpreter.native_call(0).results
     held = {register: number for number, register in enumerate((*program.inputs, *results))}
     for register in (*program.unused, *program.frees[0], *program.returned):
         held.pop(register, None)
-    return plan.interpreter._count, sorted(held.items())
+    return plan.interpreter.count, sorted(held.items())

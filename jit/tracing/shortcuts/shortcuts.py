@@ -64,7 +64,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     """A function that does what this call did, for the same arguments; None if the call needs Python."""
     if not entry.available() or _needs_python(call, recording):
         return None
-    native = recording.plan(recording.chains[0]).interpreter.whole(0)
+    native = recording.plan(recording.chains[0]).interpreter.native_call(0)
     order = None if native is None else _order(native, recording)
     if native is None or order is None:
         return None
