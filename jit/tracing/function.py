@@ -53,7 +53,7 @@ from .surroundings.calls import (
 )
 from .surroundings.impurity import watching
 from .surroundings.origins import is_foreign
-from .surroundings.promoting import DRIFT, KINDS, drifting, replaced, setter
+from .surroundings.promoting import DRIFT, KINDS, drifting, replaced
 from .surroundings.properties import kind_of
 from .surroundings.reasons import why_anew
 from .surroundings.sharing import sharing_of
@@ -244,7 +244,7 @@ class TracedFunction(Watched, Inspected):
             return False
         names = drifting(call.key, [*self._cache])
         places = dict(self._surroundings.look().places()) if names else {}
-        return self._surroundings.promote_unasked(n for n in names if n in places and setter(places[n]) is not None)
+        return self._surroundings.promote_unasked(n for n in names if n in places and places[n].writer() is not None)
 
     # -- sizes that vary -----------------------------------------------------------------------------------------
 
@@ -573,7 +573,7 @@ class TracedFunction(Watched, Inspected):
         """
         places = {**dict(self._surroundings.reach().places()), **dict(self._surroundings.look().places())}
         named = {} if self._signature is None else self._signature.parameters
-        numbers = sorted(n for n, fetch in places.items() if type(fetch()) in KINDS and setter(fetch) is not None)
+        numbers = sorted(n for n, place in places.items() if type(place()) in KINDS and place.writer() is not None)
         if name not in numbers and name not in named:
             raise UsageError(
                 f"{self.__name__} has no number {name!r} to promote; it reads {', '.join([*named, *numbers]) or 'none'}"
