@@ -55,8 +55,9 @@ def look_of(tensor: Tensor) -> tuple[Any, ...]:
     array = tensor._array
     if array is None:
         return ("undefined",)
-    flags = (tensor.requires_grad, array.flags.writeable)
-    return (array.dtype, array.shape, array.strides, *flags, class_of(tensor))
+    kind: Any = type(tensor)
+    kind = Tensor if kind is Variable else kind  # `class_of`, written out: each tensor of a network is asked
+    return (array.dtype, array.shape, array.strides, tensor.requires_grad, array.flags.writeable, kind)
 
 
 def class_of(tensor: Any) -> Any:

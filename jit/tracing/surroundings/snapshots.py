@@ -3,7 +3,7 @@
 Note [Snapshots]
     Elements are copied when they are first written to (see jit.eager.effects), arguments and small tensors at once,
     since foreign code may write to them unseen. Everything else is Python: what the walk of
-    jit.tracing.surroundings.surroundings meets - objects, modules, optimizers, containers, arrays, classes, functions
+    jit.tracing.surroundings.views meets - objects, modules, optimizers, containers, arrays, classes, functions
     with their cells and globals, random generators - is noted one level deep at the beginning, and put back where it
     differs. Storages count their versions from a number that never comes again, so that nothing saved meanwhile is
     taken for what they hold afterwards. What nobody can look into stays as it is: generators and other iterators,
