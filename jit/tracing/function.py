@@ -49,7 +49,7 @@ from .surroundings.calls import (
     flatten_arguments,
     marks_of,
 )
-from .surroundings.promoting import DRIFT, KINDS, drifting, setter
+from .surroundings.promoting import DRIFT, KINDS, drifting
 from .surroundings.properties import kind_of
 from .surroundings.sharing import sharing_of
 from .surroundings.surroundings import Surroundings, Watched, World, attributes_of, view_of_objects
@@ -219,7 +219,7 @@ class TracedFunction(Watched):
             return False
         names = drifting(call.key, [*self._cache.entries])
         places = dict(self._surroundings.look().places()) if names else {}
-        return self._surroundings.promote_unasked(n for n in names if n in places and setter(places[n]) is not None)
+        return self._surroundings.promote_unasked(n for n in names if n in places and places[n].writer() is not None)
 
     def _general_entry(self, call: Call) -> Entry | None:
         """The recordings that serve many sizes, this call's among them; see jit.tracing.recordings.shapes."""
@@ -407,7 +407,7 @@ class TracedFunction(Watched):
         """
         places = {**dict(self._surroundings.reach().places()), **dict(self._surroundings.look().places())}
         named = self._parameters.named
-        numbers = sorted(n for n, fetch in places.items() if type(fetch()) in KINDS and setter(fetch) is not None)
+        numbers = sorted(n for n, place in places.items() if type(place()) in KINDS and place.writer() is not None)
         if name not in numbers and name not in named:
             raise UsageError(
                 f"{self.__name__} has no number {name!r} to promote; it reads {', '.join([*named, *numbers]) or 'none'}"

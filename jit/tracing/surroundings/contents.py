@@ -27,9 +27,8 @@ class RandomState(tuple[Any, ...]):
     __slots__ = ()
 
 
-def is_copied(value: Any) -> bool:
-    """Whether a value is watched by a copy of what it holds."""
-    kind: Any = type(value)
+def is_copied(kind: Any) -> bool:
+    """Whether objects of a class are watched by a copy of what they hold."""
     if issubclass(kind, (np.ndarray, np.void, *_DRAWING, *COPIED)):
         return True
     return issubclass(kind, _C_TYPES) and _has_no_pointers(kind)

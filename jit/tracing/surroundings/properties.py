@@ -7,13 +7,12 @@ from typing import Any
 
 from jit.eager import context
 from jit.eager.generators import Generator
-from jit.eager.tensors import Tensor
+from jit.eager.tensors import Tensor, Variable
 from jit.ir import TensorType
 from jit.ir.dtypes import from_numpy
 from jit.ir.types import is_contiguous
 
 from .promoting import KINDS
-from .surroundings import class_of
 
 INFERENCE = "an inference tensor"
 """Stands beside the class of one outside of `inference_mode`, where it may not be written to, nor saved."""
@@ -49,6 +48,21 @@ def kind_of(tensor: Any) -> tuple[Any, ...]:
     if tensor._storage.inference and not context.INFERENCE.get():
         kind = (INFERENCE, kind)
     return (array.dtype, array.shape, layout, *flags, kind)
+
+
+def look_of(tensor: Tensor) -> tuple[Any, ...]:
+    """What Python can ask of a tensor in reach without reading its elements."""
+    array = tensor._array
+    if array is None:
+        return ("undefined",)
+    kind: Any = type(tensor)
+    kind = Tensor if kind is Variable else kind  # `class_of`, written out: each tensor of a network is asked
+    return (array.dtype, array.shape, array.strides, tensor.requires_grad, array.flags.writeable, kind)
+
+
+def class_of(tensor: Any) -> Any:
+    """The class of a tensor, as far as it matters: a Tensor becomes a Variable unasked."""
+    return Tensor if type(tensor) is Variable else type(tensor)
 
 
 def has_hooks(leaf: Any) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 
 from jit.eager.tensors import Size
 
-from .places import has_state, slots_of
+from .known_types import has_state
+from .peeking import slots_of
 
 Swap = Callable[[Any], Any]
 """From what a container holds to what it shall hold: mostly the same."""
