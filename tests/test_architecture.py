@@ -46,8 +46,10 @@ def test_files_that_a_page_names_are_there(page):
     assert not [name for name in named if name not in written and not (ROOT / name).exists()]
 
 
-def test_short_names_of_files_are_there():
-    """In docs/architecture.md `recorder/tracer.py` is in one of the rooms."""
-    named = re.findall(r"`((?!jit/|tests/)\w+/(?:\w+/)*\w+\.py)`", PAGE.read_text())
+@pytest.mark.parametrize("page", ["architecture.md", "tracing.md"])
+def test_short_names_of_files_are_there(page):
+    """In these pages `recorder/tracer.py` is in one of the rooms."""
+    text = (PAGE.parent / page).read_text()
+    named = re.findall(r"`((?!jit/|tests/)\w+/(?:\w+/)*\w+\.py)`", text)
     assert named
     assert not [name for name in named if not [*PACKAGE.glob(f"**/{name}")]]
