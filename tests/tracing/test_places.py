@@ -16,7 +16,7 @@ from jit.tracing.surroundings.places import Place, Question
 TRACING = Path(jit.__file__).parent / "tracing"
 
 
-def below(kind: type) -> Iterator[type]:
+def below(kind: Any) -> Iterator[Any]:
     for sub in kind.__subclasses__():
         yield sub
         yield from below(sub)
