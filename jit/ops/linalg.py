@@ -359,7 +359,9 @@ def linear(F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
 
 
 @linear.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Any) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Any
+) -> Sequence[Tensor | None]:
     """One node, whose backward refers to the inputs alone."""
     if weight.ndim == 1:
         rows, grads = F.reshape(input, [-1, input.shape[-1]]), F.reshape(g, [-1])
