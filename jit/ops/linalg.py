@@ -478,7 +478,8 @@ def _() -> Iterator[Sample]:
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-@composite("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", namespaces=("jit",))
+@composite("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", spreads=True,
+           namespaces=("jit",))  # fmt: skip
 def einsum(F: Ops, equation: str, tensors: Sequence[Tensor], path: Ints | None) -> Tensor:
     """Repeated labels become diagonals and lonely ones sums; what remains is a sum of products."""
     inputs, output = _explicit(equation, [t.ndim for t in tensors])

@@ -607,7 +607,7 @@ def multi_dot(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     return F.reshape(found, sizes)
 
 
-@composite("aten::chain_matmul(Tensor[] matrices) -> Tensor", namespaces=("jit",))
+@composite("aten::chain_matmul(Tensor[] matrices) -> Tensor", spreads=True, namespaces=("jit",))
 def chain_matmul(F: Ops, matrices: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices; of one, itself."""
     return matrices[0] if len(matrices) == 1 else F.linalg_multi_dot(list(matrices))
