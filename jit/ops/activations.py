@@ -307,7 +307,7 @@ def silu(m: Math, self: Elements) -> Elements:
 
 
 @silu.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Sequence[Tensor | None]:
     s = F.sigmoid(self)
     return (g * (s * (1 + self * (1 - s))),)
 
@@ -320,7 +320,7 @@ def mish(m: Math, self: Elements) -> Elements:
 
 
 @mish.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Sequence[Tensor | None]:
     t = F.tanh(F.softplus(self))
     return (g * (t + self * (1 - t * t) * F.sigmoid(self)),)
 

@@ -261,7 +261,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(), 1, note="0-d")
 
 
-@composite("aten::block_diag(Tensor[] tensors) -> Tensor", namespaces=("jit",))
+@composite("aten::block_diag(Tensor[] tensors) -> Tensor", spreads=True, namespaces=("jit",))
 def block_diag(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """The matrices along a diagonal, zeros around them; vectors are rows."""
     if any(t.ndim > 2 for t in tensors):
@@ -298,7 +298,7 @@ def _() -> Iterator[Sample]:
 # -- products of sets --------------------------------------------------------------------------------------------
 
 
-@composite("aten::cartesian_prod(Tensor[] tensors) -> Tensor", namespaces=("jit",))
+@composite("aten::cartesian_prod(Tensor[] tensors) -> Tensor", spreads=True, namespaces=("jit",))
 def cartesian_prod(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """Every choice of one element of each vector, as rows; of one vector, itself."""
     if any(t.ndim != 1 for t in tensors):

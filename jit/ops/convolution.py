@@ -144,7 +144,7 @@ def _(
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Meta | None, stride: Ints,
     padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     bias_sizes = None if bias_meta is None else bias_meta.shape
     wanted = [bool(n) for n in needs]
     return F.convolution_backward(
@@ -237,7 +237,7 @@ def _(
 def _(
     F: Ops, g: Sequence[Tensor], needs: Sequence[bool], grad_output: Tensor, input: Tensor, weight: Tensor,
     stride: Ints, padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     rest = stride, padding, dilation, transposed, output_padding, groups
     return _double_backward(F, g[0], g[1], g[2], grad_output, weight, input, rest, needs)
 
@@ -367,7 +367,7 @@ def _(
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Meta | None, stride: Ints,
     padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     bias_sizes = None if bias_meta is None else bias_meta.shape
     rest = stride, padding, dilation, transposed, output_padding, groups
     return F.convolution_backward(g, input, weight, bias_sizes, *rest, [bool(n) for n in needs])

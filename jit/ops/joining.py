@@ -481,7 +481,8 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 3)
 
 
-@composite('aten::meshgrid.indexing(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', namespaces=("jit",))
+@composite('aten::meshgrid.indexing(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', spreads=True,
+           namespaces=("jit",))  # fmt: skip
 def meshgrid(F: Ops, tensors: Sequence[Tensor], indexing: str) -> list[Tensor]:
     if indexing not in ("ij", "xy"):
         raise UsageError(f"meshgrid: indexing {indexing!r} is neither 'ij' nor 'xy'")
@@ -503,7 +504,7 @@ def _() -> Iterator[Sample]:
     yield sample([make(2), make(3, seed=1)], indexing="xy")
 
 
-@composite("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", namespaces=("jit",))
+@composite("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", spreads=True, namespaces=("jit",))
 def broadcast_tensors(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
     shape = broadcast_shapes(*(tuple(t.shape) for t in tensors))
     return [F.expand(t, shape) for t in tensors]

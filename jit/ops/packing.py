@@ -121,7 +121,9 @@ def _(grad: KnownType, input_size: Ints, batch_sizes: KnownType, batch_first: bo
 
 
 @_pack_padded_sequence_backward.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], input_size: Ints, batch_sizes: Tensor, batch_first: bool) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], input_size: Ints, batch_sizes: Tensor, batch_first: bool
+) -> Sequence[Tensor | None]:
     batch = input_size[0] if batch_first else input_size[1]
     lengths = F.sum(F.gt(F.unsqueeze(batch_sizes, 1), F.arange(batch)), 0)
     return F._pack_padded_sequence(g, lengths, batch_first)[0], None

@@ -1095,7 +1095,7 @@ def largest_of(dtype: DType) -> float:
     """The largest finite number of a floating dtype."""
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(dtype.numpy).max)
+    return float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
 
 
 @nan_to_num.samples

@@ -165,7 +165,7 @@ def _(
 def _(
     F: Ops, g: Tensor, self: Tensor, out: Sequence[Tensor], kernel_size: Ints, stride: Ints, padding: Ints,
     dilation: Ints, ceil_mode: bool,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     return (
         F.max_pool2d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, out[1]),
     )  # fmt: skip
@@ -285,7 +285,7 @@ def _(
 def _(
     F: Ops, g: Tensor, self: Tensor, out: Sequence[Tensor], kernel_size: Ints, stride: Ints, padding: Ints,
     dilation: Ints, ceil_mode: bool,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     return (
         F.max_pool3d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, out[1]),
     )  # fmt: skip
@@ -483,7 +483,7 @@ def _(
 def _(
     F: Ops, g: Tensor, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     rest = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     return (F.avg_pool2d_backward(g, self, *rest),)
 
@@ -568,7 +568,7 @@ def _(
 def _(
     F: Ops, g: Tensor, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     rest = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     return (F.avg_pool3d_backward(g, self, *rest),)
 

@@ -461,7 +461,7 @@ def _() -> Iterator[Sample]:
 def uniform(m: Numpy, state: RandomState, self: Array, from_: float, to: float) -> tuple[Array, int]:
     if from_ > to:
         raise UsageError(f"uniform_: expects from <= to, got {from_} and {to}")
-    if self.dtype.kind not in "biu" and to - from_ > float(ml_dtypes.finfo(self.dtype).max):
+    if self.dtype.kind not in "biu" and to - from_ > float(ml_dtypes.finfo(self.dtype).max):  # type: ignore[no-untyped-call]
         raise UsageError(f"uniform_: from {from_} to {to} is further than {self.dtype} reaches")
     numbers, blocks = _drawn(m, "uniform", state, self.shape, self.dtype)
     return (numbers * (to - from_) + _in_both_parts(self, from_)).astype(self.dtype), blocks

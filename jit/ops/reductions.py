@@ -22,7 +22,21 @@ from jit.ir.types import TensorType
 from .common import accumulation, require_order, wide_sum_dtype
 
 if TYPE_CHECKING:
-    from .protocols import Array, Ints, KnownType, Meta, Number, Numpy, OnnxWriter, Ops, Tensor, Term, Terms, Value
+    from .protocols import (
+        Array,
+        Ints,
+        KnownType,
+        Meta,
+        Number,
+        Numpy,
+        OnnxWriter,
+        Ops,
+        Shaped,
+        Tensor,
+        Term,
+        Terms,
+        Value,
+    )
 
 INDICES = absent("the result is a tensor of indices")
 BOOLEAN = absent("the result is boolean")
@@ -43,7 +57,7 @@ def unreduce(F: Ops, g: Tensor, meta: Meta, dim: Ints | None, keepdim: bool) -> 
     return F.expand(with_reduced_dims(F, g, meta, dim, keepdim), meta.shape)
 
 
-def with_reduced_dims(F: Ops, x: Tensor, meta: Meta, dim: int | Ints | None, keepdim: bool) -> Tensor:
+def with_reduced_dims(F: Ops, x: Tensor, meta: Shaped, dim: int | Ints | None, keepdim: bool) -> Tensor:
     """A reduction's result with the reduced dims put back with size 1, so that it broadcasts against the input."""
     if not keepdim and meta.ndim:
         for d in sorted(wrap_dims(dim, meta.ndim)):
@@ -755,7 +769,7 @@ def _(t: Terms, self: Term, correction: Number | None) -> Term:
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: Ints | None, correction: Number | None,
     keepdim: bool,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     """No spread, no gradient: 0 / 0 counts as 0."""
     flat = F.eq(out, 0)
     scale = F.where(flat, 0, g / (F.where(flat, 1, out) * degrees(self.shape, dim, correction)))
@@ -842,7 +856,9 @@ def _log_of_sum(t: Terms, x: Term, greatest: Term) -> Any:
 
 
 @logsumexp.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: Ints, keepdim: bool) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: Ints, keepdim: bool
+) -> Sequence[Tensor | None]:
     """softmax(self) * g; where all is -inf, nothing moves the result."""
     total = with_reduced_dims(F, out, self, dim, keepdim)
     total = F.where(F.eq(total, -math.inf), 0, total)
@@ -914,7 +930,7 @@ def _(t: Terms, self: Term, ord: Number) -> Term:
 @linalg_vector_norm.grad
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, ord: Number, dim: Ints | None, keepdim: bool
-) -> Any:
+) -> Sequence[Tensor | None]:
     """sign(x) * |x|^(p-1) / out^(p-1) * g; 0 where the norm is 0, and split among ties for p = inf."""
     g, out = (with_reduced_dims(F, x, self, dim, keepdim) for x in (g, out))
     if ord == 0:
@@ -1168,7 +1184,7 @@ def _(self: KnownType, dim: int) -> TensorType:
 
 
 @logcumsumexp.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: int) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: int) -> Sequence[Tensor | None]:
     """The sum over later places j of g[j] * exp(self - out[j]): in logarithms, for positive and negative g apart."""
     if not self.ndim:
         return (g,)

@@ -73,7 +73,7 @@ def _(self: KnownType, B: KnownType, upper: bool, left: bool, unitriangular: boo
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, B_meta: Meta, out: Tensor, upper: bool, left: bool,
     unitriangular: bool,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     """gB solves the transposed equation; gA is -gB X^T, the part of it that was read."""
     turned = F.transpose(self, -2, -1)
     gB = F.linalg_solve_triangular(turned, g, upper=not upper, left=left, unitriangular=unitriangular)
@@ -142,7 +142,9 @@ def _(A: KnownType, B: KnownType) -> Sequence[Type]:
 
 
 @_linalg_solve.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], A: Tensor, B_meta: Meta, out: Sequence[Tensor]) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], A: Tensor, B_meta: Meta, out: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
     gB = F._linalg_solve(F.transpose(A, -2, -1), g)[0]
     gA = -F.matmul(gB, F.transpose(out[0], -2, -1))
     return F.sum_to_size(gA, A.shape), F.sum_to_size(gB, B_meta.shape)
@@ -313,7 +315,7 @@ def _(A: KnownType) -> Sequence[Type]:
 
 
 @linalg_slogdet.grad
-def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A: Tensor, out: Sequence[Tensor]) -> Any:
+def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A: Tensor, out: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """The adjoint inverse times the logarithm's gradient, and i times that of the direction across it."""
     size = F.zeros_like(out[1]) if g[1] is None else g[1]
     if A.dtype.is_complex:
@@ -605,7 +607,7 @@ def multi_dot(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     return F.reshape(found, sizes)
 
 
-@composite("aten::chain_matmul(Tensor[] matrices) -> Tensor", namespaces=("jit",))
+@composite("aten::chain_matmul(Tensor[] matrices) -> Tensor", spreads=True, namespaces=("jit",))
 def chain_matmul(F: Ops, matrices: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices; of one, itself."""
     return matrices[0] if len(matrices) == 1 else F.linalg_multi_dot(list(matrices))
