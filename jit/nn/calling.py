@@ -12,7 +12,7 @@ from .everywhere import FORWARD_PRE
 
 
 class ForwardHook(NamedTuple):
-    """What runs after `forward`."""
+    """A hook that runs after `forward`."""
 
     function: Callable[..., Any]
     with_kwargs: bool = False
@@ -32,7 +32,7 @@ class HookedCall:
         """How many of the hooks have run, or have begun to."""
 
     def run(self) -> Any:
-        """What the hooks leave of the result."""
+        """Run `forward` between its hooks and return the result as they leave it."""
         for hook, with_kwargs in (*FORWARD_PRE.values(), *self.module._forward_pre_hooks.values()):
             self._replace_arguments(hook, with_kwargs)
         watch = self.module._watch()

@@ -43,14 +43,28 @@ def fans(tensor: Any) -> tuple[int, int]:
 
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
-    """Fill with draws that are uniform between `a` and `b`."""
+    """Fill with draws that are uniform between `a` and `b`.
+
+    Args:
+        tensor: The tensor to fill; it is returned.
+        a: The lower bound.
+        b: The upper bound.
+        generator: The source of draws; the default one if left out.
+    """
     expect("init.uniform_", tensor)
     with context.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-    """Fill with draws of a normal distribution."""
+    """Fill with draws of a normal distribution.
+
+    Args:
+        tensor: The tensor to fill; it is returned.
+        mean: The mean.
+        std: The standard deviation.
+        generator: The source of draws; the default one if left out.
+    """
     expect("init.normal_", tensor)
     with context.no_grad():
         return tensor.normal_(mean, std, generator=generator)
@@ -59,7 +73,16 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Any:
-    """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function."""
+    """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function.
+
+    Args:
+        tensor: The tensor to fill; it is returned.
+        mean: The mean of the distribution before the cut.
+        std: Its standard deviation.
+        a: The least draw.
+        b: The largest draw.
+        generator: The source of draws; the default one if left out.
+    """
     expect("init.trunc_normal_", tensor)
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(f"trunc_normal_: the mean {mean} lies more than 2 deviations outside [{a}, {b}]", stacklevel=2)
@@ -98,13 +121,22 @@ def eye_(tensor: Any) -> Any:
 
 
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Uniform, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010)."""
+    """Fill uniformly, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
+
+    Args:
+        tensor: The tensor to fill, of two dims at least; it is returned.
+        gain: A factor, see `calculate_gain`.
+        generator: The source of draws; the default one if left out.
+    """
     bound = math.sqrt(3.0) * _xavier_deviation(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Normal, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010)."""
+    """Fill with normal draws of variance ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
+
+    Args: those of `xavier_uniform_`.
+    """
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
 
@@ -121,7 +153,8 @@ def kaiming_uniform_(
         tensor: What to fill, of two dims at least.
         a: The negative slope of the leaky ReLU that follows.
         mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
-        nonlinearity: What follows: see `calculate_gain`.
+        nonlinearity: The activation that follows: see `calculate_gain`.
+        generator: The source of draws; the default one if left out.
     """
     expect("init.kaiming_uniform_", tensor)
     if 0 in tensor.shape:
@@ -134,7 +167,10 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Any:
-    """Normal, with a variance of ``gain² / fan``; the arguments are those of `kaiming_uniform_`."""
+    """Fill with normal draws of variance ``gain² / fan`` (He et al., 2015).
+
+    Args: those of `kaiming_uniform_`.
+    """
     expect("init.kaiming_normal_", tensor)
     if 0 in tensor.shape:
         warnings.warn("a tensor without elements has nothing to fill", stacklevel=2)

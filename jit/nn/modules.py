@@ -32,7 +32,7 @@ EXTRA = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict(strict=False)` could not match."""
+    """Names that `load_state_dict(strict=False)` could not match."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -90,7 +90,11 @@ class Module:
     # -- calling -------------------------------------------------------------------------------------------------
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; to be defined by the subclass."""
+        """Compute the result; subclasses define it.
+
+        Raises:
+            UnwrittenError: The subclass does not define it.
+        """
         raise UnwrittenError(f"{type(self).__name__} does not define forward(self, ...), what the module computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -123,7 +127,7 @@ class Module:
             raise
 
     def _watch(self) -> Any:
-        """What shows gradients to the backward hooks, if there are any."""
+        """The watch that shows gradients to the backward hooks, if there are any."""
         hooks = self._backward_pre_hooks or self._backward_hooks or BACKWARD_PRE or BACKWARD
         if not hooks or not context.GRAD_ENABLED.get():
             return None
@@ -248,7 +252,7 @@ class Module:
         object.__setattr__(self, name, value)
 
     def _assign_computed(self, name: str, value: Any) -> None:
-        """What is computed decides what an assignment means."""
+        """Assign to a computed attribute, which decides itself what that means."""
         assign = getattr(self._computed[name], "assign", None)
         if assign is None:
             raise UsageError(f"{type(self).__name__}.{name} is computed from other parameters; assign to those")
@@ -617,7 +621,7 @@ class Module:
     # -- showing -------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """What the printed module says between its parentheses, e.g. sizes; for subclasses to define."""
+        """The text between the parentheses of the printed module, e.g. sizes; for subclasses to define."""
         return ""
 
     def _get_name(self) -> str:

@@ -16,7 +16,7 @@ from .parameter import Parameter
 
 
 class _RunningNorm(Module):
-    """What batch and instance norm share: an affine map per channel and, if tracked, running statistics."""
+    """Base of batch and instance norms: an affine map per channel and, if tracked, running statistics."""
 
     ranks: tuple[int, ...] = ()
     """How many dims an input may have."""

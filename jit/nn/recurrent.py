@@ -132,7 +132,7 @@ class RNNBase(Module):
             raise ShapeError(f"{name}: expected elements of size {self.input_size}, got the sizes {list(data.shape)}")
 
     def _batch(self, input: Any) -> Any:
-        """How many sequences there are."""
+        """The number of sequences."""
         if not isinstance(input, PackedSequence):
             return input.shape[0 if self.batch_first else 1]
         if input.sorted_indices is not None:

@@ -148,7 +148,17 @@ class Optimizer:
             hook(self, given, {})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """Change one parameter in place; `gradient` must be left as it is."""
+        """Change one parameter in place; subclasses define it.
+
+        Args:
+            parameter: The parameter.
+            gradient: Its gradient, with the sign of descent; it must be left as it is.
+            state: The state kept for this parameter, empty in the first step.
+            group: The options of its group.
+
+        Raises:
+            NotImplementedError: The subclass does not define it.
+        """
         raise NotImplementedError(type(self).__name__)
 
     # -- saving --------------------------------------------------------------------------------------------------

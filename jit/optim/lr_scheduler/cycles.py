@@ -190,7 +190,7 @@ class OneCycleLR(LRScheduler):
         return [self._between(group, phase.rates, share) for group in groups]
 
     def _between(self, group: dict[str, Any], ends: tuple[str, str], share: float) -> float:
-        """What lies between two entries of a group, `share` of the way."""
+        """The value between two entries of a group, `share` of the way."""
         first, last = (group[name] for name in ends)
         way = share if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * share)) / 2
         found: float = first + (last - first) * way
