@@ -29,7 +29,7 @@ class HookedCall:
         self.module, self.args, self.kwargs, self.hooks = module, args, kwargs, hooks
         self.result: Any = None
         self.begun = 0
-        """How many of the hooks have run, or have begun to."""
+        """The number of hooks that have run, or have begun to."""
 
     def run(self) -> Any:
         """Run `forward` between its hooks and return the result as they leave it."""

@@ -8,11 +8,11 @@ from typing import Any
 from jit.eager.hooks import HookTable, RemovableHandle
 
 FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD = HookTable(), HookTable(), HookTable(), HookTable()
-"""What runs around every call; entries are those of a module's own tables."""
+"""Hooks around every call; entries are those of a module's own tables."""
 CALLS = {"forward_pre": FORWARD_PRE, "forward": FORWARD, "backward_pre": BACKWARD_PRE, "backward": BACKWARD}
 """All of them, for traces to look at: what is recorded with other hooks is another trace."""
 REGISTRATIONS = {"parameter": HookTable(), "buffer": HookTable(), "module": HookTable()}
-"""What sees every parameter, buffer and module that is added to a module, by kind."""
+"""Hooks on every parameter, buffer and module that is added to a module, by kind."""
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:

@@ -57,7 +57,7 @@ class Module:
     training: bool
 
     _parameters: dict[str, Parameter | None]
-    """What is learned, by attribute name; None where a layer was made without, e.g. `bias=False`."""
+    """Learned tensors, by attribute name; None where a layer was made without, e.g. `bias=False`."""
     _buffers: dict[str, Tensor | None]
     """State that is not learned: running statistics, masks, tables."""
     _modules: dict[str, Module | None]

@@ -29,7 +29,7 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
-        """What is kept for each parameter between steps."""
+        """State that is kept for each parameter between steps."""
         self.param_groups: list[dict[str, Any]] = []
         """Dictionaries with "params" and options such as "lr", which may be changed between steps."""
         self._stepped = Event()
