@@ -148,6 +148,9 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Channels of `[N, C, ...]` in the order in which one of each group comes after the other.
 
+    Raises:
+        ShapeError: The input has fewer than 3 dims, or its channels do not divide into the groups.
+
     >>> import jit
     >>> jit.nn.functional.channel_shuffle(jit.arange(4).view(1, 4, 1), 2).flatten().tolist()
     [0, 2, 1, 3]
@@ -272,6 +275,10 @@ def embedding(
         max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
         sparse: Accepted; gradients are dense all the same.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
+
+    Raises:
+        ShapeError: The weight is no matrix.
+        UsageError: `padding_idx` is not a row of the table.
     """
     if max_norm is not None and weight.ndim == 2:
         _renormalise_rows(weight, input, max_norm, norm_type)
@@ -386,6 +393,9 @@ def batch_norm(
         training: Whether to normalise by the batch's own statistics.
         momentum: The weight of this batch in the running statistics.
         eps: Added to the variance.
+
+    Raises:
+        UsageError: There are no running statistics, and `training` is False.
     """
     if not training and (running_mean is None or running_var is None):
         raise UsageError("batch_norm needs running_mean and running_var unless training=True")
@@ -585,6 +595,9 @@ adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max
 
 def pdist(input: Any, p: float = 2.0) -> Any:
     """The p-norm distances of all pairs of rows of `[N, M]`: ``N * (N - 1) / 2`` numbers.
+
+    Raises:
+        ShapeError: The input is no matrix.
 
     >>> import jit
     >>> jit.nn.functional.pdist(jit.tensor([[0.0], [1.0], [3.0]])).tolist()

@@ -19,6 +19,9 @@ GAINS = {
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much the weights in front of an activation are enlarged so that signals neither grow nor fade.
 
+    Raises:
+        UsageError: No gain is known for the activation, or the slope is no number.
+
     >>> from jit.nn import init
     >>> round(init.calculate_gain("leaky_relu", 0.2), 4)
     1.3868
@@ -33,7 +36,11 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def fans(tensor: Any) -> tuple[int, int]:
-    """(how many inputs an output of this weight sums over, how many outputs an input reaches)."""
+    """(how many inputs an output of this weight sums over, how many outputs an input reaches).
+
+    Raises:
+        UsageError: The weight has fewer than two dims.
+    """
     expect("init.fans", tensor)
     sizes = tensor.shape
     if len(sizes) < 2:
@@ -110,7 +117,11 @@ def zeros_(tensor: Any) -> Any:
 
 
 def eye_(tensor: Any) -> Any:
-    """Fill a matrix with the identity."""
+    """Fill a matrix with the identity.
+
+    Raises:
+        UsageError: The tensor is no matrix.
+    """
     expect("init.eye_", tensor)
     from jit.eager.functions import F
 
@@ -186,7 +197,11 @@ def _kaiming_deviation(tensor: Any, a: float, mode: str, nonlinearity: str) -> f
 
 
 def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one."""
+    """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one.
+
+    Raises:
+        UsageError: The tensor has fewer than two dims.
+    """
     expect("init.orthogonal_", tensor)
     import numpy as np
 
@@ -201,7 +216,11 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
 
 
 def dirac_(tensor: Any, groups: int = 1) -> Any:
-    """Fill a convolution weight so that it passes its input channels through."""
+    """Fill a convolution weight so that it passes its input channels through.
+
+    Raises:
+        UsageError: The tensor is no convolution weight, or its channels do not divide into the groups.
+    """
     expect("init.dirac_", tensor)
     if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
         raise UsageError(f"dirac_ fills convolution weights of {groups} groups of channels, not {list(tensor.shape)}")
@@ -216,7 +235,11 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 
 
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
-    """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010)."""
+    """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010).
+
+    Raises:
+        UsageError: The tensor is no matrix.
+    """
     expect("init.sparse_", tensor)
     from jit.eager.functions import F
 

@@ -179,7 +179,11 @@ class Module:
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter that is found as `module.<name>`; None declares that there could be one."""
+        """Add a parameter that is found as `module.<name>`; None declares that there could be one.
+
+        Raises:
+            KindError: `param` is neither a Parameter nor None.
+        """
         self._check_name(name, self._parameters)
         if param is not None and not isinstance(param, Parameter):
             raise KindError(f"parameter {name!r} must be a jit.nn.Parameter or None, not {type(param).__name__}")
@@ -192,6 +196,9 @@ class Module:
             name: Its attribute name.
             tensor: The tensor, or None to declare that there could be one.
             persistent: Whether the state dict holds it.
+
+        Raises:
+            KindError: `tensor` is neither a tensor nor None.
         """
         self._check_name(name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -200,7 +207,11 @@ class Module:
         (self._transient_buffers.discard if persistent else self._transient_buffers.add)(name)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """Add a module that is found as `self.<name>`."""
+        """Add a module that is found as `self.<name>`.
+
+        Raises:
+            KindError: `module` is neither a Module nor None.
+        """
         self._check_name(name, self._modules)
         if module is not None and not isinstance(module, Module):
             raise KindError(f"{name!r} must be a jit.nn.Module or None, not {type(module).__name__}")
@@ -347,7 +358,11 @@ class Module:
         return _once(found, set()) if remove_duplicate else found
 
     def get_submodule(self, target: str) -> Module:
-        """The module at a dotted name; ``""`` is the module itself."""
+        """The module at a dotted name; ``""`` is the module itself.
+
+        Raises:
+            MemberError: There is no such module.
+        """
         module: Any = self
         for name in target.split(".") if target else ():
             module = module._modules.get(name) if isinstance(module, Module) else None
@@ -357,7 +372,11 @@ class Module:
         return module
 
     def set_submodule(self, target: str, module: Module) -> None:
-        """Put a module in the place of the one at a dotted name."""
+        """Put a module in the place of the one at a dotted name.
+
+        Raises:
+            UsageError: `target` is empty.
+        """
         path, _, name = target.rpartition(".")
         if not name:
             raise UsageError("a module cannot be put in its own place; give the dotted name of one inside")
@@ -518,7 +537,11 @@ class Module:
     # -- changing all of it --------------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Self:
-        """Put this module and all inside it into training mode (dropout drops, batch norm measures), or out of it."""
+        """Put this module and all inside it into training mode (dropout drops, batch norm measures), or out of it.
+
+        Raises:
+            UsageError: `mode` is no bool.
+        """
         if not isinstance(mode, bool):
             raise UsageError(f"the training mode is True or False, not {mode!r}")
         for module in self.modules():
