@@ -125,7 +125,7 @@ def _contents(path: Path) -> bytes:
 
 
 def _members(data: bytes) -> dict[str, bytes]:
-    """What is in the zip file. Nothing in it is compressed, so it is never larger than the file."""
+    """Contents of the zip file by name. Nothing in it is compressed, so it is never larger than the file."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         entries = file.infolist()
         if any(e.compress_type != zipfile.ZIP_STORED or e.file_size != e.compress_size for e in entries):

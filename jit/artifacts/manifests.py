@@ -42,7 +42,7 @@ RECORDING = {
 """What of a recording is plain, and how it is made: lists and tuples of items, tuples of such parts, types."""
 CHAIN = {"keys": [((tuple, tuple, bool), [(type, object)])], "differentiable": [[int]], "sizes": tuple | None}
 CARRIERS = {"bfloat16": np.dtype("uint16"), "complex128": np.dtype("float64")}
-"""As what numpy hands the elements over that it has no name for, or safetensors no format."""
+"""The numpy dtype that carries elements which safetensors cannot store."""
 
 
 class Writer:

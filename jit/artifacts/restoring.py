@@ -97,7 +97,7 @@ class Reader:
     # -- functions -----------------------------------------------------------------------------------------------
 
     def signature(self, data: Any) -> inspect.Signature | None:
-        """What the function takes."""
+        """Signature of the function."""
         if data is None:
             return None
         kinds = list(inspect._ParameterKind)
@@ -190,7 +190,7 @@ class Reader:
 
 
 def _plain(data: Mapping[str, Any], makes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those fields, each of which has to be made as the table says."""
+    """Plain fields, each of which has to be made as the table says."""
     found = {name: decode(data[name]) for name in makes}
     for name, make in makes.items():
         if not _is_made_like(found[name], make):
@@ -266,7 +266,7 @@ def _guard(node: Node, outcome: Any, source: Any) -> GuardRecord:
 
 
 def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
-    """What a PythonOp or CppOp calls, with which arguments."""
+    """The function and the arguments of a PythonOp or CppOp."""
     function = registered(node.kind)
     if function is None:
         raise PlainError(
@@ -284,7 +284,7 @@ def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
 
 
 def _restore_draws(trace: Trace) -> None:
-    """Which generators the recording draws from, so that nobody else draws from them at the same time."""
+    """Generators from which the recording draws, so that nobody else draws from them at the same time."""
     updates = dict(trace.graph.stages[0].updates)
     for capture in trace.captures.found:
         if isinstance(capture.owner, Generator):

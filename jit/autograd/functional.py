@@ -19,7 +19,7 @@ from .differentiation import grad
 
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """What `func` returns, and the product of a vector with its Jacobian.
+    """The result of `func`, and the product of a vector with its Jacobian.
 
     Args:
         func: A function of tensors that returns a tensor or a tuple of them.
@@ -40,7 +40,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """What `func` returns, and the product of its Jacobian with a vector of the inputs' sizes; see `vjp`.
+    """The result of `func`, and the product of its Jacobian with a vector of the inputs' sizes; see `vjp`.
 
     >>> import jit
     >>> jit.autograd.functional.jvp(lambda x: x.sum() * x, jit.tensor([1.0, 2.0]), jit.tensor([1.0, 0.0]))[1].tolist()
@@ -144,13 +144,13 @@ class _Call:
         return _weights_for(self.outputs, v, "output")
 
     def gradients(self, weights: Sequence[Any], create_graph: bool, strict: bool) -> list[Tensor]:
-        """Of the outputs, so weighted, by the inputs."""
+        """Gradients of the outputs, so weighted, by the inputs."""
         if strict:
             self._check(self.outputs)
         return _grad_or_zeros(self.outputs, self.inputs, weights, create_graph)
 
     def jacobian_of(self, number: int, create_graph: bool, strict: bool) -> list[Tensor]:
-        """Of one output by each input."""
+        """The Jacobian of one output by each input."""
         output = self.outputs[number]
         if strict:
             self._check([output])

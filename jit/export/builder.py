@@ -47,7 +47,7 @@ WRITTEN_OUT = {"STFT": ("onesided",)}
 
 @dataclass(frozen=True)
 class Origin:
-    """What of the traced program a node comes from."""
+    """The part of the traced program that a node comes from."""
 
     op: str = ""
     """The kind of the traced node: `aten::linear`."""
@@ -64,7 +64,7 @@ class Origin:
 
 @dataclass
 class Recorded:
-    """What an operator returned when it was traced: `g.out`."""
+    """Results of an operator when it was traced: `g.out`."""
 
     builder: Builder
     type: TensorType

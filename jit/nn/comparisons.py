@@ -22,7 +22,19 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The p-norm of the difference of two vectors along the last dim, `eps` added to each element."""
+    """``norm_p(x1 - x2 + eps)`` along the last dim.
+
+    Args:
+        p: The norm; default 2.
+        eps: Added to each difference, so that the derivative exists at 0; default 1e-6.
+        keepdim: Whether the result keeps the last dim, with size 1; default False.
+
+    Shape: inputs `[N, D]` or `[D]`, broadcast; output `[N]` or `[]`.
+
+    >>> import jit
+    >>> round(jit.nn.PairwiseDistance()(jit.zeros(1, 2), jit.tensor([[3.0, 4.0]])).item(), 3)
+    5.0
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -47,6 +59,13 @@ class MarginRankingLoss(_MarginLoss):
     """``max(0, margin - target * (input1 - input2))``."""
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            input1: Scores of any sizes.
+            input2: Scores of the same sizes.
+            target: 1 where `input1` should be larger, -1 where `input2` should.
+        """
         return functional.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
@@ -54,11 +73,31 @@ class CosineEmbeddingLoss(_MarginLoss):
     """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            input1: Vectors `[N, D]` or `[D]`.
+            input2: Vectors of the same sizes.
+            target: `[N]` or `[]`: 1 for pairs that belong together, -1 for those that do not.
+        """
         return functional.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """The input where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    """`input` where the target is 1, ``max(0, margin - input)`` where it is -1; reduced.
+
+    Args:
+        margin: The distance beyond which a pair with target -1 costs nothing; default 1.
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.HingeEmbeddingLoss()(jit.tensor([0.5, 0.25]), jit.tensor([1.0, -1.0])).item()
+    0.625
+    """
 
     def __init__(
         self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
@@ -78,7 +117,22 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """How far the scores of other classes come within a margin of the target's."""
+    """Multi-class hinge loss: the mean over the other classes of ``max(0, margin - x[target] + x[class]) ** p``.
+
+    Args:
+        p: 1 or 2; default 1.
+        margin: The margin; default 1.
+        weight: A weight per class, `[C]`, or None.
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: input `[N, C]` or `[C]`, target `[N]` or `[]`; output `[]`, or the target's sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.MultiMarginLoss()(jit.tensor([[0.0, 0.5]]), jit.tensor([0])).item()
+    0.75
+    """
 
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
@@ -93,7 +147,15 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """How far the scores of classes that are no targets come within 1 of those that are."""
+    """Multi-label hinge loss: ``max(0, 1 - (x[target] - x[other]))``, summed over all pairs and divided by C.
+
+    Shape: input `[N, C]` or `[C]`; target of the same sizes, classes before the first -1;
+    output `[]`, or `[N]` with "none".
+
+    >>> import jit
+    >>> jit.nn.MultiLabelMarginLoss()(jit.tensor([[1.0, 0.5]]), jit.tensor([[0, -1]])).item()
+    0.25
+    """
 
     def forward(self, input: Any, target: Any) -> Any:
         return functional.multilabel_margin_loss(input, target, reduction=self.reduction)
@@ -107,7 +169,22 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log-likelihood of counts for given rates, or their logarithms."""
+    """Negative log-likelihood of counts under a Poisson distribution, without its constant term unless `full`.
+
+    Args:
+        log_input: Whether the input is the logarithm of the rate; default True.
+        full: Whether to add Stirling's approximation of the constant term; default False.
+        size_average: Older word for `reduction`: False means "sum".
+        eps: Added to rates of which the logarithm is taken; default 1e-8.
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.PoissonNLLLoss()(jit.zeros(2), jit.ones(2)).item()
+    1.0
+    """
 
     def __init__(
         self, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
@@ -122,18 +199,53 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log-likelihood of normal variables of given means and variances."""
+    """Negative log-likelihood ``0.5 * (log(var) + (input - target)² / var)`` of a normal distribution.
+
+    Args:
+        full: Whether to add the constant ``0.5 * log(2π)``; default False.
+        eps: The least variance; it is no part of the gradient. Default 1e-6.
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: input, target and variance of the same sizes; output `[]`, or their sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.GaussianNLLLoss()(jit.zeros(2), jit.ones(2), jit.ones(2)).item()
+    0.5
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         self.full, self.eps = full, eps
 
     def forward(self, input: Any, target: Any, var: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            input: The means.
+            target: The samples.
+            var: The variances, of the input's sizes, or with 1 for its last size, or without its last dim.
+        """
         return functional.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, margin + d(anchor, positive) - d(anchor, negative))``."""
+    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with the p-norm as distance d.
+
+    Args:
+        margin: The margin, above 0; default 1.
+        p: The norm; default 2.
+        eps: Added to each difference; default 1e-6.
+        swap: Whether ``d(positive, negative)`` stands in for ``d(anchor, negative)`` where smaller; default False.
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: inputs `[N, D]` or `[D]`; output `[]`, or `[N]` with "none".
+
+    >>> import jit
+    >>> round(jit.nn.TripletMarginLoss()(jit.zeros(1, 2), jit.zeros(1, 2), jit.tensor([[0.5, 0.0]])).item(), 4)
+    0.5
+    """
 
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
@@ -143,12 +255,26 @@ class TripletMarginLoss(_Loss):
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            anchor: Vectors `[N, D]` or `[D]`.
+            positive: Vectors that should be near.
+            negative: Vectors that should be far.
+        """
         options = self.margin, self.p, self.eps, self.swap
         return functional.triplet_margin_loss(anchor, positive, negative, *options, reduction=self.reduction)
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with any distance."""
+    """`TripletMarginLoss` with any distance.
+
+    Args:
+        distance_function: Takes two tensors and returns their distances; the Euclidean one if left out.
+        margin: The margin, above 0; default 1.
+        swap: Whether ``d(positive, negative)`` stands in for ``d(anchor, negative)`` where smaller; default False.
+        reduction: "none", "mean" or "sum"; default "mean".
+    """
 
     def __init__(
         self, *, distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0, swap: bool = False,
@@ -158,6 +284,13 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.distance_function, self.margin, self.swap = distance_function, margin, swap
 
     def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            anchor: Whatever the distance function takes.
+            positive: The same, which should be near.
+            negative: The same, which should be far.
+        """
         return functional.triplet_margin_with_distance_loss(
             anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap,
             reduction=self.reduction,

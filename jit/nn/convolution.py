@@ -19,7 +19,7 @@ def per_dim(value: Any, dims: int) -> tuple[int, ...]:
 
 
 class _Convolution(Module):
-    """What all convolutions share: sizes, weight, bias."""
+    """Base of all convolutions: sizes, weight, bias."""
 
     dims = 0
     """Spatial dims."""
@@ -64,7 +64,7 @@ class _Convolution(Module):
         return functional.pad(input, self._sides(), mode=self.padding_mode), 0
 
     def _sides(self) -> list[int]:
-        """How much to pad, last dim first, as `functional.pad` wants it."""
+        """Padding of both sides of each dim, last dim first, as `functional.pad` wants it."""
         sides: list[int] = []
         for index in reversed(range(self.dims)):
             if isinstance(self.padding, str):
@@ -140,7 +140,7 @@ class Conv3d(_Convolution):
 
 
 class _ConvTranspose(_Convolution):
-    """What transposed convolutions share: `output_padding`, and an output size that one can ask for."""
+    """Base of transposed convolutions: `output_padding`, and an output size that one can ask for."""
 
     transposed = True
 

@@ -66,7 +66,10 @@ globals().update({name: getattr(F, name) for name in _WRITTEN})
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """``exp(input) / sum(exp(input))`` along `dim`.
 
-    Without `dim`, that of the first releases is taken, with a warning: 0 for 0-d, 1-d and 3-d inputs, else 1.
+    Args:
+        input: A floating point tensor.
+        dim: The dim. Without it, 0 for 0-d, 1-d and 3-d inputs and else 1, with a warning.
+        dtype: The dtype to compute in; that of the input if left out.
 
     >>> import jit
     >>> jit.nn.functional.softmax(jit.zeros(1, 2), dim=1).tolist()
@@ -76,12 +79,18 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
 
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """The logarithm of `softmax`, computed without leaving the range of the dtype."""
+    """The logarithm of `softmax`, computed without leaving the range of the dtype.
+
+    Args: those of `softmax`.
+    """
     return F.log_softmax(input, _implied_dim("log_softmax", input, dim), dtype)
 
 
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """`softmax` of ``-input``."""
+    """`softmax` of ``-input``.
+
+    Args: those of `softmax`.
+    """
     return F.softmin(input, _implied_dim("softmin", input, dim), dtype)
 
 
@@ -106,13 +115,29 @@ def sigmoid(input: Any) -> Any:
 
 
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
-    """`input` divided by its p-norm along `dim`."""
+    """`input` divided by its p-norm along `dim`.
+
+    Args:
+        input: A tensor.
+        p: The norm.
+        dim: The dim of the vectors.
+        eps: The least divisor.
+        out: The tensor to write to, or None.
+    """
     norms = F.norm(input, p, [dim], True).clamp(min=eps)
     return input / norms if out is None else F.div(input, norms, out=out)
 
 
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
-    """A draw from a relaxed categorical distribution; `hard` gives one-hot vectors with the gradient of soft ones."""
+    """A draw from a relaxed categorical distribution (Jang et al., 2017).
+
+    Args:
+        logits: Unnormalised log-probabilities.
+        tau: The temperature: the lower, the nearer to one-hot.
+        hard: Whether to return one-hot vectors, with the gradient of soft ones.
+        eps: The least uniform number that is drawn.
+        dim: The dim of the classes.
+    """
     noise = -F.log(-F.log(F.rand_like(logits).clamp(min=eps)))
     soft = F.softmax((logits + noise) / tau, dim)
     if not hard:
@@ -123,6 +148,9 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float
 
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Channels of `[N, C, ...]` in the order in which one of each group comes after the other.
+
+    Raises:
+        ShapeError: The input has fewer than 3 dims, or its channels do not divide into the groups.
 
     >>> import jit
     >>> jit.nn.functional.channel_shuffle(jit.arange(4).view(1, 4, 1), 2).flatten().tolist()
@@ -141,6 +169,12 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """While training, zero elements with probability `p` and scale the others by ``1 / (1 - p)``.
 
+    Args:
+        input: A floating point tensor.
+        p: The probability.
+        training: Whether to drop at all.
+        inplace: Whether the result overwrites the input.
+
     >>> import jit
     >>> jit.nn.functional.dropout(jit.ones(3), 0.5, training=False).tolist()
     [1.0, 1.0, 1.0]
@@ -151,28 +185,43 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """`dropout` of whole channels of `[N, C, L]` or `[C, L]`."""
+    """`dropout` of whole channels of `[N, C, L]` or `[C, L]`.
+
+    Args: those of `dropout`.
+    """
     return _channel_dropout(input, p, training, inplace, 1)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """`dropout` of whole channels of `[N, C, H, W]` or `[C, H, W]`."""
+    """`dropout` of whole channels of `[N, C, H, W]` or `[C, H, W]`.
+
+    Args: those of `dropout`.
+    """
     return _channel_dropout(input, p, training, inplace, 2)
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """`dropout` of whole channels of `[N, C, D, H, W]` or `[C, D, H, W]`."""
+    """`dropout` of whole channels of `[N, C, D, H, W]` or `[C, D, H, W]`.
+
+    Args: those of `dropout`.
+    """
     return _channel_dropout(input, p, training, inplace, 3)
 
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """`dropout` for SELU networks: what is dropped is its lower bound, and mean and variance stay as they are."""
+    """`dropout` for SELU networks: what is dropped is its lower bound, and mean and variance stay as they are.
+
+    Args: those of `dropout`.
+    """
     _check_probability(p)
     return (F.alpha_dropout_ if inplace else F.alpha_dropout)(input, p, training)
 
 
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """`alpha_dropout` of whole channels of `[N, C, ...]`."""
+    """`alpha_dropout` of whole channels of `[N, C, ...]`.
+
+    Args: those of `dropout`.
+    """
     _check_probability(p)
     if not training or p == 0:
         return input
@@ -194,7 +243,7 @@ def _channel_dropout(input: Any, p: float, training: bool, inplace: bool, dims: 
 
 
 def _leading_dims(input: Any, dims: int) -> int:
-    """How many of the first dims tell channels apart. As in PyTorch, a 3-d image is a batch of lines, not one image."""
+    """The number of leading dims that tell channels apart; a 3-d image is a batch of lines, as in PyTorch."""
     expect(f"dropout{dims}d", input)
     if input.ndim in ((4,) if dims == 2 else (dims + 1, dims + 2)):
         return int(input.ndim) - dims
@@ -227,6 +276,10 @@ def embedding(
         max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
         sparse: Accepted; gradients are dense all the same.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
+
+    Raises:
+        ShapeError: The weight is no matrix.
+        UsageError: `padding_idx` is not a row of the table.
     """
     if max_norm is not None and weight.ndim == 2:
         _renormalise_rows(weight, input, max_norm, norm_type)
@@ -341,6 +394,9 @@ def batch_norm(
         training: Whether to normalise by the batch's own statistics.
         momentum: The weight of this batch in the running statistics.
         eps: Added to the variance.
+
+    Raises:
+        UsageError: There are no running statistics, and `training` is False.
     """
     if not training and (running_mean is None or running_var is None):
         raise UsageError("batch_norm needs running_mean and running_var unless training=True")
@@ -391,7 +447,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Any:
-    """What `input` has at the places of `grid`.
+    """Values of `input`, interpolated at the places of `grid`.
 
     Args:
         input: `[N, C, H, W]` or `[N, C, D, H, W]`.
@@ -540,6 +596,9 @@ adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max
 
 def pdist(input: Any, p: float = 2.0) -> Any:
     """The p-norm distances of all pairs of rows of `[N, M]`: ``N * (N - 1) / 2`` numbers.
+
+    Raises:
+        ShapeError: The input is no matrix.
 
     >>> import jit
     >>> jit.nn.functional.pdist(jit.tensor([[0.0], [1.0], [3.0]])).tolist()

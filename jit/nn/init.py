@@ -20,6 +20,9 @@ GAINS = {
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much the weights in front of an activation are enlarged so that signals neither grow nor fade.
 
+    Raises:
+        UsageError: No gain is known for the activation, or the slope is no number.
+
     >>> from jit.nn import init
     >>> round(init.calculate_gain("leaky_relu", 0.2), 4)
     1.3868
@@ -34,7 +37,11 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def fans(tensor: Any) -> tuple[int, int]:
-    """(how many inputs an output of this weight sums over, how many outputs an input reaches)."""
+    """(how many inputs an output of this weight sums over, how many outputs an input reaches).
+
+    Raises:
+        UsageError: The weight has fewer than two dims.
+    """
     expect("init.fans", tensor)
     sizes = tensor.shape
     if len(sizes) < 2:
@@ -44,14 +51,28 @@ def fans(tensor: Any) -> tuple[int, int]:
 
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
-    """Fill with draws that are uniform between `a` and `b`."""
+    """Fill with draws that are uniform between `a` and `b`.
+
+    Args:
+        tensor: The tensor to fill; it is returned.
+        a: The lower bound.
+        b: The upper bound.
+        generator: The source of draws; the default one if left out.
+    """
     expect("init.uniform_", tensor)
     with context.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-    """Fill with draws of a normal distribution."""
+    """Fill with draws of a normal distribution.
+
+    Args:
+        tensor: The tensor to fill; it is returned.
+        mean: The mean.
+        std: The standard deviation.
+        generator: The source of draws; the default one if left out.
+    """
     expect("init.normal_", tensor)
     with context.no_grad():
         return tensor.normal_(mean, std, generator=generator)
@@ -60,7 +81,16 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Any:
-    """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function."""
+    """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function.
+
+    Args:
+        tensor: The tensor to fill; it is returned.
+        mean: The mean of the distribution before the cut.
+        std: Its standard deviation.
+        a: The least draw.
+        b: The largest draw.
+        generator: The source of draws; the default one if left out.
+    """
     expect("init.trunc_normal_", tensor)
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(f"trunc_normal_: the mean {mean} lies more than 2 deviations outside [{a}, {b}]", stacklevel=2)
@@ -88,7 +118,11 @@ def zeros_(tensor: Any) -> Any:
 
 
 def eye_(tensor: Any) -> Any:
-    """Fill a matrix with the identity."""
+    """Fill a matrix with the identity.
+
+    Raises:
+        UsageError: The tensor is no matrix.
+    """
     expect("init.eye_", tensor)
     if tensor.ndim != 2:
         raise UsageError(f"eye_ fills a matrix, not a tensor of {tensor.ndim} dims")
@@ -97,13 +131,22 @@ def eye_(tensor: Any) -> Any:
 
 
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Uniform, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010)."""
+    """Fill uniformly, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
+
+    Args:
+        tensor: The tensor to fill, of two dims at least; it is returned.
+        gain: A factor, see `calculate_gain`.
+        generator: The source of draws; the default one if left out.
+    """
     bound = math.sqrt(3.0) * _xavier_deviation(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Normal, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010)."""
+    """Fill with normal draws of variance ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
+
+    Args: those of `xavier_uniform_`.
+    """
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
 
@@ -120,7 +163,8 @@ def kaiming_uniform_(
         tensor: What to fill, of two dims at least.
         a: The negative slope of the leaky ReLU that follows.
         mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
-        nonlinearity: What follows: see `calculate_gain`.
+        nonlinearity: The activation that follows: see `calculate_gain`.
+        generator: The source of draws; the default one if left out.
     """
     expect("init.kaiming_uniform_", tensor)
     if 0 in tensor.shape:
@@ -133,7 +177,10 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Any:
-    """Normal, with a variance of ``gain² / fan``; the arguments are those of `kaiming_uniform_`."""
+    """Fill with normal draws of variance ``gain² / fan`` (He et al., 2015).
+
+    Args: those of `kaiming_uniform_`.
+    """
     expect("init.kaiming_normal_", tensor)
     if 0 in tensor.shape:
         warnings.warn("a tensor without elements has nothing to fill", stacklevel=2)
@@ -149,7 +196,11 @@ def _kaiming_deviation(tensor: Any, a: float, mode: str, nonlinearity: str) -> f
 
 
 def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one."""
+    """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one.
+
+    Raises:
+        UsageError: The tensor has fewer than two dims.
+    """
     expect("init.orthogonal_", tensor)
     import numpy as np
 
@@ -164,7 +215,11 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
 
 
 def dirac_(tensor: Any, groups: int = 1) -> Any:
-    """Fill a convolution weight so that it passes its input channels through."""
+    """Fill a convolution weight so that it passes its input channels through.
+
+    Raises:
+        UsageError: The tensor is no convolution weight, or its channels do not divide into the groups.
+    """
     expect("init.dirac_", tensor)
     if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
         raise UsageError(f"dirac_ fills convolution weights of {groups} groups of channels, not {list(tensor.shape)}")
@@ -179,7 +234,11 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 
 
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
-    """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010)."""
+    """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010).
+
+    Raises:
+        UsageError: The tensor is no matrix.
+    """
     expect("init.sparse_", tensor)
     if tensor.ndim != 2:
         raise UsageError(f"sparse_ fills a matrix, not a tensor of {tensor.ndim} dims")

@@ -161,7 +161,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _LazyConvolution(LazyModuleMixin):
-    """What lazy convolutions share: `in_channels` is the size of the channel dim of the first input."""
+    """Base of lazy convolutions: `in_channels` is the size of the channel dim of the first input."""
 
     def _forget_sizes(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         layer: Any = self
@@ -210,7 +210,7 @@ class _LazyConvTranspose(_LazyConvolution):
 
 
 class _LazyNorm(LazyModuleMixin):
-    """What lazy norms share: `num_features` is the size of the channel dim of the first input."""
+    """Base of lazy norms: `num_features` is the size of the channel dim of the first input."""
 
     def __init__(
         self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,

@@ -14,7 +14,7 @@ class _Pad(Module):
     """Args: padding, how much is added on each side: one number, or two for each dim, those of the last dim first."""
 
     rank = 0
-    """How many dims are lengthened."""
+    """The number of dims that are lengthened."""
     mode = "constant"
     value: float | None = None
 

@@ -15,7 +15,7 @@ from .parameter import Parameter
 from .utils.rnn import PackedSequence
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
-"""How many gates a network computes in each step, by its mode."""
+"""The number of gates that a network computes in each step, by its mode."""
 _OPERATORS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_relu"}
 
 
@@ -132,7 +132,7 @@ class RNNBase(Module):
             raise ShapeError(f"{name}: expected elements of size {self.input_size}, got the sizes {list(data.shape)}")
 
     def _batch(self, input: Any) -> Any:
-        """How many sequences there are."""
+        """The number of sequences."""
         if not isinstance(input, PackedSequence):
             return input.shape[0 if self.batch_first else 1]
         if input.sorted_indices is not None:

@@ -1,4 +1,4 @@
-"""What runs along a dim: products, extrema, differences and integrals by trapezoids."""
+"""Running results along a dim: products, extrema, differences and integrals by trapezoids."""
 
 from __future__ import annotations
 

@@ -365,7 +365,7 @@ def _() -> Iterator[Sample]:
            grad=absent("the result is made of indices"),
            onnx=absent("how many rows are cut off depends on values"))  # fmt: skip
 def nonzero_static(F: Ops, self: Tensor, size: int, fill_value: int) -> Tensor:
-    """As many rows of nonzero as `size` says, missing ones filled."""
+    """The first `size` rows of nonzero; missing ones are filled."""
     found = F.nonzero(self)
     rows = F.narrow(found, 0, 0, min(size, int(found.shape[0])))
     return F.constant_pad_nd(rows, [0, 0, 0, size - rows.shape[0]], fill_value)

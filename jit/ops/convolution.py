@@ -43,7 +43,7 @@ class Fit(NamedTuple):
 
     window: Window
     sizes: tuple[int, ...]
-    """Of the result."""
+    """Sizes of the result."""
 
 
 def _fit(
@@ -109,7 +109,7 @@ def _flops_of_gradients(
     out: KnownType, grad_output: KnownType, input: KnownType, weight: KnownType, transposed: bool,
     output_mask: Sequence[bool],
 ) -> int:  # fmt: skip
-    """That of the input and that of the weight each take as long as the convolution."""
+    """The work of both gradients: each takes as long as the convolution."""
     return sum(output_mask[:2]) * _meetings(input if transposed else grad_output, weight)
 
 
@@ -295,7 +295,7 @@ def _(
 
 
 def _onnx_output_padding(g: OnnxWriter, y: Value, x: Value, weight: Value, w: Window) -> list[int]:
-    """How far the image is larger than the smallest one with as many places."""
+    """The surplus of the image over the smallest one with as many places."""
     if all(s == 1 for s in w.stride):
         return [0] * (x.ndim - 2)
     if not all(isinstance(n, int) for n in (*x.shape[2:], *y.shape[2:])):

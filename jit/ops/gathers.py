@@ -27,7 +27,7 @@ ONNX_WORDS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin":
 
 
 def neutral(word: str, dtype: DType) -> Any:
-    """What leaves every number as it is under the reduction."""
+    """The neutral element of the reduction."""
     if word in ("sum", "mean", "prod"):
         return 1 if word == "prod" else 0
     if not dtype.is_integral:

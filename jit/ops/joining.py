@@ -70,7 +70,7 @@ def _(tensors: Sequence[KnownType], dim: int) -> TensorType:
 
 
 def common_dtype(tensors: Sequence[KnownType]) -> dtypes.DType:
-    """What tensors of several types are joined in."""
+    """The dtype in which tensors of several types are joined."""
     return dtypes.result_type([(t.dtype, t.ndim, t) for t in tensors])
 
 
@@ -195,7 +195,7 @@ def _() -> Iterator[Sample]:
 
 
 def _source_rows(m: Numpy, mode: str, size: int, before: int, after: int) -> Any:
-    """Which entry of a dim each entry of the padded dim copies."""
+    """The entry of a dim that each entry of the padded dim copies."""
     if mode == "circular":  # negative padding cuts first; what is left wraps around
         start, left = max(-before, 0), size - max(-before, 0) - max(-after, 0)
         return start + m.arange(-max(before, 0), left + max(after, 0)) % max(left, 1)

@@ -106,7 +106,7 @@ def _project_terms(t: Terms, h: Any, x_hat: Term, r: Any) -> Term:
 def _gradient_terms(
     t: Terms, g: Any, x: Term, mean: Term, r: Any, weight: Term, output_mask: Sequence[bool], projects: bool = True
 ) -> Any:
-    """Of the input, the weight and the bias, as far as they are wanted; see Note [Normalising, three times]."""
+    """Gradients of the input, the weight and the bias that are wanted; see Note [Normalising, three times]."""
     x_hat = t.apply(lambda m, a, b, s: (a - b) * s, x, mean, r, cost=2)
     h = g if weight is None else t.apply(lambda m, a, w: a * w, g, weight)
     by_x = by_w = by_b = None
@@ -180,7 +180,7 @@ def _per_channel(*names: str) -> dict[str, tuple[int | str, ...]]:
 
 
 _STATISTIC: tuple[int | str, ...] = (0, GROUP)
-"""Of what there is once per sample and group."""
+"""The type of a statistic that exists once per sample and group."""
 
 
 def _row_or_rest(output_mask: Sequence[bool]) -> str:
@@ -775,7 +775,7 @@ def _() -> Iterator[Sample]:
 
 
 class _Groups(NamedTuple):
-    """How (N, C, ...) falls into groups: the sizes (N, groups, channels of a group, places of a channel)."""
+    """Groups of (N, C, ...): the sizes (N, groups, channels of a group, places of a channel)."""
 
     sizes: tuple[Any, ...]
 

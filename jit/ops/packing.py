@@ -111,7 +111,7 @@ def _pack_padded_sequence_backward(
 
 
 def _runs(m: Numpy, batch_sizes: Array, batch: int) -> Any:
-    """Which places of a padded [time, batch] are elements."""
+    """A mask of the places of a padded [time, batch] that are elements."""
     return m.arange(batch) < batch_sizes[:, None]
 
 
@@ -232,7 +232,7 @@ def _onnx_below(g: OnnxWriter, rows: Value, limits: Value) -> Value:
 
 
 def onnx_runs(g: OnnxWriter, batch_sizes: Value, batch: Value) -> Value:
-    """Which places of a padded [time, batch] are elements; `batch` is a tensor of one number."""
+    """A mask of the places of a padded [time, batch] that are elements; `batch` is a tensor of one number."""
     return g.op("Transpose", _onnx_below(g, batch, batch_sizes), perm=[1, 0])
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def patch_counts(name: str, sizes: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> tuple[int, int]:
-    """How many patches there are downward and across."""
+    """The number of patches downward and across."""
     for what, numbers, least in (("kernel_size", kernel, 1), ("dilation", dilation, 1), ("padding", padding, 0),
                                  ("stride", stride, 1)):  # fmt: skip
         if min(numbers) < least:

@@ -75,7 +75,7 @@ def _onnx_pool(g: OnnxWriter, name: str, self: Value, pool: Pool, **more: Any) -
 
 
 def _far_padding(pool: Pool, sizes: Ints) -> list[int]:
-    """What to pad behind, so that the windows that fit are those of `ceil`: runtimes differ on the last of them."""
+    """Padding behind with which the windows that fit are those of `ceil`: runtimes differ on the last of them."""
     return [
         max(p, (count - 1) * s + reach - n - p)
         for n, p, s, reach, count in zip(sizes, pool.padding, pool.stride, pool.reach, pool.places(sizes))
@@ -643,7 +643,7 @@ def _() -> Iterator[Sample]:
 
 
 def _bounds(size: int, count: int) -> list[tuple[int, int]]:
-    """Where each of `count` windows over `size` entries begins and ends."""
+    """Begin and end of each of `count` windows over `size` entries."""
     return [(i * size // count, -((i + 1) * size // -count)) for i in range(count)]
 
 

@@ -66,7 +66,7 @@ def with_reduced_dims(F: Ops, x: Tensor, meta: Shaped, dim: int | Ints | None, k
 
 
 def count(shape: Ints, dim: Ints | None) -> Any:
-    """How many elements each result is made of; sizes may be traced."""
+    """The number of elements that each result is made of; sizes may be traced."""
     product: Any = 1
     for d in wrap_dims(dim, len(shape)):
         product = product * shape[d] if len(shape) else product
@@ -258,7 +258,7 @@ def _() -> Iterator[Sample]:
 
 
 def products_of_others(F: Ops, x: Tensor, dim: int) -> Tensor:
-    """At each place along `dim` the product of all the others, without dividing, so that zeros are no special case.
+    """Products of all the others at each place along `dim`, without dividing, so that zeros are no special case.
 
     Note [Products of all the others]
         Up the tree, neighbours are multiplied; down the tree, each half is multiplied by its neighbour's product:
@@ -529,13 +529,13 @@ def _pair_samples() -> Iterator[Sample]:
 
 @composite("aten::max.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
 def max_other(F: Ops, self: Tensor, other: Tensor) -> Tensor:
-    """As maximum."""
+    """The elementwise maximum."""
     return F.maximum(self, other)
 
 
 @composite("aten::min.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
 def min_other(F: Ops, self: Tensor, other: Tensor) -> Tensor:
-    """As minimum."""
+    """The elementwise minimum."""
     return F.minimum(self, other)
 
 
@@ -642,7 +642,7 @@ def deviation(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
 
 
 def degrees(shape: Ints, dim: Ints | None, correction: Number | None) -> Any:
-    """What the squares are divided by: the count less the correction, not below 0."""
+    """The divisor of the squares: the count less the correction, not below 0."""
     return _less(count(shape, dim), correction)
 
 
@@ -659,7 +659,7 @@ def variance(m: Numpy, self: Array, dim: Ints | None, keepdim: bool, correction:
 
 
 def _spread(t: Terms, x: Term, correction: Number | None) -> Term:
-    """In two passes: first the mean, then the squared deviations from it."""
+    """Variance and mean in two passes: first the mean, then the squared deviations from it."""
     centre = t.over(t.reduce("sum", x), t.count)
     squares = t.apply(lambda m, a, b: m.square(m.abs(a - b)), x, centre, cost=3)
     return t.over(t.reduce("sum", squares), _less(t.count, correction))

@@ -452,7 +452,7 @@ pinverse.sampler = _any_sizes
            " -> Tensor", promote=("self", "atol", "rtol"), namespaces=LINALG,
            grad=absent("the result is made of counts"))  # fmt: skip
 def matrix_rank(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
-    """How many singular values are above the limit."""
+    """The number of singular values above the limit."""
     check_matrix("linalg.matrix_rank", self.shape, hermitian)
     if 0 in tuple(self.shape):
         return F.zeros(list(self.shape[:-2]), dtype=dtypes.int64)
@@ -463,7 +463,7 @@ def matrix_rank(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, 
 @composite("aten::linalg_matrix_rank.tol(Tensor self, Tensor tol, bool hermitian=False) -> Tensor",
            promote=("self", "tol"), namespaces=LINALG, grad=absent("the result is made of counts"))  # fmt: skip
 def matrix_rank_above(F: Ops, self: Tensor, tol: Tensor, hermitian: bool) -> Tensor:
-    """How many singular values are above tol."""
+    """The number of singular values above tol."""
     return F.linalg_matrix_rank(self, atol=tol, rtol=0.0, hermitian=hermitian)
 
 
@@ -573,7 +573,7 @@ def _() -> Iterator[Sample]:
 
 
 def _order(sizes: list[int]) -> list[list[int]]:
-    """Where to part each stretch of a chain of products so that the fewest multiplications are done."""
+    """The places that part each stretch of a chain of products so that the fewest multiplications are done."""
     count = len(sizes) - 1
     cost, split = [[0] * count for _ in range(count)], [[0] * count for _ in range(count)]
     for length in range(1, count):
@@ -655,8 +655,8 @@ def _of_values(F: Ops, self: Tensor, dims: tuple[int, int], keepdim: bool, combi
 
 @composite(f"aten::linalg_matrix_norm(Tensor self, Scalar ord, {_NORM}", namespaces=LINALG)
 def matrix_norm(F: Ops, self: Tensor, ord: Number, dim: Ints, keepdim: bool, dtype: DType | None) -> Tensor:
-    """Of matrices over two dims: the largest (smallest) sum of a column, 1 (-1), of a row, inf (-inf), or the largest
-    (smallest) singular value, 2 (-2)."""
+    """A norm of matrices over two dims: the largest (smallest) sum of a column, 1 (-1), of a row, inf (-inf), or the
+    largest (smallest) singular value, 2 (-2)."""
     _checked_fraction("linalg.matrix_norm", self, dtype)
     dims = _two("linalg.matrix_norm", self, dim)
     x = self if dtype is None else F._to_copy(self, dtype=dtype)
@@ -676,7 +676,7 @@ def matrix_norm(F: Ops, self: Tensor, ord: Number, dim: Ints, keepdim: bool, dty
 
 @composite(f'aten::linalg_matrix_norm.str_ord(Tensor self, str ord="fro", {_NORM}', namespaces=LINALG)
 def matrix_norm_by_name(F: Ops, self: Tensor, ord: str, dim: Ints, keepdim: bool, dtype: DType | None) -> Tensor:
-    """Of matrices over two dims: the 2-norm of all elements, "fro", or the sum of the singular values, "nuc"."""
+    """A norm of matrices over two dims: the 2-norm of all elements, "fro", or the sum of the singular values, "nuc"."""
     _checked_fraction("linalg.matrix_norm", self, dtype)
     dims = _two("linalg.matrix_norm", self, dim)
     if ord == "fro":
@@ -694,7 +694,7 @@ _ANY = "int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tens
 def linalg_norm(
     F: Ops, self: Tensor, ord: Number | None, dim: Ints | None, keepdim: bool, dtype: DType | None
 ) -> Tensor:
-    """Of vectors along one dim, of matrices over two; without dim, of a vector or matrix, and without ord of all."""
+    """The norm of vectors (one dim) or of matrices (two); without dim of the vector or matrix, without ord of all."""
     if ord is not None and (len(dim) == 2 if dim is not None else self.ndim == 2):
         return F.linalg_matrix_norm(self, ord, [-2, -1] if dim is None else dim, keepdim, dtype=dtype)
     if ord is not None and dim is None and self.ndim != 1:
@@ -748,7 +748,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::linalg_cond(Tensor self, Scalar? p=None) -> Tensor", namespaces=LINALG)
 def linalg_cond(F: Ops, self: Tensor, p: Number | None) -> Tensor:
-    """How much errors may grow: the largest singular value over the smallest, or a norm times that of the inverse."""
+    """The condition number: the largest singular value over the smallest, or a norm times that of the inverse."""
     check_matrix("linalg.cond", self.shape, p not in (None, 2, -2))
     if p in (None, 2, -2):
         S = F.linalg_svdvals(self)

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from jit.eager.namespace import F
 
 ENOUGH = 1e-4
-"""Which share of the decrease that the slope promises is enough."""
+"""The share of the decrease promised by the slope that is enough."""
 FLAT = 0.9
-"""Which share of the first slope is flat enough."""
+"""The share of the first slope that is flat enough."""
 MOST = 25
-"""How many evaluations a search may take."""
+"""The number of evaluations that a search may take."""
 
 
 class Point(NamedTuple):

@@ -12,7 +12,7 @@ from .surroundings.calls import Call, Entry, Key
 from .surroundings.surroundings import GrowingWorld, Surroundings, World
 
 KEYS = 64
-"""How many keys a function may have before further ones run eagerly."""
+"""The number of keys that a function may have before further ones run eagerly."""
 
 
 class Outgrown(Exception):

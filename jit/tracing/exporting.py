@@ -124,14 +124,14 @@ def unwrapped(target: Any) -> tuple[Callable[..., Any], Any]:
 
 
 class _Call(NamedTuple):
-    """What is exported: a function and what it is called with."""
+    """An export: a function and the arguments of its call."""
 
     function: Any
     owner: Any
     arguments: tuple[Any, ...]
     options: dict[str, Any]
     repeated: frozenset[int]
-    """Which tensors were given more than once, and are separate inputs of the model."""
+    """The tensors that were given more than once, and are separate inputs of the model."""
     gradients: bool = False
     """Whether gradients are recorded when it is called: not where the function does without."""
 
@@ -228,7 +228,7 @@ def _check_writes(recording: Recording, repeated: Collection[int]) -> None:
 
 
 def _forgotten(recording: Recording) -> Iterator[str]:
-    """What the function does besides returning something, which the model leaves out: for the report."""
+    """The deeds of the function besides returning something, which the model leaves out: for the report."""
     if recording.trace.impurity.reason is not None:
         yield f"the call {recording.trace.impurity.reason}, which the model does not: it gives what a call gives now"
     stage = recording.trace.graph.stages[0]
@@ -381,7 +381,7 @@ def _stage_run(
 
 
 def _intermediates(exported: Exported, recording: Recording, graph: Graph, index: int) -> dict[str, Any]:
-    """What the values inside the model should be for the recorded arguments (nothing for other sizes)."""
+    """The values inside the model for the recorded arguments (nothing for other sizes)."""
     if index or len(graph.stages) > 1:
         return {}
     mapping: dict[Value, Value] = {}

@@ -55,7 +55,7 @@ from .surroundings.sharing import sharing_of
 from .surroundings.surroundings import Surroundings, Watched, World, attributes_of, view_of_objects
 
 SHORTCUTS = 4
-"""How many are tried before a call goes the long way."""
+"""The number of shortcuts that are tried before a call goes the long way."""
 
 
 class TracedFunction(Watched):
@@ -104,7 +104,7 @@ class TracedFunction(Watched):
         """Calls that recorded."""
 
     def watched(self) -> list[tuple[str, Any]]:
-        """For functions that call this one: what it reads itself."""
+        """The surroundings that it reads itself, for functions that call this one."""
         return [("", self._function)] if self._owner is None else [("", self._owner)]
 
     @property

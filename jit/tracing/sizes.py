@@ -14,7 +14,7 @@ from .recordings.shapes import OFTEN, Dims, Family, Pattern, first_difference, g
 from .surroundings.calls import Call, Entry, Key, leaf_names
 
 SAMPLES = 4
-"""How many sizes without an equal show that sizes are baked in."""
+"""The number of sizes without an equal that show that sizes are baked in."""
 
 
 class Sizes:

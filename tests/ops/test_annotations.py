@@ -19,7 +19,6 @@ from jit.ir.types import TensorType
 from jit.ops import protocols
 from jit.passes.support.builder import Proxy
 from jit.runtime.arrays import numpy_math
-from jit.runtime.llvm.math import 
 from jit.runtime.llvm.values import Value
 
 OPS = Path(protocols.__file__).parent

@@ -36,6 +36,9 @@ def fuse_conv_bn_weights(
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     """A copy of a convolution that does what it and the batch norm behind it do, both in evaluation mode.
 
+    Raises:
+        UsageError: One of the layers is in training mode.
+
     >>> import jit
     >>> conv, norm = jit.nn.Conv2d(2, 3, 1).eval(), jit.nn.BatchNorm2d(3).eval()
     >>> x = jit.randn(1, 2, 4, 4)

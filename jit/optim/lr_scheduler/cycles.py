@@ -117,7 +117,7 @@ _SCALES: dict[str, Callable[[int, int, float], float]] = {
     "triangular2": lambda cycle, step, gamma: 0.5 ** (cycle - 1),
     "exp_range": lambda cycle, step, gamma: gamma**step,
 }
-"""How high a round goes, by mode."""
+"""Height of a round, by mode."""
 
 
 class _Phase(NamedTuple):
@@ -190,7 +190,7 @@ class OneCycleLR(LRScheduler):
         return [self._between(group, phase.rates, share) for group in groups]
 
     def _between(self, group: dict[str, Any], ends: tuple[str, str], share: float) -> float:
-        """What lies between two entries of a group, `share` of the way."""
+        """The value between two entries of a group, `share` of the way."""
         first, last = (group[name] for name in ends)
         way = share if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * share)) / 2
         found: float = first + (last - first) * way

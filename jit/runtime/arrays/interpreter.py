@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """What the interpreter asks of the layer above: to run Python functions and their backwards."""
+    """The layer above, as the interpreter needs it: it runs Python functions and their backwards."""
 
     def call(self, node: Node, arrays: Sequence[Any]) -> list[Any]:
         """Run a PythonOp or CppOp on arrays: its results, and its Handle last if the node has one."""

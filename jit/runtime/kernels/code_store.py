@@ -40,7 +40,7 @@ _PASSES = "2: combine, simplify"
 
 
 class Facts(NamedTuple):
-    """Where the code of a function is, and what its callers must know."""
+    """The place of a function's code, and what its callers must know."""
 
     image: str
     """The object file's name in the cache."""
@@ -48,21 +48,21 @@ class Facts(NamedTuple):
     numbers: tuple[tuple[Any, ...], ...]
     lanes: int
     functions: int
-    """How many there are in the object file."""
+    """The number of functions in the object file."""
     imports: tuple[tuple[str, str], ...]
-    """What the object file calls: the names that it uses, and those of the C functions."""
+    """Calls out of the object file: the names that it uses, and those of the C functions."""
 
 
 class Place(NamedTuple):
-    """Where the code of a function is: enough to find its address."""
+    """The place of a function's code: enough to find its address."""
 
     image: str
     """The object file's name in the cache."""
     name: str
     functions: int
-    """How many there are in the object file."""
+    """The number of functions in the object file."""
     imports: tuple[tuple[str, str], ...]
-    """What the object file calls: the names that it uses, and those of the C functions."""
+    """Calls out of the object file: the names that it uses, and those of the C functions."""
 
 
 class Code:
@@ -87,7 +87,7 @@ class Code:
 
     @property
     def lanes(self) -> int:
-        """How many points of a row a turn takes, or how many rows."""
+        """The number of points of a row, or of rows, that a turn takes."""
         return self.facts.lanes
 
     @property
@@ -106,11 +106,11 @@ class CodeStore:
         """Held for everything that LLVM does."""
         self.codes: dict[tuple[Function, Target], Code] = {}
         self.by_place: dict[tuple[str, str], Code] = {}
-        """By object file and name: the same code, however it was asked for."""
+        """Loaded code by object file and name: the same code, however it was asked for."""
         self.images: dict[str, tuple[dict[str, int], Any]] = {}
         """Object files in memory: the addresses of their functions, and what keeps them there."""
         self.compilations = 0
-        """How many modules LLVM has compiled in this process; those that came from the cache are none."""
+        """The number of modules that LLVM has compiled in this process; those that came from the cache do not count."""
         self._serial = itertools.count()
         """Names of libraries; one that failed to link stays taken."""
 
@@ -138,7 +138,7 @@ class CodeStore:
         return None
 
     def places(self) -> dict[int, Place]:
-        """Where the functions that this process has come from, by their addresses."""
+        """The origins of the functions of this process, by their addresses."""
         with self.lock:
             codes = list(self.by_place.values())
         return {c.address: Place(c.facts.image, c.facts.name, c.facts.functions, c.facts.imports) for c in codes}
@@ -216,7 +216,7 @@ os.register_at_fork(after_in_child=STORE.renew_lock)
 
 
 def _names(count: int) -> list[str]:
-    """What the functions of a module are called."""
+    """Names of the functions of a module."""
     return [f"kernel{number}" for number in range(count)]
 
 

@@ -68,7 +68,7 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """What the nest calls it."""
+        """The name that the nest has for it."""
         return self.nest.name
 
     @property
@@ -88,7 +88,7 @@ class Kernel:
 
     @property
     def rows(self) -> int:
-        """How many turns the outermost loop has, if they may be shared out among threads; else 1."""
+        """The number of turns of the outermost loop, if they may be shared out among threads; else 1."""
         return self.loops.extents[0] if self.loops.parallel else 1
 
     def part(self, start: int, stop: int) -> Any:
@@ -255,7 +255,7 @@ def geometry_of(nest: Nest, loops: Loops, function: Function | Code, start: int 
 
 
 def _kept(nest: Nest, loops: Loops, function: Function | Code) -> dict[Any, int]:
-    """Where each scratch row starts; the whole size under None."""
+    """The start of each scratch row; the whole size under None."""
     places, total = {}, 0
     for kind, *where in function.numbers:
         if kind in ("kept", "tile"):

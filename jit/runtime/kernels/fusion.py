@@ -1,4 +1,4 @@
-"""From a FusionGroup to a compiled kernel: the body's `compute` lines become the steps of one loop nest.
+"""Compiled kernels of FusionGroups: the body's `compute` lines become the steps of one loop nest.
 
 The nest is made for the layouts that arrive: views inside the group turn into offsets and strides of the buffers that
 they look at, broadcasts into strides of zero. Kernels are kept per group and layout. A body that code generation
@@ -48,7 +48,7 @@ from .terms import Apply, Read, Reduced, Term, Terms, dtype_of, expanded, wide
 Arrays = Sequence[Any]
 
 KEPT_COST = 4
-"""What takes more instructions than this is kept for later steps instead of computed again."""
+"""The cost in instructions above which a value is kept for later steps instead of computed again."""
 KEPT_BYTES = 1 << 18
 """Unless the row is longer than this: it would not stay in the cache."""
 
@@ -81,7 +81,7 @@ class FusedGroup:
 
     @property
     def kernels(self) -> list[Kernel]:
-        """What has been compiled so far, one per layout of the inputs."""
+        """The kernels compiled so far, one per layout of the inputs."""
         return [kernel for kernel in self._kernels.values() if kernel is not None]
 
     def _compile(self, inputs: Arrays) -> Kernel | None:
@@ -120,7 +120,7 @@ class _Lowering:
     # -- the space -----------------------------------------------------------------------------------------------
 
     def _place_views(self, node: Node) -> None:
-        """Where the outputs of a view of an input lie in the buffer that it looks at."""
+        """Place the outputs that view an input in the buffer that they look at."""
         if not is_view(node) or node.inputs[0] not in self.places:
             return
         index, geometry = self.places[node.inputs[0]]
@@ -180,7 +180,7 @@ class _Lowering:
                 self._pointwise(node)
 
     def _operand(self, node: Node, value: Value) -> Term:
-        """What a node reads."""
+        """An operand that a node reads."""
         return self.known[value] if value in self.known else self._read(value, self.space.demands[node, value])
 
     def _read(self, value: Value, axes: Axes, gather: tuple[Index, ...] = ()) -> Term:
@@ -238,7 +238,7 @@ class _Lowering:
         return bool(self.row) and points * 4 <= KEPT_BYTES
 
     def _stored(self) -> list[tuple[Term, Access]]:
-        """What is stored, and where."""
+        """The values that are stored, and their places."""
         stored = []
         for number, (value, buffer) in enumerate(zip(self.body.outputs, self.outputs, strict=True)):
             strides = buffer.strides
@@ -294,7 +294,7 @@ class _Steps:
         return self.locals.setdefault(term, len(self.locals))
 
     def _inner(self, stage: int) -> tuple[list[Term], list[Result]]:
-        """What the step over the row computes at a stage; what it needs from earlier ones is noted to be kept."""
+        """Values that the step over the row computes at a stage; those of earlier ones that it needs are kept."""
         roots: list[Term] = []
         results: list[Result] = []
         for term in self.terms.all:
@@ -316,7 +316,7 @@ class _Steps:
         return roots, results
 
     def _outer(self, stage: int) -> Step | None:
-        """What stands still along the row and becomes known at a stage."""
+        """The values that stand still along the row and become known at a stage."""
         if not self.terms.row:
             return None
         fresh = [
@@ -372,7 +372,7 @@ def _body(given: Sequence[Term], computed: Sequence[Apply], roots: Sequence[Term
 
 
 def _repeated_costs(terms: Terms) -> dict[Term, int]:
-    """What it takes to compute a value at a point from what is loaded and what stands still, at most."""
+    """The most that it costs to compute each value at a point from what is loaded and what stands still."""
     costs: dict[Term, int] = {}
     for term in terms.all:
         inner = isinstance(term, Apply) and terms.is_inner(term)

@@ -44,7 +44,7 @@ from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry, broadcast_shapes
 
 MONOIDS = ("sum", "prod", "max", "min", "logaddexp", "argmax", "argmin", "dot")
-"""What a row can be reduced by. `argmax` and `argmin` take (value, position) and yield both, where positions begin
+"""The ways to reduce a row. `argmax` and `argmin` take (value, position) and yield both, where positions begin
 with 0 and grow along the row; `dot` takes two factors. max and min propagate NaN, and of equal values the one at the
 lowest position counts."""
 
@@ -73,7 +73,7 @@ class Buffer(Record):
     dtype: DType
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    """In elements, as everywhere here; they may be zero or negative."""
+    """Steps in elements, as everywhere here; they may be zero or negative."""
 
     @property
     def nbytes(self) -> int:
@@ -126,14 +126,14 @@ class Access(Record):
     strides: tuple[int, ...]
     """One per extent."""
     offset: int = 0
-    """From the first element of the buffer, index (0, 0, ...)."""
+    """The distance from the first element of the buffer, index (0, 0, ...)."""
     gather: tuple[Index, ...] = ()
     """Reads only: what moves the element further."""
     within: tuple[Bound, ...] = ()
     """Reads only: where some bound does not hold, the operand is `fill`."""
     fill: int | float | bool = 0
     arity: ClassVar[int] = 1
-    """As a result it takes one value of the body's."""
+    """The number of the body's values that a result takes: one."""
 
 
 @dataclass(eq=False, repr=False)
@@ -161,7 +161,7 @@ class Scan:
 
     monoid: str
     dtype: DType
-    """Of the values, and that they are accumulated in."""
+    """The dtype of the values and of their accumulator."""
 
 
 Operand = Access | Position | Local | Scan
@@ -176,11 +176,11 @@ class Reduce(Record):
     monoid: str
     locals: tuple[int, ...]
     dtype: DType
-    """Of the values that the body yields, and that it is accumulated in."""
+    """The dtype of the values that the body yields, and of their accumulator."""
 
     @property
     def arity(self) -> int:
-        """How many results of the body it takes."""
+        """The number of the body's results that it takes."""
         return 2 if self.monoid in ("argmax", "argmin", "dot") else 1
 
 
@@ -307,7 +307,7 @@ class Nest(Record):
 
     @property
     def row(self) -> int:
-        """How many points a row has."""
+        """The number of points of a row."""
         count = 1
         for extent in self.extents[len(self.extents) - self.reduced :]:
             count *= extent

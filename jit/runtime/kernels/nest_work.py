@@ -22,7 +22,7 @@ class NestWork(Work):
     operators: int
     """How many are computed at a point, about."""
     share: float = 1.0
-    """How much of the node's work it does."""
+    """The share of the node's work that it does."""
     kernel: Kernel = field(init=False, repr=False)
     """The compiled nest, once it is bound."""
 

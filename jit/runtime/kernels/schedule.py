@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from .nest import Access, Bound, Nest, Position, Reduce
 
 FIXED, UNIT, STRIDED = "fixed", "unit", "strided"
-"""How a map moves along a loop: not at all, to the next element, or by a stride known at run time."""
+"""Steps of a map along a loop: none, to the next element, or by a stride known at run time."""
 
 Map = Access | Bound | Position
 
@@ -38,7 +38,7 @@ class Loops:
     strides: tuple[tuple[int, ...], ...]
     """strides[map][loop], in elements."""
     reduced: int = 0
-    """How many of the last loops are the row."""
+    """The number of the last loops that are the row."""
     lane: int = -1
     """The loop along which vectors run."""
     jam: int | None = None
@@ -46,7 +46,7 @@ class Loops:
 
     @property
     def parallel(self) -> int:
-        """How many of the first loops are not the row."""
+        """The number of the first loops that are not the row."""
         return len(self.extents) - self.reduced
 
     @property
@@ -143,7 +143,7 @@ def _lane(nest: Nest, parallel: Sequence[Loop], row: Sequence[Loop]) -> int:
 
 
 def _effort(loop: Loop, count: int) -> float:
-    """What a point costs if vectors run along a loop: contiguous elements are cheap, short loops waste lanes."""
+    """The cost of a point if vectors run along a loop: contiguous elements are cheap, short loops waste lanes."""
     extent, column = loop
     effort = sum(0.2 if s == 0 else 1.0 if s == 1 else 8.0 for s in column[:count])
     return effort * max(16 / max(extent, 1), 1)
@@ -179,7 +179,7 @@ def _contraction(nest: Nest, parallel: list[Loop], row: list[Loop]) -> Loops:
 
 
 def _factors(nest: Nest) -> list[Access]:
-    """What the contraction reads."""
+    """The factors that the contraction reads."""
     steps = [s for s in nest.steps if any(isinstance(r, Reduce) and r.monoid == "dot" for r in s.results)]
     return [a for s in steps for a in s.reads if isinstance(a, Access)]
 

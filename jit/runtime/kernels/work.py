@@ -96,7 +96,7 @@ class Pieces(NamedTuple):
     functions: Sequence[int]
     geometries: Any
     offsets: Any
-    """In bytes, of each operand, the result last."""
+    """Offsets in bytes, of each operand, the result last."""
 
 
 class Tileable(Work, Protocol):
@@ -104,7 +104,7 @@ class Tileable(Work, Protocol):
 
     @property
     def dtype(self) -> Any:
-        """Of the result."""
+        """The dtype of the result."""
 
     @property
     def axes(self) -> Sizes:

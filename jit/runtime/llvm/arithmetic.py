@@ -292,7 +292,7 @@ class Arithmetic(Values):
         return Value(self, x.dtype, whole.register)
 
     def _nearest(self, x: Value) -> Value:
-        """To the nearest whole number, halves to even: adding 2**mantissa leaves no bits for a fraction."""
+        """The nearest whole number, halves to even: adding 2**mantissa leaves no bits for a fraction."""
         large = 2.0 ** elementary.FORMATS[x.dtype].mantissa
         size = self.abs(x)
         nearest = self.copysign(self.subtract(self.add(size, large), large), x)
@@ -311,7 +311,7 @@ class Arithmetic(Values):
         return self._rounding("trunc", x, lambda v, n: self.where(self.abs(n) > self.abs(v), self.abs(n) - 1, n))
 
     def round(self, x: Value) -> Value:
-        """To the nearest whole number, halves to even."""
+        """The nearest whole number, halves to even."""
         return self._rounding("roundeven", x, lambda v, n: n)
 
     rint = round

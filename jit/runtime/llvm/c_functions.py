@@ -32,7 +32,7 @@ from .exact import fmod, quarter_turns
 from .pairs import LN2, LOG2_E, LOG10_E, PI, Pair, exp_of, normalized, number_plus, product
 
 LARGE = 2.0**28
-"""Its square plus one is its square."""
+"""A number whose square plus one is its square."""
 
 
 # -- logarithms and powers ---------------------------------------------------------------------------------------
@@ -286,4 +286,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         erf, erfc, fmod,
     )
 }  # fmt: skip
-"""By C's names; each takes and gives float64 values of a namespace."""
+"""The functions by C's names; each takes and gives float64 values of a namespace."""

@@ -34,7 +34,7 @@ from .reduce import Chain
 from .values import Value
 
 TILE_BYTES = 1 << 16
-"""Of one accumulator: a small part of the L2 cache, and so wide that most matrices are one tile."""
+"""The size of one accumulator: a small part of the L2 cache, and so wide that most matrices are one tile."""
 FEWEST_POINTS, FEWEST_TURNS = 128, 16
 """Matrices that are narrower or shorter stay with registers."""
 SHORT_STRIDE = 1 << 10
@@ -67,7 +67,7 @@ class TiledLowering(Lowering):
     most_lanes = 64
 
     def _tile(self) -> int:
-        """How many points a tile has."""
+        """The number of points of a tile."""
         widest = max(kept_bytes(r.dtype) for step in self.nest.steps for r in step.results if isinstance(r, Reduce))
         return max(TILE_BYTES // (widest * self.width), 1) * self.width
 

@@ -41,7 +41,7 @@ def integer_floor_divide(m: LaneMath, a: Value, b: Value) -> Value:
 
 
 def integer_remainder(m: LaneMath, a: Value, b: Value) -> Value:
-    """With the sign of b."""
+    """The remainder of whole numbers, with the sign of b."""
     rest = integer_division(m, a, b)[1]
     return m.where(_rounded_up(m, rest, b), rest + b, rest)
 
@@ -88,7 +88,7 @@ done:
 
 
 def float_remainder(m: LaneMath, a: Any, b: Any) -> Value:
-    """With the sign of b, zeros included."""
+    """The remainder of floats, with the sign of b, zeros included."""
     rest = m.libm("fmod", a, b)
     signed = m.where((b < 0) != (rest < 0), rest + b, rest)
     return m.where(rest == 0, m.copysign(m.constant(0.0, a.dtype), b), signed)

@@ -14,7 +14,7 @@ from .build import Register
 from .values import LaneMath
 
 LARGEST = 65504.0
-"""Of float16; what rounds beyond it is infinite."""
+"""The largest float16; what rounds beyond it is infinite."""
 SMALLEST_NORMAL = 2.0**-14
 QUANTUM = 2.0**-24
 """The distance of denormal float16 numbers."""

@@ -46,7 +46,7 @@ def _written(lowering: type[Lowering], nest: Nest, loops: Loops, width: int, tar
 
 
 def most_alive(definition: str) -> int:
-    """How many vectors of a function are in use at once, between what makes them and what uses them last."""
+    """The most vectors of a function that are in use at once, between the step that makes them and the last use."""
     lines = definition.splitlines()
     made = {line.partition(" ")[0] for line in lines if line.startswith("%v") and " <" in line}
     last = {name: number for number, line in enumerate(lines) for name in _REGISTER.findall(line) if name in made}

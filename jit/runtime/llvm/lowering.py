@@ -56,11 +56,11 @@ JAM = 6
 
 
 class Machine(Protocol):
-    """What differs between machines in the lowering of a nest: `VectorMachine`, or `GridMachine` for GPUs."""
+    """The machine-dependent part of the lowering of a nest: `VectorMachine`, or `GridMachine` for GPUs."""
 
     @property
     def builder(self) -> Builder:
-        """What writes the instructions."""
+        """The builder that writes the instructions."""
 
     @property
     def math(self) -> LLVMMath:
@@ -85,7 +85,7 @@ class Machine(Protocol):
         """A loop over the row in a way of the machine's own, and what the accumulators become; None for the usual."""
 
     def alone(self, lowering: Lowering, chain: Chain, accumulator: list[Value]) -> list[Value]:
-        """What a row is reduced to, of what lanes or threads have."""
+        """The reduced row, from the values of lanes or threads."""
 
     def scanned(self, lowering: Lowering, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
         """(what values have come to, what the next turn starts from)."""
@@ -148,7 +148,7 @@ class Lowering:
             self.parallel(loop + 1, packed)
 
     def packed(self) -> dict[Operand, int]:
-        """What is packed, and the number of the local that stands for it."""
+        """The matrix that is packed, and the number of the local that stands for it."""
         if self.copies == 1:
             return {}
         operands = dict.fromkeys(o for step in self.nest.steps for o in step.reads)
@@ -188,7 +188,7 @@ class Lowering:
                     self.rows[local, chain.copy] = value
 
     def _chains(self, step: Step) -> list[Chain]:
-        """For each of the rows computed together, those of the scans first."""
+        """The accumulators of each of the rows computed together, those of the scans first."""
         found: list[Reduce | Scan] = [*step.scans, *(r for r in step.results if isinstance(r, Reduce))]
         chains = []
         for copy in range(self.copies):
@@ -198,7 +198,7 @@ class Lowering:
         return chains
 
     def _start(self, chain: Chain) -> list[Value]:
-        """What an accumulator starts from; that of a scan along the lanes is a scalar."""
+        """The start of an accumulator; that of a scan along the lanes is a scalar."""
         if isinstance(chain.result, Scan) and self.loops.along_row:
             with self.builder.lanes_of(1):
                 return chain.monoid.neutral(self.math, chain.result.dtype)
@@ -237,7 +237,7 @@ class Lowering:
         return set(reduced) == {"sum"} and extent > BLOCK * turn
 
     def _anew(self, chains: Sequence[Chain], carried: Sequence[Register]) -> list[Register]:
-        """What the accumulators of a block start from; scans go on."""
+        """The starts of the accumulators of a block; scans go on."""
         pairs = zip(chains, self.values(chains, carried), strict=True)
         return [v.register for chain, values in pairs for v in (values if chain.goes_on else chain.neutral)]
 

@@ -19,7 +19,7 @@ from .math import LLVMMath
 from .values import ELEMENT, Value
 
 OUT_OF_RANGE = 4
-"""What a kernel returns, or'ed to the errors of `division`, if an index was outside of what it indexes."""
+"""The flag that a kernel returns, or'ed to the errors of `division`, if an index was out of range."""
 PREFETCH_ROWS = 8
 """Turns of the loop by which the row that an index selects is prefetched."""
 CACHE_LINE = 64
@@ -49,7 +49,7 @@ class Memory:
     """The maps of one nest at the current turn of its loops."""
 
     alignment = ", align 1"
-    """Of what is read and written: arrays may start at any byte."""
+    """The alignment of what is read and written: arrays may start at any byte."""
 
     def __init__(self, nest: Nest, loops: Loops, builder: Builder, math: LLVMMath) -> None:
         self.nest, self.loops, self.builder, self.math = nest, loops, builder, math
@@ -87,7 +87,7 @@ class Memory:
         return [loop for loop in range(len(self.loops.extents)) if loop != self.loops.lane]
 
     def lanes(self) -> Register:
-        """How far each lane is from the first, as i64."""
+        """The distance of each lane from the first, as i64."""
         return self.builder.lanes("i64")
 
     # -- addresses -----------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Memory:
         return [builder.phi(depth, (a, ends[0]), (b, ends[1])) for a, b in zip(*ways)]
 
     def _mask(self) -> Register:
-        """Which lanes hold points."""
+        """A mask of the lanes that hold points."""
         assert self.left is not None
         count = self.builder.emit("i32", f"trunc {self.left} to i32", self.left)
         return self.builder.compare("icmp slt", self.builder.lanes("i32"), self.builder.broadcast(count))
@@ -333,7 +333,7 @@ class Memory:
         return self._load(type, address, unit, mask, Register("zeroinitializer", type))
 
     def _checked(self, index: Index, reports: bool = True) -> Register:
-        """How many bytes an index moves by; one that is out of range is reported and counts as 0."""
+        """The bytes by which an index moves; one that is out of range is reported and counts as 0."""
         place = self.nest.indices.index(index)
         moving = self.loops.motion(self._reads[index.access], self.loops.lane) != FIXED
         width, active = (self.builder.width if moving else 1), self.math.active
@@ -405,7 +405,7 @@ class Memory:
         return self._moved(self._moved(base, self.number(*key)), offset)
 
     def _scratch(self, number: int, dtype: DType) -> Register:
-        """Where the vector of the current point of the row stands in the scratch memory."""
+        """The place in the scratch memory of the vector at the current point of the row."""
         lanes = 1 if self.loops.along_row else self.builder.width
         place = Register("0", "i64")
         for loop in range(self.loops.parallel, len(self.loops.extents)):

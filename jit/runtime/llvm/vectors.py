@@ -61,7 +61,7 @@ class VectorMachine:
         return None
 
     def alone(self, lowering: Lowering, chain: Chain, accumulator: list[Value]) -> list[Value]:
-        """What a row is reduced to: the accumulators of its lanes, joined."""
+        """The reduced row: the accumulators of its lanes, joined."""
         return across_lanes(self.math, chain.monoid, accumulator) if lowering.loops.along_row else accumulator
 
     def scanned(self, lowering: Lowering, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:

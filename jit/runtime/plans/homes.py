@@ -29,7 +29,7 @@ class Home(NamedTuple):
 
     whole: Value
     geometry: Geometry
-    """In the memory of the whole, which is row-major."""
+    """The geometry in the memory of the whole, which is row-major."""
 
 
 Question = Callable[[Node], bool]

@@ -16,12 +16,12 @@ from ..kernels.work import Work
 
 
 class Layout(NamedTuple):
-    """What of an array decides on a kernel; looks like one to whoever makes nests."""
+    """The facts of an array that decide on a kernel; looks like an array to whoever makes nests."""
 
     dtype: Any
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    """In bytes."""
+    """Steps in bytes."""
 
     @property
     def itemsize(self) -> int:
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
 
     @staticmethod
     def of(type: TensorType) -> Layout:
-        """How a value of this type lies in memory."""
+        """The layout of a value of this type in memory."""
         from jit.ir.op import strides_of
 
         assert type.dtype is not None and type.sizes is not None
@@ -45,16 +45,16 @@ class Block:
     """"input", "output", "constant", or "temporary": part of the arena."""
     nbytes: int
     number: int = 0
-    """Among its kind."""
+    """The number among places of its kind."""
     first: int = -1
     last: int = -1
     """The steps that write it first and touch it last."""
     offset: int = 0
-    """Of a temporary: where it lies in the arena."""
+    """The position of a temporary in the arena."""
 
 
 class Place(NamedTuple):
-    """Where a value is."""
+    """The place of a value."""
 
     block: Block
     dtype: DType
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """As an array."""
+        """The place as an array's layout."""
         size = self.dtype.itemsize
         return Layout(self.dtype.numpy, self.geometry.sizes, tuple(s * size for s in self.geometry.strides))
 
@@ -78,14 +78,14 @@ class Step:
 
     work: Work
     operands: list[Place]
-    """What it reads, then what it writes."""
+    """The operands that it reads, then those that it writes."""
     results: int
-    """How many of the operands it writes."""
+    """The number of operands that it writes."""
     node: Node
     reusable: tuple[int, ...] = ()
     """Operands that are read at the very point where the result is written, so that it may take their memory."""
     scratch: int = 0
-    """How many further operands are memory for the kernel's own use."""
+    """The number of further operands that are memory for the kernel's own use."""
     product: Node | None = None
     """The node whose epilogue `node` is, if the step does both."""
 
@@ -96,7 +96,7 @@ class Step:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """What it computes."""
+        """The nodes that it computes."""
         return (self.node,) if self.product is None else (self.product, self.node)
 
 
@@ -122,4 +122,4 @@ class Held(NamedTuple):
 
     step: Step
     otherwise: Callable[[], None]
-    """What is to be done if the two are not one step."""
+    """The steps to take if the two are not one step."""

@@ -80,7 +80,7 @@ class _Cutter:
             native = bool(ready[True])
 
     def _depend(self, nodes: Sequence[Node]) -> None:
-        """What each node waits for: those that make its operands, guards before it, and earlier effects."""
+        """The nodes that each node waits for: those that make its operands, guards before it, and earlier effects."""
         guard: Node | None = None
         effect: Node | None = None
         raising: set[Node] = set()
@@ -197,7 +197,7 @@ class Code:
             raise
 
     def tables(self) -> entry.Tables:
-        """What an entry for arrays looks at."""
+        """The tables that an entry for arrays looks at."""
         inputs = [
             entry.Input(layout.dtype, layout.shape, layout.strides, argument=index)
             for index, layout in enumerate(self.layouts)
@@ -248,13 +248,13 @@ def _geometries(step: Step) -> list[Any]:
 
 
 def _parts(step: Step) -> int:
-    """Among how many threads a step is worth being shared."""
+    """The number of threads among which a step is worth being shared."""
     shared = step.work.effort >= step.work.long and len(step.operands) < pool.MOST_OPERANDS
     return max(min(pool.most_parts(), step.work.panels), 1) if shared else 1
 
 
 def _kernels(steps: Sequence[Step]) -> dict[int, Kernel]:
-    """By the `id` of their nests; in one LLVM module, or one by one if one of them is refused, to learn which."""
+    """Kernels by the `id` of their nests; in one LLVM module, or one by one if one is refused, to learn which."""
     nests = {id(nest): nest for step in steps for nest in step.nests}
     try:
         return dict(zip(nests, compile_nests(list(nests.values())), strict=True)) if nests else {}
@@ -349,7 +349,7 @@ class Native:
 
 
 _VARIANTS = 8
-"""For how many layouts a stretch is compiled."""
+"""The number of layouts for which a stretch is compiled."""
 
 
 class _ByCtypes:

@@ -98,7 +98,7 @@ class _Writer:
         }  # fmt: skip
 
     def node(self, node: Node, touched: Sequence[int]) -> dict[str, Any]:
-        """What is needed to run a node that is no native call; its results and inputs are registers."""
+        """The facts to run a node that is no native call; its results and inputs are registers."""
         count = len(node.outputs)
         return {
             "kind": node.kind, "args": self._plain(node.args), "results": touched[:count], "inputs": touched[count:],
@@ -138,7 +138,7 @@ class _Writer:
         return True
 
     def _store(self, data: bytes) -> int:
-        """Where in the block data is put."""
+        """Put data into the block; returns its place."""
         self.block += bytes(-len(self.block) % ALIGNMENT)
         self.block += data
         return len(self.block) - len(data)
@@ -162,7 +162,7 @@ class _Writer:
         self.block[at : at + 8] = word.to_bytes(8, "little")
 
     def _offset(self, address: int, starts: Sequence[int]) -> int | None:
-        """Where in the block something lies whose address is given; None if it is not there."""
+        """The place in the block of something whose address is given; None if it is not there."""
         found = bisect.bisect_right(starts, address) - 1
         length, offset = self._arrays[starts[found]] if found >= 0 else (0, 0)
         within = address - starts[found]

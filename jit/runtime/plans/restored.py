@@ -42,7 +42,7 @@ from ..kernels.code_store import STORE, Place
 from . import entry
 
 ALIGNMENT = 64
-"""Of whatever is in a block, in bytes."""
+"""The alignment of all that is in a block, in bytes."""
 _DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
 _HEAD_BYTES = 8
 
@@ -93,7 +93,7 @@ def _data(array: Any) -> int:
 
 @dataclass(eq=False)
 class RestoredCode:
-    """What `plan.Code` is for other plans, as far as calls need it."""
+    """The code of a recalled plan, with as much of `plan.Code` as calls need."""
 
     layouts: list[entry.Input]
     outputs: list[tuple[tuple[int, ...], Any]]
@@ -109,7 +109,7 @@ class RestoredCode:
         self.local().failed(status)
 
     def tables(self) -> entry.Tables:
-        """What an entry for arrays looks at."""
+        """The tables that an entry for arrays looks at."""
         base, facts = _data(self.memory), self.facts
         program = self.memory[facts["program"] :].view(np.int64)
         constants = [base + offset for offset in facts["constants"]]

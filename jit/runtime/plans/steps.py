@@ -72,7 +72,7 @@ def _is_known(value: Value) -> bool:
 
 
 def _is_plain(value: Value) -> bool:
-    """Of known layout and no complex number."""
+    """Whether its layout is known and it holds no complex numbers."""
     return _is_known(value) and value.type.dtype.category < COMPLEX  # type: ignore[attr-defined]
 
 
@@ -123,7 +123,7 @@ class Lowering:
             raise Declined(node, error) from error
 
     def of(self, value: Value) -> Place:
-        """Where a value is."""
+        """The place of a value."""
         return self.places[value]
 
     def make(self, value: Value) -> Place:
@@ -146,7 +146,7 @@ class Lowering:
         return Place(whole.block, whole.dtype, home.geometry)
 
     def soon(self, value: Value) -> Place | None:
-        """Where a value is, if it is known already or a view of what is."""
+        """The place of a value, if it is known already or a view of what is."""
         wanted, chain = value, []
         while value not in self.places:
             if value.node.kind == "prim::Constant" or not value.node.inputs or not is_free(value.node):
@@ -322,7 +322,7 @@ class Lowering:
 
 
 def _signature(body: Graph) -> Any:
-    """What a body computes, whatever its values are called and wherever its lines stand."""
+    """The computation of a body, whatever its values are called and wherever its lines stand."""
     numbers = {value: number for number, value in enumerate(body.inputs)}
     entries = []
     for node in body.nodes:
@@ -333,7 +333,7 @@ def _signature(body: Graph) -> Any:
 
 
 def _entry(node: Node, numbers: dict[Value, int]) -> Any:
-    """What one node computes. Constants are compared as text: 1, 1.0 and True are three things."""
+    """The computation of one node. Constants are compared as text: 1, 1.0 and True are three things."""
     operands = tuple(numbers[v] for v in node.inputs)
     types = tuple(str(v.type) for v in (*node.inputs, *node.outputs))
     return (node.kind, operands, repr(node.args), repr(node.attributes), types)
@@ -413,5 +413,5 @@ _LIBRARY: dict[str, _Library] = {
     "maxima gradients": _Library(pooling.is_max_unpool, pooling.lower_max_unpool),
     "means": _Library(pooling.is_mean_pool, pooling.lower_mean_pool),
 }
-"""By `Kernel.step` of an operator."""
+"""Steps that are no nests, by `Kernel.step` of an operator."""
 assert set(_LIBRARY) == set(STEPS)

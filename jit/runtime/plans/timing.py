@@ -114,7 +114,7 @@ def _programs(code: Code) -> Iterator[Any]:
 
 
 def _shares(*nodes: Node) -> dict[str, float]:
-    """How the work of nodes is shared out among the user's lines: by flops, evenly if there are none."""
+    """Shares of the user's lines in the work of nodes: by flops, evenly if there are none."""
     parts = [part for node in nodes for part in parts_of(node) if part.source is not None]
     flops = [flops_of(part) for part in parts]
     weights = flops if any(flops) else [1] * len(parts)

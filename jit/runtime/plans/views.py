@@ -1,4 +1,4 @@
-"""What people see of compiled kernels: the user's lines, the code, and how much work a call is."""
+"""Compiled kernels as people see them: the user's lines, the code, and the work of a call."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class KernelView:
     source_lines: tuple[str, ...]
     """The user's lines that it computes, such as `model.py:12 in forward`."""
     bytes: int
-    """What a call reads and writes at least."""
+    """The least number of bytes that a call reads and writes."""
     flops: int
-    """How many operators at elements a call computes."""
+    """The number of operators at elements that a call computes."""
     calls: int
-    """How many calls a run of the function makes."""
+    """The number of calls in a run of the function."""
     stage: int
     """0 in the forward, 1 in the backward, ..."""
     kernel: Kernel
@@ -129,7 +129,7 @@ def _is_known(value: Value) -> bool:
 
 
 def _first_type(node: Node) -> TensorType:
-    """That of the first result that there is."""
+    """The type of the first result that there is."""
     return next(value.type for value in node.outputs if isinstance(value.type, TensorType))
 
 

@@ -37,11 +37,11 @@ _FIELDS = (
     "gemm", "transa", "transb", "m", "n", "k", "alpha", "lda", "ldb", "beta", "ldc", "batch", "step_a", "step_b",
     "step_c",
 )  # fmt: skip
-"""What the geometry of a product holds: addresses of the numbers that `gemm` takes, and steps in bytes."""
+"""The fields of a product's geometry: addresses of the numbers that `gemm` takes, and steps in bytes."""
 
 
 class Matrix(NamedTuple):
-    """How BLAS is told of an operand: as it lies, or transposed, with so many elements from line to line."""
+    """An operand as BLAS is told of it: as it lies, or transposed, with so many elements from line to line."""
 
     transposed: bool
     leading: int
@@ -74,7 +74,7 @@ class Product(Work):
     beta: float = 0.0
     batch: int = 1
     steps: tuple[int, int, int] = (0, 0, 0)
-    """From one matrix to the next, in elements, of A, B and C."""
+    """Steps from one matrix to the next, in elements, of A, B and C."""
 
     @property
     def panels(self) -> int:
@@ -150,7 +150,7 @@ _LOADING = threading.Lock()
 
 @cache
 def gemm_address(dtype: DType) -> int:
-    """Where SciPy's `sgemm` or `dgemm` is."""
+    """The address of SciPy's `sgemm` or `dgemm`."""
     with _LOADING:
         is_first = _module.cache_info().currsize == 0
         capsule = _module().__pyx_capi__[f"{LETTER[dtype]}gemm"]

@@ -41,14 +41,14 @@ from .tiled import TILE_BYTES, even
 
 Triple = tuple[int, int, int]
 _STRIP_BYTES = 3 << 17
-"""Of the panels of a strip: they share the L2 cache with 8 rows of the weight and what is written."""
+"""The size of the panels of a strip: they share the L2 cache with 8 rows of the weight and what is written."""
 _DEEPEST = 640
 """Rows of a panel, unless a single channel has more taps."""
 _MOST_SEGMENTS = 8
 
 
 class Window(NamedTuple):
-    """How a kernel moves over an image of three spatial dims (1 where there are fewer)."""
+    """A kernel that moves over an image of three spatial dims (1 where there are fewer)."""
 
     image: Triple
     kernel: Triple
@@ -64,7 +64,7 @@ class Window(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Of places of the kernel."""
+        """The number of places of the kernel."""
         return math.prod(self.places)
 
     def flat(self) -> Window:
@@ -81,9 +81,9 @@ class Convolution(Work):
     batch: int
     groups: int
     channels: int
-    """Of a group."""
+    """The number of channels of a group."""
     filters: int
-    """Of a group."""
+    """The number of filters of a group."""
     window: Window
     bias: bool = False
     relu: bool = False
@@ -98,17 +98,17 @@ class Convolution(Work):
 
     @property
     def rows(self) -> int:
-        """Of a matrix of patches."""
+        """The number of rows of a matrix of patches."""
         return self.channels * self.window.taps
 
     @property
     def vectors(self) -> int:
-        """Of places."""
+        """The number of vectors of places."""
         return -(-self.window.number // lanes_of(self.dtype))
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by: strips of places, or blocks of channels, of all images and groups."""
+        """Parts by which the work can be shared: strips of places, or blocks of channels, of all images and groups."""
         return self.batch * (self._strips if self.is_depthwise else self.groups * self._strips)
 
     @property
@@ -123,12 +123,12 @@ class Convolution(Work):
 
     @property
     def segments(self) -> int:
-        """Of the vector that has most."""
+        """The number of segments of the vector that has most."""
         return _segments(self.window, lanes_of(self.dtype))
 
     @property
     def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of."""
+        """The arrays whose addresses the geometry holds."""
         return segment_tables(self.window, self.dtype)
 
     def function(self) -> int:
@@ -259,7 +259,7 @@ def supports(work: Convolution) -> bool:
 
 @lru_cache(256)
 def _rows_of(window: Window, lanes: int) -> tuple[Any, Any, Any]:
-    """For each segment of each vector: its place row (-1: none), its first lane, and how many lanes it has."""
+    """Segments of each vector: place row (-1: none), first lane, and number of lanes."""
     across = window.places[2]
     first = np.arange(-(-window.number // lanes)) * lanes
     last = np.minimum(first + lanes, window.number)
@@ -275,7 +275,7 @@ def _segments(window: Window, lanes: int) -> int:
 
 @lru_cache(64)
 def segment_tables(window: Window, dtype: DType) -> tuple[Any, Any]:
-    """For each vector and segment: where tap 0 is (depth, height, bytes), lanes by tap column; and the taps.
+    """Tables for each vector and segment: where tap 0 is (depth, height, bytes), lanes by tap column; and the taps.
 
     A panel's vectors are all there, if need be without a segment. The number of segments of a panel stands in front
     of its first vector's. For each tap: the step in depth, in height, in bytes, and which column of lanes is its.

@@ -1,4 +1,4 @@
-"""Which steps a convolution is: its three maps (Note [Three maps of a convolution]) as calls of kernels.
+"""Steps of a convolution: its three maps (Note [Three maps of a convolution]) as calls of kernels.
 
 Note [By the input]
     With a stride of 1, the map by the input is a convolution of y by the weight turned around, filters and channels
@@ -43,7 +43,7 @@ class Layer(NamedTuple):
     batch: int
     groups: int
     channels: int
-    """Of a group."""
+    """The number of channels of a group."""
     filters: int
     window: Window
 
@@ -82,7 +82,7 @@ class Phase(NamedTuple):
     """The first one that they meet."""
     every: int
     taps: int
-    """How many they meet, at a distance of `every`."""
+    """The number of taps that they meet, at a distance of `every`."""
     padding: int
     dilation: int
 
@@ -265,7 +265,7 @@ def _turned(w: Place, layer: Layer, part: Part) -> Place:
 
 
 def _phase_of(result: Place, layer: Layer, part: Part) -> Place:
-    """Where the entries of a part are."""
+    """The places of the entries of a part."""
     geometry, dims = result.geometry, result.geometry.ndim - 2
     for dim, (phase, stride) in enumerate(list(zip(part.at, layer.window.stride, strict=True))[3 - dims :], 2):
         geometry = geometry.window(dim, phase.first, phase.entries, stride)

@@ -35,7 +35,7 @@ from .conv_code import SegmentWriter
 BLOCK = 8
 """Channels of a depthwise convolution that share masks."""
 _BLOCK_PLACES = 2048
-"""How many places a panel has, unless one row has more."""
+"""The number of places of a panel, unless one row has more."""
 FIELDS = (
     "first", "last", "panels", "batch", "tiles", "squares", "inner", "rows", "width", "block", "x_image", "x_group",
     "y_image", "y_group", "y_row", "filters", "w_row", "offsets", "starts", "step", "channels", "plane", "depth",
@@ -51,12 +51,12 @@ _DEPTHWISE_FIELDS = (
 
 
 class Shape(NamedTuple):
-    """What decides on the code."""
+    """The facts that decide on the code."""
 
     dtype: DType
     depthwise: bool
     vectors: int
-    """In a panel."""
+    """The number of vectors in a panel."""
     pads: bool
     rows: int = 0
     """Channels in the last block, of a depthwise one."""
@@ -72,7 +72,7 @@ class WeightGradient(Work):
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by: panels of filters, or blocks of channels."""
+        """The parts by which the work can be shared: panels of filters, or blocks of channels."""
         c = self.forward
         return -(-c.groups // BLOCK) if c.is_depthwise else c.groups * self._across
 
@@ -83,7 +83,7 @@ class WeightGradient(Work):
 
     @property
     def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of."""
+        """The arrays whose addresses the geometry holds."""
         c = self.forward
         return segment_tables(c.window, c.dtype) if c.is_depthwise else _offsets(c.window, c.channels, c.dtype)
 

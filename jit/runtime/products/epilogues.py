@@ -1,4 +1,4 @@
-"""Which pointwise kernels run tile by tile with the product or convolution in front of them (`tiled`).
+"""Pointwise kernels that run tile by tile with the product or convolution in front of them (`tiled`).
 
 A product whose result a single kernel reads is held back until that kernel's turn comes. Then it is an epilogue if
 

@@ -42,7 +42,7 @@ _FEWEST_IN_BATCHES = 128
 
 
 class Shape(NamedTuple):
-    """What decides on the code of a product."""
+    """The facts that decide on the code of a product."""
 
     dtype: DType
     last_rows: int
@@ -50,7 +50,7 @@ class Shape(NamedTuple):
     last_vectors: int
     """Vectors of the last panel where it is incomplete."""
     packs: str
-    """How the right operand gets into panels: "" (it is packed), "rows" (its rows lie together) or "columns"."""
+    """The way of the right operand into panels: "" (it is packed), "rows" (its rows lie together) or "columns"."""
     multiplies: bool = True
 
 
@@ -70,13 +70,13 @@ class Product(Work):
     """False: B is packed, no more."""
     batch: int = 1
     next: tuple[int, int] = (0, 0)
-    """From one matrix of a batch to the next, of A and B, in elements."""
+    """Steps from one matrix of a batch to the next, of A and B, in elements."""
     c: tuple[int, int] | None = None
-    """From one matrix to the next and from row to row of C, in elements, if it is not all of an array."""
+    """Steps of C from matrix to matrix and from row to row, in elements, if it is not all of an array."""
 
     @property
     def panels(self) -> int:
-        """How many there are."""
+        """The number of panels."""
         return -(-self.sizes[1] // panel_columns(self.dtype))
 
     @property
@@ -180,7 +180,7 @@ def supports_tiles(product: Product) -> bool:
 
 
 def panel_columns(dtype: DType) -> int:
-    """How many columns a panel has."""
+    """The number of columns of a panel."""
     return tile_sizes()[1] * lanes_of(dtype)
 
 

@@ -58,7 +58,7 @@ class MaxPool(Work):
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by."""
+        """The parts by which the work can be shared."""
         return self.planes
 
     @property
@@ -68,7 +68,7 @@ class MaxPool(Work):
 
     @property
     def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of."""
+        """The arrays whose addresses the geometry holds."""
         return (*segment_tables(self.window, self.dtype), *_positions(self.window, lanes_of(self.dtype)))
 
     def function(self) -> int:
@@ -100,11 +100,11 @@ class MeanPool(Work):
     """Whether windows may hang over; they are divided by less then."""
     counts_padding: bool
     divisor: int | None
-    """By what all are divided, if not by the entries of their windows."""
+    """The divisor of all sums, if it is not the number of entries of their windows."""
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by."""
+        """The parts by which the work can be shared."""
         return self.planes
 
     @property
@@ -114,7 +114,7 @@ class MeanPool(Work):
 
     @property
     def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of."""
+        """The arrays whose addresses the geometry holds."""
         return (*segment_tables(self.window, self.dtype), _divisors(self, lanes_of(self.dtype)))
 
     def function(self) -> int:
@@ -146,7 +146,7 @@ class MaxUnpool(Work):
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by."""
+        """The parts by which the work can be shared."""
         return self.planes
 
     @property
@@ -170,7 +170,7 @@ class MaxUnpool(Work):
 
 @lru_cache(64)
 def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
-    """How far each tap is from a window's first entry; and where that is, or the first one that is in the image."""
+    """The distance of each tap from a window's first entry; and the place of that, or of the first one in the image."""
     grids = np.stack(np.meshgrid(*map(np.arange, w.kernel), indexing="ij"), -1).reshape(-1, 3) * w.dilation
     scale = np.array([w.image[1] * w.image[2], w.image[2], 1])
     rest = -w.number % lanes
@@ -186,7 +186,7 @@ def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
 
 @lru_cache(64)
 def _divisors(work: MeanPool, lanes: int) -> Any:
-    """By what the sum at each place is divided, in whole vectors."""
+    """The divisor of the sum at each place, in whole vectors."""
     w = work.window
     pool = Pool(w.kernel[1:], w.stride[1:], w.padding[1:], w.dilation[1:], work.ceil)
     found = divisors(np, w.image[1:], pool, work.counts_padding, work.divisor, work.dtype.numpy)

@@ -36,7 +36,7 @@ from ..kernels.work import NestUse, Sizes, Tileable, Work
 from ..llvm.words import Routine
 
 TILE_BYTES = 1 << 17
-"""Of a tile, about: it shares the L2 cache with what it is made of and with what the kernel reads and writes."""
+"""The size of a tile, about: it shares the L2 cache with its sources and with what the kernel reads and writes."""
 
 
 def even(size: int, most: int, step: int = 1) -> int:
@@ -82,7 +82,7 @@ class Epilogue:
         return replace(self.nest, extents=sizes, inputs=tuple(inputs), steps=(step,))
 
     def geometries(self, kernel: Kernel, starts: Any) -> Any:
-        """Those of tiles, a row each: `Kernel.geometry` with the offsets that maps have where a tile starts."""
+        """Geometries of tiles, a row each: `Kernel.geometry` with the offsets that maps have where a tile starts."""
         nest = kernel.nest
         still = self.made if self.home is None else ()
         moves = [_steps(a, nest.inputs) * (a.buffer not in still) for a in nest.reads]
@@ -185,11 +185,11 @@ class Tiled(Work):
 
     product: Tileable
     operands: int
-    """How many the product reads."""
+    """The number of operands that the product reads."""
     epilogue: Epilogue
     _kept: list[Any] = field(default_factory=list)
     _nests: dict[Sizes, Nest] = field(init=False)
-    """By the sizes of tiles."""
+    """The nests by the sizes of tiles."""
     _kernels: Mapping[int, Kernel] = field(init=False)
     """By the `id` of their nests."""
 
@@ -198,7 +198,7 @@ class Tiled(Work):
 
     @property
     def panels(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         return len(self._starts)
 
     @property
@@ -251,24 +251,24 @@ class Tiled(Work):
 
     @cached_property
     def _starts(self) -> Any:
-        """Where tiles are, a row each."""
+        """The starts of tiles, a row each."""
         axes = zip(self.product.axes, self.product.tile, strict=True)
         grid = np.meshgrid(*(np.arange(0, size, step) for size, step in axes), indexing="ij")
         return np.stack(grid, -1).reshape(-1, len(grid))
 
     @cached_property
     def _sizes(self) -> Any:
-        """What they are: those at the ends may be smaller."""
+        """The sizes of tiles: those at the ends may be smaller."""
         return np.minimum(np.array(self.product.tile), np.array(self.product.axes) - self._starts)
 
     @property
     def _before_tile(self) -> int:
-        """Where the tile is in the scratch memory."""
+        """The place of the tile in the scratch memory."""
         return -(-self.product.scratch_bytes // 64) * 64
 
     @property
     def _bases(self) -> list[int | None]:
-        """Which operand each buffer of the nest is; None for a tile in scratch memory."""
+        """The operand that each buffer of the nest is; None for a tile in scratch memory."""
         nest, numbers = self.epilogue.nest, itertools.count(self.operands)
         inputs = [None if i in self.epilogue.made else next(numbers) for i in range(len(nest.inputs))]
         outputs = list(itertools.islice(numbers, len(nest.outputs)))
@@ -293,7 +293,7 @@ class Tiled(Work):
         return np.concatenate([product, kernels], 1)
 
     def _kernel_calls(self) -> tuple[Any, Any]:
-        """For each tile the function of its kernel, and where its geometry is."""
+        """Kernel and geometry of each tile: the function, and the place of its numbers."""
         functions, addresses = np.zeros((2, self.panels), np.int64)
         for sizes, nest in self._nests.items():
             here = (self._sizes == sizes).all(1)

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 Place = tuple[types.CodeType, int]
 """Code, and the instruction in it."""
 _HARMLESS_DEEDS = ("reads the clock", "asks ", "looks at", "makes text", "catches ")
-"""What may be done twice."""
+"""Deeds that may be done twice."""
 
 
 class Notes(Effects):
-    """What a function that is recorded writes to outside of it, and what was there before."""
+    """Notes of what a recorded function writes to outside of it, and of what was there before."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ def _is_raised_by_user(error: Exception) -> bool:
 
 
 class Suspicions:
-    """What a traced function has learnt about code that takes plain numbers alone."""
+    """Knowledge of a traced function about code that takes plain numbers alone."""
 
     def __init__(self) -> None:
         self.innocent: set[Place] = set()

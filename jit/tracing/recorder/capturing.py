@@ -35,12 +35,12 @@ class Captures:
         self.found: list[Capture] = []
         """In the order of the inputs that they are, behind those of the arguments."""
         self.facts: dict[tuple[Value, str], Any] = {}
-        """What the function has read of the tensors behind inputs; see Note [Metadata]."""
+        """The facts that the function has read of the tensors behind inputs; see Note [Metadata]."""
         self.locate = locate
         self.graph, self.memory, self.identities = tape.graph, memory, identities
 
     def known(self, tensor: Tensor) -> Binding:
-        """What the trace knows of a tensor; one that it meets for the first time is captured."""
+        """The binding of a tensor that the trace knows; one that it meets for the first time is captured."""
         return self.memory.known(tensor) or self.tensor(tensor)
 
     def tensor(self, tensor: Tensor, gradient_of: Value | None = None) -> Binding:

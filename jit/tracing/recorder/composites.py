@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Changes(NamedTuple):
-    """What the parts of a composite have made."""
+    """Results of the parts of a composite."""
 
     fresh: list[Tensor]
     """Results."""
@@ -49,7 +49,7 @@ def record_composite(trace: Trace, op: Op, values: Sequence[Any]) -> Any:
 def _changes(
     trace: Trace, inside: set[Value], result: Any, roots: dict[Cell, Value], states: dict[Generator, Value]
 ) -> Changes:
-    """What is one of the values `inside` now; `roots` and `states` are those before the parts ran."""
+    """The memory that is one of the values `inside` now; `roots` and `states` are those before the parts ran."""
     outputs = [t for t in dispatch.unpack(result) if isinstance(t, Tensor)]
     fresh = [t for t in outputs if trace.memory.binding(t) is not None and trace.value_of(t) in inside]
     now = trace.memory.roots().items()
@@ -71,7 +71,7 @@ def _node_over(trace: Trace, op: Op, operands: Any, attributes: dict[str, Any], 
 
 
 def _hand_over(trace: Trace, composite: Composite, changes: Changes) -> None:
-    """What the parts have made is made by the composite."""
+    """Let the composite be the maker of what its parts have made."""
     for tensor in changes.fresh:
         binding = trace.memory.binding(tensor)
         assert binding is not None

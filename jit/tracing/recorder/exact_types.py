@@ -105,4 +105,4 @@ _TAKERS = frozenset(
     {"json", "dumps", "dump", "Decimal", "timedelta", "datetime", "deque", "statistics", "struct", "pack", "pack_into",
      "sqlite3", "executemany", "marshal", "ctypes", "IntEnum"}
 )  # fmt: skip
-"""What code names that hands numbers to functions written in C which look at their exact type."""
+"""Names by which code hands numbers to functions written in C which look at their exact type."""

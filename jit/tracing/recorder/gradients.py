@@ -27,7 +27,7 @@ class GradientSlot:
     value: Value
     """The input that it is."""
     initial: Any
-    """What was there when the function came: a tensor or None."""
+    """The gradient that was there when the function came: a tensor or None."""
     found: Value | None = None
     """The input that `initial` is, if the function has read it."""
     is_read: bool = False
@@ -44,9 +44,9 @@ class Gradients:
 
     def __init__(self, captures: Captures) -> None:
         self.slots: dict[Tensor, GradientSlot] = {}
-        """By their holders."""
+        """The gradient slots by their holders."""
         self.hooks: dict[Value, list[Callable[[Any], Any]]] = {}
-        """What the function has hooked to the gradients of its values."""
+        """The hooks that the function has put on the gradients of its values."""
         self.differentiated: dict[Tensor, Value] = {}
         """Leaves from outside at which a backward inside the function has ended."""
         self._first_serial = next_serial()
@@ -64,7 +64,7 @@ class Gradients:
         (tensor if slot is None else slot.holder)._grad = gradient
 
     def accumulate(self, tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
-        """What `jit.autograd.nodes.accumulate` does, by operators that are recorded."""
+        """Accumulate a gradient as `jit.autograd.nodes.accumulate` does, by operators that are recorded."""
         have = self.read(tensor)
         if have is None:
             self.write(tensor, apart(gradient) if differentiable else F.clone(gradient))

@@ -10,7 +10,7 @@ class Identities:
 
     def __init__(self) -> None:
         self.outer: dict[Tensor, Tensor] = {}
-        """What the function got for an argument -> the argument."""
+        """Stand-ins -> the arguments that they stand for."""
         self.inner: dict[Tensor, Tensor] = {}
         """The inverse of `outer`."""
         self.reshaped: dict[Tensor, Tensor] = {}

@@ -29,7 +29,7 @@ def sizes_of(trace: Trace, tensor: Tensor) -> Any:
 
 
 def shape_of(trace: Trace, tensor: Tensor) -> Any:
-    """What the function gets for the sizes of a tensor: see Note [Exact types]."""
+    """The sizes of a tensor as the function gets them: see Note [Exact types]."""
     sizes = sizes_of(trace, tensor)
     return Size(map(trace.scalars.given, sizes)) if trace.scalars.plain and sizes is not None else sizes
 
@@ -52,11 +52,11 @@ def item(trace: Trace, tensor: Tensor) -> Any:
 
 
 LISTED = 64
-"""How many elements `tolist()` hands to a traced function."""
+"""The most elements that `tolist()` hands to a traced function."""
 
 
 def elements(trace: Trace, tensor: Tensor) -> Any:
-    """What `tolist()` gives, as traced numbers: what Python decides on one of them is guarded, as of `item()`."""
+    """The result of `tolist()` as traced numbers: what Python decides on one of them is guarded, as of `item()`."""
     if tensor._array.size > LISTED:
         raise EscapedTracerError(
             f"{at_line()}tolist() hands {tensor._array.size} elements to Python, and a traced function gets at most "

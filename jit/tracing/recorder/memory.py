@@ -28,7 +28,7 @@ What holds it stands on one line, so that no interrupt comes between the end of 
 
 @dataclass(eq=False, slots=True)
 class Cell:
-    """What a storage holds now; see Note [Cells]."""
+    """The content of a storage; see Note [Cells]."""
 
     root: Value
     geometry: tuple[Any, ...]
@@ -84,7 +84,7 @@ class Memory:
     # -- who is who ----------------------------------------------------------------------------------------------
 
     def binding(self, tensor: Tensor | SavedTensor) -> Binding | None:
-        """What this trace knows of `tensor`; references of dead traces are dropped on the way."""
+        """The binding of `tensor` in this trace; references of dead traces are dropped on the way."""
         if tensor._bindings is None:
             return None
         found, dead = None, False
@@ -167,7 +167,7 @@ class Memory:
     # -- writes --------------------------------------------------------------------------------------------------
 
     def roots(self) -> dict[Cell, Value]:
-        """What each input holds now."""
+        """The value that each input holds now."""
         return {cell: cell.root for cell in self.inputs}
 
     def is_shared(self, cell: Cell, storage: Storage) -> bool:
@@ -186,7 +186,7 @@ class Memory:
             self.originals[cell.source] = cell.tensor._array.copy()
 
     def original(self, owner: Any, value: Value) -> Any:
-        """What an input held before the function ran: an array or a RandomState."""
+        """The value that an input held before the function ran: an array or a RandomState."""
         if value in self.originals:
             return self.originals[value]
         return contents_of(owner)

@@ -1,4 +1,4 @@
-"""What Python reads of a tensor besides its elements, and changes of it: see Note [Metadata].
+"""Metadata: what Python reads of a tensor besides its elements, and changes of it: see Note [Metadata].
 
 Note [Metadata]
     Sizes, dtypes, layouts and whether gradients are wanted are part of the key. The rest - where a tensor starts in its
@@ -67,14 +67,14 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "compact": _is_compact,
     "strides": _strides_of,
 }
-"""What may be asked of the tensors behind inputs."""
+"""The facts that may be asked of the tensors behind inputs."""
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
 def fact(trace: Trace, tensor: Tensor, name: str) -> Any:
-    """What is known of this very object by `name`; of one from outside it is a fact from now on."""
+    """The fact `name` of this very object; of one from outside it is a fact of the recording from now on."""
     _, owner = _source(trace, tensor, itself=True)
     answer = FACTS[name](tensor if owner is None else owner)
     if owner is not None:
@@ -83,7 +83,7 @@ def fact(trace: Trace, tensor: Tensor, name: str) -> Any:
 
 
 def base(trace: Trace, tensor: Tensor) -> Tensor | None:
-    """What `tensor` is a view of. Of an argument that is a view itself, nobody knows in the next call."""
+    """The tensor that `tensor` is a view of. Of an argument that is a view itself, nobody knows in the next call."""
     _, owner = _source(trace, tensor)
     if tensor._viewed is None and not trace.is_from_outside(tensor):
         return None
@@ -118,7 +118,7 @@ def _product(sizes: Sequence[Any]) -> Any:
 
 
 def note_offset(trace: Trace, tensor: Tensor) -> None:
-    """Where a tensor starts in its storage has been read."""
+    """Note that somebody has read where a tensor starts in its storage."""
     binding, owner = _source(trace, tensor)
     if owner is not None:
         _note_fact(trace, tensor, "storage_offset", FACTS["storage_offset"](owner))
@@ -144,7 +144,7 @@ def _settle_sizes(trace: Trace, tensor: Tensor, binding: Binding) -> None:
 
 
 def _source(trace: Trace, tensor: Tensor, itself: bool = False) -> tuple[Binding | None, Tensor | None]:
-    """What a trace knows of a tensor, and the tensor from outside that it is, or is a view of.
+    """The binding of a tensor, and the tensor from outside that it is, or is a view of.
 
     With `itself` a view counts as made inside.
     """
@@ -220,7 +220,7 @@ def resize(trace: Trace, tensor: Tensor, sizes: Sequence[Any]) -> None:
 
 
 def moves(trace: Trace, places: Mapping[Value, int]) -> list[Move]:
-    """Which inputs become views of themselves, and how."""
+    """The inputs that become views of themselves, each with its new geometry."""
     found = []
     for tensor in trace.identities.reshaped:
         binding = trace.memory.binding(tensor)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from .tracer import Trace
 
 _STATIC = (AutogradError, SchemaError)
-"""What follows from the program, from dtypes and from what requires grad: all of that is in the key of a call."""
+"""Errors that follow from the program, from dtypes and from what requires grad: all of that is in the key of a call."""
 _BY_SIZES = (ShapeError, DimError, UsageError, DTypeError)
-"""What Python code that looks at sizes raises."""
+"""Errors that Python code raises which looks at sizes."""
 
 
 class Errors:
@@ -47,9 +47,9 @@ class Errors:
         self.made: list[Error] = []
         """The errors of ours that were made meanwhile."""
         self.raised: list[Exception] = []
-        """Those of operators."""
+        """The errors of operators."""
         self.refused: TraceError | None = None
-        """What to raise if the function catches an error."""
+        """The error to raise if the function catches an error."""
         self._impurity = impurity
 
     def is_raised(self, error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""What a recording cannot repeat: a recording that serves one call alone, or an error that names the line."""
+"""Refusals of what a recording cannot repeat: it serves one call alone, or an error names the line."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Impurity:
         self.deeds: list[str] = []
         """All of them."""
         self.one_size: str | None = None
-        """Where it has looked at sizes in a way that no guard says: the recording serves these alone."""
+        """The places where it has looked at sizes in a way that no guard says: the recording serves these alone."""
         self.caught: str | None = None
-        """Where it has caught an error of which no guard says whether it comes again."""
+        """The place where it has caught an error of which no guard says whether it comes again."""
         self.failures: list[tuple[Any, int]] = []
-        """Where functions in C have raised something: code, and the instruction in it."""
+        """The places where functions in C have raised something: code, and the instruction in it."""
         self.printing = 0
         """How many calls of `print` are under way."""
         self._scalars = scalars
@@ -50,7 +50,7 @@ class Impurity:
             self.note_impure("makes text of the elements of a tensor")
 
     def note_by_sizes(self) -> None:
-        """What the function does depends on sizes that it was given in a way that no guard says."""
+        """Note that the function depends on sizes that it was given in a way that no guard says."""
         self.one_size = self.one_size or str(context.user_source())
 
     def note_caught(self, what: str) -> None:
@@ -60,7 +60,7 @@ class Impurity:
 
 
 def at_line() -> str:
-    """How a message about the line that runs begins."""
+    """The beginning of a message about the line that runs."""
     source = context.user_source()
     return "" if source is None else f"at {source}: "
 

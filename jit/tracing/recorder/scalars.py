@@ -29,7 +29,7 @@ class Scalars:
         """Whether code that asks for exact types has begun to run when numbers had been handed out."""
         self.handed_out: list[weakref.ref[TracedScalar]] = []
         self._steps: dict[int, tuple[ViewStep, list[TracedScalar]]] = {}
-        """By the identity of the step: the traced numbers behind its plain ones."""
+        """The traced numbers behind plain ones, by the identity of the step."""
 
     @property
     def alive(self) -> list[TracedScalar]:

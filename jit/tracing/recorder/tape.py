@@ -28,7 +28,7 @@ class Tape:
         self.backwards: set[Node] = set()
         """Nodes of stage 0 that a backward inside of the function has recorded."""
         self.histories: dict[Value, Value] = {}
-        """What was written over tensors without recording derivatives -> what they held before, whose history stays."""
+        """Values written over tensors without recording derivatives -> what they held before, whose history stays."""
         self._outer_backward = context.BACKWARD.get()
         """The backward that the function itself runs in."""
 

@@ -41,7 +41,7 @@ from .tape import Tape
 from .views import bind_view, derive, lies_otherwise, view_types
 
 _PLAIN = frozenset({type(None), int, float, bool, complex, str})
-"""Of arguments that stand in a graph as they are."""
+"""Types of arguments that stand in a graph as they are."""
 
 
 def nowhere(owner: Any) -> tuple[str | None, int | None]:
@@ -208,7 +208,7 @@ class Trace:
         return python_ops.record_eval(self, node, gradients, run)
 
     def checkpointed(self) -> contextlib.AbstractContextManager[None]:
-        """What is recorded in this block stands under a checkpoint of its own, unless a backward runs it."""
+        """A block whose nodes stand under a checkpoint of its own, unless a backward runs it."""
         return self.tape.checkpointed()
 
     # -- who is who ----------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ class Trace:
 
     @property
     def printing(self) -> int:
-        """How many calls of `print` are under way."""
+        """The number of calls of `print` under way."""
         return self.impurity.printing
 
     def note_impure(self, what: str) -> None:

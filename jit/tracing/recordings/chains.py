@@ -25,7 +25,7 @@ from .aliasing import Aliasing
 
 Key = tuple[Any, ...]
 BRANCHES = 8
-"""How many paths one backward may have before further ones are not kept."""
+"""The most paths that one backward may have before further ones are not kept."""
 
 
 @dataclass(eq=False)
@@ -55,7 +55,7 @@ class Chain:
     differentiable: tuple[tuple[int, ...], ...] = ()
     """Per stage after the first, which of its results carry gradients."""
     sizes: Any = None
-    """Of a general recording: the sizes of the only call that it is right for; None: it is right for all."""
+    """The sizes of the only call that a general recording is right for; None: it is right for all."""
     is_spoilt: bool = False
     """Whether an interrupt has left its graph in pieces; then nothing is made of it any more."""
     graph: Graph | None = None
@@ -84,7 +84,7 @@ def fork(trace: Trace, stages: int) -> Trace:
 
 
 def graph_of(trace: Trace, general: bool = False) -> Graph:
-    """What a trace has recorded, composites folded, checkpoints computed again where a backward needs them.
+    """The graph of a trace, composites folded, checkpoints computed again where a backward needs them.
 
     Args:
         trace: The recording.

@@ -1,4 +1,4 @@
-"""From a recorded graph to the one that runs: which passes, in which order, and what they made."""
+"""Compiling of a recorded graph: which passes, in which order, and what they made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def optimise(graph: Graph) -> Graph:
 
 
 def engine(graph: Graph, optimised: bool, host: Host) -> Engine:
-    """What runs a graph: native code where it was optimised, else the interpreter alone, bit for bit as eager mode.
+    """The engine of a graph: native code where it was optimised, else the interpreter alone, bit for bit as eager mode.
 
     `JIT_NATIVE=0` leaves out native code.
     """
@@ -56,7 +56,7 @@ def before(graph: Graph, name: str) -> Graph:
 
 
 def _options() -> dict[str, dict[str, Any]]:
-    """What the passes need of the runtime, which they may not import themselves."""
+    """Options that passes need of the runtime, which they may not import themselves."""
     kernels = {"supported": supported}
     return {"constant_fold": {"evaluate": _evaluate}, "distribute": kernels, "fuse": kernels}
 

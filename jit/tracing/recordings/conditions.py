@@ -23,7 +23,7 @@ class Conditions:
     """Triples (input, name, answer): what else an input has to be; see Note [Metadata] in
     jit.tracing.recorder.metadata."""
     sharing: tuple[Any, ...] = ()
-    """Which inputs shared memory, if any input is written to."""
+    """The inputs that shared memory, if any input is written to."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""

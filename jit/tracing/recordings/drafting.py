@@ -1,4 +1,4 @@
-"""From a finished run of a function to a recording: what it returned, what it changed, what it has left behind."""
+"""Drafts: a finished run of a function becomes a recording - what it returned, changed, and left behind."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Draft:
         """What stands in the places of promoted numbers around the function."""
 
     def _twin(self, tensor: Tensor, inners: dict[Tensor, Tensor]) -> Tensor:
-        """What the function gets for another object that is the same tensor as one before."""
+        """A stand-in for another object that is the same tensor as one before."""
         first = inners[next(t for i in self.positions if same_tensor(t := self.call.leaves[i], tensor))]
         copy = twin(first, tensor)
         self.trace.memory.bind_again(copy, first)
@@ -181,7 +181,7 @@ class Draft:
             )
 
     def effect(self) -> str | None:
-        """What the function has done besides computing, in words that fit behind "the call"."""
+        """The deed of the function besides computing, in words that fit behind "the call"."""
         hidden = (capture.name for capture in self.trace.captures.found if _is_hidden(capture))
         name = next(hidden, None)
         where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
@@ -236,7 +236,7 @@ class Draft:
         return result
 
     def _outer_edges(self, owners: Sequence[Any]) -> list[Any]:
-        """Where gradients go on outside: captures as they were before the function wrote to them."""
+        """The edges outside along which gradients go on: captures as they were before the function wrote to them."""
         count = len(self.positions)
         return [*(edge_of(o) for o in owners[:count]), *(capture.edge for capture in self.trace.captures.found)]
 

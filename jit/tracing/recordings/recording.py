@@ -55,27 +55,27 @@ class Recording:
 
     result: ResultSpec
     positions: list[int]
-    """Which of the tensors among the arguments are inputs of stage 0; captures follow."""
+    """Positions of the tensors among the arguments that are inputs of stage 0; captures follow."""
     optimise: Optimise
     chains: list[Chain] = field(default_factory=list)
     effects: EffectSpec = field(default_factory=EffectSpec)
     conditions: Conditions = field(default_factory=Conditions)
     differentiable: list[int] = field(default_factory=list)
-    """Which stage-0 returns (outputs, then updates) carry gradients."""
+    """The stage-0 returns (outputs, then updates) that carry gradients."""
     read: list[Any] = field(default_factory=list)
     """The Python values in its key that it has baked in: lines of the constants ledger."""
     general: bool = False
     """Whether it serves many sizes; see jit.tracing.recordings.shapes."""
     varying: tuple[tuple[int, int], ...] = ()
-    """Which ones: pairs of an input and a dim."""
+    """The sizes that vary: pairs of an input and a dim."""
     calls_python: bool = False
     """Whether it calls autograd.Functions, whose results are remembered during a call."""
     damaged: type[Error] | None = None
-    """What to raise where a recording that came in a file stumbles; None for those that were made here."""
+    """The error to raise where a recording that came in a file stumbles; None for those that were made here."""
     spent: bool = False
     """Whether the function has itself gone backward through all that it returns."""
     outcomes: tuple[Any, ...] = ()
-    """What the guards of stage 0 saw, in order; see `exactly`."""
+    """The outcomes of the guards of stage 0, in order; see `exactly`."""
     examples: list[Any] = field(default_factory=list)
     """The arrays that it was recorded with, where somebody asked to keep them."""
     tried: Any = None
@@ -253,7 +253,7 @@ class Recording:
 
     @property
     def returns(self) -> int:
-        """How many values stage 0 returns, updates included."""
+        """The number of values that stage 0 returns, updates included."""
         stage = self.trace.graph.stages[0]
         return len(stage.outputs) + len(stage.updates)
 

@@ -18,7 +18,7 @@ from .histories import give_history
 
 @dataclass(slots=True)
 class OutputSpec:
-    """How one output of the function is made from a run."""
+    """The way of one output of the function out of a run."""
 
     kind: str
     """"fresh": the array that the plan returns as number `index`. "view": a view of that by `path`. "input": a view of
@@ -35,9 +35,9 @@ class ResultSpec:
 
     outputs: list[OutputSpec]
     structure: Any
-    """Of the function's result."""
+    """The structure of the function's result."""
     count: int = 0
-    """How many of `outputs` are the function's result; further ones go to `.grad` of something."""
+    """The number of `outputs` that are the function's result; further ones go to `.grad` of something."""
     tags: list[Tag] = field(default_factory=list)
     """Attributes of the results."""
 

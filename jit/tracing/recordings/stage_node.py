@@ -44,7 +44,7 @@ def mark_of(tensor: Tensor) -> Mark:
 
 @dataclass(slots=True)
 class Kept:
-    """What a StageNode keeps for a backward that has not been recorded yet."""
+    """The values that a StageNode keeps for a backward that has not been recorded yet."""
 
     inputs: list[list[Any]]
     """Per stage so far, the values that went in."""
@@ -55,7 +55,7 @@ class Kept:
     made: list[dict[int, Mark]] = field(default_factory=list)
     """Per stage, what was returned, by number."""
     calls: Recollection | None = None
-    """What Python functions have returned in stage 0."""
+    """The results of Python functions in stage 0."""
 
     def recalled(self) -> Any:
         """Within this block none of these functions runs again."""
@@ -149,7 +149,7 @@ class StageNode(Node):
         return results
 
     def _state(self, plan: Plan) -> Any:
-        """What the stages before have left for the next one; if that is not there, or spoilt, they run again."""
+        """The state that earlier stages have left for the next one; if it is not there, or spoilt, they run again."""
         assert self.kept is not None
         if self.plan is plan and self.kept.is_intact(plan.memory.exposed):
             self.kept.check(self, plan.memory.needed)

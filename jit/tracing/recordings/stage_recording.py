@@ -28,7 +28,7 @@ class Live:
     outputs: list[Any]
     """Tensors, where they can carry a gradient; anything else where not."""
     edges: list[Edge | None]
-    """What to differentiate by, one per edge of the StageNode; None where no gradient can be wanted."""
+    """The tensors to differentiate by, one per edge of the StageNode; None where no gradient can be wanted."""
     trace: Trace
     """The recording that knows these tensors."""
 

@@ -80,7 +80,7 @@ def with_history(
 
 
 def _left_by(plan: Plan) -> tuple[int, list[tuple[int, int]]]:
-    """How many registers there are, and what stage 0 leaves in them: pairs of a register and an input or, counted
+    """The number of registers, and those that stage 0 leaves: pairs of a register and an input or, counted
     behind those, an output of its native call."""
     program = plan.interpreter.programs[0]
     results = plan.interpreter.native_call(0).results

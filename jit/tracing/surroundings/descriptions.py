@@ -1,4 +1,4 @@
-"""What functions, classes and their like say of themselves: names, defaults, annotations, bases, subclasses.
+"""Descriptions of functions, classes and their like: names, defaults, annotations, bases, subclasses.
 
 Hardly any code asks for them, so they count where code of the user's or of Python's library names them, and not
 because attributes are looked up by names made at run time.
@@ -22,7 +22,7 @@ DESCRIPTIONS = frozenset({*_OF_FUNCTIONS, *_OF_CLASSES, "__closure__", "__subcla
 
 
 def said_of_function(prefix: str, function: types.FunctionType) -> Iterator[Child]:
-    """What code can ask of a function that it does not call."""
+    """The description that code can ask of a function that it does not call."""
     for name in _OF_FUNCTIONS:
         yield f"{prefix}{name}", DescriptionOf(function, name), name
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -30,7 +30,7 @@ def said_of_function(prefix: str, function: types.FunctionType) -> Iterator[Chil
 
 
 def said_of_class(prefix: str, kind: type) -> Iterator[Child]:
-    """What code can ask of a class besides its entries."""
+    """The description that code can ask of a class besides its entries."""
     for name in _OF_CLASSES:
         yield f"{prefix}{name}", DescriptionOf(kind, name), name
 
@@ -41,17 +41,17 @@ def subclasses_below(prefix: str, kind: type) -> Iterator[Child]:
 
 
 def said_of_property(prefix: str, value: property) -> Iterator[Child]:
-    """Its doc."""
+    """The docstring of a property."""
     yield f"{prefix}__doc__", DescriptionOf(value, "__doc__"), "__doc__"
 
 
 def said_by_cell(prefix: str, value: types.CellType) -> Iterator[Child]:
-    """What a closure cell holds."""
+    """The content of a closure cell."""
     yield f"{prefix}contents", DescriptionOf(value, "cell_contents"), None
 
 
 def said_of_typing(prefix: str, value: Any) -> Iterator[Child]:
-    """What an object of `typing` is made of, and what somebody has attached to it."""
+    """The parts of an object of `typing`, and what somebody has attached to it."""
     for name in ("__origin__", "__args__", "__metadata__"):
         if getattr(value, name, None) is not None:
             yield f"{prefix}{name}", DescriptionOf(value, name), None

@@ -109,7 +109,7 @@ class GenerationOf(FactOf):
     __slots__ = ()
     called = "what a cached function keeps"
     _seen: ClassVar[weakref.WeakKeyDictionary[Any, tuple[int, int, int, int]]] = weakref.WeakKeyDictionary()
-    """By cached function: (misses, results, hits) when it was last looked at, and its generation."""
+    """The last look at each cached function: (misses, results, hits) and its generation."""
 
     def __call__(self) -> int:
         cached = self.value
@@ -153,7 +153,7 @@ class IsAlive(FactOf):
 
 
 class LevelsOf(FactOf):
-    """What a logger lets pass."""
+    """The levels that a logger lets pass."""
 
     __slots__ = ()
     called = "what a logger lets pass"
@@ -217,11 +217,11 @@ def _errors_of_numpy() -> Any:
 
 _EXTENSION: Any = getattr(getattr(getattr(np, "_core", None), "umath", None), "_extobj_contextvar", None)
 _LAST: list[Any] = [None, None]
-"""What numpy's setting was when it was last looked at, and what it says."""
+"""The last setting of numpy that was looked at, and what it says."""
 
 
 def _levels_of_all() -> Any:
-    """What loggers let pass that are found by their names."""
+    """The levels of all loggers that are found by their names."""
     logging = sys.modules["logging"]
     root = logging.root
     loggers = [root, *(each for each in root.manager.loggerDict.values() if isinstance(each, logging.Logger))]
@@ -229,11 +229,11 @@ def _levels_of_all() -> Any:
 
 
 NUMPY_ERRORS = Setting(_errors_of_numpy)
-"""How numpy treats errors in arithmetic."""
+"""The treatment of errors in arithmetic by numpy."""
 LEVELS = Setting(_levels_of_all)
-"""What all loggers let pass."""
+"""The levels that all loggers let pass."""
 FILTERS = Setting(lambda: tuple(warnings.filters))
-"""Which warnings become errors."""
+"""The filters that make errors of warnings."""
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 

@@ -30,9 +30,9 @@ from jit.ir.errors import UsageError
 from .places import Place
 
 KINDS = (int, float)
-"""What can be promoted."""
+"""The kinds of numbers that can be promoted."""
 DRIFT = 3
-"""How many recordings differ from a call in the value of a float, and in floats alone, before it is promoted."""
+"""The number of recordings that differ from a call in the value of a float alone before it is promoted."""
 
 
 class Number(NamedTuple):
@@ -76,7 +76,7 @@ def drifting(key: Any, others: Iterable[Any]) -> set[str]:
 
 
 def _floats_between(old: Any, new: Any) -> list[str]:
-    """Which floats differ in what two keys say of the function's surroundings; none if anything else does."""
+    """The floats in which two keys' surroundings differ; none if anything else does."""
     (before, *others), (after, *rest) = old.surroundings, new.surroundings
     if others != rest or len(before) != len(after):
         return []

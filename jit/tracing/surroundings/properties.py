@@ -1,4 +1,4 @@
-"""What a recording takes for granted of a tensor, and what an input holds."""
+"""Properties that a recording takes for granted of a tensor, and the content of an input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def type_of(tensor: Tensor) -> TensorType:
 
 @functools.lru_cache(maxsize=10_000)
 def _type_of(dtype: Any, shape: tuple[int, ...], steps: tuple[int, ...], device: str) -> TensorType:
-    """Of `steps` in bytes. Types are never changed, so tensors that are alike share one."""
+    """The type of an array with `steps` in bytes. Types are never changed, so tensors that are alike share one."""
     strides = tuple(s // dtype.itemsize for s in steps)
     return TensorType(from_numpy(dtype), shape, None if is_contiguous(shape, strides) else strides, device)
 
@@ -37,7 +37,7 @@ def row_major(type: TensorType) -> TensorType:
 
 
 def kind_of(tensor: Any) -> tuple[Any, ...]:
-    """What a recording takes for granted of a tensor."""
+    """The kind of a tensor: all that a recording takes for granted of it."""
     array = getattr(tensor, "_array", None)
     if array is None:
         return ("undefined",)
@@ -71,7 +71,7 @@ def has_hooks(leaf: Any) -> bool:
 
 
 def contents_of(owner: Any) -> Any:
-    """What the owner of an input holds now: an array, the state of a generator, or the number itself."""
+    """The content of an input's owner now: an array, the state of a generator, or the number itself."""
     if type(owner) in KINDS:
         return owner
     return owner.state if isinstance(owner, Generator) else owner._array

@@ -64,7 +64,7 @@ def draws_for_all(function: Any, owner: Any) -> bool:
 
 
 def words_for(function: Any, owner: Any) -> str:
-    """What a call of a function in C is, as far as its name says, in words that fit behind "the call"."""
+    """The deed that a call of a function in C is by its name, in words that fit behind "the call"."""
     module = _module_of(function, owner) if owner is None or _is_a(owner, types.ModuleType) else ""
     if module in ("posix", "nt"):
         return f"asks the operating system (os.{_name(function)})"

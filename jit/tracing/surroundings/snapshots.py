@@ -74,7 +74,7 @@ def preserved(function: Any, owner: Any = None, *arguments: Any) -> Iterator[Non
 
 
 class _Snapshot:
-    """What there was."""
+    """The state of before, to be put back."""
 
     def __init__(self, function: Any, owner: Any, arguments: Sequence[Any]) -> None:
         around = Surroundings(function, owner).reach()
@@ -183,7 +183,7 @@ def _mode() -> Undo:
 
 
 def _undoing_place(place: Place) -> Iterator[Undo]:
-    """For a global, a cell, or an entry of a user's module: its value, and of a counter where it stands."""
+    """The way back of a global, a cell, or an entry of a user's module: its value, and of a counter where it stands."""
     if isinstance(place, EntryOf) and type(place.space) is dict:
         yield _names(place.space, [place.key])
     value = place()
@@ -208,7 +208,7 @@ def _counter(place: Place, write: Write, value: Any) -> Undo:
 
 
 def _undoing(thing: Any) -> Iterator[Undo]:
-    """How to put back what `thing` itself holds, one level deep."""
+    """The way back of all that `thing` itself holds, one level deep."""
     if isinstance(thing, Tensor):
         yield from undoing_tensor(thing)
     elif isinstance(thing, (types.FunctionType, types.MethodType)):
