@@ -726,13 +726,14 @@ def walk(report: str) -> None:
 
 
 def test_objects_of_whatever_class_of_pythons_library(tmp_path: Path) -> None:
-    """In a process of its own: who knows what such objects do to files that are open."""
+    """In a process and a folder of its own: who knows what such objects do to files."""
     report = tmp_path / "report"
     code = f"from tests.tracing.test_watched_state import walk; walk({str(report)!r})"
     root = Path(__file__).resolve().parents[2]
     subprocess.run(
-        [sys.executable, "-c", code], cwd=root, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False
-    )
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)},
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False,
+    )  # fmt: skip
     tried, *wrong = report.read_text().splitlines()
     assert not wrong
     assert int(tried) > 60
