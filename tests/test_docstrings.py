@@ -1,0 +1,260 @@
+"""Every public name says what it is: a first word that names it, and each argument by its name.
+
+The functions of operators are apart: their documentation is made from their declarations, see `jit.eager.functions`.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+NAMESPACES = (
+    "jit", "jit.autograd", "jit.autograd.functional", "jit.nn", "jit.nn.functional", "jit.nn.init", "jit.nn.utils",
+    "jit.nn.utils.parametrizations", "jit.nn.utils.parametrize", "jit.nn.utils.rnn", "jit.optim",
+    "jit.optim.lr_scheduler", "jit.optim.swa_utils", "jit.linalg", "jit.fft", "jit.special", "jit.signal",
+    "jit.signal.windows", "jit.backends", "jit.export", "jit.passes", "jit.runtime", "jit.native",
+)  # fmt: skip
+
+HEADLESS = frozenset((
+    "what", "how", "which", "of", "by", "from", "those", "as", "where", "that", "who", "whose", "for", "to", "with",
+    "in", "on", "at", "among", "their", "it", "its", "they", "them", "his",
+))  # fmt: skip
+"""First words that name nothing."""
+
+SEVERAL = 3
+"""As many parameters as these are described one by one."""
+
+UNSAID = frozenset(("self", "device", "dtype", "_stacklevel", "size_average", "reduce"))
+"""Parameters that mean the same everywhere: where a tensor lies and of what it is, and spellings that are gone."""
+
+
+def public_names() -> Iterator[tuple[str, Any]]:
+    """What is written by hand, once each, by the shortest name that users know it by."""
+    seen = set()
+    for namespace in NAMESPACES:
+        module = importlib.import_module(namespace)
+        for name in sorted(getattr(module, "__all__", None) or dir(module)):
+            value = getattr(module, name)
+            if name.startswith("_") or not callable(value) or id(value) in seen or hasattr(value, "declarations"):
+                continue
+            if not isinstance(value, type) and not inspect.isfunction(value):
+                continue
+            if (getattr(value, "__module__", None) or "").startswith(".".join(["jit", *namespace.split(".")[1:2]])):
+                seen.add(id(value))
+                yield f"{namespace}.{name}", value
+
+
+PUBLIC = dict(public_names())
+
+
+UNDOCUMENTED = frozenset(
+    (
+        "jit.DType",
+        "jit.frombuffer",
+        "jit.get_num_interop_threads",
+        "jit.get_num_threads",
+        "jit.autograd.gradgradcheck",
+        "jit.autograd.functional.hessian",
+        "jit.autograd.functional.hvp",
+        "jit.autograd.functional.jvp",
+        "jit.autograd.functional.vhp",
+        "jit.autograd.functional.vjp",
+        "jit.nn.AvgPool1d",
+        "jit.nn.AvgPool3d",
+        "jit.nn.BatchNorm2d",
+        "jit.nn.BatchNorm3d",
+        "jit.nn.Bilinear",
+        "jit.nn.Conv2d",
+        "jit.nn.Conv3d",
+        "jit.nn.ConvTranspose1d",
+        "jit.nn.ConvTranspose2d",
+        "jit.nn.ConvTranspose3d",
+        "jit.nn.Fold",
+        "jit.nn.FractionalMaxPool3d",
+        "jit.nn.GRU",
+        "jit.nn.GRUCell",
+        "jit.nn.GaussianNLLLoss",
+        "jit.nn.Hardtanh",
+        "jit.nn.InstanceNorm1d",
+        "jit.nn.InstanceNorm2d",
+        "jit.nn.InstanceNorm3d",
+        "jit.nn.LPPool1d",
+        "jit.nn.LPPool3d",
+        "jit.nn.LSTM",
+        "jit.nn.LSTMCell",
+        "jit.nn.LazyBatchNorm1d",
+        "jit.nn.LazyBatchNorm2d",
+        "jit.nn.LazyBatchNorm3d",
+        "jit.nn.LazyConv1d",
+        "jit.nn.LazyConv2d",
+        "jit.nn.LazyConv3d",
+        "jit.nn.LazyConvTranspose1d",
+        "jit.nn.LazyConvTranspose2d",
+        "jit.nn.LazyConvTranspose3d",
+        "jit.nn.LazyInstanceNorm1d",
+        "jit.nn.LazyInstanceNorm2d",
+        "jit.nn.LazyInstanceNorm3d",
+        "jit.nn.LocalResponseNorm",
+        "jit.nn.MaxPool1d",
+        "jit.nn.MaxPool3d",
+        "jit.nn.MaxUnpool1d",
+        "jit.nn.MaxUnpool2d",
+        "jit.nn.MaxUnpool3d",
+        "jit.nn.MultiLabelMarginLoss",
+        "jit.nn.MultiMarginLoss",
+        "jit.nn.PairwiseDistance",
+        "jit.nn.PoissonNLLLoss",
+        "jit.nn.RNN",
+        "jit.nn.RNNCell",
+        "jit.nn.RNNCellBase",
+        "jit.nn.RReLU",
+        "jit.nn.RemovableHandle",
+        "jit.nn.Threshold",
+        "jit.nn.Transformer",
+        "jit.nn.TransformerDecoderLayer",
+        "jit.nn.TransformerEncoder",
+        "jit.nn.TripletMarginLoss",
+        "jit.nn.TripletMarginWithDistanceLoss",
+        "jit.nn.Unfold",
+        "jit.nn.register_module_forward_hook",
+        "jit.nn.functional.alpha_dropout",
+        "jit.nn.functional.avg_pool1d",
+        "jit.nn.functional.batch_norm",
+        "jit.nn.functional.binary_cross_entropy",
+        "jit.nn.functional.binary_cross_entropy_with_logits",
+        "jit.nn.functional.cosine_embedding_loss",
+        "jit.nn.functional.dropout",
+        "jit.nn.functional.dropout1d",
+        "jit.nn.functional.dropout2d",
+        "jit.nn.functional.dropout3d",
+        "jit.nn.functional.embedding",
+        "jit.nn.functional.embedding_bag",
+        "jit.nn.functional.feature_alpha_dropout",
+        "jit.nn.functional.fold",
+        "jit.nn.functional.gaussian_nll_loss",
+        "jit.nn.functional.grid_sample",
+        "jit.nn.functional.gumbel_softmax",
+        "jit.nn.functional.hinge_embedding_loss",
+        "jit.nn.functional.huber_loss",
+        "jit.nn.functional.instance_norm",
+        "jit.nn.functional.kl_div",
+        "jit.nn.functional.l1_loss",
+        "jit.nn.functional.layer_norm",
+        "jit.nn.functional.margin_ranking_loss",
+        "jit.nn.functional.mse_loss",
+        "jit.nn.functional.multi_head_attention_forward",
+        "jit.nn.functional.multi_margin_loss",
+        "jit.nn.functional.multilabel_margin_loss",
+        "jit.nn.functional.multilabel_soft_margin_loss",
+        "jit.nn.functional.normalize",
+        "jit.nn.functional.poisson_nll_loss",
+        "jit.nn.functional.smooth_l1_loss",
+        "jit.nn.functional.soft_margin_loss",
+        "jit.nn.functional.triplet_margin_loss",
+        "jit.nn.functional.triplet_margin_with_distance_loss",
+        "jit.nn.functional.unfold",
+        "jit.nn.init.calculate_gain",
+        "jit.nn.init.kaiming_normal_",
+        "jit.nn.init.kaiming_uniform_",
+        "jit.nn.init.normal_",
+        "jit.nn.init.orthogonal_",
+        "jit.nn.init.sparse_",
+        "jit.nn.init.trunc_normal_",
+        "jit.nn.init.uniform_",
+        "jit.nn.init.xavier_normal_",
+        "jit.nn.init.xavier_uniform_",
+        "jit.nn.utils.clip_grad_value_",
+        "jit.nn.utils.clip_grads_with_norm_",
+        "jit.nn.utils.fuse_conv_bn_eval",
+        "jit.nn.utils.fuse_conv_bn_weights",
+        "jit.nn.utils.fuse_linear_bn_weights",
+        "jit.nn.utils.get_total_norm",
+        "jit.nn.utils.spectral_norm",
+        "jit.nn.utils.rnn.PackedSequence",
+        "jit.nn.utils.rnn.unpad_sequence",
+        "jit.optim.AdamW",
+        "jit.optim.lr_scheduler.ConstantLR",
+        "jit.optim.lr_scheduler.CosineAnnealingLR",
+        "jit.optim.lr_scheduler.CyclicLR",
+        "jit.optim.lr_scheduler.ExponentialLR",
+        "jit.optim.lr_scheduler.LambdaLR",
+        "jit.optim.lr_scheduler.LinearLR",
+        "jit.optim.lr_scheduler.MultiStepLR",
+        "jit.optim.lr_scheduler.MultiplicativeLR",
+        "jit.optim.lr_scheduler.OneCycleLR",
+        "jit.optim.lr_scheduler.PolynomialLR",
+        "jit.optim.lr_scheduler.SequentialLR",
+        "jit.optim.lr_scheduler.StepLR",
+        "jit.optim.swa_utils.per_group",
+        "jit.signal.windows.bartlett",
+        "jit.signal.windows.blackman",
+        "jit.signal.windows.cosine",
+        "jit.signal.windows.exponential",
+        "jit.signal.windows.gaussian",
+        "jit.signal.windows.general_hamming",
+        "jit.signal.windows.hamming",
+        "jit.signal.windows.hann",
+        "jit.signal.windows.kaiser",
+        "jit.signal.windows.nuttall",
+        "jit.export.ExportReport",
+        "jit.export.Exported",
+        "jit.export.Verification",
+        "jit.passes.Result",
+        "jit.native.call_native",
+    )
+)
+"""Exceptions, which only become fewer: a name that is documented leaves the list, and no name joins it."""
+
+
+def parameters(value: Any) -> list[str]:
+    """The parameters of a function or a class that are to be described; no catch-alls, no private ones."""
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return []
+    gathering = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = [each.name for each in signature.parameters.values() if each.kind not in gathering]
+    return [name for name in named if name not in UNSAID and not name.startswith("_")]
+
+
+def described(text: str) -> list[str] | None:
+    """The parameters that a docstring has a line for, in the paragraph `Args:`; None without such a paragraph."""
+    lines = inspect.cleandoc(text).splitlines()
+    if "Args:" not in lines:
+        return None
+    found = []
+    for line in lines[lines.index("Args:") + 1 :]:
+        if line and not line.startswith("    "):
+            break
+        if entry := re.match(r" {4}(\*{0,2}\w+(?:, \*{0,2}\w+)*):", line):
+            found += [name.lstrip("*") for name in entry[1].split(", ")]
+    return found
+
+
+def faults(value: Any) -> list[str]:
+    """The rules that a documentation breaks."""
+    text = value.__dict__.get("__doc__") if isinstance(value, type) else value.__doc__
+    if not text:
+        return ["nothing is said"]
+    found = []
+    first = text.split()[0].strip(".,:;").lower()
+    if first in HEADLESS:
+        found.append(f"its first word is {first!r}")
+    names, told = parameters(value), described(text)
+    if told is None:
+        return found + ([f"no Args for {', '.join(names)}"] if len(names) >= SEVERAL else [])
+    if missing := [name for name in names if name not in told]:
+        found.append(f"nothing about {', '.join(missing)}")
+    signature = inspect.signature(value).parameters
+    if strange := [name for name in told if name not in signature]:
+        found.append(f"no such parameter: {', '.join(strange)}")
+    return found
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_are_documented(name):
+    found = faults(PUBLIC[name])
+    assert bool(found) == (name in UNDOCUMENTED), found or f"{name} is documented now: take it off the list"
