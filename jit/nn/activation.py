@@ -164,7 +164,17 @@ class Softplus(Module):
 
 
 class Hardtanh(Module):
-    """x, cut off at two values."""
+    """x, cut off at two values.
+
+    Args:
+        min_val: The least value of the output.
+        max_val: The largest value of the output.
+        inplace: Whether to write into the input.
+
+    >>> import jit
+    >>> jit.nn.Hardtanh()(jit.tensor([-2.0, 0.5, 2.0])).tolist()
+    [-1.0, 0.5, 1.0]
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -267,7 +277,17 @@ class CELU(Module):
 
 
 class Threshold(Module):
-    """x where it exceeds a threshold, a value elsewhere."""
+    """x where it exceeds a threshold, a value elsewhere.
+
+    Args:
+        threshold: The bound that x must exceed to stay.
+        value: What takes the place of all other elements.
+        inplace: Whether to write into the input.
+
+    >>> import jit
+    >>> jit.nn.Threshold(1.0, 0.0)(jit.tensor([0.5, 1.0, 2.0])).tolist()
+    [0.0, 0.0, 2.0]
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -281,7 +301,13 @@ class Threshold(Module):
 
 
 class RReLU(Module):
-    """``max(x, 0) + slope * min(x, 0)`` with slopes drawn between two bounds while training, their mean otherwise."""
+    """``max(x, 0) + slope * min(x, 0)`` with slopes drawn between two bounds while training, their mean otherwise.
+
+    Args:
+        lower: The least slope.
+        upper: The largest slope.
+        inplace: Whether to write into the input.
+    """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         super().__init__()
