@@ -11,7 +11,12 @@ from .modules import Module
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between two vectors along a dim."""
+    """``x1 · x2 / (‖x1‖ * ‖x2‖)``: the cosine of the angle between two vectors along a dim.
+
+    Args:
+        dim: The dim along which the vectors lie.
+        eps: The least divisor.
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -22,7 +27,20 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The p-norm of the difference of two vectors along the last dim, `eps` added to each element."""
+    """The p-norm of the difference of two vectors along the last dim, `eps` added to each element.
+
+    Args:
+        p: Which norm.
+        eps: Added to each element of the difference.
+        keepdim: Whether the last dim stays, of size 1.
+
+    Shape:
+        Inputs `[N, D]` or `[D]`; output `[N]` or `[]`.
+
+    >>> import jit
+    >>> round(jit.nn.PairwiseDistance()(jit.tensor([3.0, 4.0]), jit.zeros(2)).item(), 3)
+    5.0
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -78,7 +96,17 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """How far the scores of other classes come within a margin of the target's."""
+    """The mean over all other classes of ``max(0, margin - input[target] + input[class]) ** p``.
+
+    Args:
+        p: 1 or 2.
+        margin: How far the target's score should lie above the others.
+        weight: A weight per class, `[C]`, or None.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        Input `[N, C]` or `[C]`, target `[N]` or `[]`; output 0-d, or of the target's sizes with "none".
+    """
 
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
@@ -93,7 +121,15 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """How far the scores of classes that are no targets come within 1 of those that are."""
+    """The sum of ``max(0, 1 - input[target] + input[other])`` over all targets and all classes that are none, by C.
+
+    Args:
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        Input and target `[N, C]` or `[C]`, targets those classes that stand before the first -1; output 0-d, or `[N]`
+        or `[]` with "none".
+    """
 
     def forward(self, input: Any, target: Any) -> Any:
         return functional.multilabel_margin_loss(input, target, reduction=self.reduction)
@@ -107,7 +143,14 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log-likelihood of counts for given rates, or their logarithms."""
+    """Minus the log-likelihood of counts for given rates, or their logarithms: ``exp(input) - target * input``.
+
+    Args:
+        log_input: Whether inputs are logarithms of rates; otherwise the loss is ``input - target * log(input + eps)``.
+        full: Whether to add Stirling's approximation of the term that does not depend on the rates.
+        eps: Added to rates of which the logarithm is taken.
+        reduction: "none", "mean" or "sum".
+    """
 
     def __init__(
         self, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
@@ -122,7 +165,16 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log-likelihood of normal variables of given means and variances."""
+    """Minus the log-likelihood of normal variables: ``(log(var) + (input - target)² / var) / 2``.
+
+    Args:
+        full: Whether to add the constant term, ``log(2π) / 2``.
+        eps: The least variance.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        Means (input) and targets of the same sizes; variances likewise, or with 1 for the last size, or without it.
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -133,7 +185,18 @@ class GaussianNLLLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, margin + d(anchor, positive) - d(anchor, negative))``."""
+    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with distances in the p-norm.
+
+    Args:
+        margin: How much further the negative should be than the positive.
+        p: Which norm.
+        eps: Added to each element of a difference.
+        swap: Whether to take ``d(positive, negative)`` where that is smaller than ``d(anchor, negative)``.
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        Three tensors `[N, D]` or `[D]`; output 0-d, or `[N]` or `[]` with "none".
+    """
 
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
@@ -148,7 +211,14 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with any distance."""
+    """`TripletMarginLoss` with any distance.
+
+    Args:
+        distance_function: The distance of two tensors, a loss per sample; without it, that of Euclid.
+        margin: How much further the negative should be than the positive.
+        swap: Whether to take ``d(positive, negative)`` where that is smaller than ``d(anchor, negative)``.
+        reduction: "none", "mean" or "sum".
+    """
 
     def __init__(
         self, *, distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0, swap: bool = False,

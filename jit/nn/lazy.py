@@ -8,6 +8,7 @@ Note [Lazy layers]
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -161,7 +162,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _LazyConvolution(LazyModuleMixin):
-    """What lazy convolutions share: `in_channels` is the size of the channel dim of the first input."""
+    """Base of lazy convolutions: `in_channels` is the size of the channel dim of the first input."""
 
     def _forget_sizes(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         layer: Any = self
@@ -210,7 +211,7 @@ class _LazyConvTranspose(_LazyConvolution):
 
 
 class _LazyNorm(LazyModuleMixin):
-    """What lazy norms share: `num_features` is the size of the channel dim of the first input."""
+    """Base of lazy norms: `num_features` is the size of the channel dim of the first input."""
 
     def __init__(
         self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
@@ -244,10 +245,20 @@ UNBATCHED = (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
 """Norms that take one sample without a batch dim, too."""
 
 
+def _other_arguments(plain: type) -> str:
+    """The documentation of a layer's arguments, less the first: its number of channels."""
+    _, _, arguments = inspect.cleandoc(plain.__doc__ or "").partition("Args:\n")
+    _, _, others = arguments.partition("\n\n")[0].partition("\n")
+    return others
+
+
 def _lazy(base: type, plain: type) -> Any:
     """The lazy form of a layer."""
-    text = f"""A `{plain.__name__}` that takes the number of channels from its first input; its arguments are those of
-    `{plain.__name__}`, without that number. See Note [Lazy layers]."""
+    text = f"""A `{plain.__name__}` that takes the number of channels from its first input; see Note [Lazy layers].
+
+Args:
+{_other_arguments(plain)}
+"""
     space = {"cls_to_become": plain, "__doc__": text, "__module__": __name__}
     return type(f"Lazy{plain.__name__}", (base, plain), space)
 

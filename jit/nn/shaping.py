@@ -25,6 +25,10 @@ class Identity(Module):
 class Flatten(Module):
     """Makes one dim of several.
 
+    Args:
+        start_dim: The first of them.
+        end_dim: The last of them.
+
     >>> import jit
     >>> jit.nn.Flatten()(jit.zeros(2, 3, 4)).shape
     jit.Size([2, 12])
@@ -42,7 +46,16 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Makes several dims of one."""
+    """Makes several dims of one.
+
+    Args:
+        dim: The dim.
+        unflattened_size: The sizes of the dims in its place; one may be -1.
+
+    >>> import jit
+    >>> jit.nn.Unflatten(1, (2, 3))(jit.zeros(4, 6)).shape
+    jit.Size([4, 2, 3])
+    """
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
@@ -103,6 +116,16 @@ class ChannelShuffle(Module):
 class Unfold(Module):
     """Each patch of `[N, C, H, W]` as a column: `[N, C * kernel, patches]`.
 
+    Args:
+        kernel_size: Height and width of a patch, a number or a pair; the same for the following.
+        dilation: Distance of a patch's elements.
+        padding: Zeros put on every side.
+        stride: Step from patch to patch.
+
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output `[N, C * kernel, patches]` or without N, `kernel` the elements of a
+        patch, channels slowest.
+
     >>> import jit
     >>> jit.nn.Unfold(2)(jit.zeros(1, 2, 3, 3)).shape
     jit.Size([1, 8, 4])
@@ -120,7 +143,23 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """The image that columns of patches, as `Unfold` makes them, add up to."""
+    """The image that columns of patches, as `Unfold` makes them, add up to.
+
+    Args:
+        output_size: Height and width of the image, a number or a pair; the same for the following.
+        kernel_size: Height and width of a patch.
+        dilation: Distance of a patch's elements.
+        padding: What the image was padded with on every side.
+        stride: Step from patch to patch.
+
+    Shape:
+        Input `[N, C * kernel, patches]` or without N; output `[N, C, *output_size]` or without N.
+
+    >>> import jit
+    >>> patches = jit.nn.Unfold(2)(jit.ones(1, 1, 3, 3))
+    >>> jit.nn.Fold((3, 3), 2)(patches).tolist()
+    [[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]]
+    """
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -154,6 +193,16 @@ class _Dropout(Module):
 
 class Dropout(_Dropout):
     """While training, zeroes elements with probability `p` and scales the others by ``1 / (1 - p)``.
+
+    Args:
+        p: The probability.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input of any sizes; output of the same.
+
+    Raises:
+        UsageError: p lies outside of 0 to 1.
 
     >>> import jit
     >>> jit.nn.Dropout(0.5).eval()(jit.ones(3)).tolist()

@@ -20,7 +20,7 @@ from .shaping import Dropout
 
 
 class _Layer(Module):
-    """What layers of encoders and decoders share: attention to oneself, and a network for each place.
+    """Base of the layers of encoders and decoders: self-attention, and a feed-forward network for each place.
 
     Args:
         d_model: Size of the vectors, E.
@@ -65,7 +65,7 @@ class _Layer(Module):
         return norm(x + dropout(part(x)))
 
     def _look(self, x: Any, mask: Any, padding: Any, is_causal: bool) -> Any:
-        """What x sees in itself."""
+        """The self-attention of x."""
         options = {"attn_mask": mask, "key_padding_mask": padding, "is_causal": is_causal and mask is not None}
         return self.self_attn(x, x, x, need_weights=False, **options)[0]
 
@@ -83,7 +83,7 @@ def _activation(given: Any) -> Callable[[Any], Any]:
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention to oneself, then a network for each place, each with a sum and a norm.
+    """Self-attention, then a feed-forward network for each place, each with a sum and a norm.
 
     Args:
         d_model: Size of the vectors, E.
@@ -95,6 +95,9 @@ class TransformerEncoderLayer(_Layer):
         batch_first: Whether sequences are `[N, L, E]` instead of `[L, N, E]`.
         norm_first: Whether norms come before attention and network, instead of after the sum.
         bias: Whether linear layers and norms have biases.
+
+    Shape:
+        Sequences `[L, N, d_model]`, `[N, L, d_model]` if `batch_first`, or `[L, d_model]`; output of the same sizes.
 
     >>> import jit
     >>> jit.nn.TransformerEncoderLayer(8, 2, 16)(jit.randn(5, 3, 8)).shape
@@ -108,9 +111,21 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention to oneself, attention to an encoder's output, then a network for each place.
+    """Self-attention, attention to an encoder's output (the memory), then a feed-forward network for each place.
 
-    Args: see `TransformerEncoderLayer`.
+    Args:
+        d_model: Size of the vectors, E.
+        nhead: How many heads the attention has.
+        dim_feedforward: Size of the hidden layer of the feed-forward network.
+        dropout: The probability of dropping, while training.
+        activation: That of the feed-forward network: "relu", "gelu", or a function.
+        layer_norm_eps: Added to the variance in norms.
+        batch_first: Whether sequences are `[N, L, E]` instead of `[L, N, E]`.
+        norm_first: Whether norms come before attention and network, instead of after the sum.
+        bias: Whether linear layers and norms have biases.
+
+    Shape:
+        Target `[L, N, E]` and memory `[S, N, E]`, N first if `batch_first`; output of the target's sizes.
 
     >>> import jit
     >>> jit.nn.TransformerDecoderLayer(8, 2, 16)(jit.randn(4, 3, 8), jit.randn(5, 3, 8)).shape
@@ -141,7 +156,13 @@ class TransformerEncoder(Module):
         encoder_layer: A layer; each of the stack starts as a copy of it.
         num_layers: How many.
         norm: A module for the output, or None.
-        enable_nested_tensor: Accepted; makes no difference. So does `mask_check`.
+        enable_nested_tensor: Accepted; makes no difference.
+        mask_check: Accepted; makes no difference.
+
+    >>> import jit
+    >>> layer = jit.nn.TransformerEncoderLayer(8, 2, 16)
+    >>> jit.nn.TransformerEncoder(layer, 2)(jit.randn(5, 3, 8)).shape
+    jit.Size([5, 3, 8])
     """
 
     def __init__(
@@ -194,9 +215,20 @@ class Transformer(Module):
     Args:
         d_model: Size of the vectors, E.
         nhead: How many heads attention has.
-        num_encoder_layers: How many layers the encoder has; the decoder has `num_decoder_layers`.
-        dim_feedforward, dropout, activation: As of `TransformerEncoderLayer`; so is what follows the custom ones.
-        custom_encoder: A module to be the encoder, or None; likewise `custom_decoder`.
+        num_encoder_layers: How many layers the encoder has.
+        num_decoder_layers: How many layers the decoder has.
+        dim_feedforward: Size of the hidden layer of the feed-forward networks.
+        dropout: The probability of dropping, while training.
+        activation: That of the feed-forward networks: "relu", "gelu", or a function.
+        custom_encoder: A module to be the encoder, or None.
+        custom_decoder: A module to be the decoder, or None.
+        layer_norm_eps: Added to the variance in norms.
+        batch_first: Whether sequences are `[N, L, E]` instead of `[L, N, E]`.
+        norm_first: Whether norms come before attention and network, instead of after the sum.
+        bias: Whether linear layers and norms have biases.
+
+    Shape:
+        Source `[S, N, E]` and target `[L, N, E]`, N first if `batch_first`; output of the target's sizes.
 
     >>> import jit
     >>> model = jit.nn.Transformer(8, 2, 1, 1, 16)

@@ -61,13 +61,15 @@ class CyclicLR(LRScheduler):
         optimizer: Whose groups' "lr" is changed.
         base_lr: The least rate, one for all groups or one for each.
         max_lr: The largest rate, likewise.
-        step_size_up: Steps upward; `step_size_down` downward, as many if left out.
+        step_size_up: Steps upward.
+        step_size_down: Steps downward; as many as upward if left out.
         mode: "triangular", "triangular2" (each round half as high) or "exp_range" (times ``gamma ** step``).
         gamma: See `mode`.
         scale_fn: A factor for the height, of the round or of the step, instead of `mode`.
         scale_mode: "cycle" or "iterations": what `scale_fn` is a function of.
         cycle_momentum: Whether to change the momentum as well.
-        base_momentum: The least momentum; `max_momentum` the largest.
+        base_momentum: The least momentum, one for all groups or one for each.
+        max_momentum: The largest momentum, likewise.
         last_epoch: The step to continue after; -1 to begin.
     """
 
@@ -117,7 +119,7 @@ _SCALES: dict[str, Callable[[int, int, float], float]] = {
     "triangular2": lambda cycle, step, gamma: 0.5 ** (cycle - 1),
     "exp_range": lambda cycle, step, gamma: gamma**step,
 }
-"""How high a round goes, by mode."""
+"""The height of a round, by mode."""
 
 
 class _Phase(NamedTuple):
@@ -134,10 +136,14 @@ class OneCycleLR(LRScheduler):
     Args:
         optimizer: Whose groups' "lr" is changed.
         max_lr: The largest rate, one for all groups or one for each.
-        total_steps: How many steps there are; or give `epochs` and `steps_per_epoch`.
+        total_steps: How many steps there are; or else
+        epochs: how many epochs, and
+        steps_per_epoch: how many steps in each.
         pct_start: Which share of them goes upward.
         anneal_strategy: "cos" or "linear".
-        cycle_momentum: Whether to change the momentum as well, between `base_momentum` and `max_momentum`.
+        cycle_momentum: Whether to change the momentum as well.
+        base_momentum: The least momentum, one for all groups or one for each.
+        max_momentum: The largest momentum, likewise.
         div_factor: ``max_lr / div_factor`` is the first rate.
         final_div_factor: The first rate divided by this is the last one.
         three_phase: Whether to go down to the first rate as long as up, and then to the last one.
@@ -190,7 +196,7 @@ class OneCycleLR(LRScheduler):
         return [self._between(group, phase.rates, share) for group in groups]
 
     def _between(self, group: dict[str, Any], ends: tuple[str, str], share: float) -> float:
-        """What lies between two entries of a group, `share` of the way."""
+        """The value between two entries of a group, `share` of the way."""
         first, last = (group[name] for name in ends)
         way = share if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * share)) / 2
         found: float = first + (last - first) * way

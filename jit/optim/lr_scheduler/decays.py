@@ -16,6 +16,11 @@ from .base import LRScheduler, per_group
 class LambdaLR(LRScheduler):
     """The first rate times a function of the epoch, one for all groups or one for each.
 
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        lr_lambda: The function, or a list with one for each group.
+        last_epoch: The epoch to continue after; -1 to begin.
+
     >>> import jit
     >>> optimizer = jit.optim.SGD([jit.zeros(1, requires_grad=True)], lr=1.0)
     >>> schedule = jit.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (epoch + 1))
@@ -40,11 +45,11 @@ class _Factor(LRScheduler):
     """Whether a schedule that continues after an epoch takes the rates in force for those of the next one."""
 
     def factor_of(self, epoch: int) -> float:
-        """What to multiply by at the start of `epoch`."""
+        """The factor at the start of `epoch`."""
         raise NotImplementedError(type(self).__name__)
 
     def whole(self, epoch: int) -> float:
-        """What the first rates are multiplied by for `epoch`."""
+        """The factor of the first rates for `epoch`."""
         raise NotImplementedError(type(self).__name__)
 
     def get_lr(self) -> list[float]:
@@ -60,7 +65,13 @@ class _Factor(LRScheduler):
 
 
 class MultiplicativeLR(LRScheduler):
-    """The last rate times a function of the epoch, one for all groups or one for each."""
+    """The last rate times a function of the epoch, one for all groups or one for each.
+
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        lr_lambda: The function, or a list with one for each group.
+        last_epoch: The epoch to continue after; -1 to begin.
+    """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         self.lr_lambdas = per_group(lr_lambda, optimizer, "lr_lambda")
@@ -75,6 +86,12 @@ class MultiplicativeLR(LRScheduler):
 
 class StepLR(_Factor):
     """Times `gamma` every `step_size` epochs.
+
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        step_size: After how many epochs the rate falls, again and again.
+        gamma: The factor.
+        last_epoch: The epoch to continue after; -1 to begin.
 
     >>> import jit
     >>> optimizer = jit.optim.SGD([jit.zeros(1, requires_grad=True)], lr=1.0)
@@ -99,7 +116,14 @@ class StepLR(_Factor):
 
 
 class MultiStepLR(_Factor):
-    """Times `gamma` at each of the milestones."""
+    """Times `gamma` at each of the milestones.
+
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        milestones: The epochs; one that is listed twice counts twice.
+        gamma: The factor.
+        last_epoch: The epoch to continue after; -1 to begin.
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -115,7 +139,14 @@ class MultiStepLR(_Factor):
 
 
 class ConstantLR(_Factor):
-    """Times `factor` for the first `total_iters` epochs."""
+    """Times `factor` for the first `total_iters` epochs.
+
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        factor: The factor, from 0 to 1.
+        total_iters: The number of epochs.
+        last_epoch: The epoch to continue after; -1 to begin.
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -135,7 +166,15 @@ class ConstantLR(_Factor):
 
 
 class LinearLR(_Factor):
-    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs."""
+    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs.
+
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        start_factor: The first factor, above 0 and at most 1.
+        end_factor: The last factor, from 0 to 1.
+        total_iters: The number of epochs.
+        last_epoch: The epoch to continue after; -1 to begin.
+    """
 
     resumed = True
 
@@ -159,7 +198,13 @@ class LinearLR(_Factor):
 
 
 class ExponentialLR(_Factor):
-    """Times `gamma` every epoch."""
+    """Times `gamma` every epoch.
+
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        gamma: The factor.
+        last_epoch: The epoch to continue after; -1 to begin.
+    """
 
     resumed = True
 
@@ -175,7 +220,14 @@ class ExponentialLR(_Factor):
 
 
 class PolynomialLR(_Factor):
-    """Times ``(1 - epoch / total_iters) ** power``; zero from then on."""
+    """Times ``(1 - epoch / total_iters) ** power``; zero from then on.
+
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        total_iters: The number of epochs.
+        power: The power; 1 is a straight line.
+        last_epoch: The epoch to continue after; -1 to begin.
+    """
 
     resumed = True
 
@@ -193,7 +245,16 @@ class PolynomialLR(_Factor):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Down to `eta_min` along half a cosine that takes `T_max` epochs, up again along the other half, and so on."""
+    """The cosine from the first rate down to `eta_min` in `T_max` epochs, up again in as many, and so on.
+
+    The rate is ``eta_min + (lr - eta_min) * (1 + cos(π * epoch / T_max)) / 2``.
+
+    Args:
+        optimizer: Whose groups' "lr" is changed.
+        T_max: Epochs of the way down.
+        eta_min: The least rate.
+        last_epoch: The epoch to continue after; -1 to begin.
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
