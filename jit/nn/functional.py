@@ -68,6 +68,11 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
     Without `dim`, that of the first releases is taken, with a warning: 0 for 0-d, 1-d and 3-d inputs, else 1.
 
+    Args:
+        input: A tensor of a floating dtype.
+        dim: The dim along which the result sums to 1.
+        dtype: To compute in, and to return; that of the input if left out.
+
     >>> import jit
     >>> jit.nn.functional.softmax(jit.zeros(1, 2), dim=1).tolist()
     [[0.5, 0.5]]
@@ -106,13 +111,39 @@ def sigmoid(input: Any) -> Any:
 
 
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
-    """`input` divided by its p-norm along `dim`."""
+    """``input / max(‖input‖, eps)`` with p-norms along `dim`.
+
+    Args:
+        input: A tensor.
+        p: Which norm.
+        dim: The dim along which norms are taken.
+        eps: The least divisor.
+        out: A tensor to write to, or None.
+
+    Returns:
+        A tensor of the input's sizes.
+
+    >>> import jit
+    >>> jit.nn.functional.normalize(jit.tensor([[3.0, 4.0]])).tolist() == jit.tensor([[0.6, 0.8]]).tolist()
+    True
+    """
     norms = F.norm(input, p, [dim], True).clamp(min=eps)
     return input / norms if out is None else F.div(input, norms, out=out)
 
 
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
-    """A draw from a relaxed categorical distribution; `hard` gives one-hot vectors with the gradient of soft ones."""
+    """A draw from a relaxed categorical distribution; `hard` gives one-hot vectors with the gradient of soft ones.
+
+    Args:
+        logits: Unnormalised log-probabilities.
+        tau: The temperature: the smaller, the nearer draws are to one-hot vectors.
+        hard: Whether to return one-hot vectors.
+        eps: The least number of which a logarithm is taken.
+        dim: The dim of the categories.
+
+    Returns:
+        A tensor of the sizes of `logits`, which sums to 1 along `dim`.
+    """
     noise = -F.log(-F.log(F.rand_like(logits).clamp(min=eps)))
     soft = F.softmax((logits + noise) / tau, dim)
     if not hard:
@@ -141,6 +172,15 @@ def channel_shuffle(input: Any, groups: int) -> Any:
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """While training, zero elements with probability `p` and scale the others by ``1 / (1 - p)``.
 
+    Args:
+        input: A tensor.
+        p: The probability.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
+
+    Raises:
+        UsageError: p lies outside of 0 to 1.
+
     >>> import jit
     >>> jit.nn.functional.dropout(jit.ones(3), 0.5, training=False).tolist()
     [1.0, 1.0, 1.0]
@@ -151,28 +191,63 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """`dropout` of whole channels of `[N, C, L]` or `[C, L]`."""
+    """`dropout` of whole channels of `[N, C, L]` or `[C, L]`.
+
+    Args:
+        input: `[N, C, L]` or `[C, L]`.
+        p: The probability that a channel is zeroed.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
+    """
     return _channel_dropout(input, p, training, inplace, 1)
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """`dropout` of whole channels of `[N, C, H, W]` or `[C, H, W]`."""
+    """`dropout` of whole channels of `[N, C, H, W]` or `[C, H, W]`.
+
+    Args:
+        input: `[N, C, H, W]`; of three dims, it is taken for `[N, C, L]`, with a warning.
+        p: The probability that a channel is zeroed.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
+    """
     return _channel_dropout(input, p, training, inplace, 2)
 
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """`dropout` of whole channels of `[N, C, D, H, W]` or `[C, D, H, W]`."""
+    """`dropout` of whole channels of `[N, C, D, H, W]` or `[C, D, H, W]`.
+
+    Args:
+        input: `[N, C, D, H, W]` or `[C, D, H, W]`.
+        p: The probability that a channel is zeroed.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
+    """
     return _channel_dropout(input, p, training, inplace, 3)
 
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """`dropout` for SELU networks: what is dropped is its lower bound, and mean and variance stay as they are."""
+    """`dropout` for SELU networks: what is dropped is its lower bound, and mean and variance stay as they are.
+
+    Args:
+        input: A tensor.
+        p: The probability.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
+    """
     _check_probability(p)
     return (F.alpha_dropout_ if inplace else F.alpha_dropout)(input, p, training)
 
 
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """`alpha_dropout` of whole channels of `[N, C, ...]`."""
+    """`alpha_dropout` of whole channels of `[N, C, ...]`.
+
+    Args:
+        input: `[N, C, ...]`.
+        p: The probability that a channel is dropped.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
+    """
     _check_probability(p)
     if not training or p == 0:
         return input
@@ -194,7 +269,7 @@ def _channel_dropout(input: Any, p: float, training: bool, inplace: bool, dims: 
 
 
 def _leading_dims(input: Any, dims: int) -> int:
-    """How many of the first dims tell channels apart. As in PyTorch, a 3-d image is a batch of lines, not one image."""
+    """The number of leading dims that tell channels apart; as in PyTorch, a 3-d image is a batch of lines."""
     expect(f"dropout{dims}d", input)
     if input.ndim in ((4,) if dims == 2 else (dims + 1, dims + 2)):
         return int(input.ndim) - dims
@@ -224,9 +299,21 @@ def embedding(
         input: Integers of any sizes.
         weight: `[rows, size]`.
         padding_idx: A row that gets no gradient.
-        max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
-        sparse: Accepted; gradients are dense all the same.
+        max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
+        norm_type: Which norm `max_norm` is about.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
+        sparse: Accepted; gradients are dense all the same.
+
+    Returns:
+        `[*input.shape, size]`.
+
+    Raises:
+        ShapeError: The weight does not have two dims.
+        UsageError: `padding_idx` is no row.
+
+    >>> import jit
+    >>> jit.nn.functional.embedding(jit.tensor([1, 1]), jit.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[3.0, 4.0], [3.0, 4.0]]
     """
     if max_norm is not None and weight.ndim == 2:
         _renormalise_rows(weight, input, max_norm, norm_type)
@@ -253,12 +340,17 @@ def embedding_bag(
         input: Bags `[bags, size]`, or all indices `[N]` one after the other.
         weight: `[rows, size]`.
         offsets: For indices `[N]`, where each bag begins.
-        max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
+        max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
+        norm_type: Which norm `max_norm` is about.
+        scale_grad_by_freq: Whether to divide gradients by how often a row was looked up; not for "max".
         mode: "sum", "mean" or "max".
         sparse: Accepted; gradients are dense all the same.
         per_sample_weights: A factor for each index, for sums.
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: A row that counts nothing.
+
+    Returns:
+        `[bags, size of a row]`.
 
     >>> import jit
     >>> jit.nn.functional.embedding_bag(jit.tensor([[0, 1]]), jit.ones(2, 3), mode="sum").tolist()
@@ -303,6 +395,13 @@ def _pair(value: Any) -> Any:
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Each patch of `[N, C, H, W]` as a column: `[N, C * kernel, patches]`.
 
+    Args:
+        input: `[N, C, H, W]` or `[C, H, W]`.
+        kernel_size: Height and width of a patch, a number or a pair; the same for the following.
+        dilation: Distance of a patch's elements.
+        padding: Zeros put on every side.
+        stride: Step from patch to patch.
+
     >>> import jit
     >>> jit.nn.functional.unfold(jit.zeros(1, 2, 3, 3), 2).shape
     jit.Size([1, 8, 4])
@@ -311,7 +410,19 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """The image that columns of patches, as `unfold` makes them, add up to."""
+    """The image that columns of patches, as `unfold` makes them, add up to.
+
+    Args:
+        input: `[N, C * kernel, patches]` or `[C * kernel, patches]`.
+        output_size: Height and width of the image, a number or a pair; the same for the following.
+        kernel_size: Height and width of a patch.
+        dilation: Distance of a patch's elements.
+        padding: What the image was padded with on every side.
+        stride: Step from patch to patch.
+
+    Returns:
+        `[N, C, *output_size]` or `[C, *output_size]`.
+    """
     return F.col2im(input, *map(_pair, (output_size, kernel_size, dilation, padding, stride)))
 
 
@@ -336,11 +447,19 @@ def batch_norm(
 
     Args:
         input: `[N, C, ...]`.
-        running_mean: `[C]`, updated in place while training; used otherwise. So is `running_var`.
-        weight: `[C]` or None. So is `bias`.
+        running_mean: `[C]` or None, updated in place while training; used otherwise.
+        running_var: `[C]` or None, likewise.
+        weight: `[C]` or None.
+        bias: `[C]` or None.
         training: Whether to normalise by the batch's own statistics.
         momentum: The weight of this batch in the running statistics.
         eps: Added to the variance.
+
+    Returns:
+        ``(input - mean) / sqrt(var + eps) * weight + bias``.
+
+    Raises:
+        UsageError: There are no running statistics to normalise by.
     """
     if not training and (running_mean is None or running_var is None):
         raise UsageError("batch_norm needs running_mean and running_var unless training=True")
@@ -351,12 +470,34 @@ def instance_norm(
     input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
     use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """`batch_norm` of each sample by itself."""
+    """`batch_norm` of each sample by itself.
+
+    Args:
+        input: `[N, C, ...]`.
+        running_mean: `[C]` or None, updated in place by the mean over the batch with `use_input_stats`; used otherwise.
+        running_var: `[C]` or None, likewise.
+        weight: `[C]` or None.
+        bias: `[C]` or None.
+        use_input_stats: Whether to normalise by the samples' own statistics.
+        momentum: The weight of this batch in the running statistics.
+        eps: Added to the variance.
+    """
     return F.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False)
 
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    """Bring the last dims, of sizes `normalized_shape`, to zero mean and unit variance; scale and shift per element."""
+    """Bring the last dims, of sizes `normalized_shape`, to zero mean and unit variance; scale and shift per element.
+
+    Args:
+        input: `[..., *normalized_shape]`.
+        normalized_shape: The sizes of the last dims.
+        weight: A scale of these sizes, or None.
+        bias: A shift of these sizes, or None.
+        eps: Added to the variance.
+
+    Returns:
+        ``(input - mean) / sqrt(var + eps) * weight + bias``.
+    """
     return F.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
 
 
@@ -391,7 +532,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Any:
-    """What `input` has at the places of `grid`.
+    """The elements of `input` at the places of `grid`, interpolated.
 
     Args:
         input: `[N, C, H, W]` or `[N, C, D, H, W]`.
@@ -459,7 +600,16 @@ def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
-    """The mean of each window over the last dim."""
+    """The mean of each window over the last dim.
+
+    Args:
+        input: `[N, C, L]` or `[C, L]`.
+        kernel_size: Size of the window.
+        stride: Step of the window; its size if left out.
+        padding: Zeros put on both sides.
+        ceil_mode: Whether a window may reach over the edge.
+        count_include_pad: Whether the zeros count.
+    """
     return F.avg_pool1d(input, kernel_size, () if stride is None else stride, padding, ceil_mode, count_include_pad)
 
 
@@ -565,7 +715,13 @@ def _tell_of_sizes(name: str, input: Any, target: Any) -> None:
 def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
-    """``|input - target|``, reduced."""
+    """``|input - target|``, reduced.
+
+    Args:
+        input: A tensor.
+        target: A tensor of the same sizes.
+        reduction: "none", "mean" or "sum".
+    """
     _tell_of_sizes("l1_loss", input, target)
     return F.l1_loss(input, target, reduction_code(size_average, reduce, reduction))
 
@@ -574,6 +730,11 @@ def mse_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
     """``(input - target)²``, reduced.
+
+    Args:
+        input: A tensor.
+        target: A tensor of the same sizes.
+        reduction: "none", "mean" or "sum".
 
     >>> import jit
     >>> jit.nn.functional.mse_loss(jit.zeros(4), jit.ones(4) * 2).item()
@@ -587,13 +748,27 @@ def smooth_l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:  # fmt: skip
-    """A parabola near zero, ``|input - target| - beta / 2`` beyond beta; reduced."""
+    """A parabola near zero, ``d² / (2 * beta)``, then ``d - beta / 2``, for ``d = |input - target|``; reduced.
+
+    Args:
+        input: A tensor.
+        target: A tensor of the same sizes.
+        reduction: "none", "mean" or "sum".
+        beta: Where the parabola ends; 0 gives `l1_loss`.
+    """
     _tell_of_sizes("smooth_l1_loss", input, target)
     return F.smooth_l1_loss(input, target, reduction_code(size_average, reduce, reduction), beta)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
-    """`smooth_l1_loss` times delta."""
+    """`smooth_l1_loss` times delta.
+
+    Args:
+        input: A tensor.
+        target: A tensor of the same sizes.
+        reduction: "none", "mean" or "sum".
+        delta: Where the parabola ends, above 0.
+    """
     _tell_of_sizes("huber_loss", input, target)
     return F.huber_loss(input, target, reduction_code(None, None, reduction), delta)
 
@@ -640,7 +815,14 @@ def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """``-(target * log(input) + (1 - target) * log(1 - input))``, reduced; logarithms are cut off at -100."""
+    """``-(target * log(input) + (1 - target) * log(1 - input))``, reduced; logarithms are cut off at -100.
+
+    Args:
+        input: Probabilities, from 0 to 1.
+        target: The wanted probabilities, of the same sizes.
+        weight: A weight per element, which is broadcast, or None.
+        reduction: "none", "mean" or "sum".
+    """
     return F.binary_cross_entropy(input, target, weight, reduction_code(size_average, reduce, reduction))
 
 
@@ -648,7 +830,19 @@ def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", pos_weight: Any = None,
 ) -> Any:  # fmt: skip
-    """`binary_cross_entropy` of ``sigmoid(input)``, right for large logits too."""
+    """`binary_cross_entropy` of ``sigmoid(input)``, right for large logits too.
+
+    Args:
+        input: Logits.
+        target: The wanted probabilities, of the same sizes.
+        weight: A weight per element, which is broadcast, or None.
+        reduction: "none", "mean" or "sum".
+        pos_weight: A factor of the term of ``target``, which is broadcast, or None.
+
+    >>> import jit
+    >>> round(jit.nn.functional.binary_cross_entropy_with_logits(jit.zeros(3), jit.ones(3)).item(), 4)
+    0.6931
+    """
     return F.binary_cross_entropy_with_logits(
         input, target, weight, pos_weight, reduction_code(size_average, reduce, reduction)
     )
@@ -658,7 +852,14 @@ def kl_div(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     log_target: bool = False,
 ) -> Any:  # fmt: skip
-    """``target * (log(target) - input)``, reduced; "batchmean" divides the sum by the first size."""
+    """``target * (log(target) - input)``, reduced; "batchmean" divides the sum by the first size.
+
+    Args:
+        input: Logarithms of the probabilities of a model.
+        target: The probabilities that they should be, of the same sizes.
+        reduction: "none", "mean" (by all elements, with a warning), "batchmean" or "sum".
+        log_target: Whether targets are logarithms, too.
+    """
     if reduction == "mean":
         told = "kl_div with reduction='mean' divides by the number of elements, and the divergence by that of samples"
         warnings.warn(f"{told}; say reduction='batchmean'", stacklevel=2)

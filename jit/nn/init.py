@@ -18,7 +18,14 @@ GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much the weights in front of an activation are enlarged so that signals neither grow nor fade.
+    """The factor of the weights in front of an activation with which signals neither grow nor fade.
+
+    Args:
+        nonlinearity: "linear", "conv1d", ..., "sigmoid", "tanh", "relu", "leaky_relu" or "selu".
+        param: The negative slope of "leaky_relu"; 0.01 if left out.
+
+    Raises:
+        UsageError: There is no such name.
 
     >>> from jit.nn import init
     >>> round(init.calculate_gain("leaky_relu", 0.2), 4)
@@ -44,14 +51,34 @@ def fans(tensor: Any) -> tuple[int, int]:
 
 
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
-    """Fill with draws that are uniform between `a` and `b`."""
+    """Fill with draws that are uniform between `a` and `b`.
+
+    Args:
+        tensor: What to fill.
+        a: The least draw.
+        b: The bound above.
+        generator: What to draw from; the default generator if left out.
+
+    Returns:
+        The tensor.
+    """
     expect("init.uniform_", tensor)
     with context.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-    """Fill with draws of a normal distribution."""
+    """Fill with draws of a normal distribution.
+
+    Args:
+        tensor: What to fill.
+        mean: The mean.
+        std: The standard deviation.
+        generator: What to draw from; the default generator if left out.
+
+    Returns:
+        The tensor.
+    """
     expect("init.normal_", tensor)
     with context.no_grad():
         return tensor.normal_(mean, std, generator=generator)
@@ -60,7 +87,19 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Any:
-    """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function."""
+    """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function.
+
+    Args:
+        tensor: What to fill.
+        mean: The mean before cutting off.
+        std: The standard deviation before cutting off.
+        a: The least draw.
+        b: The largest draw.
+        generator: What to draw from; the default generator if left out.
+
+    Returns:
+        The tensor.
+    """
     expect("init.trunc_normal_", tensor)
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(f"trunc_normal_: the mean {mean} lies more than 2 deviations outside [{a}, {b}]", stacklevel=2)
@@ -97,13 +136,25 @@ def eye_(tensor: Any) -> Any:
 
 
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Uniform, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010)."""
+    """Uniform, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
+
+    Args:
+        tensor: What to fill, of two dims at least.
+        gain: See `calculate_gain`.
+        generator: What to draw from; the default generator if left out.
+    """
     bound = math.sqrt(3.0) * _xavier_deviation(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Normal, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010)."""
+    """Normal, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
+
+    Args:
+        tensor: What to fill, of two dims at least.
+        gain: See `calculate_gain`.
+        generator: What to draw from; the default generator if left out.
+    """
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
 
@@ -121,6 +172,7 @@ def kaiming_uniform_(
         a: The negative slope of the leaky ReLU that follows.
         mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
         nonlinearity: What follows: see `calculate_gain`.
+        generator: What to draw from; the default generator if left out.
     """
     expect("init.kaiming_uniform_", tensor)
     if 0 in tensor.shape:
@@ -133,7 +185,15 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Any:
-    """Normal, with a variance of ``gain² / fan``; the arguments are those of `kaiming_uniform_`."""
+    """Normal, with a variance of ``gain² / fan`` (He et al., 2015).
+
+    Args:
+        tensor: What to fill, of two dims at least.
+        a: The negative slope of the leaky ReLU that follows.
+        mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
+        nonlinearity: What follows: see `calculate_gain`.
+        generator: What to draw from; the default generator if left out.
+    """
     expect("init.kaiming_normal_", tensor)
     if 0 in tensor.shape:
         warnings.warn("a tensor without elements has nothing to fill", stacklevel=2)
@@ -149,7 +209,16 @@ def _kaiming_deviation(tensor: Any, a: float, mode: str, nonlinearity: str) -> f
 
 
 def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one."""
+    """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one.
+
+    Args:
+        tensor: What to fill, of two dims at least.
+        gain: A factor of the matrix.
+        generator: What to draw from; the default generator if left out.
+
+    Returns:
+        The tensor.
+    """
     expect("init.orthogonal_", tensor)
     import numpy as np
 
@@ -179,7 +248,17 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 
 
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
-    """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010)."""
+    """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010).
+
+    Args:
+        tensor: What to fill, a matrix.
+        sparsity: The share of zeros in each column, from 0 to 1.
+        std: The standard deviation of the other elements.
+        generator: What to draw from; the default generator if left out.
+
+    Returns:
+        The tensor.
+    """
     expect("init.sparse_", tensor)
     if tensor.ndim != 2:
         raise UsageError(f"sparse_ fills a matrix, not a tensor of {tensor.ndim} dims")
