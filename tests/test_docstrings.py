@@ -3,8 +3,11 @@
 The functions of operators are apart: their documentation is made from their declarations, see `jit.eager.functions`.
 """
 
+import ast
+import dataclasses
 import importlib
 import inspect
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -53,34 +56,10 @@ PUBLIC = dict(public_names())
 UNDOCUMENTED = frozenset(
     (
         "jit.DType",
-        "jit.frombuffer",
         "jit.get_num_interop_threads",
         "jit.get_num_threads",
-        "jit.autograd.gradgradcheck",
-        "jit.autograd.functional.hessian",
-        "jit.autograd.functional.hvp",
         "jit.autograd.functional.jvp",
-        "jit.autograd.functional.vhp",
         "jit.autograd.functional.vjp",
-        "jit.nn.register_module_forward_hook",
-        "jit.nn.utils.rnn.PackedSequence",
-        "jit.nn.utils.rnn.unpad_sequence",
-        "jit.optim.lr_scheduler.SequentialLR",
-        "jit.optim.swa_utils.per_group",
-        "jit.signal.windows.bartlett",
-        "jit.signal.windows.blackman",
-        "jit.signal.windows.cosine",
-        "jit.signal.windows.exponential",
-        "jit.signal.windows.gaussian",
-        "jit.signal.windows.general_hamming",
-        "jit.signal.windows.hamming",
-        "jit.signal.windows.hann",
-        "jit.signal.windows.kaiser",
-        "jit.signal.windows.nuttall",
-        "jit.export.ExportReport",
-        "jit.export.Exported",
-        "jit.export.Verification",
-        "jit.passes.Result",
     )
 )
 """Exceptions, which only become fewer: a name that is documented leaves the list, and no name joins it."""
@@ -111,6 +90,21 @@ def described(text: str) -> list[str] | None:
     return found
 
 
+def described_fields(value: type) -> list[str]:
+    """The fields of a record, a dataclass or a named tuple, that are followed by a string."""
+    (tree,) = ast.parse(inspect.getsource(value)).body
+    pairs = itertools.pairwise(getattr(tree, "body", []))
+    return [
+        ast.unparse(field.target)
+        for field, text in pairs
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    ]
+
+
+def is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) or hasattr(value, "_fields")
+
+
 def faults(value: Any) -> list[str]:
     """The rules that a documentation breaks."""
     text = value.__dict__.get("__doc__") if isinstance(value, type) else value.__doc__
@@ -120,7 +114,8 @@ def faults(value: Any) -> list[str]:
     first = text.split()[0].strip(".,:;").lower()
     if first in HEADLESS:
         found.append(f"its first word is {first!r}")
-    names, told = parameters(value), described(text)
+    names = parameters(value)
+    told = described_fields(value) if is_record(value) else described(text)
     if told is None:
         return found + ([f"no Args for {', '.join(names)}"] if len(names) >= SEVERAL else [])
     if missing := [name for name in names if name not in told]:

@@ -240,10 +240,20 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A vector of the memory of a Python buffer, read as elements of `dtype` from byte `offset` on.
+    r"""A vector of the memory of a Python buffer, read as elements of `dtype` from byte `offset` on.
+
+    Args:
+        buffer: An object with Python's buffer protocol; its memory is shared.
+        dtype: The element type.
+        count: How many elements; all that there are if it is -1.
+        offset: Where they begin, in bytes.
+        requires_grad: Whether gradients are wanted.
+
+    Raises:
+        UsageError: There is nothing to read, or it does not divide into elements.
 
     >>> import jit
-    >>> jit.frombuffer(bytearray(b"\\x01\\x00\\x02\\x00"), dtype=jit.int16).tolist()
+    >>> jit.frombuffer(bytearray(b"\x01\x00\x02\x00"), dtype=jit.int16).tolist()
     [1, 2]
     """
     element = dtypes.as_dtype(dtype).numpy

@@ -39,7 +39,9 @@ class Exported:
     """A model that was made from a graph."""
 
     model: onnx_ir.Model
+    """The model, not yet in a file."""
     report: ExportReport
+    """The account of the export."""
     names: dict[Value, str]
     """The graph's tensors -> the names that they have in the model, for those that are in it."""
 

@@ -57,12 +57,16 @@ OF_THE_REFERENCE = {**TOLERANCES, dtypes.float64: TOLERANCES[dtypes.float32]}
 
 @dataclass
 class Verification:
-    """What a verification found: all runs agreed (otherwise it would have raised)."""
+    """The findings of a verification: all runs agreed (otherwise it would have raised)."""
 
     engine: str
+    """The program that ran the model."""
     max_abs_error: float = 0.0
+    """The largest difference of two elements."""
     max_rel_error: float = 0.0
+    """The largest error relative to the largest magnitude of its tensor."""
     sizes: list[dict[str, list[int]]] = field(default_factory=list)
+    """The shapes of the inputs, one entry for each run."""
 
     def for_report(self) -> Verified:
         """As an ExportReport holds it."""

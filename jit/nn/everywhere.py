@@ -22,8 +22,13 @@ def register_module_forward_hook(
 ) -> RemovableHandle:
     """Call `hook(module, args, output)` after each `forward` of any module; what it returns replaces the output.
 
-    With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; with `always_call` it runs if the call
-    raises, too.
+    Args:
+        hook: The function.
+        with_kwargs: Whether it is called as `hook(module, args, kwargs, output)`.
+        always_call: Whether it runs if the call raises, too.
+
+    Returns:
+        A handle, whose `remove()` takes the hook off again.
 
     >>> import jit
     >>> seen = []
