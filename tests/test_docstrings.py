@@ -14,6 +14,10 @@ from typing import Any
 
 import pytest
 
+import jit
+from jit.eager.functions import F
+from jit.ir.op import OVERLOADS
+
 NAMESPACES = (
     "jit", "jit.autograd", "jit.autograd.functional", "jit.nn", "jit.nn.functional", "jit.nn.init", "jit.nn.utils",
     "jit.nn.utils.parametrizations", "jit.nn.utils.parametrize", "jit.nn.utils.rnn", "jit.optim",
@@ -130,3 +134,21 @@ def faults(value: Any) -> list[str]:
 def test_public_names_are_documented(name):
     found = faults(PUBLIC[name])
     assert bool(found) == (name in UNDOCUMENTED), found or f"{name} is documented now: take it off the list"
+
+
+OPERATORS = {name: getattr(F, name) for name in OVERLOADS}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_functions_of_operators_say_their_declarations_and_derivatives(name):
+    said = OPERATORS[name].__doc__.splitlines()
+    for op in OPERATORS[name].declarations:
+        below = said[said.index(str(op.schema)) + 1]
+        names = re.findall(r"`(\w+)`", below.partition("Differentiable by")[2])
+        assert ("No derivative" in below) == ("grad" in op.missing)
+        assert bool(names) == op.is_differentiable and set(names) <= {each.name for each in op.schema.tensor_arguments}
+        assert (f"view of `{op.schema.view_of}`" in below) == (op.schema.view_of is not None)
+
+
+def test_functions_that_write_say_so():
+    assert "In place" in jit.relu_.__doc__ and "In place" not in jit.relu.__doc__

@@ -50,7 +50,7 @@ def _optionally_inplace(name: str, options: int) -> Callable[..., Any]:
         return written(*args, **kwargs) if inplace else plain(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{plain.__doc__}\nWith `inplace=True`, the result overwrites the input."
+    function.__doc__ = f"{plain.__doc__}\n\nWith `inplace=True`, the result overwrites the input."
     return function
 
 
