@@ -5,11 +5,14 @@ The functions of operators are apart: their documentation is made from their dec
 
 import ast
 import dataclasses
+import doctest
 import importlib
 import inspect
 import itertools
 import re
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,15 +112,16 @@ def is_record(value: Any) -> bool:
     return dataclasses.is_dataclass(value) or hasattr(value, "_fields")
 
 
+def first_word(text: str) -> str:
+    return next(iter(text.split()), "").strip(".,:;").lower()
+
+
 def faults(value: Any) -> list[str]:
     """The rules that a documentation breaks."""
     text = value.__dict__.get("__doc__") if isinstance(value, type) else value.__doc__
     if not text:
         return ["nothing is said"]
-    found = []
-    first = text.split()[0].strip(".,:;").lower()
-    if first in HEADLESS:
-        found.append(f"its first word is {first!r}")
+    found = [f"its first word is {first_word(text)!r}"] if first_word(text) in HEADLESS else []
     names = parameters(value)
     told = described_fields(value) if is_record(value) else described(text)
     if told is None:
@@ -152,3 +156,48 @@ def test_functions_of_operators_say_their_declarations_and_derivatives(name):
 
 def test_functions_that_write_say_so():
     assert "In place" in jit.relu_.__doc__ and "In place" not in jit.relu.__doc__
+
+
+ROOMS = ("artifacts", "command", "export", "inspection", "library", "nn", "optim", "signal")
+"""Rooms in which private things, too, are named by the first words of their docstrings."""
+
+
+def documentation(tree: ast.Module) -> Iterator[str]:
+    """The docstrings of modules, classes and functions, and the strings behind assignments."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield ast.get_docstring(node) or ""
+        if isinstance(node, (ast.Module, ast.ClassDef)):
+            for before, text in itertools.pairwise(node.body):
+                assigned = isinstance(before, (ast.Assign, ast.AnnAssign)) and isinstance(text, ast.Expr)
+                if assigned and isinstance(text.value, ast.Constant):
+                    yield str(text.value.value)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_documentation_begins_without_a_name(room):
+    files = sorted((Path(jit.__file__).parent / room).rglob("*.py"))
+    said = [(path.name, text) for path in files for text in documentation(ast.parse(path.read_text("utf-8")))]
+    headless = [(name, text.splitlines()[0]) for name, text in said if first_word(text) in HEADLESS]
+    assert len(said) > len(files) and not headless, headless
+
+
+def test_headless_documentation_is_found():
+    (text,) = filter(None, documentation(ast.parse('LIMIT = 3\n"""How many there are."""')))
+    assert first_word(text) in HEADLESS
+
+
+WITH_EXAMPLES = sorted(
+    path.relative_to(Path(jit.__file__).parent.parent).with_suffix("").as_posix().replace("/", ".")
+    for path in Path(jit.__file__).parent.rglob("*.py")
+    if re.search(r"^ *>>> ", path.read_text("utf-8"), re.MULTILINE)
+)
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_examples_show_what_happens(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = importlib.import_module(name.removesuffix(".__init__"))
+        failed, attempted = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert attempted and not failed

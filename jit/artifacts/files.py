@@ -124,7 +124,7 @@ def _contents(path: Path) -> bytes:
 
 
 def _members(data: bytes) -> dict[str, bytes]:
-    """What is in the zip file. Nothing in it is compressed, so it is never larger than the file."""
+    """The members of the zip file. Nothing in it is compressed, so it is never larger than the file."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         entries = file.infolist()
         if any(e.compress_type != zipfile.ZIP_STORED or e.file_size != e.compress_size for e in entries):
@@ -210,7 +210,7 @@ class LoadedFunction(TracedFunction):
         self._refuse()
 
     def _damage(self, entry: Entry, error: Exception) -> Exception:
-        """What an error in a run is: of an operator or of Python code, itself; any other tells of a damaged file."""
+        """The error to raise for one in a run: itself if an operator or Python code raised it, else that of damage."""
         mine = isinstance(error, (Error, MemoryError, ArithmeticError))
         if mine or any(recording.calls_python for recording in entry.recordings):
             return error
@@ -230,7 +230,7 @@ class LoadedFunction(TracedFunction):
 
 
 def pickled(function: TracedFunction) -> Any:
-    """What `pickle` is told of a traced function: its artifact; without recordings, where Python finds it."""
+    """The reduction of a traced function for `pickle`: its artifact; without recordings, its place in Python."""
     if any(entry.recordings for entry in function._cache.values()):
         return loads, (dumps(function),)
     name = getattr(function, "__qualname__", function.__name__)

@@ -32,7 +32,7 @@ from ..nn import Parameter
 from ..tracing.function import _Promoted
 
 DEEPEST = 200
-"""How far data may be nested."""
+"""The greatest depth of nested data."""
 
 _NAN = "nan:"
 

@@ -1,4 +1,4 @@
-"""From an artifact's plain data to recordings that run, with every number compared with the graph that it is about.
+"""Restoring of an artifact's plain data to recordings that run; every number is compared with the graph it is about.
 
 A file that lies is refused: `jit.ir.verify` checks the graphs, and `vetting` what the manifest says of
 them.
@@ -95,7 +95,7 @@ class Reader:
     # -- functions -----------------------------------------------------------------------------------------------
 
     def signature(self, data: Any) -> inspect.Signature | None:
-        """What the function takes."""
+        """The signature of the function."""
         if data is None:
             return None
         kinds = list(inspect._ParameterKind)
@@ -185,7 +185,7 @@ class Reader:
 
 
 def _plain(data: Mapping[str, Any], makes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those fields, each of which has to be made as the table says."""
+    """The fields of a table, each of which has to be made as the table says."""
     found = {name: decode(data[name]) for name in makes}
     for name, make in makes.items():
         if not _is_made_like(found[name], make):
@@ -261,7 +261,7 @@ def _guard(node: Node, outcome: Any, source: Any) -> GuardRecord:
 
 
 def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
-    """What a PythonOp or CppOp calls, with which arguments."""
+    """Restore the function that a PythonOp or CppOp calls, and its arguments."""
     function = registered(node.kind)
     if function is None:
         raise PlainError(
@@ -279,7 +279,7 @@ def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
 
 
 def _restore_draws(trace: Trace) -> None:
-    """Which generators the recording draws from, so that nobody else draws from them at the same time."""
+    """Restore the generators of the recording's draws, so that nobody else draws from them at the same time."""
     updates = dict(trace.graph.stages[0].updates)
     for capture in trace.captures:
         if isinstance(capture.owner, Generator):

@@ -1,4 +1,4 @@
-"""What the command line is asked to work on: `path/to/file.py:name`, `package.module:name`, and inputs for it."""
+"""Targets of the command line: `path/to/file.py:name`, `package.module:name`, and inputs for it."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ WRITTEN_OUT = {"STFT": ("onesided",)}
 
 @dataclass(frozen=True)
 class Origin:
-    """What of the traced program a node comes from."""
+    """The part of the traced program that a node comes from."""
 
     op: str = ""
     """The kind of the traced node: `aten::linear`."""
@@ -57,14 +57,14 @@ class Origin:
 
     @property
     def properties(self) -> dict[str, str]:
-        """As ONNX keeps it with a node."""
+        """The origin as ONNX keeps it with a node."""
         parts = {"jit.op": self.op, "jit.scope": self.scope, "jit.source": self.source}
         return {key: text for key, text in parts.items() if text}
 
 
 @dataclass
 class Recorded:
-    """What an operator returned when it was traced: `g.out`."""
+    """The result of an operator when it was traced: `g.out`."""
 
     builder: Builder
     type: TensorType

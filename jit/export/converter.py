@@ -113,7 +113,7 @@ class Converter:
         return Origin(node.kind, node.scope or outer.scope, str(source) if source else "")
 
     def _written(self, node: Node) -> Any:
-        """What the node's symbolic returns."""
+        """The value that the node's symbolic returns."""
         op = find(node.kind)
         custom, _ = registered(node.kind, self.g.opset)
         if custom is not None:
@@ -223,7 +223,7 @@ class Converter:
             self.values[value] = self._result(node, value, item)
 
     def _result(self, node: Node, value: Value, item: Any) -> Any:
-        """What stands for one output, named and typed as it was recorded."""
+        """The value of one output, named and typed as it was recorded."""
         if isinstance(value.type, (GeneratorType, HandleType, UndefinedType)):
             return None
         recorded = _sized(value, self.sizes) if _is_tensor(value) else TensorType()
@@ -334,14 +334,14 @@ WRITERS: dict[str, Callable[[Converter, Node], Any]] = {
     **dict.fromkeys(SIZES, _write_size),
     "prim::item": _write_item,
 }
-"""How kinds that are in no registry are written."""
+"""Writers of the kinds that are in no registry."""
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------
 
 
 def _live(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
-    """Those nodes that the results need, and all guards."""
+    """The nodes that the results need, and all guards."""
     needed = set(results)
     live = []
     for node in reversed(nodes):

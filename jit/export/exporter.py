@@ -1,4 +1,4 @@
-"""From a graph to an ONNX model: names, inputs and outputs, and the parts of this package in their order.
+"""Export of a graph as an ONNX model: names, inputs and outputs, and the parts of this package in their order.
 
 graph --sizes--> what follows the dynamic axes --converter--> ONNX nodes --peephole--> fewer --writer--> a file
 """

@@ -1,4 +1,4 @@
-"""What a symbolic handles: stand-ins for ONNX values (`Proxy`) and for traced numbers (`Scalar`).
+"""Proxies that symbolics handle, for ONNX values (`Proxy`) and for traced numbers (`Scalar`).
 
 Note [Sizes in a symbolic]
     `x.shape` is a tuple in which a size that every run shares is an `int`, and a size that follows a dynamic axis is a
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Unsupported(Exception):
-    """What ONNX cannot express: raised by a symbolic, caught and listed by the converter."""
+    """The error for what ONNX cannot express: raised by a symbolic, caught and listed by the converter."""
 
     def __init__(self, reason: str, since: int | None = None) -> None:
         super().__init__(reason)

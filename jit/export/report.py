@@ -58,7 +58,7 @@ class ExportReport:
     initializers: int = 0
     """The number of weights and constants."""
     initializer_bytes: int = 0
-    """Their size together, in bytes."""
+    """The bytes of all of them."""
     external_data: str | None = None
     """The file beside the model that holds its weights, if they are not in it."""
     is_random: bool = False

@@ -22,7 +22,7 @@ _DTYPES = {"bool": dtypes.bool_, "int": dtypes.int64, "float": dtypes.float64}
 
 @dataclass(frozen=True)
 class ScalarOp:
-    """How one operator on Python numbers is written; what it gives is in `jit.ir.scalars`."""
+    """The writing of one operator on Python numbers; what it gives is in `jit.ir.scalars`."""
 
     write: Callable[..., Proxy]
     """`write(g, *operands)`: the nodes, for operands of one element type."""
@@ -102,7 +102,7 @@ SCALAR_OPS: dict[str, ScalarOp] = {
     "trunc": ScalarOp(lambda g, a: g.cast(a, dtypes.int64), result="int", operands="float"),
     "sqrt": ScalarOp(_node("Sqrt"), operands="float"),
 }
-"""By the name after `prim::`."""
+"""Operators on Python numbers by the name after `prim::`."""
 
 
 def write_scalar(g: Builder, name: str, operands: Sequence[Any]) -> Scalar:

@@ -1,4 +1,4 @@
-"""What ONNX says about its operators at each opset: inputs, outputs, attributes, element types, and since when."""
+"""Signatures of ONNX's operators at each opset: inputs, outputs, attributes, element types, and since when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Formal:
 
     name: str
     letter: str
-    """Its type variable, such as `T`; inputs and outputs with the same one have the same element type."""
+    """The type variable, such as `T`; inputs and outputs with the same one have the same element type."""
     allowed: frozenset[str]
     """Element types that may stand there: `tensor(float)`, ..."""
     variadic: bool
@@ -47,7 +47,7 @@ class Signature:
     attributes: dict[str, Attribute]
 
     def formal(self, index: int) -> Formal | None:
-        """What is declared for input number `index`; None beyond the last."""
+        """The declaration of input number `index`; None beyond the last."""
         if index < len(self.inputs):
             return self.inputs[index]
         return self.inputs[-1] if self.inputs and self.inputs[-1].variadic else None

@@ -1,4 +1,4 @@
-"""Which sizes and numbers of a graph are the same in every run, and which follow a dynamic axis or the data.
+"""Sizes and numbers of a graph: those that are the same in every run, and those that follow a dynamic axis or the data.
 
 Note [Trying other sizes]
     A trace holds the sizes of one run. Which of them follow a dynamic axis is found by inferring the graph's types
@@ -48,7 +48,7 @@ AFFINE = ("prim::add", "prim::sub", "prim::mul", "prim::neg")
 
 @dataclass
 class Run:
-    """What is known of every value when the dynamic axes have these sizes."""
+    """Knowledge of every value when the dynamic axes have these sizes."""
 
     axes: dict[str, int]
     known: dict[Value, Any] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class Sizes:
         run.known.update(zip(node.outputs, results))
 
     def _results(self, run: Run, node: Node) -> Sequence[Any]:
-        """What is known of the outputs of a node in one run."""
+        """Knowledge of the outputs of a node in one run."""
         if node.outputs and all(isinstance(value.type, ScalarType) for value in node.outputs):
             return [_scalar(run, node) for _ in node.outputs]
         op = find(node.kind)
@@ -322,7 +322,7 @@ def _shape(found: Any) -> tuple[Dim, ...] | None:
 
 
 def _nothing(value: Value) -> Any:
-    """What is known of a value of which nothing is known but its kind."""
+    """Knowledge of a value of which nothing is known but its kind."""
     if isinstance(value.type, TensorType):
         return TensorType(value.type.dtype, None, None, value.type.device)
     return UNKNOWN if isinstance(value.type, ScalarType) else value.type
@@ -342,7 +342,7 @@ def _is_vague(found: Any) -> bool:
 
 
 def _merged(value: Value, found: Any) -> Any:
-    """What was recorded, less the sizes that cannot be known without the data."""
+    """The recorded value, less the sizes that cannot be known without the data."""
     recorded = value.type
     if not isinstance(recorded, TensorType) or not isinstance(found, TensorType):
         return found

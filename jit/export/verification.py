@@ -37,7 +37,7 @@ class Tolerance(NamedTuple):
     relative: float
     of_largest: float
     of_one: float = 0.0
-    """How far apart numbers next to 1 are: the floor in runs whose values are that large. Engines compute a sigmoid as
+    """The distance of numbers next to 1: the floor in runs whose values are that large. Engines compute a sigmoid as
     a half and something, which leaves a tiny one with the rounding of the half."""
 
 
@@ -48,9 +48,9 @@ TOLERANCES: dict[DType, Tolerance] = {
     dtypes.float16: Tolerance(1e-2, 5e-3),
     dtypes.bfloat16: Tolerance(5e-2, 4e-2),
 }
-"""How far two engines may be apart, by the element type of a tensor; types that are not listed agree exactly."""
+"""The tolerance between two engines, by the element type of a tensor; types that are not listed agree exactly."""
 OF_THE_NOISE = 8.0
-"""How many times as much as rounding the inputs otherwise changes a result, two engines may be apart."""
+"""The tolerance between two engines in multiples of the change of a result by rounding the inputs otherwise."""
 OF_THE_REFERENCE = {**TOLERANCES, dtypes.float64: TOLERANCES[dtypes.float32]}
 """The same for onnx.reference, which computes some functions of float64 in float32."""
 
@@ -69,7 +69,7 @@ class Verification:
     """The shapes of the inputs, one entry for each run."""
 
     def for_report(self) -> Verified:
-        """As an ExportReport holds it."""
+        """The same as an ExportReport holds it."""
         return Verified(self.engine, self.max_abs_error, self.max_rel_error, self.sizes)
 
 
@@ -131,7 +131,7 @@ def verify_model(
 
 @dataclass(frozen=True)
 class Difference:
-    """How two arrays differ; an empty message means that they agree."""
+    """The difference of two arrays; an empty message means that they agree."""
 
     message: str = ""
     absolute: float = 0.0
@@ -174,7 +174,7 @@ def compare(
 
 
 def _noise(expected: Any, noisy: Any) -> float:
-    """How far the elements of two arrays are apart at most; 0 where that cannot be said."""
+    """The largest difference of the elements of two arrays; 0 where that cannot be said."""
     if noisy.shape != expected.shape:
         return 0.0
     with np.errstate(all="ignore"):
@@ -277,7 +277,7 @@ class _exposed:  # noqa: N801 - read as a verb: with _exposed(model, values) as 
 
 
 def open_engine(model: Any) -> tuple[str, Run]:
-    """What can run the model, by name and as a function from inputs to outputs: onnxruntime, else onnx's reference."""
+    """An engine for the model: its name and its function from inputs to outputs: onnxruntime, else onnx's reference."""
     try:
         import onnxruntime
     except ImportError:

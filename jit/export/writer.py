@@ -26,7 +26,7 @@ EXTERNAL_MODES = ("auto", "always", "never")
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Where a model may be written; UsageError if it cannot be, before any work is done."""
+    """The path to write a model to; UsageError if it cannot be written, before any work is done."""
     try:
         target = Path(os.path.realpath(os.fspath(path)))
     except (TypeError, ValueError) as error:

@@ -41,7 +41,7 @@ class Row:
 
 
 class Profile:
-    """What a run of a traced function has spent, kernel by kernel. Prints as a table.
+    """The time, bytes and flops of a run of a traced function, kernel by kernel. Prints as a table.
 
     Times are the shortest of several runs, kernel by kernel, so they add up to less than a call takes. Bytes are what
     must be moved at least; flops are one for each element that an operator computes or reduces, two for each term of

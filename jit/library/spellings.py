@@ -207,7 +207,7 @@ def promote_types(type1: Any, type2: Any) -> dtypes.DType:
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtypes.DType:
-    """What an operation on two tensors or numbers computes in.
+    """The dtype that an operation on two tensors or numbers computes in.
 
     >>> import jit
     >>> jit.result_type(jit.tensor([1]), 1.5)
@@ -237,7 +237,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def get_default_dtype() -> dtypes.DType:
-    """What Python's floats become: float32."""
+    """The dtype of Python's floats: float32."""
     return dtypes.DEFAULT
 
 

@@ -15,7 +15,7 @@ from .modules import Module
 
 
 class ASMoutput(NamedTuple):
-    """What `AdaptiveLogSoftmaxWithLoss` returns."""
+    """The result of `AdaptiveLogSoftmaxWithLoss`."""
 
     output: Any
     """The log-probability of the target of each sample, `[N]`."""

@@ -79,7 +79,7 @@ def multi_head_attention_forward(
 
 
 class _Heads(NamedTuple):
-    """How sequences `[L, N, E]` are cut into heads `[N, heads, L, size]`."""
+    """The division of sequences `[L, N, E]` into heads `[N, heads, L, size]`."""
 
     length: Any
     batch: Any

@@ -11,7 +11,7 @@ from jit.ir.errors import KindError
 
 
 class ForwardHook(NamedTuple):
-    """What runs after `forward`."""
+    """A hook that runs after `forward`."""
 
     function: Callable[..., Any]
     with_kwargs: bool = False
@@ -28,10 +28,10 @@ class HookedCall:
         self.module, self.args, self.kwargs, self.hooks = module, args, kwargs, hooks
         self.result: Any = None
         self.begun = 0
-        """How many of the hooks have run, or have begun to."""
+        """The number of hooks that have run, or have begun to."""
 
     def run(self) -> Any:
-        """What the hooks leave of the result."""
+        """The result, as the hooks leave it."""
         for hook, with_kwargs in (*FORWARD_PRE.values(), *self.module._forward_pre_hooks.values()):
             self._replace_arguments(hook, with_kwargs)
         watch = self.module._watch()

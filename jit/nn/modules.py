@@ -33,7 +33,7 @@ EXTRA = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict(strict=False)` could not match."""
+    """The names that `load_state_dict(strict=False)` could not match."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -58,7 +58,7 @@ class Module(Network):
     training: bool
 
     _parameters: dict[str, Parameter | None]
-    """What is learned, by attribute name; None where a layer was made without, e.g. `bias=False`."""
+    """The learned parameters, by attribute name; None where a layer was made without, e.g. `bias=False`."""
     _buffers: dict[str, Tensor | None]
     """State that is not learned: running statistics, masks, tables."""
     _modules: dict[str, Module | None]
@@ -82,7 +82,7 @@ class Module(Network):
     # -- calling -------------------------------------------------------------------------------------------------
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; to be defined by the subclass."""
+        """Compute the output; to be defined by the subclass."""
         raise UnwrittenError(f"{type(self).__name__} does not define forward(self, ...), what the module computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -115,7 +115,7 @@ class Module(Network):
             raise
 
     def _watch(self) -> Any:
-        """What shows gradients to the backward hooks, if there are any."""
+        """The watch that shows gradients to the backward hooks, if there are any."""
         hooks = self._backward_pre_hooks or self._backward_hooks or BACKWARD_PRE or BACKWARD
         if not hooks or not context.GRAD_ENABLED.get():
             return None
@@ -240,7 +240,7 @@ class Module(Network):
         object.__setattr__(self, name, value)
 
     def _assign_computed(self, name: str, value: Any) -> None:
-        """What is computed decides what an assignment means."""
+        """Hand the assignment to the computed attribute, which decides what it means."""
         assign = getattr(self._computed[name], "assign", None)
         if assign is None:
             raise UsageError(f"{type(self).__name__}.{name} is computed from other parameters; assign to those")
@@ -570,19 +570,19 @@ class Module(Network):
         return self
 
     def float(self) -> Self:
-        """To float32; complex numbers stay."""
+        """Convert to float32; complex numbers stay."""
         return self._to_floats(dtypes.float32)
 
     def double(self) -> Self:
-        """To float64; complex numbers stay."""
+        """Convert to float64; complex numbers stay."""
         return self._to_floats(dtypes.float64)
 
     def half(self) -> Self:
-        """To float16; complex numbers stay."""
+        """Convert to float16; complex numbers stay."""
         return self._to_floats(dtypes.float16)
 
     def bfloat16(self) -> Self:
-        """To bfloat16; complex numbers stay."""
+        """Convert to bfloat16; complex numbers stay."""
         return self._to_floats(dtypes.bfloat16)
 
     def _to_floats(self, dtype: Any) -> Self:
@@ -599,17 +599,17 @@ class Module(Network):
         return self._apply(F.empty_like)
 
     def cpu(self) -> Self:
-        """To the CPU."""
+        """Move to the CPU."""
         return self.to("cpu")
 
     def cuda(self, device: Any = None) -> Self:
-        """To a CUDA device."""
+        """Move to a CUDA device."""
         return self.to(accelerator(device))
 
     # -- showing -------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """What the printed module says between its parentheses, e.g. sizes; for subclasses to define."""
+        """The text between the parentheses of the printed module, e.g. sizes; for subclasses to define."""
         return ""
 
     def _get_name(self) -> str:

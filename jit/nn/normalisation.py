@@ -19,7 +19,7 @@ class _RunningNorm(Module):
     """Base of batch and instance norm: an affine map per channel and, if tracked, running statistics."""
 
     ranks: tuple[int, ...] = ()
-    """How many dims an input may have."""
+    """The numbers of dims that an input may have."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,

@@ -14,7 +14,7 @@ class _Pad(Module):
     """Args: padding, how much is added on each side: one number, or two for each dim, those of the last dim first."""
 
     rank = 0
-    """How many dims are lengthened."""
+    """The number of dims that are lengthened."""
     mode = "constant"
     value: float | None = None
 
@@ -33,7 +33,7 @@ class _Pad(Module):
         return functional.pad(input, self.padding, self.mode, self.value)
 
     def _check(self, input: Any) -> None:
-        """What lengthens by elements that there are needs some in each dim, but no batch."""
+        """Refuse empty dims: padding with elements that there are needs some in each dim, but no batch."""
         rank = self.rank
         bare = 0 in input.shape[-rank - 1 :] and self.mode != "circular"
         if input.ndim not in (rank + 1, rank + 2) or bare:

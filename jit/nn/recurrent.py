@@ -15,7 +15,7 @@ from .parameter import Parameter
 from .utils.rnn import PackedSequence
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
-"""How many gates a network computes in each step, by its mode."""
+"""The number of gates that a network computes in each step, by its mode."""
 _OPERATORS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_relu"}
 
 

@@ -1,4 +1,4 @@
-"""What becomes of the losses of all elements: their mean, their sum, or nothing."""
+"""Reductions of the losses of all elements: their mean, their sum, or none."""
 
 from __future__ import annotations
 

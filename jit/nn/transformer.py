@@ -35,7 +35,7 @@ class _Layer(Module):
     """
 
     norms = 2
-    """How many norms, and sums with a dropout, a layer has."""
+    """The number of norms, and of sums with a dropout, that a layer has."""
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = "relu",

@@ -1,4 +1,4 @@
-"""How far to go along a direction: a step that lowers the loss enough and flattens the slope (strong Wolfe conditions).
+"""Line search along a direction: a step that lowers the loss enough and flattens the slope (strong Wolfe conditions).
 
 Note [Bracket and zoom]
     The step grows until an interval is found that must hold a good step (the loss has risen, or the slope has turned);
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from jit.eager.namespace import F
 
 ENOUGH = 1e-4
-"""Which share of the decrease that the slope promises is enough."""
+"""The share of the decrease that the slope promises which is enough."""
 FLAT = 0.9
-"""Which share of the first slope is flat enough."""
+"""The share of the first slope that is flat enough."""
 MOST = 25
-"""How many evaluations a search may take."""
+"""The greatest number of evaluations of a search."""
 
 
 class Point(NamedTuple):
@@ -113,7 +113,7 @@ def _by_loss(point: Point) -> float:
 
 
 def _between(a: Point, b: Point, least: float, most: float) -> float:
-    """Where the cubic through two points with their slopes is lowest, kept within bounds; their middle if nowhere."""
+    """The lowest place of the cubic through two points with their slopes, kept within bounds; else their middle."""
     left, right = (a, b) if a.t <= b.t else (b, a)
     d1 = left.slope + right.slope - 3 * (left.loss - right.loss) / (left.t - right.t)
     square = d1 * d1 - left.slope * right.slope

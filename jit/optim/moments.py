@@ -12,7 +12,7 @@ from .optimizer import Optimizer, check_betas, check_not_negative, chosen, decay
 
 
 class _Moments(Optimizer):
-    """What they share: a running average of the gradient, and another one of its size.
+    """Base of these: a running average of the gradient, and another one of its size.
 
     Args:
         params: What to optimize; see `Optimizer`.
@@ -67,7 +67,7 @@ class Adamax(_Moments):
 
 
 class _WithSquares(_Moments):
-    """Those that take the root mean square, as Adam does."""
+    """Base of those that take the root mean square, as Adam does."""
 
     def _averages(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[Any, Any]:
         beta1, beta2 = group["betas"]

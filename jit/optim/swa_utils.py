@@ -91,7 +91,7 @@ class AveragedModel(Module):
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the averaged model gives."""
+        """The output of the averaged model."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
@@ -172,7 +172,7 @@ class SWALR(LRScheduler):
         return [_moved(group["lr"], group["swa_lr"], before, now) for group in self.optimizer.param_groups]
 
     def _share(self, epoch: int) -> float:
-        """How much of the way to the constant has been gone after an epoch, from 0 to 1."""
+        """The share of the way to the constant that has been gone after an epoch, from 0 to 1."""
         if self.anneal_epochs == 0:
             return float(epoch >= 0)
         t = min(1.0, max(0.0, epoch / self.anneal_epochs))

@@ -132,7 +132,7 @@ def _copied(rate: Any) -> Any:
 
 
 def _state_of(function: Any) -> dict[str, Any] | None:
-    """What an object that is called holds; None of a plain function."""
+    """The state of an object that is called; None of a plain function."""
     return None if isinstance(function, types.FunctionType) else dict(vars(function))
 
 
