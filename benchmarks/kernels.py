@@ -26,8 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import jit
 from jit.passes import run as run_passes
 from jit.passes.fuse import fuse
+from jit.runtime.arrays.interpreter import fused_group
 from jit.runtime.kernels.codegen import Kernel, compile_nest
-from jit.runtime.kernels.fusion import FusedGroup, supports
+from jit.runtime.kernels.fusion import supports
 from tests.runtime import nests_under_test as nests
 
 ROUNDS = 15
@@ -96,7 +97,7 @@ def fused(function: Callable[..., Any], *arrays: Array) -> Callable[[], Any]:
     (node,) = graph.nodes
     by_value = dict(zip(graph.inputs, arrays, strict=True))
     inputs = [by_value[value] for value in node.inputs]
-    group = FusedGroup(node)
+    group = fused_group(node)
     outputs = group(inputs)
     (kernel,) = group.kernels
     return lambda: kernel(inputs, outputs)

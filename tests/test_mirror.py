@@ -6,8 +6,17 @@ TESTS = Path(__file__).resolve().parent
 PACKAGE = TESTS.parent / "jit"
 
 OF_THE_WHOLE = {
-    *("test_architecture", "test_code_style", "test_docstrings", "test_examples", "test_layering", "test_mirror"),
-    *("test_operator_names", "test_packaging", "test_readme", "test_startup"),
+    *("test_adding", "test_architecture", "test_code_style", "test_debugging", "test_docstrings", "test_examples"),
+    *(
+        "test_glossary",
+        "test_layering",
+        "test_mirror",
+        "test_operator_names",
+        "test_packaging",
+        "test_public_names",
+        "test_readme",
+        "test_startup",
+    ),
     "test_native",  # of jit/native.py, which is a loose module
     "test_tolerances",  # of the comparison that all tests use
 }

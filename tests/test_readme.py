@@ -10,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
-# A program, and what it prints where a text block follows it at once.
-PROGRAMS = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", README, re.MULTILINE | re.DOTALL)
+PROGRAM = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+"""A program, and what it prints where a text block follows it at once."""
+PROGRAMS = PROGRAM.findall(README)
 PROSE = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
 LINKS = re.findall(r"\]\((?!https?:)([^)#]+)", PROSE)
 
@@ -28,21 +29,21 @@ def test_the_readme_has_programs():
     assert any(expected for _, expected in PROGRAMS)
 
 
-def accept(printed: str, instead_of: str) -> None:
-    text = (ROOT / "README.md").read_text()
-    (ROOT / "README.md").write_text(text.replace(f"```text\n{instead_of}```", f"```text\n{printed}```"))
+def check_program(page: Path, program: str, expected: str, folder: Path) -> None:
+    """Run a program of a page in a process of its own; it ends well, and prints what the page says."""
+    (folder / "example.py").write_text(program)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "example.py"], cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    if expected and os.environ.get("EXPECTTEST_ACCEPT"):
+        page.write_text(page.read_text().replace(f"```text\n{expected}```", f"```text\n{done.stdout}```"))
+    elif expected:
+        assert done.stdout == expected, f"if the new text of {page.name} is right: make accept T=<this test>"
 
 
 @pytest.mark.parametrize(("program", "expected"), PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_of_the_readme_runs_and_prints_what_it_says(program, expected, tmp_path):
-    (tmp_path / "example.py").write_text(program)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    if expected and os.environ.get("EXPECTTEST_ACCEPT"):
-        accept(done.stdout, instead_of=expected)
-    elif expected:
-        assert done.stdout == expected, "if the new text is right: make accept T=tests/test_readme.py"
+    check_program(ROOT / "README.md", program, expected, tmp_path)
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -34,6 +34,7 @@ from jit.ir.files import write_atomically
 from jit.tracing.surroundings.surroundings import Surroundings
 
 from ..tracing.function import Call, Entry, TracedFunction
+from ..tracing.parameters import Parameters
 from .manifests import Writer
 from .restoring import Reader
 
@@ -124,7 +125,7 @@ def _contents(path: Path) -> bytes:
 
 
 def _members(data: bytes) -> dict[str, bytes]:
-    """The members of the zip file. Nothing in it is compressed, so it is never larger than the file."""
+    """Contents of the zip file by name. Nothing in it is compressed, so it is never larger than the file."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         entries = file.infolist()
         if any(e.compress_type != zipfile.ZIP_STORED or e.file_size != e.compress_size for e in entries):
@@ -138,22 +139,26 @@ class LoadedFunction(TracedFunction):
     """A traced function without Python code: it runs what was recorded before it was saved."""
 
     def __init__(self, reader: Reader, manifest: dict[str, Any]) -> None:
-        super().__init__(self._refuse_inside, optimize=manifest["optimize"] is True, dynamic=False)
-        self.__name__ = str(manifest["name"])
-        self.__doc__ = None
         self.tensors: dict[str, Any] = reader.owners(manifest["owners"])
         """The parameters, buffers and other tensors that the function reads, by name."""
-        self._surroundings = Surroundings(self.tensors, self.tensors)  # type: ignore[arg-type]
+        super().__init__(
+            self._refuse_inside,
+            optimize=manifest["optimize"] is True,
+            dynamic=False,
+            surroundings=Surroundings(self.tensors, self.tensors),  # type: ignore[arg-type]
+            parameters=Parameters.fixed(reader.signature(manifest["signature"])),
+        )
+        self.__name__ = str(manifest["name"])
+        self.__doc__ = None
         self._surroundings.promoted.update(map(str, manifest["promoted"]))
-        self._signature, self._marks = reader.signature(manifest["signature"]), None
         reader.fill(self, manifest)
-        recordings = [r for entry in self._cache.values() for r in entry.recordings]
+        recordings = [r for entry in self._cache.entries.values() for r in entry.recordings]
         if not recordings:
             raise ArtifactError("it holds no recording")
         for recording in recordings:
             recording.damaged = ArtifactError
         self._last = recordings[-1]
-        self._explanation = "it was loaded"
+        self._explanation.loaded()
 
     def watched(self) -> list[tuple[str, Any]]:
         return [("", self.tensors)]
@@ -217,12 +222,9 @@ class LoadedFunction(TracedFunction):
         return ArtifactError(f"{self.__name__} as loaded is damaged: {type(error).__name__} ({error})")
 
     def _refuse(self) -> None:
-        why = self._explanation.removeprefix("it was recorded anew because ").removeprefix(
-            "it took another path because "
-        )
         raise UsageError(
-            f"{self.__name__} was loaded and has no trace for this call: {why}. Call the original in this way and save "
-            "it again"
+            f"{self.__name__} was loaded and has no trace for this call: {self._explanation.reason}. Call the original "
+            "in this way and save it again"
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -231,7 +233,7 @@ class LoadedFunction(TracedFunction):
 
 def pickled(function: TracedFunction) -> Any:
     """The reduction of a traced function for `pickle`: its artifact; without recordings, its place in Python."""
-    if any(entry.recordings for entry in function._cache.values()):
+    if any(entry.recordings for entry in function._cache.entries.values()):
         return loads, (dumps(function),)
     name = getattr(function, "__qualname__", function.__name__)
     found: Any = inspect.getmodule(function._function)

@@ -6,6 +6,7 @@ Nodes are told by their places in the graph's text, values by their names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from jit.tracing.recorder.records import SLOT, Capture, Constant, Treatment
 from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain
 from jit.tracing.recordings.compiling import unoptimised
-from jit.tracing.recordings.recording import OutputSpec, Recording
+from jit.tracing.recordings.recording import PARTS, Recording
+from jit.tracing.recordings.results import OutputSpec
 from jit.tracing.surroundings.sharing import extent_of
 
 from ..autograd.registered import kind_of_call, registered
@@ -40,7 +42,7 @@ RECORDING = {
 """The plain fields of a recording, and how each is made: lists and tuples of items, tuples of such parts, types."""
 CHAIN = {"keys": [((tuple, tuple, bool), [(type, object)])], "differentiable": [[int]], "sizes": tuple | None}
 CARRIERS = {"bfloat16": np.dtype("uint16"), "complex128": np.dtype("float64")}
-"""Element types that numpy has no name for, or safetensors no format -> those that their elements are written as."""
+"""The numpy dtype that carries elements which safetensors cannot store."""
 
 
 class Writer:
@@ -88,12 +90,13 @@ class Writer:
         }
 
     def _recording(self, recording: Recording, tensors: Sequence[Any], promoted: int) -> dict[str, Any]:
-        plain = {name: encode(getattr(recording, name)) for name in RECORDING}
+        places = {each.name: getattr(recording, part) for part, made in PARTS.items() for each in fields(made)}
+        plain = {name: encode(getattr(places.get(name, recording), name)) for name in RECORDING}
         return {**plain, "chains": [self._chain(chain, tensors, promoted) for chain in recording.chains]}
 
     def _chain(self, chain: Chain, tensors: Sequence[Any], promoted: int) -> dict[str, Any]:
         trace = chain.trace
-        if trace.hooks:
+        if trace.gradients.hooks:
             raise UsageError(
                 "a function that registers hooks on its own tensors cannot be saved; register them outside"
             )
@@ -101,16 +104,16 @@ class Writer:
         return {
             **{name: encode(getattr(chain, name)) for name in CHAIN},
             "graph": self._graph(trace.graph),
-            "captures": [self._capture(capture, tensors, promoted) for capture in trace.captures],
-            "guards": [[nodes[g.node], encode(g.outcome), encode(g.source)] for g in trace.guards],
+            "captures": [self._capture(capture, tensors, promoted) for capture in trace.captures.found],
+            "guards": [[nodes[g.node], encode(g.outcome), encode(g.source)] for g in trace.guards.records],
             "composites": [
                 [nodes[c.node], [nodes[part] for part in c.parts], [value.name for value in c.taken]]
-                for c in trace.composites
+                for c in trace.tape.composites
             ],
-            "untracked": sorted(nodes[node] for node in trace.untracked if node in nodes),
+            "untracked": sorted(nodes[node] for node in trace.tape.untracked if node in nodes),
             "checkpoints": _checkpoints(trace, nodes),
-            "backwards": sorted(nodes[node] for node in trace.backwards if node in nodes),
-            "histories": [[value.name, before.name] for value, before in trace.histories.items()],
+            "backwards": sorted(nodes[node] for node in trace.tape.backwards if node in nodes),
+            "histories": [[value.name, before.name] for value, before in trace.tape.histories.items()],
             "calls": [[number, *_call(node)] for node, number in nodes.items() if "function" in node.attributes],
             "constants": encode(list(trace.constants)),
         }
@@ -189,7 +192,7 @@ def _memory(group: Sequence[Tensor]) -> Any:
 def _checkpoints(trace: Trace, nodes: Mapping[Node, int]) -> list[Any]:
     """The nodes under checkpoints, each with the numbers of these, which are given in the order of their appearance."""
     numbers: dict[int, int] = {}
-    marked = [(n, trace.checkpoints[node]) for node, n in nodes.items() if node in trace.checkpoints]
+    marked = [(n, trace.tape.checkpoints[node]) for node, n in nodes.items() if node in trace.tape.checkpoints]
     return [[n, [numbers.setdefault(each, len(numbers)) for each in path]] for n, path in marked]
 
 
@@ -206,10 +209,10 @@ def _carried(array: Any) -> Any:
 def _entries(function: TracedFunction) -> Iterator[tuple[Key, Any, Entry, Sequence[Any]]]:
     """Keys that hold in the present surroundings, with what is recorded for them: exactly, then for many sizes."""
     view = function._surroundings.look()
-    for key, entry in list(function._cache.items()):
+    for key, entry in list(function._cache.entries.items()):
         if entry.recordings and key.surroundings[0] == view.fingerprint:
             yield key, None, entry, view.tensors
-    for family_key, family in list(function._families.items()):
+    for family_key, family in list(function._cache.sizes.families.items()):
         for pattern, entries in family.general.items():
             for key, entry in entries.items():
                 if entry.recordings and key.surroundings[0] == view.fingerprint:
@@ -222,9 +225,9 @@ def _is_promoted(structure: Structure) -> bool:
 
 def _signature(function: TracedFunction) -> Any:
     """Names, kinds and plain defaults of the parameters."""
-    if function._signature is None:
+    if function._parameters.signature is None:
         return None
-    return [[p.name, int(p.kind), *_default(p)] for p in function._signature.parameters.values()]
+    return [[p.name, int(p.kind), *_default(p)] for p in function._parameters.named.values()]
 
 
 def _default(parameter: Any) -> list[Any]:

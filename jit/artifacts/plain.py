@@ -26,7 +26,7 @@ from jit.ir.errors import Error, UsageError
 from jit.ir.scalars import bits
 from jit.ops.scatters import as_strided_of
 from jit.tracing.recorder.records import Constant
-from jit.tracing.recordings.recording import OutputSpec
+from jit.tracing.recordings.results import OutputSpec
 
 from ..nn import Parameter
 from ..tracing.function import _Promoted

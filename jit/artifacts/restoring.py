@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from jit.eager.pytree import Structure, statics
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir import HANDLE, Graph, Node, Value, dtypes, parse, verify
 from jit.tracing.recorder.records import SLOT, Capture, Composite, Constant, GuardRecord, Treatment
+from jit.tracing.recorder.tape import Tape
 from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain, graph_of
 from jit.tracing.recordings.compiling import optimise, unoptimised
-from jit.tracing.recordings.recording import Recording
+from jit.tracing.recordings.recording import PARTS, Recording
 from jit.tracing.recordings.shapes import Family
 from jit.tracing.surroundings.properties import kind_of
 from jit.tracing.surroundings.surroundings import World, view_of_objects
@@ -95,7 +97,7 @@ class Reader:
     # -- functions -----------------------------------------------------------------------------------------------
 
     def signature(self, data: Any) -> inspect.Signature | None:
-        """The signature of the function."""
+        """Signature of the function."""
         if data is None:
             return None
         kinds = list(inspect._ParameterKind)
@@ -111,7 +113,7 @@ class Reader:
     def fill(self, function: TracedFunction, manifest: Mapping[str, Any]) -> None:
         """Give `function` what was recorded."""
         view = function._surroundings.look()
-        names = None if function._signature is None else list(function._signature.parameters)
+        names = list(function._parameters.named)
 
         def key_of(data: Any) -> Key:
             structures, tensors, sharing, grad_mode = decode(data)
@@ -126,18 +128,21 @@ class Reader:
             key = key_of(entry["key"])
             recordings = [self._recording(data, key, function, view) for data in entry["recordings"]]
             if entry["general"] is None:
-                function._cache[key] = Entry(recordings)
+                function._cache.entries[key] = Entry(recordings)
             else:
                 family_key, pattern = key_of(entry["general"][0]), decode(entry["general"][1])
                 if not _is_made_like(pattern, [[int]]) or len(pattern) != len(key.tensors):
                     raise PlainError("this says of no tensors which sizes vary")
-                family = function._families.setdefault(family_key, Family())
+                family = function._cache.sizes.families.setdefault(family_key, Family())
                 family.general.setdefault(pattern, {})[key] = Entry(recordings)
 
     def _recording(self, data: Mapping[str, Any], key: Key, function: TracedFunction, view: Any) -> Recording:
         plain = _plain(data, RECORDING)
         optimiser = optimise if function._optimise is optimise and not plain["general"] else unoptimised
-        recording = Recording(optimise=optimiser, **plain)
+        parts: dict[str, Any] = {
+            part: make(**{each.name: plain.pop(each.name) for each in fields(make)}) for part, make in PARTS.items()
+        }
+        recording = Recording(optimise=optimiser, **parts, **plain)
         recording.chains = [self._chain(chain, view) for chain in data["chains"]]
         check(recording, key)
         return recording
@@ -149,25 +154,25 @@ class Reader:
             node = nodes[_natural(number, len(nodes))]
             _restore_call(node, decode(arguments), Treatment(tuple(needs), tuple(written)))
         check_nodes(graph)
-        trace = Trace(graph=graph)
-        trace.captures = [
+        trace = Trace(tape=Tape(graph))
+        trace.captures.found = [
             self._capture(c, v, view) for c, v in zip(data["captures"], _captured(graph, data), strict=True)
         ]
-        trace.guards = [
+        trace.guards.records = [
             _guard(nodes[_natural(n, len(nodes))], decode(outcome), decode(source))
             for n, outcome, source in data["guards"]
         ]
-        trace.composites = [
+        trace.tape.composites = [
             Composite(nodes[_natural(n, len(nodes))], _chosen(nodes, parts), [values[t] for t in taken])
             for n, parts, taken in data["composites"]
         ]  # fmt: skip
-        trace.untracked = set(_chosen(nodes, data["untracked"]))
-        trace.checkpoints = {
+        trace.tape.untracked = set(_chosen(nodes, data["untracked"]))
+        trace.tape.checkpoints = {
             nodes[_natural(n, len(nodes))]: tuple(_natural(i, len(nodes)) for i in path)
             for n, path in data.get("checkpoints", ())
         }
-        trace.backwards = set(_chosen(nodes, data.get("backwards", ())))
-        trace.histories = {values[value]: values[before] for value, before in data["histories"]}
+        trace.tape.backwards = set(_chosen(nodes, data.get("backwards", ())))
+        trace.tape.histories = {values[value]: values[before] for value, before in data["histories"]}
         trace.constants = [c for c in decode(data["constants"]) if isinstance(c, Constant)]
         _restore_draws(trace)
         verify(graph_of(trace))
@@ -185,7 +190,7 @@ class Reader:
 
 
 def _plain(data: Mapping[str, Any], makes: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a table, each of which has to be made as the table says."""
+    """Plain fields, each of which has to be made as the table says."""
     found = {name: decode(data[name]) for name in makes}
     for name, make in makes.items():
         if not _is_made_like(found[name], make):
@@ -261,7 +266,7 @@ def _guard(node: Node, outcome: Any, source: Any) -> GuardRecord:
 
 
 def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
-    """Restore the function that a PythonOp or CppOp calls, and its arguments."""
+    """The function and the arguments of a PythonOp or CppOp."""
     function = registered(node.kind)
     if function is None:
         raise PlainError(
@@ -279,9 +284,9 @@ def _restore_call(node: Node, arguments: Any, treatment: Treatment) -> None:
 
 
 def _restore_draws(trace: Trace) -> None:
-    """Restore the generators of the recording's draws, so that nobody else draws from them at the same time."""
+    """Generators from which the recording draws, so that nobody else draws from them at the same time."""
     updates = dict(trace.graph.stages[0].updates)
-    for capture in trace.captures:
+    for capture in trace.captures.found:
         if isinstance(capture.owner, Generator):
-            trace.initial_states[capture.owner] = capture.value
-            trace.generators[capture.owner] = updates.get(capture.value, capture.value)
+            trace.randomness.begin(capture.owner, capture.value)
+            trace.randomness.advance(capture.owner, updates.get(capture.value, capture.value))

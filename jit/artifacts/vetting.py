@@ -23,7 +23,8 @@ from jit.ir.scalars import scalar_function
 from jit.ir.types import BOOL, ScalarType
 from jit.tracing.recorder.metadata import FACTS
 from jit.tracing.recordings.chains import Chain
-from jit.tracing.recordings.recording import OutputSpec, Recording
+from jit.tracing.recordings.recording import Recording
+from jit.tracing.recordings.results import OutputSpec
 from jit.tracing.surroundings.properties import kind_of
 
 from ..tracing.function import Key
@@ -160,12 +161,13 @@ def _problems(recording: Recording, key: Key) -> Iterator[str]:
         yield from _problems_of_inputs(recording, chain, key)
         yield from _problems_of_stages(recording, chain)
     yield from _problems_of_outputs(recording)
+    yield from _problems_of_effects(recording)
     yield from _problems_of_views(recording)
     yield from _problems_of_moves(recording)
 
 
 def _problems_of_inputs(recording: Recording, chain: Chain, key: Key) -> Iterator[str]:
-    inputs, captures = chain.trace.graph.stages[0].inputs, chain.trace.captures
+    inputs, captures = chain.trace.graph.stages[0].inputs, chain.trace.captures.found
     positions = recording.positions
     if len(positions) + len(captures) != len(inputs) or not _all_below(positions, len(key.tensors)):
         yield "arguments"
@@ -230,30 +232,38 @@ def _returned(stage: Any) -> int:
 
 
 def _problems_of_outputs(recording: Recording) -> Iterator[str]:
-    stage = recording.trace.graph.stages[0]
+    stage, result = recording.trace.graph.stages[0], recording.result
     inputs, returned = len(stage.inputs), len(stage.outputs)
     ends = {"fresh": returned, "view": returned, "number": returned, "input": inputs, "itself": inputs}
-    for number, spec in enumerate(recording.outputs):
+    for number, spec in enumerate(result.outputs):
         end = number if spec.kind == "same" else ends.get(spec.kind, 0)
         if type(spec) is not OutputSpec or not _all_below([spec.index], end):
             yield f"output {number}"
-    counts = len(paths(recording.structure)), recording.count
-    if counts[0] != counts[1] or recording.count > len(recording.outputs):
+    counts, made = (len(paths(result.structure)), result.count), len(result.outputs)
+    if counts[0] != counts[1] or result.count > made:
         yield "outputs"
-    if any(name not in FACTS or not _all_below([index], inputs) for index, name, _ in recording.facts):
-        yield "facts"
-    if any(not _all_below([index], len(recording.outputs)) for index, *_ in recording.tags) or any(
-        start < 0 or start + len(paths(structure)) > len(recording.outputs) for *_, structure, start in recording.tags
+    if any(not _all_below([index], made) for index, *_ in result.tags) or any(
+        start < 0 or start + len(paths(structure)) > made for *_, structure, start in result.tags
     ):
         yield "attributes of results"
-    if len(recording.targets) != len(stage.updates) or not _all_below(recording.targets, inputs):
+    if not _all_below(recording.differentiable, _returned(stage)):
+        yield "what can be differentiated"
+
+
+def _problems_of_effects(recording: Recording) -> Iterator[str]:
+    """Faults in what a recording takes for granted of its inputs, and in what it writes to them."""
+    stage, effects, conditions = recording.trace.graph.stages[0], recording.effects, recording.conditions
+    inputs, made = len(stage.inputs), len(recording.result.outputs)
+    if any(name not in FACTS or not _all_below([index], inputs) for index, name, _ in conditions.facts):
+        yield "facts"
+    if len(effects.targets) != len(stage.updates) or not _all_below(effects.targets, inputs):
         yield "updates"
-    pairs = [(i, n, len(recording.outputs)) for i, n in recording.slots] + [(i, n, inputs) for i, n in recording.reads]
+    pairs = [(i, n, made) for i, n in effects.slots] + [(i, n, inputs) for i, n in conditions.reads]
     if not _all_below([i for i, *_ in pairs], inputs) or any(
         n is not None and not _all_below([n], e) for _, n, e in pairs
     ):
         yield "gradients"
-    if not _all_below(recording.hookless, inputs) or not _all_below(recording.differentiable, _returned(stage)):
+    if not _all_below(conditions.hookless, inputs):
         yield "what can be differentiated"
 
 
@@ -261,7 +271,7 @@ def _problems_of_views(recording: Recording) -> Iterator[str]:
     """The views that outputs are of what the plan returns or was given."""
     stage = recording.trace.graph.stages[0]
     ends = {"view": stage.outputs, "input": stage.inputs}
-    for number, spec in enumerate(recording.outputs):
+    for number, spec in enumerate(recording.result.outputs):
         viewed = ends.get(spec.kind, ())[spec.index] if spec.kind in ends else None
         try:
             _follow(spec.path, viewed.type if isinstance(viewed, Value) else None)
@@ -272,7 +282,7 @@ def _problems_of_views(recording: Recording) -> Iterator[str]:
 def _problems_of_moves(recording: Recording) -> Iterator[str]:
     """The views that inputs become of themselves."""
     inputs = recording.trace.graph.stages[0].inputs
-    for index, path, _ in recording.moves:
+    for index, path, _ in recording.effects.moves:
         try:
             _follow(path, inputs[index].type if index >= 0 else None)
         except Exception:  # as above

@@ -119,8 +119,8 @@ def _metas_of(value: Any) -> Any:
     return meta_of(value) if isinstance(value, Tensor) else None
 
 
-def _geometry_of(value: Tensor) -> Any:
-    return meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
+def _geometry_of(value: Tensor | None) -> Any:
+    return None if value is None else meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
 
 
 # -- in place ----------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def culprit(graph: Graph, inputs: Sequence[Sequence[Any]], host: Host) -> Node |
     for stage, values in enumerate(inputs[:-1]):
         _, _, state = interpreter.run(stage, values, state)
     program = interpreter.programs[len(inputs) - 1]
-    registers = [None] * interpreter._count if state is None else list(state)
+    registers = [None] * interpreter.count if state is None else list(state)
     for register, value in zip(program.inputs, inputs[-1], strict=True):
         registers[register] = value
     origins: dict[int, Node] = {}

@@ -78,7 +78,7 @@ def _directions(size: int, fast: bool, seed: int) -> Any:
 
 
 def _differences(func: Callable[..., Any], arguments: Sequence[Any], wrt: Tensor, ways: Any, eps: float) -> list[Any]:
-    """For each output the central differences along `ways`, a row for each."""
+    """Central differences of each output along `ways`, a row for each."""
     array = wrt._array
     kept = array.copy()
     sides: list[list[Any]] = []
@@ -112,7 +112,7 @@ def _require_alike(outputs: Sequence[Tensor], moved: Sequence[Tensor]) -> None:
 
 
 def _gradients(output: Tensor, checked: Sequence[Tensor], ways: Any) -> list[Any]:
-    """For each input the gradients of `output` along `ways`, a column for each."""
+    """Gradients of `output` by each input along `ways`, a column for each."""
     weights = [tensor_of(way.reshape(output._array.shape)) for way in ways]
     found = [grad(output, checked, weight, retain_graph=True, allow_unused=True) for weight in weights]
     columns = []

@@ -25,7 +25,7 @@ def _nothing() -> None:
 
 
 class Context:
-    """What `forward` leaves for `backward`."""
+    """The notes that `forward` leaves for `backward`."""
 
     def __init__(self) -> None:
         self._to_save: tuple[Any, ...] = ()
@@ -56,7 +56,7 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` kept."""
+        """The tensors that `save_for_backward` kept."""
         node = self._node()
         if self._saved is None or node is None:
             raise AutogradError("the saved tensors were freed by an earlier backward; say retain_graph=True there")
@@ -107,7 +107,7 @@ class FunctionNode(Node):
         return hasattr(self.function._derivative(), "once_differentiable")
 
     def evaluated(self, gradients: Sequence[Tensor | None], needs: Sequence[bool]) -> list[Tensor]:
-        """What an Eval of this node gave, once more."""
+        """The results of an Eval of this node, once more."""
         results = [r for r in self._quietly(gradients, needs) if r is not None]
         return [_ended(r, self, gradients) for r in results] if self.is_once and context.GRAD_ENABLED.get() else results
 

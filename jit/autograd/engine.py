@@ -29,7 +29,7 @@ from .sharing import Sharing, is_numbered, is_worth_sharing
 from .tasks import Task
 
 LEVELS = 16
-"""How many backwards inside of each other share a thread."""
+"""The deepest nesting of backwards on one thread."""
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""Where PyTorch keeps what custom operations are made with."""
+"""`Function` and its context, under the name by which PyTorch has them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from .differentiation import grad
 
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """What `func` returns, and the product of a vector with its Jacobian.
+    """The result of `func`, and the product of a vector with its Jacobian.
 
     Args:
         func: A function of tensors that returns a tensor or a tuple of them.
@@ -47,7 +47,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """What `func` returns, and the product of its Jacobian with a vector of the inputs' sizes; see `vjp`.
+    """The result of `func`, and the product of its Jacobian with a vector of the inputs' sizes; see `vjp`.
 
     Args:
         func: A function of tensors that returns a tensor or a tuple of them.
@@ -193,13 +193,13 @@ class _Call:
         return _weights_for(self.outputs, v, "output")
 
     def gradients(self, weights: Sequence[Any], create_graph: bool, strict: bool) -> list[Tensor]:
-        """Of the outputs, so weighted, by the inputs."""
+        """Gradients of the outputs, so weighted, by the inputs."""
         if strict:
             self._check(self.outputs)
         return _grad_or_zeros(self.outputs, self.inputs, weights, create_graph)
 
     def jacobian_of(self, number: int, create_graph: bool, strict: bool) -> list[Tensor]:
-        """Of one output by each input."""
+        """The Jacobian of one output by each input."""
         output = self.outputs[number]
         if strict:
             self._check([output])

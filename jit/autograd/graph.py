@@ -55,7 +55,7 @@ class saved_tensors_hooks:  # noqa: N801 - users call it like a function
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """Where the gradient of `tensor` goes: a node and the number of its output; `jit.grad` takes it for an input.
+    """The edge of the gradient of `tensor`: a node and the number of its output; `jit.grad` takes it for an input.
 
     Raises:
         AutogradError: The tensor does not require grad.

@@ -51,21 +51,21 @@ def next_serial() -> int:
 
 
 class Edge(NamedTuple):
-    """Where a gradient goes: input number `index` of `node`."""
+    """The goal of a gradient: input number `index` of `node`."""
 
     node: Node
     index: int  # type: ignore[assignment]
 
 
 class Meta(NamedTuple):
-    """What derivatives may know of a tensor without keeping it alive."""
+    """Facts that derivatives may know of a tensor without keeping it alive."""
 
     shape: tuple[int, ...]
     dtype: Any
     device: Device
     ndim: int
     strides: tuple[int, ...] = ()
-    """In elements; known of what view ops save, like `offset`."""
+    """Steps in elements; known of what view ops save, like `offset`."""
     offset: int = 0
 
     def stride(self) -> tuple[int, ...]:
@@ -73,12 +73,12 @@ class Meta(NamedTuple):
         return self.strides
 
     def storage_offset(self) -> int:
-        """How many elements the first one lies behind the start of the storage."""
+        """The distance of the first element from the start of the storage, in elements."""
         return self.offset
 
 
 def meta_of(tensor: Tensor) -> Meta:
-    """What is to be known of `tensor` later."""
+    """The facts of `tensor` that derivatives may want later."""
     array, trace = tensor._array, context.SIZED.get()
     sizes = None if trace is None else trace.sizes_of(tensor)
     return Meta(array.shape if sizes is None else sizes, from_numpy(array.dtype), tensor.device, array.ndim)
@@ -177,7 +177,7 @@ class Node:
     retained: dict[int, weakref.ref[Tensor]] | None = None
     """Outputs whose gradient is to be kept, by number."""
     stack: list[str] | None = None
-    """Where the operation was called from, if anomalies are looked for."""
+    """The stack that called the operation, if anomalies are looked for."""
     source: Source | None = None
     """The user's line of the operation."""
     is_users = False
@@ -250,7 +250,7 @@ class Node:
 
 
 class AccumulateGrad(Node):
-    """Where gradients end: adds to `.grad` of a leaf."""
+    """The end of gradients: adds to `.grad` of a leaf."""
 
     def __init__(self, variable: Tensor) -> None:
         super().__init__("AccumulateGrad", ())
@@ -263,7 +263,7 @@ class AccumulateGrad(Node):
 
     @property
     def belongs_to_caller(self) -> bool:
-        """As of any node; hooks that see the sum count too."""
+        """Whether it runs on the caller's thread, as of any node; hooks that see the sum count too."""
         return super().belongs_to_caller or "post_accumulate_hooks" in self.variable.__dict__
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
@@ -315,12 +315,12 @@ _locks = [threading.Lock() for _ in range(16)]
 
 
 def lock_of(leaf: Tensor) -> threading.Lock:
-    """What to hold while `.grad` of `leaf` changes: several threads may differentiate by the same leaf."""
+    """The lock to hold while `.grad` of `leaf` changes: several threads may differentiate by the same leaf."""
     return _locks[id(leaf) // 64 % len(_locks)]
 
 
 def _renew_locks() -> None:
-    """In a forked child nobody is left to release a lock that another thread held."""
+    """Make new locks in a forked child: nobody is left to release one that another thread held."""
     _locks[:] = [threading.Lock() for _ in _locks]
 
 
@@ -383,7 +383,7 @@ class OpNode(Node):
         return self._flat(results)
 
     def _lookup(self, wanted: Sequence[str], saved: dict[str, Any], names: dict[str, Any]) -> list[Any]:
-        """What a formula asks for by name; what was saved is unpacked once, and then among `names`."""
+        """The value that a formula asks for by name; what was saved is unpacked once, and then among `names`."""
         for name in wanted:
             if name not in names:
                 several = name == "out" and len(self.op.schema.returns) > 1
@@ -554,7 +554,7 @@ def scatter_steps(F: Any, path: Sequence[ViewStep], base: Any, source: Any) -> A
 
 
 def shown_by(step: ViewStep, base: Geometry) -> Geometry:
-    """What a step shows of memory that lies as `base` says; an `as_strided_of` says itself how it lies."""
+    """The geometry that a step shows of memory laid out as `base`; an `as_strided_of` says itself how it lies."""
     if step.op is as_strided_of:
         return Geometry(*step.arguments[2:])
     geometry = step.op.body(base, *step.arguments)
@@ -562,7 +562,7 @@ def shown_by(step: ViewStep, base: Geometry) -> Geometry:
 
 
 def edge_of(tensor: Any) -> Edge | None:
-    """Where the gradient of `tensor` goes; None if it wants none."""
+    """The edge along which the gradient of `tensor` goes; None if it wants none."""
     if not isinstance(tensor, Variable) and not requires_grad(tensor):
         return None
     node = tensor._grad_fn if tensor._viewed is None else tensor.grad_fn

@@ -1,4 +1,4 @@
-"""Which operators run, when, and for how long: `with jit.autograd.profiler.profile() as p: ...; print(p)`."""
+"""A profile of the operators that run: `with jit.autograd.profiler.profile() as p: ...; print(p)`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Event:
 
     name: str
     start: float
-    """In seconds of `time.perf_counter`, like `end`."""
+    """The start in seconds of `time.perf_counter`, like `end`."""
     end: float
     thread: int
 
     @property
     def elapsed(self) -> float:
-        """How long it took, in seconds."""
+        """The time it took, in seconds."""
         return self.end - self.start
 
 

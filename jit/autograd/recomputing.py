@@ -153,7 +153,7 @@ def _keep(tensor: Tensor, own: list[SavedTensor]) -> SavedTensor:
 
 
 def _places(tensors: Sequence[Tensor], first: int, outside: set[int]) -> list[int]:
-    """For each result that is memory of its own, made since `first`: where it, or a view of it, is among `tensors`."""
+    """The place among `tensors` of each result that is memory of its own, made since `first`, or of a view of it."""
     places: dict[int, int] = {}
     for place, tensor in enumerate(tensors):
         root = root_of(tensor)
@@ -164,7 +164,7 @@ def _places(tensors: Sequence[Tensor], first: int, outside: set[int]) -> list[in
 
 
 def _edges_out_of(roots: Sequence[Tensor], first: int) -> list[Edge]:
-    """Where the history of `roots` leaves the part that was recorded since `first`."""
+    """The edges at which the history of `roots` leaves the part that was recorded since `first`."""
     edges: dict[Edge, None] = {}
     stack = [node_of(root) for root in roots]
     seen = set(stack)
@@ -224,7 +224,7 @@ class CheckpointNode(Node):
         return [next(found) if need else None for need in needs]
 
     def _arguments(self) -> Any:
-        """What the function was called with; AutogradError if that has been changed since."""
+        """The arguments of the call; AutogradError if they have been changed since."""
         for storage, version in self.versions:
             if storage.version != version:
                 raise AutogradError(
@@ -248,7 +248,7 @@ class CheckpointNode(Node):
 
 
 def _with_history(result: Any, node: Node, roots: Sequence[Tensor]) -> Any:
-    """What the function returned, with `node` for its history; views are taken anew."""
+    """The results of the function with `node` for their history; views are taken anew."""
     fresh: dict[int, Tensor] = {}
     for index, root in enumerate(roots):
         fresh[id(root)] = made = alias(root, Variable)

@@ -39,7 +39,7 @@ def register(function: T) -> T:
 
 
 def registered(kind: str) -> Any:
-    """What a node of this kind calls, or None."""
+    """The function that a node of this kind calls, or None."""
     return _REGISTERED.get(kind)
 
 
@@ -55,5 +55,5 @@ def kind_of_call(function: Any) -> str:
 
 
 def _place(function: Any) -> str:
-    """Where it is defined: a cell of a notebook that runs again defines the same thing anew."""
+    """The place of its definition: a cell of a notebook that runs again defines the same thing anew."""
     return f"{function.__module__}.{function.__qualname__}" if isinstance(function, type) else str(function.schema)

@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from jit.eager.tensors import Tensor
 
 ENOUGH = 1 << 20
-"""How many steps of arithmetic a node has to do to be worth a thread: below, Python takes longer than they do."""
+"""The steps of arithmetic that make a node worth a thread: below, Python takes longer than they do."""
 
 _PRODUCTS = 64
-"""How many products the derivative of a product of matrices adds up for each element, about."""
+"""The products that the derivative of a product of matrices adds up for each element, about."""
 
 _BY_THE_CLOCK = SERIALS.get()
 _PER_NODE = 1 << 32
-"""How many numbers there are for what one node makes; half of them for sums of its gradients with those of others."""
+"""The serial numbers reserved for the results of one node; half of them for sums of its gradients with others."""
 _PER_SUM = 1 << 8
 
 
@@ -94,7 +94,7 @@ class Slot:
         self.is_adding = False
 
     def next_in_order(self) -> list[tuple[tuple[int, int], Tensor | None]]:
-        """What has arrived and is next."""
+        """The node that has arrived and is next."""
         found = []
         while self.expected and self.expected[0] in self.arrived:
             key = self.expected.popleft()
@@ -176,7 +176,7 @@ class Sharing:
             self.news.get()
 
     def _help(self) -> None:
-        """What a helper does: heavy nodes, while there are any."""
+        """The work of a helper: heavy nodes, while there are any."""
         while True:
             with self.lock:
                 if self.stopped or self.failures or not self.heavy:
@@ -203,7 +203,7 @@ class Sharing:
         heapq.heappush(self.heavy if _is_heavy(node, gradients) else self.light, (-node.serial, node))
 
     def _take(self) -> Node | None:
-        """What the caller runs next: the latest node that is ready."""
+        """The node that the caller runs next: the latest one that is ready."""
         if self.failures:
             return None
         queue = min((q for q in (self.heavy, self.light) if q), key=lambda q: q[0], default=None)
@@ -261,7 +261,7 @@ class Sharing:
                 self._count(edge.node, len(found))
 
     def _number(self, serial: int, start: int = 0) -> None:
-        """What this thread records from here on was made by the node of that serial; see rule 4."""
+        """Attribute all that this thread records from here on to the node of that serial; see rule 4."""
         if self.ranks:
             SERIALS.set(itertools.count(self.first_serial + self.ranks[serial] * _PER_NODE + start))
 

@@ -98,7 +98,7 @@ class Task:
         slots[edge.index] = gradient if have is None else have + gradient
 
     def results_of(self, node: Node, gradients: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """What a node makes of the gradients of its outputs."""
+        """The gradients of a node's inputs, given those of its outputs."""
         trace = context.TRACE.get()
         if trace is not None and isinstance(node, AccumulateGrad) and node not in self.barrier:
             trace.check_hooks(node)
@@ -151,7 +151,7 @@ class Task:
         return results
 
     def _needs(self, node: Node, gradients: Sequence[Tensor | None]) -> Sequence[bool] | None:
-        """Which gradients are wanted of a node; None if it has nothing to do."""
+        """A mask of the gradients that are wanted of a node; None if it has nothing to do."""
         if all(g is None for g in gradients) or node in self.barrier:
             return None
         if isinstance(node, AccumulateGrad):

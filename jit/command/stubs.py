@@ -118,7 +118,7 @@ def _default(argument: Argument) -> str:
 
 
 def _options(op: Op) -> list[str]:
-    """Parameters of every function beside its declaration: `out`; `requires_grad` if it makes tensors from nothing."""
+    """Arguments of every function beside its declaration: `out`; `requires_grad` if it makes tensors from nothing."""
     if op.kind == "view" or op.schema.returns[0].type.is_list:
         return []
     several = len(op.schema.returns) > 1

@@ -1,4 +1,4 @@
-"""What the current thread and task have switched on: gradients, a trace, a scope. Workers inherit it."""
+"""Switches of the current thread and task: gradients, a trace, a scope. Workers inherit them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BACKWARD: ContextVar[Any] = ContextVar("backward", default=None)
 CHECKPOINTS: ContextVar[tuple[int, ...]] = ContextVar("checkpoints", default=())
 """The checkpoints that are being recorded here, the outermost first; see jit.tracing.recorder.recomputation."""
 SAVING: ContextVar[tuple[Callable[[Any], Any], Callable[[Any], Any]] | None] = ContextVar("saving", default=None)
-"""What packs and unpacks the tensors that are saved for backward; see jit.autograd.graph."""
+"""Functions that pack and unpack the tensors that are saved for backward; see jit.autograd.graph."""
 SCOPE: ContextVar[str] = ContextVar("scope", default="")
 SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
 """The line to which recorded nodes belong, where that is not the one that runs: a derivative is its operator's."""
@@ -249,7 +249,7 @@ def tracing(trace: Recorder | None) -> Iterator[None]:
 
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-"""Where this package lies: frames and modules from there are not the user's."""
+"""The folder of this package: frames and modules from there are not the user's."""
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 

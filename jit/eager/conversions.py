@@ -1,4 +1,4 @@
-"""What `t.to(...)` and `module.to(...)` are asked for: a dtype, a device, both in any order, or those of a tensor."""
+"""Arguments of `t.to(...)` and `module.to(...)`: a dtype, a device, both in any order, or those of a tensor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Conversion(NamedTuple):
     dtype: DType | None
     device: Device | None
     flags: tuple[bool, ...]
-    """What was given by position behind them: `non_blocking`, then `copy`."""
+    """The arguments given by position behind them: `non_blocking`, then `copy`."""
 
 
 def conversion(args: Sequence[Any], dtype: Any, device: Any) -> Conversion:

@@ -111,7 +111,7 @@ _OF_PYTHON = {bool: dtypes.bool_, int: dtypes.int64, float: dtypes.DEFAULT, comp
 
 
 def _dtype_of_members(data: Any) -> dtypes.DType | None:
-    """What nested lists become that hold tensors or numbers of numpy, which have dtypes; None if they hold neither."""
+    """The dtype of nested lists that hold tensors or numbers of numpy, which have dtypes; None if they hold neither."""
     kinds: set[Any] = set()
     _note_kinds(data, kinds)
     if all(kind in _OF_PYTHON for kind in kinds):

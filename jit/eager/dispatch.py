@@ -435,7 +435,7 @@ def _check_asked(op: Op, values: Sequence[Any], target: Tensor) -> None:
 
 
 _RANGES = frozenset(("arange", "linspace", "logspace"))
-"""What fills an `out` of any sizes that has as many elements."""
+"""Operators that fill an `out` of any sizes that has as many elements."""
 
 
 def _makes_new(op: Op) -> bool:

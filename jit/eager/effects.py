@@ -1,4 +1,4 @@
-"""What a function changes besides returning something - memory and random generators - so that it can run once more.
+"""Effects of a function - writes to memory, draws of random generators - noted so that it can run once more.
 
 `noting()` takes notes while the function runs; `Effects.undone()` is the world as it was before, for a second run.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .tensors import Storage, Tensor
 
 NOTES: ContextVar[Effects | None] = ContextVar("notes", default=None)
-"""Who wants to know of effects; None most of the time."""
+"""The active log of effects; None most of the time."""
 REPLAYED: ContextVar[dict[Generator, RandomState] | None] = ContextVar("replayed", default=None)
 """The states of generators in a second run: what is drawn there moves no generator on."""
 
@@ -115,7 +115,7 @@ def noting() -> Iterator[Effects]:
 
 
 def note_write(tensor: Tensor) -> None:
-    """To be called before `tensor` is written to."""
+    """Note that `tensor` is about to be written to."""
     notes = NOTES.get()
     if notes is not None:
         notes.note_write(tensor)

@@ -124,13 +124,6 @@ def _renamed(op: Op, kwargs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-_SPREADING = frozenset(
-    ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod", "chain_matmul",
-     "einsum", "meshgrid")
-)  # fmt: skip
-"""What takes its tensors one by one, too; elsewhere a tensor is no list of tensors."""
-
-
 def _is_size(value: Any) -> bool:
     """Whether this may be one of several sizes that are given one by one: a whole number, also one in an array."""
     if isinstance(value, Tensor):
@@ -140,8 +133,8 @@ def _is_size(value: Any) -> bool:
 
 def _spreads(op: Op, position: int, rest: Sequence[Any]) -> bool:
     """Whether these are the tensors of a list; none at all are where the operator takes nothing before them."""
-    named = op.schema.name in _SPREADING and (position == 0 or bool(rest))
-    return named and all(isinstance(v, Tensor) for v in rest)
+    may = op.spreads and (position == 0 or bool(rest))
+    return may and all(isinstance(v, Tensor) for v in rest)
 
 
 def _packed(op: Op, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ _serial = itertools.count()
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` undoes it, and so does leaving a `with` block."""
+    """The handle of a registered hook: `remove()` undoes it, and so does leaving a `with` block."""
 
     def __init__(self, hooks: HookTable, key: int) -> None:
         self._hooks = weakref.ref(hooks)

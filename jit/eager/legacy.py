@@ -1,4 +1,4 @@
-"""What `jit.Tensor(...)` and `jit.Variable(...)` make of their arguments: PyTorch's oldest constructors.
+"""PyTorch's oldest constructors, `jit.Tensor(...)` and `jit.Variable(...)`.
 
 Tensors of the package itself come from `jit.eager.tensors.tensor_of`.
 """

@@ -83,7 +83,7 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
 
 
 def _rows(self: Tensor, array: Any) -> Iterator[Tensor]:
-    """What `unbind` gives where no history is recorded, one by one: a long tensor need not be so many objects."""
+    """Rows as `unbind` gives them, one by one, where no history is recorded: a long tensor need not be many objects."""
     for number in range(len(array)):
         yield view_of(_UNBIND, (self, 0), array[number, ...], number)
 
@@ -241,7 +241,7 @@ def _random_(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 _DIGITS = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
-"""How many bits a whole number may have."""
+"""The most bits that a whole number may have."""
 
 
 def _requiring_context(self: Tensor) -> bool:

@@ -12,7 +12,7 @@ from . import context
 
 
 def get_num_threads() -> int:
-    """How many threads one kernel is shared among: `JIT_NUM_THREADS`, or the number of cores, unless it was set."""
+    """The number of threads that share one kernel: `JIT_NUM_THREADS`, or the number of cores, unless it was set."""
     _note("asks for the number of threads")
     return threads.thread_count()
 
@@ -43,7 +43,7 @@ def set_num_threads(number: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """How many threads the operators of one backward are shared among."""
+    """The number of threads that share the operators of one backward."""
     _note("asks for the number of threads")
     return threads.node_thread_count()
 

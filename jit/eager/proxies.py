@@ -191,7 +191,7 @@ class TracedScalar:
 
 
 _OF_OTHERS = (np.generic, numbers.Number, datetime.timedelta)
-"""What knows how to compute with a plain number, and would not know a traced one."""
+"""Types that know how to compute with a plain number, and would not know a traced one."""
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
     "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "and": operator.and_, "or": operator.or_,

@@ -120,7 +120,7 @@ def looking() -> Iterator[None]:
 
 
 DEEPEST = 100
-"""How many containers may lie in one another."""
+"""The deepest nesting of containers."""
 
 
 class NestingError(UsageError, ValueError):
@@ -178,7 +178,7 @@ def _with_attributes(value: Any, keys: Iterable[Any], items: Iterable[Any], leav
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """What an object has in its `__dict__`, in its slots, or in C."""
+    """The attributes of an object in its `__dict__`, in its slots, or in C."""
     try:
         found = dict(getattr(value, "__dict__", {}))
     except Exception:  # a property of the user's

@@ -51,6 +51,9 @@ class Recorder(Protocol):
     def constant(self, tensor: Tensor, reason: str, foreign: bool = False) -> Value:
         """Take a tensor that was made from Python data as a constant."""
 
+    def record_data(self, tensor: Tensor, data: Tensor) -> None:
+        """Know `data` as the tensor's memory under a version counter of its own."""
+
     def bind_copy(self, copy: Tensor, tensor: Tensor) -> None:
         """Know `copy`, which nobody has recorded, as holding what `tensor` holds now."""
 
@@ -97,10 +100,13 @@ class Recorder(Protocol):
 
     # -- numbers -------------------------------------------------------------------------------------------------
 
-    numbers: list[weakref.ref[TracedScalar]]
-    """The traced numbers that the function has got."""
-    printing: int
-    """How many calls of `print` are under way."""
+    @property
+    def numbers(self) -> list[weakref.ref[TracedScalar]]:
+        """The traced numbers that the function has got."""
+
+    @property
+    def printing(self) -> int:
+        """The number of calls of `print` under way."""
 
     def scalar_node(self, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
         """Record a computation on numbers, whose outcome is `number`."""

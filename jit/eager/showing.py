@@ -1,4 +1,4 @@
-"""How a tensor prints."""
+"""The text of a printed tensor."""
 
 from __future__ import annotations
 

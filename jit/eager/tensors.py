@@ -41,7 +41,7 @@ class Storage:
     inference: bool
     """Whether it was made where derivatives are of no interest: they may not need it later."""
     version: int
-    """How many in-place operations have been applied."""
+    """The number of in-place operations so far."""
     writer: Source | None
     """The user's line of the last one."""
 
@@ -69,7 +69,7 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, sizes: Any = ()) -> Size:
-        """Of whole numbers, also those in arrays and tensors; TypeError of others."""
+        """Make a size of whole numbers, also those in arrays and tensors; TypeError for others."""
         return tuple.__new__(cls, [s if type(s) in (int, TracedScalar) else index(s) for s in sizes])
 
     def __add__(self, other: Any) -> Any:
@@ -151,7 +151,7 @@ class Tensor(Methods):
 
     @property
     def name(self) -> str | None:
-        """What recordings call it, if somebody has named it."""
+        """The name that recordings give it, if somebody has named it."""
         trace = context.asking_trace()
         return self._name if trace is None else trace.fact(self, "name")
 
@@ -185,7 +185,7 @@ class Tensor(Methods):
 
     @property
     def device(self) -> Device:
-        """Where the elements lie: on the CPU."""
+        """The device of the elements: the CPU."""
         return CPU
 
     @property
@@ -239,7 +239,7 @@ class Tensor(Methods):
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
-        """How many elements the first one lies behind the start of the storage."""
+        """The distance of the first element from the start of the storage, in elements."""
         from jit.runtime.arrays.arrays import offset_of
 
         offset = offset_of(self._defined())
@@ -291,7 +291,7 @@ class Tensor(Methods):
 
     @property
     def _base(self) -> Tensor | None:
-        """What it is a view of; None for all others."""
+        """The tensor that it is a view of; None for all others."""
         trace = context.asking_trace()
         return self._viewed if trace is None else trace.base(self)
 
@@ -465,7 +465,7 @@ class Tensor(Methods):
 
     @property
     def output_nr(self) -> int:
-        """Which output of `grad_fn` this is."""
+        """The number of this output of `grad_fn`."""
         trace = context.asking_trace()
         return self._output_nr if trace is None else trace.fact(self, "output_nr")
 
@@ -503,7 +503,10 @@ class Tensor(Methods):
     @property
     def data(self) -> Tensor:
         """The same memory without history, and with a version counter of its own."""
-        return self.detach() if context.TRACE.get() is not None else tensor_of(self._array)
+        made, trace = tensor_of(self._array), context.TRACE.get()
+        if trace is not None:
+            trace.record_data(self, made)
+        return made
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -516,7 +519,7 @@ class Tensor(Methods):
 
 
 HISTORY = ("_viewed", "_path", "_requires_grad", "_grad_fn", "_grad_version", "_output_nr", "_bindings")
-"""What a tensor knows of how it came about."""
+"""The fields in which a tensor knows how it came about."""
 
 
 class Variable(Tensor):
@@ -602,7 +605,7 @@ def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
 
 
 def root_of(tensor: Tensor) -> Tensor:
-    """What the path of a view starts at; the tensor itself if it is none.
+    """The tensor at which the path of a view starts; the tensor itself if it is no view.
 
     What it was taken of may have become a view of its own past meanwhile (`t_()`): then it starts there.
     """

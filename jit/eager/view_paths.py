@@ -29,7 +29,7 @@ class ViewStep(NamedTuple):
     arguments: tuple[Any, ...]
     index: int  # type: ignore[assignment]
     maker: Maker | None = None
-    """Who has made the view, if no derivative was recorded: see Note [Views that somebody else made]."""
+    """The maker of the view, if no derivative was recorded: see Note [Views that somebody else made]."""
 
 
 class Maker(NamedTuple):

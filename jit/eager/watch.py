@@ -1,4 +1,4 @@
-"""Who watches calls while a function is recorded, and looking away from them: all that eager code needs to know of it.
+"""Watchers of calls while a function is recorded, and looking away from them: all that eager code needs to know.
 
 What is looked at, and why, says Note [Seeing calls] in jit.tracing.surroundings.impurity.
 """
@@ -14,9 +14,9 @@ from typing import Any
 MONITORED = sys.version_info >= (3, 12)
 """Whether Python has `sys.monitoring`; otherwise the hook is that of profilers."""
 LOOKING: list[Any] = []
-"""Those that watch calls now, in whatever thread."""
+"""The hooks that watch calls now, in whatever thread."""
 EYES: dict[int, list[Any]] = {}
-"""Those that watch by `sys.monitoring` and do not look away, by threads."""
+"""The hooks that watch by `sys.monitoring` and do not look away, by threads."""
 
 
 def pause() -> Any:

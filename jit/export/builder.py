@@ -64,7 +64,7 @@ class Origin:
 
 @dataclass
 class Recorded:
-    """The result of an operator when it was traced: `g.out`."""
+    """Results of an operator when it was traced: `g.out`."""
 
     builder: Builder
     type: TensorType

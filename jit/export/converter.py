@@ -113,7 +113,7 @@ class Converter:
         return Origin(node.kind, node.scope or outer.scope, str(source) if source else "")
 
     def _written(self, node: Node) -> Any:
-        """The value that the node's symbolic returns."""
+        """The results of the node's symbolic."""
         op = find(node.kind)
         custom, _ = registered(node.kind, self.g.opset)
         if custom is not None:
@@ -223,7 +223,7 @@ class Converter:
             self.values[value] = self._result(node, value, item)
 
     def _result(self, node: Node, value: Value, item: Any) -> Any:
-        """The value of one output, named and typed as it was recorded."""
+        """The ONNX value of one output, named and typed as it was recorded."""
         if isinstance(value.type, (GeneratorType, HandleType, UndefinedType)):
             return None
         recorded = _sized(value, self.sizes) if _is_tensor(value) else TensorType()
@@ -341,7 +341,7 @@ WRITERS: dict[str, Callable[[Converter, Node], Any]] = {
 
 
 def _live(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
-    """The nodes that the results need, and all guards."""
+    """Nodes that the results need, and all guards."""
     needed = set(results)
     live = []
     for node in reversed(nodes):

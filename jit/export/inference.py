@@ -48,7 +48,7 @@ def _shaped(g: Builder, node: onnx_ir.Node) -> tuple[Dim, ...] | None:
 
 
 def _numbers(g: Builder, value: onnx_ir.Value) -> tuple[Dim, ...] | None:
-    """The numbers, as far as they are known, in a 1-D tensor that holds sizes."""
+    """Known numbers in a 1-D tensor that holds sizes."""
     proxy, node = g.proxies[value], value.producer()
     if proxy.constant is not None:
         return tuple(int(size) for size in proxy.constant)
@@ -99,7 +99,7 @@ def _as_proto(node: onnx_ir.Node) -> Any:
 
 
 def _known(g: Builder, node: onnx_ir.Node) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The types of the inputs, and the numbers in those that are constant."""
+    """Known types of the inputs, and the numbers in those that are constant."""
     import onnx
 
     types: dict[str, Any] = {}

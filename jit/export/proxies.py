@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Unsupported(Exception):
-    """The error for what ONNX cannot express: raised by a symbolic, caught and listed by the converter."""
+    """Something that ONNX cannot express: raised by a symbolic, caught and listed by the converter."""
 
     def __init__(self, reason: str, since: int | None = None) -> None:
         super().__init__(reason)

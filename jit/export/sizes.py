@@ -48,7 +48,7 @@ AFFINE = ("prim::add", "prim::sub", "prim::mul", "prim::neg")
 
 @dataclass
 class Run:
-    """Knowledge of every value when the dynamic axes have these sizes."""
+    """Facts about every value when the dynamic axes have these sizes."""
 
     axes: dict[str, int]
     known: dict[Value, Any] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class Sizes:
         run.known.update(zip(node.outputs, results))
 
     def _results(self, run: Run, node: Node) -> Sequence[Any]:
-        """Knowledge of the outputs of a node in one run."""
+        """Facts about the outputs of a node in one run."""
         if node.outputs and all(isinstance(value.type, ScalarType) for value in node.outputs):
             return [_scalar(run, node) for _ in node.outputs]
         op = find(node.kind)
@@ -322,7 +322,7 @@ def _shape(found: Any) -> tuple[Dim, ...] | None:
 
 
 def _nothing(value: Value) -> Any:
-    """Knowledge of a value of which nothing is known but its kind."""
+    """The least specific type of this kind of value."""
     if isinstance(value.type, TensorType):
         return TensorType(value.type.dtype, None, None, value.type.device)
     return UNKNOWN if isinstance(value.type, ScalarType) else value.type
@@ -342,7 +342,7 @@ def _is_vague(found: Any) -> bool:
 
 
 def _merged(value: Value, found: Any) -> Any:
-    """The recorded value, less the sizes that cannot be known without the data."""
+    """The recorded type, less the sizes that cannot be known without the data."""
     recorded = value.type
     if not isinstance(recorded, TensorType) or not isinstance(found, TensorType):
         return found

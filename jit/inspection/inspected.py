@@ -76,7 +76,7 @@ def _kernels(self: TracedFunction) -> list[KernelView]:
     recording = self._last
     if recording is None:
         raise UsageError(f"{self.__name__} has no kernels yet: call it once")
-    return [k for chain in recording.chains for k in kernels_of(recording.plan(chain).interpreter.original)]
+    return [k for chain in recording.chains for k in kernels_of(recording.plan(chain).interpreter.local_plan)]
 
 
 def _profile(self: TracedFunction, *args: Any, **kwargs: Any) -> Profile:

@@ -15,7 +15,7 @@ from jit.ir import TensorType, Value
 from jit.ir.errors import Error, UsageError
 from jit.ir.files import write_atomically
 from jit.ir.refusals import FOREIGN
-from jit.runtime.arrays.interpreter import GuardFailed
+from jit.runtime.arrays.programs import GuardFailed
 from jit.tracing.recordings.compiling import engine, unoptimised
 from jit.tracing.recordings.hosting import PythonHost
 
@@ -41,12 +41,7 @@ class Row:
 
 
 class Profile:
-    """The time, bytes and flops of a run of a traced function, kernel by kernel. Prints as a table.
-
-    Times are the shortest of several runs, kernel by kernel, so they add up to less than a call takes. Bytes are what
-    must be moved at least; flops are one for each element that an operator computes or reduces, two for each term of
-    a product. What a kernel computes for several lines is shared out among them by flops.
-    """
+    """Time that a run of a traced function has spent, kernel by kernel. Prints as a table."""
 
     def __init__(self, name: str, events: Sequence[Timed]) -> None:
         self.name = name

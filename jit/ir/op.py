@@ -149,6 +149,8 @@ class Op:
         self.namespaces: tuple[str, ...] = ("jit", "Tensor")
         """Where users find it: "jit", "Tensor", "nn.functional", "linalg", "special"."""
         self.aliases: tuple[str, ...] = ()
+        self.spreads = False
+        """Whether users may give the members of its list of tensors one by one: `broadcast_tensors(x, y)`."""
         self.has_inplace = False
         """Whether `name_` exists too."""
         self.raises: bool | Callable[[Op, Sequence[Any]], bool] = False

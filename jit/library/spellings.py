@@ -207,7 +207,7 @@ def promote_types(type1: Any, type2: Any) -> dtypes.DType:
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtypes.DType:
-    """The dtype that an operation on two tensors or numbers computes in.
+    """The dtype in which an operation on two tensors or numbers computes.
 
     >>> import jit
     >>> jit.result_type(jit.tensor([1]), 1.5)

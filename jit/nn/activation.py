@@ -24,7 +24,17 @@ class _InPlace(Module):
 
 
 class ReLU(_InPlace):
-    """``max(x, 0)``."""
+    """``max(x, 0)``.
+
+    Args:
+        inplace: Whether the result overwrites the input; default False.
+
+    Shape: input of any sizes; output of the same.
+
+    >>> import jit
+    >>> jit.nn.ReLU()(jit.tensor([-1.0, 2.0])).tolist()
+    [0.0, 2.0]
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.relu(input, self.inplace)
@@ -164,16 +174,18 @@ class Softplus(Module):
 
 
 class Hardtanh(Module):
-    """x, cut off at two values.
+    """``min(max(x, min_val), max_val)``.
 
     Args:
-        min_val: The least value of the output.
-        max_val: The largest value of the output.
-        inplace: Whether to write into the input.
+        min_val: The least result; default -1.
+        max_val: The largest result; default 1.
+        inplace: Whether the result overwrites the input; default False.
+
+    Shape: input of any sizes; output of the same.
 
     >>> import jit
-    >>> jit.nn.Hardtanh()(jit.tensor([-2.0, 0.5, 2.0])).tolist()
-    [-1.0, 0.5, 1.0]
+    >>> jit.nn.Hardtanh()(jit.tensor([-3.0, 0.5])).tolist()
+    [-1.0, 0.5]
     """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
@@ -202,7 +214,20 @@ class GLU(Module):
 
 
 class PReLU(Module):
-    """``max(x, 0) + weight * min(x, 0)`` with a slope that is learned, one or one per channel."""
+    """``max(x, 0) + weight * min(x, 0)`` with a slope that is learned (He et al., 2015).
+
+    Args:
+        num_parameters: 1 for one slope, or the number of channels for one slope each; default 1.
+        init: The first value of the slopes; default 0.25.
+        device: Where the slopes lie; there is the CPU alone.
+        dtype: Their element type; float32 if left out.
+
+    Shape: input `[N, C, ...]`; output of the same sizes.
+
+    >>> import jit
+    >>> jit.nn.PReLU()(jit.tensor([-4.0, 2.0])).tolist()
+    [-1.0, 2.0]
+    """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -257,6 +282,13 @@ class Softmax2d(Module):
     """The softmax over the channels of each place of an image, `[N, C, H, W]` or `[C, H, W]`."""
 
     def forward(self, input: Any) -> Any:
+        """Softmax over the channels.
+
+        Args: input `[N, C, H, W]` or `[C, H, W]`. Returns: the same sizes.
+
+        Raises:
+            ShapeError: The input has neither 3 nor 4 dims.
+        """
         if input.ndim not in (3, 4):
             raise ShapeError(f"Softmax2d takes inputs of 3 or 4 dims, and this one has sizes {list(input.shape)}")
         return functional.softmax(input, -3)
@@ -277,16 +309,18 @@ class CELU(Module):
 
 
 class Threshold(Module):
-    """x where it exceeds a threshold, a value elsewhere.
+    """``x`` where it exceeds `threshold`, `value` elsewhere.
 
     Args:
-        threshold: The bound that x must exceed to stay.
-        value: What takes the place of all other elements.
-        inplace: Whether to write into the input.
+        threshold: The bound.
+        value: The result at and below the bound.
+        inplace: Whether the result overwrites the input; default False.
+
+    Shape: input of any sizes; output of the same.
 
     >>> import jit
-    >>> jit.nn.Threshold(1.0, 0.0)(jit.tensor([0.5, 1.0, 2.0])).tolist()
-    [0.0, 0.0, 2.0]
+    >>> jit.nn.Threshold(1.0, 7.0)(jit.tensor([0.5, 2.0])).tolist()
+    [7.0, 2.0]
     """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
@@ -301,12 +335,18 @@ class Threshold(Module):
 
 
 class RReLU(Module):
-    """``max(x, 0) + slope * min(x, 0)`` with slopes drawn between two bounds while training, their mean otherwise.
+    """``max(x, 0) + slope * min(x, 0)`` with random slopes while training, their mean otherwise (Xu et al., 2015).
 
     Args:
-        lower: The least slope.
-        upper: The largest slope.
-        inplace: Whether to write into the input.
+        lower: The least slope; default 1/8.
+        upper: The largest slope; default 1/3.
+        inplace: Whether the result overwrites the input; default False.
+
+    Shape: input of any sizes; output of the same.
+
+    >>> import jit
+    >>> jit.nn.RReLU(0.25, 0.75).eval()(jit.tensor([-2.0, 2.0])).tolist()
+    [-1.0, 2.0]
     """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:

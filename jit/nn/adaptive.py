@@ -15,7 +15,7 @@ from .modules import Module
 
 
 class ASMoutput(NamedTuple):
-    """The result of `AdaptiveLogSoftmaxWithLoss`."""
+    """Result of `AdaptiveLogSoftmaxWithLoss`."""
 
     output: Any
     """The log-probability of the target of each sample, `[N]`."""

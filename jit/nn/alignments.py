@@ -113,7 +113,7 @@ def _shifted(scores: Any, by: int) -> Any:
 
 
 def _last(scores: Any, counts: Any) -> Any:
-    """The states of the last label and of the blank behind it, taken together."""
+    """Log-probability of ending in the last label or in the blank behind it."""
     blank = F.unsqueeze(2 * counts, 1)
     ends = F.gather(scores, 1, F.cat([blank, F.clamp(blank - 1, min=0)], 1))
     ends = F.where(F.gt(F.cat([blank + 1, blank], 1), 0), ends, NEVER)

@@ -79,7 +79,7 @@ def multi_head_attention_forward(
 
 
 class _Heads(NamedTuple):
-    """The division of sequences `[L, N, E]` into heads `[N, heads, L, size]`."""
+    """Cut of sequences `[L, N, E]` into heads `[N, heads, L, size]`."""
 
     length: Any
     batch: Any

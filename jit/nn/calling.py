@@ -31,7 +31,7 @@ class HookedCall:
         """The number of hooks that have run, or have begun to."""
 
     def run(self) -> Any:
-        """The result, as the hooks leave it."""
+        """Run `forward` between its hooks and return the result as they leave it."""
         for hook, with_kwargs in (*FORWARD_PRE.values(), *self.module._forward_pre_hooks.values()):
             self._replace_arguments(hook, with_kwargs)
         watch = self.module._watch()

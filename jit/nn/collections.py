@@ -71,7 +71,11 @@ class ParameterList(_Parameters):
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Add several parameters at the end."""
+        """Add several parameters at the end.
+
+        Raises:
+            KindError: `values` is one tensor, or not iterable.
+        """
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise KindError(f"ParameterList.extend takes several parameters, not {type(values).__name__}")
         for value in list(values):

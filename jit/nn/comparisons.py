@@ -27,18 +27,20 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The p-norm of the difference of two vectors along the last dim, `eps` added to each element.
+    """``norm_p(x1 - x2 + eps)`` along the last dim.
 
     Args:
-        p: Which norm.
-        eps: Added to each element of the difference.
-        keepdim: Whether the last dim stays, of size 1.
+        p: The norm; default 2.
+        eps: Added to each difference, so that the derivative exists at 0; default 1e-6.
+        keepdim: Whether the result keeps the last dim, with size 1; default False.
+
+    Shape: inputs `[N, D]` or `[D]`, broadcast; output `[N]` or `[]`.
 
     Shape:
         Inputs `[N, D]` or `[D]`; output `[N]` or `[]`.
 
     >>> import jit
-    >>> round(jit.nn.PairwiseDistance()(jit.tensor([3.0, 4.0]), jit.zeros(2)).item(), 3)
+    >>> round(jit.nn.PairwiseDistance()(jit.zeros(1, 2), jit.tensor([[3.0, 4.0]])).item(), 3)
     5.0
     """
 
@@ -65,6 +67,13 @@ class MarginRankingLoss(_MarginLoss):
     """``max(0, margin - target * (input1 - input2))``."""
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            input1: Scores of any sizes.
+            input2: Scores of the same sizes.
+            target: 1 where `input1` should be larger, -1 where `input2` should.
+        """
         return functional.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
@@ -72,11 +81,31 @@ class CosineEmbeddingLoss(_MarginLoss):
     """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            input1: Vectors `[N, D]` or `[D]`.
+            input2: Vectors of the same sizes.
+            target: `[N]` or `[]`: 1 for pairs that belong together, -1 for those that do not.
+        """
         return functional.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """The input where the target is 1, ``max(0, margin - input)`` where it is -1."""
+    """`input` where the target is 1, ``max(0, margin - input)`` where it is -1; reduced.
+
+    Args:
+        margin: The distance beyond which a pair with target -1 costs nothing; default 1.
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.HingeEmbeddingLoss()(jit.tensor([0.5, 0.25]), jit.tensor([1.0, -1.0])).item()
+    0.625
+    """
 
     def __init__(
         self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
@@ -96,16 +125,24 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The mean over all other classes of ``max(0, margin - input[target] + input[class]) ** p``.
+    """Multi-class hinge loss: the mean over the other classes of ``max(0, margin - x[target] + x[class]) ** p``.
 
     Args:
-        p: 1 or 2.
-        margin: How far the target's score should lie above the others.
+        p: 1 or 2; default 1.
+        margin: The margin; default 1.
         weight: A weight per class, `[C]`, or None.
-        reduction: "none", "mean" or "sum".
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: input `[N, C]` or `[C]`, target `[N]` or `[]`; output `[]`, or the target's sizes with "none".
 
     Shape:
         Input `[N, C]` or `[C]`, target `[N]` or `[]`; output 0-d, or of the target's sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.MultiMarginLoss()(jit.tensor([[0.0, 0.5]]), jit.tensor([0])).item()
+    0.75
     """
 
     def __init__(
@@ -121,7 +158,10 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """The sum of ``max(0, 1 - input[target] + input[other])`` over all targets and all classes that are none, by C.
+    """Multi-label hinge loss: ``max(0, 1 - (x[target] - x[other]))``, summed over all pairs and divided by C.
+
+    Shape: input `[N, C]` or `[C]`; target of the same sizes, classes before the first -1;
+    output `[]`, or `[N]` with "none".
 
     Args:
         reduction: "none", "mean" or "sum".
@@ -129,6 +169,10 @@ class MultiLabelMarginLoss(_Loss):
     Shape:
         Input and target `[N, C]` or `[C]`, targets those classes that stand before the first -1; output 0-d, or `[N]`
         or `[]` with "none".
+
+    >>> import jit
+    >>> jit.nn.MultiLabelMarginLoss()(jit.tensor([[1.0, 0.5]]), jit.tensor([[0, -1]])).item()
+    0.25
     """
 
     def forward(self, input: Any, target: Any) -> Any:
@@ -143,13 +187,21 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Minus the log-likelihood of counts for given rates, or their logarithms: ``exp(input) - target * input``.
+    """Negative log-likelihood of counts under a Poisson distribution, without its constant term unless `full`.
 
     Args:
-        log_input: Whether inputs are logarithms of rates; otherwise the loss is ``input - target * log(input + eps)``.
-        full: Whether to add Stirling's approximation of the term that does not depend on the rates.
-        eps: Added to rates of which the logarithm is taken.
-        reduction: "none", "mean" or "sum".
+        log_input: Whether the input is the logarithm of the rate; default True.
+        full: Whether to add Stirling's approximation of the constant term; default False.
+        size_average: Older word for `reduction`: False means "sum".
+        eps: Added to rates of which the logarithm is taken; default 1e-8.
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.PoissonNLLLoss()(jit.zeros(2), jit.ones(2)).item()
+    1.0
     """
 
     def __init__(
@@ -165,15 +217,21 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Minus the log-likelihood of normal variables: ``(log(var) + (input - target)² / var) / 2``.
+    """Negative log-likelihood ``0.5 * (log(var) + (input - target)² / var)`` of a normal distribution.
 
     Args:
-        full: Whether to add the constant term, ``log(2π) / 2``.
-        eps: The least variance.
-        reduction: "none", "mean" or "sum".
+        full: Whether to add the constant ``0.5 * log(2π)``; default False.
+        eps: The least variance; it is no part of the gradient. Default 1e-6.
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: input, target and variance of the same sizes; output `[]`, or their sizes with "none".
 
     Shape:
         Means (input) and targets of the same sizes; variances likewise, or with 1 for the last size, or without it.
+
+    >>> import jit
+    >>> jit.nn.GaussianNLLLoss()(jit.zeros(2), jit.ones(2), jit.ones(2)).item()
+    0.5
     """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
@@ -181,21 +239,36 @@ class GaussianNLLLoss(_Loss):
         self.full, self.eps = full, eps
 
     def forward(self, input: Any, target: Any, var: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            input: The means.
+            target: The samples.
+            var: The variances, of the input's sizes, or with 1 for its last size, or without its last dim.
+        """
         return functional.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with distances in the p-norm.
+    """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with the p-norm as distance d.
 
     Args:
-        margin: How much further the negative should be than the positive.
-        p: Which norm.
-        eps: Added to each element of a difference.
-        swap: Whether to take ``d(positive, negative)`` where that is smaller than ``d(anchor, negative)``.
-        reduction: "none", "mean" or "sum".
+        margin: The margin, above 0; default 1.
+        p: The norm; default 2.
+        eps: Added to each difference; default 1e-6.
+        swap: Whether ``d(positive, negative)`` stands in for ``d(anchor, negative)`` where smaller; default False.
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape: inputs `[N, D]` or `[D]`; output `[]`, or `[N]` with "none".
 
     Shape:
         Three tensors `[N, D]` or `[D]`; output 0-d, or `[N]` or `[]` with "none".
+
+    >>> import jit
+    >>> round(jit.nn.TripletMarginLoss()(jit.zeros(1, 2), jit.zeros(1, 2), jit.tensor([[0.5, 0.0]])).item(), 4)
+    0.5
     """
 
     def __init__(
@@ -206,6 +279,13 @@ class TripletMarginLoss(_Loss):
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            anchor: Vectors `[N, D]` or `[D]`.
+            positive: Vectors that should be near.
+            negative: Vectors that should be far.
+        """
         options = self.margin, self.p, self.eps, self.swap
         return functional.triplet_margin_loss(anchor, positive, negative, *options, reduction=self.reduction)
 
@@ -214,10 +294,10 @@ class TripletMarginWithDistanceLoss(_Loss):
     """`TripletMarginLoss` with any distance.
 
     Args:
-        distance_function: The distance of two tensors, a loss per sample; without it, that of Euclid.
-        margin: How much further the negative should be than the positive.
-        swap: Whether to take ``d(positive, negative)`` where that is smaller than ``d(anchor, negative)``.
-        reduction: "none", "mean" or "sum".
+        distance_function: Takes two tensors and returns their distances; the Euclidean one if left out.
+        margin: The margin, above 0; default 1.
+        swap: Whether ``d(positive, negative)`` stands in for ``d(anchor, negative)`` where smaller; default False.
+        reduction: "none", "mean" or "sum"; default "mean".
     """
 
     def __init__(
@@ -228,6 +308,13 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.distance_function, self.margin, self.swap = distance_function, margin, swap
 
     def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
+        """Compute the loss.
+
+        Args:
+            anchor: Whatever the distance function takes.
+            positive: The same, which should be near.
+            negative: The same, which should be far.
+        """
         return functional.triplet_margin_with_distance_loss(
             anchor, positive, negative, distance_function=self.distance_function, margin=self.margin, swap=self.swap,
             reduction=self.reduction,

@@ -133,7 +133,7 @@ class Sequential(_Listed):
 
 
 def _times(times: Any) -> int:
-    """The number of times that a sequence is repeated."""
+    """The number of repetitions of a sequence, checked."""
     if not isinstance(times, int):
         raise KindError(f"a Sequential is repeated a whole number of times, not {times!r}")
     if times <= 0:

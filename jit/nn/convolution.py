@@ -64,7 +64,7 @@ class _Convolution(Module):
         return functional.pad(input, self._sides(), mode=self.padding_mode), 0
 
     def _sides(self) -> list[int]:
-        """The padding of every side, last dim first, as `functional.pad` wants it."""
+        """Padding of both sides of each dim, last dim first, as `functional.pad` wants it."""
         sides: list[int] = []
         for index in reversed(range(self.dims)):
             if isinstance(self.padding, str):

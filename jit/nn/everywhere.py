@@ -9,7 +9,7 @@ from jit.eager.hooks import HookTable, RemovableHandle
 from jit.eager.networks import BACKWARD, BACKWARD_PRE, FORWARD, FORWARD_PRE
 
 REGISTRATIONS = {"parameter": HookTable(), "buffer": HookTable(), "module": HookTable()}
-"""Hooks that see every parameter, buffer and module that is added to a module, by kind."""
+"""Hooks on every parameter, buffer and module that is added to a module, by kind."""
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:

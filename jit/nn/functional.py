@@ -66,12 +66,10 @@ globals().update({name: getattr(F, name) for name in _WRITTEN})
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """``exp(input) / sum(exp(input))`` along `dim`.
 
-    Without `dim`, that of the first releases is taken, with a warning: 0 for 0-d, 1-d and 3-d inputs, else 1.
-
     Args:
-        input: A tensor of a floating dtype.
-        dim: The dim along which the result sums to 1.
-        dtype: To compute in, and to return; that of the input if left out.
+        input: A floating point tensor.
+        dim: The dim. Without it, 0 for 0-d, 1-d and 3-d inputs and else 1, with a warning.
+        dtype: The dtype to compute in; that of the input if left out.
 
     >>> import jit
     >>> jit.nn.functional.softmax(jit.zeros(1, 2), dim=1).tolist()
@@ -81,12 +79,18 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
 
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """The logarithm of `softmax`, computed without leaving the range of the dtype."""
+    """The logarithm of `softmax`, computed without leaving the range of the dtype.
+
+    Args: those of `softmax`.
+    """
     return F.log_softmax(input, _implied_dim("log_softmax", input, dim), dtype)
 
 
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """`softmax` of ``-input``."""
+    """`softmax` of ``-input``.
+
+    Args: those of `softmax`.
+    """
     return F.softmin(input, _implied_dim("softmin", input, dim), dtype)
 
 
@@ -115,10 +119,10 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
 
     Args:
         input: A tensor.
-        p: Which norm.
-        dim: The dim along which norms are taken.
+        p: The norm.
+        dim: The dim of the vectors.
         eps: The least divisor.
-        out: A tensor to write to, or None.
+        out: The tensor to write to, or None.
 
     Returns:
         A tensor of the input's sizes.
@@ -132,14 +136,14 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
 
 
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
-    """A draw from a relaxed categorical distribution; `hard` gives one-hot vectors with the gradient of soft ones.
+    """A draw from a relaxed categorical distribution (Jang et al., 2017).
 
     Args:
         logits: Unnormalised log-probabilities.
-        tau: The temperature: the smaller, the nearer draws are to one-hot vectors.
-        hard: Whether to return one-hot vectors.
-        eps: The least number of which a logarithm is taken.
-        dim: The dim of the categories.
+        tau: The temperature: the lower, the nearer to one-hot.
+        hard: Whether to return one-hot vectors, with the gradient of soft ones.
+        eps: The least uniform number that is drawn.
+        dim: The dim of the classes.
 
     Returns:
         A tensor of the sizes of `logits`, which sums to 1 along `dim`.
@@ -154,6 +158,9 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float
 
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Channels of `[N, C, ...]` in the order in which one of each group comes after the other.
+
+    Raises:
+        ShapeError: The input has fewer than 3 dims, or its channels do not divide into the groups.
 
     >>> import jit
     >>> jit.nn.functional.channel_shuffle(jit.arange(4).view(1, 4, 1), 2).flatten().tolist()
@@ -173,10 +180,10 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     """While training, zero elements with probability `p` and scale the others by ``1 / (1 - p)``.
 
     Args:
-        input: A tensor.
+        input: A floating point tensor.
         p: The probability.
         training: Whether to drop at all.
-        inplace: Whether to write into the input.
+        inplace: Whether the result overwrites the input.
 
     Raises:
         UsageError: p lies outside of 0 to 1.
@@ -193,6 +200,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """`dropout` of whole channels of `[N, C, L]` or `[C, L]`.
 
+    Args: those of `dropout`.
+
     Args:
         input: `[N, C, L]` or `[C, L]`.
         p: The probability that a channel is zeroed.
@@ -204,6 +213,8 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """`dropout` of whole channels of `[N, C, H, W]` or `[C, H, W]`.
+
+    Args: those of `dropout`.
 
     Args:
         input: `[N, C, H, W]`; of three dims, it is taken for `[N, C, L]`, with a warning.
@@ -217,6 +228,8 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """`dropout` of whole channels of `[N, C, D, H, W]` or `[C, D, H, W]`.
 
+    Args: those of `dropout`.
+
     Args:
         input: `[N, C, D, H, W]` or `[C, D, H, W]`.
         p: The probability that a channel is zeroed.
@@ -228,6 +241,8 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """`dropout` for SELU networks: what is dropped is its lower bound, and mean and variance stay as they are.
+
+    Args: those of `dropout`.
 
     Args:
         input: A tensor.
@@ -241,6 +256,8 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """`alpha_dropout` of whole channels of `[N, C, ...]`.
+
+    Args: those of `dropout`.
 
     Args:
         input: `[N, C, ...]`.
@@ -269,7 +286,7 @@ def _channel_dropout(input: Any, p: float, training: bool, inplace: bool, dims: 
 
 
 def _leading_dims(input: Any, dims: int) -> int:
-    """The number of leading dims that tell channels apart; as in PyTorch, a 3-d image is a batch of lines."""
+    """The number of leading dims that tell channels apart; a 3-d image is a batch of lines, as in PyTorch."""
     expect(f"dropout{dims}d", input)
     if input.ndim in ((4,) if dims == 2 else (dims + 1, dims + 2)):
         return int(input.ndim) - dims
@@ -308,8 +325,8 @@ def embedding(
         `[*input.shape, size]`.
 
     Raises:
-        ShapeError: The weight does not have two dims.
-        UsageError: `padding_idx` is no row.
+        ShapeError: The weight is no matrix.
+        UsageError: `padding_idx` is not a row of the table.
 
     >>> import jit
     >>> jit.nn.functional.embedding(jit.tensor([1, 1]), jit.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -459,7 +476,7 @@ def batch_norm(
         ``(input - mean) / sqrt(var + eps) * weight + bias``.
 
     Raises:
-        UsageError: There are no running statistics to normalise by.
+        UsageError: There are no running statistics, and `training` is False.
     """
     if not training and (running_mean is None or running_var is None):
         raise UsageError("batch_norm needs running_mean and running_var unless training=True")
@@ -532,7 +549,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Any:
-    """The elements of `input` at the places of `grid`, interpolated.
+    """Values of `input`, interpolated at the places of `grid`.
 
     Args:
         input: `[N, C, H, W]` or `[N, C, D, H, W]`.
@@ -690,6 +707,9 @@ adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max
 
 def pdist(input: Any, p: float = 2.0) -> Any:
     """The p-norm distances of all pairs of rows of `[N, M]`: ``N * (N - 1) / 2`` numbers.
+
+    Raises:
+        ShapeError: The input is no matrix.
 
     >>> import jit
     >>> jit.nn.functional.pdist(jit.tensor([[0.0], [1.0], [3.0]])).tolist()

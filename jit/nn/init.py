@@ -25,7 +25,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         param: The negative slope of "leaky_relu"; 0.01 if left out.
 
     Raises:
-        UsageError: There is no such name.
+        UsageError: No gain is known for the activation, or the slope is no number.
 
     >>> from jit.nn import init
     >>> round(init.calculate_gain("leaky_relu", 0.2), 4)
@@ -41,7 +41,11 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def fans(tensor: Any) -> tuple[int, int]:
-    """(how many inputs an output of this weight sums over, how many outputs an input reaches)."""
+    """(how many inputs an output of this weight sums over, how many outputs an input reaches).
+
+    Raises:
+        UsageError: The weight has fewer than two dims.
+    """
     expect("init.fans", tensor)
     sizes = tensor.shape
     if len(sizes) < 2:
@@ -54,10 +58,10 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
     """Fill with draws that are uniform between `a` and `b`.
 
     Args:
-        tensor: What to fill.
-        a: The least draw.
-        b: The bound above.
-        generator: What to draw from; the default generator if left out.
+        tensor: The tensor to fill; it is returned.
+        a: The lower bound.
+        b: The upper bound.
+        generator: The source of draws; the default one if left out.
 
     Returns:
         The tensor.
@@ -71,10 +75,10 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
     """Fill with draws of a normal distribution.
 
     Args:
-        tensor: What to fill.
+        tensor: The tensor to fill; it is returned.
         mean: The mean.
         std: The standard deviation.
-        generator: What to draw from; the default generator if left out.
+        generator: The source of draws; the default one if left out.
 
     Returns:
         The tensor.
@@ -90,12 +94,12 @@ def trunc_normal_(
     """Fill with draws of a normal distribution cut off at `a` and `b`, by inverting its distribution function.
 
     Args:
-        tensor: What to fill.
-        mean: The mean before cutting off.
-        std: The standard deviation before cutting off.
+        tensor: The tensor to fill; it is returned.
+        mean: The mean of the distribution before the cut.
+        std: Its standard deviation.
         a: The least draw.
         b: The largest draw.
-        generator: What to draw from; the default generator if left out.
+        generator: The source of draws; the default one if left out.
 
     Returns:
         The tensor.
@@ -127,7 +131,11 @@ def zeros_(tensor: Any) -> Any:
 
 
 def eye_(tensor: Any) -> Any:
-    """Fill a matrix with the identity."""
+    """Fill a matrix with the identity.
+
+    Raises:
+        UsageError: The tensor is no matrix.
+    """
     expect("init.eye_", tensor)
     if tensor.ndim != 2:
         raise UsageError(f"eye_ fills a matrix, not a tensor of {tensor.ndim} dims")
@@ -136,19 +144,21 @@ def eye_(tensor: Any) -> Any:
 
 
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Uniform, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
+    """Fill uniformly, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
 
     Args:
-        tensor: What to fill, of two dims at least.
-        gain: See `calculate_gain`.
-        generator: What to draw from; the default generator if left out.
+        tensor: The tensor to fill, of two dims at least; it is returned.
+        gain: A factor, see `calculate_gain`.
+        generator: The source of draws; the default one if left out.
     """
     bound = math.sqrt(3.0) * _xavier_deviation(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
-    """Normal, with a variance of ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
+    """Fill with normal draws of variance ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
+
+    Args: those of `xavier_uniform_`.
 
     Args:
         tensor: What to fill, of two dims at least.
@@ -171,8 +181,8 @@ def kaiming_uniform_(
         tensor: What to fill, of two dims at least.
         a: The negative slope of the leaky ReLU that follows.
         mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
-        nonlinearity: What follows: see `calculate_gain`.
-        generator: What to draw from; the default generator if left out.
+        nonlinearity: The activation that follows: see `calculate_gain`.
+        generator: The source of draws; the default one if left out.
     """
     expect("init.kaiming_uniform_", tensor)
     if 0 in tensor.shape:
@@ -185,7 +195,9 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Any, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Any:
-    """Normal, with a variance of ``gain² / fan`` (He et al., 2015).
+    """Fill with normal draws of variance ``gain² / fan`` (He et al., 2015).
+
+    Args: those of `kaiming_uniform_`.
 
     Args:
         tensor: What to fill, of two dims at least.
@@ -218,6 +230,9 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
 
     Returns:
         The tensor.
+
+    Raises:
+        UsageError: The tensor has fewer than two dims.
     """
     expect("init.orthogonal_", tensor)
     import numpy as np
@@ -233,7 +248,11 @@ def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
 
 
 def dirac_(tensor: Any, groups: int = 1) -> Any:
-    """Fill a convolution weight so that it passes its input channels through."""
+    """Fill a convolution weight so that it passes its input channels through.
+
+    Raises:
+        UsageError: The tensor is no convolution weight, or its channels do not divide into the groups.
+    """
     expect("init.dirac_", tensor)
     if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
         raise UsageError(f"dirac_ fills convolution weights of {groups} groups of channels, not {list(tensor.shape)}")
@@ -258,6 +277,9 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
 
     Returns:
         The tensor.
+
+    Raises:
+        UsageError: The tensor is no matrix.
     """
     expect("init.sparse_", tensor)
     if tensor.ndim != 2:

@@ -50,7 +50,20 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """A parabola near zero, ``|input - target| - beta / 2`` beyond beta."""
+    """``(input - target)² / (2 * beta)`` below `beta`, ``|input - target| - beta / 2`` from there on; reduced.
+
+    Args:
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+        beta: The difference at which the parabola goes over into a line; default 1.
+
+    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.SmoothL1Loss()(jit.tensor([3.0]), jit.zeros(1)).item()
+    2.5
+    """
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
@@ -74,12 +87,20 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the target class.
+    """Negative log-probability of the target class, reduced.
 
     Args:
         weight: A weight per class, or None.
-        ignore_index: Targets of this value count nothing.
-        reduction: "none", "mean" (weighted) or "sum".
+        size_average: Older word for `reduction`: False means "sum".
+        ignore_index: Targets of this value count nothing; default -100.
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" (weighted) or "sum"; default "mean".
+
+    Shape: input `[N, C, ...]` or `[C]`, target `[N, ...]` or `[]`; output `[]`, or the target's sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.NLLLoss()(jit.tensor([[-0.5, -1.0]]), jit.tensor([1])).item()
+    1.0
     """
 
     def __init__(
@@ -97,13 +118,18 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Log-softmax and `NLLLoss` in one.
+    """`LogSoftmax` and `NLLLoss` in one.
 
     Args:
         weight: A weight per class, or None.
-        ignore_index: Targets of this value count nothing.
-        reduction: "none", "mean" (weighted) or "sum".
-        label_smoothing: The share of the target that is spread evenly over all classes.
+        size_average: Older word for `reduction`: False means "sum".
+        ignore_index: Targets of this value count nothing; default -100.
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" (weighted) or "sum"; default "mean".
+        label_smoothing: The share of the target that is spread evenly over all classes; default 0.
+
+    Shape: logits `[N, C, ...]` or `[C]`, target classes `[N, ...]` or `[]`, or probabilities of the logits' sizes;
+    output `[]`, or the sizes of target classes with "none".
 
     >>> import jit
     >>> round(jit.nn.CrossEntropyLoss()(jit.zeros(2, 4), jit.tensor([1, 3])).item(), 4)
@@ -133,12 +159,20 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """The binary cross-entropy of logits.
+    """Binary cross-entropy of logits, right for large ones too.
 
     Args:
         weight: A weight per element, broadcast, or None.
-        reduction: "none", "mean" or "sum".
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
         pos_weight: A weight of the positive targets, broadcast, or None.
+
+    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+
+    >>> import jit
+    >>> round(jit.nn.BCEWithLogitsLoss()(jit.zeros(2), jit.ones(2)).item(), 4)
+    0.6931
     """
 
     def __init__(
@@ -155,7 +189,20 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
 
 class KLDivLoss(_Loss):
-    """The Kullback-Leibler divergence of log-probabilities from a target distribution."""
+    """Kullback-Leibler divergence ``target * (log(target) - input)`` of log-probabilities from a target distribution.
+
+    Args:
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean", "sum" or "batchmean", the sum divided by the first size; default "mean".
+        log_target: Whether the target holds logarithms too; default False.
+
+    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+
+    >>> import jit
+    >>> jit.nn.KLDivLoss(reduction="sum")(jit.zeros(2), jit.ones(2)).item()
+    0.0
+    """
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",

@@ -33,7 +33,7 @@ EXTRA = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
-    """The names that `load_state_dict(strict=False)` could not match."""
+    """Names that `load_state_dict(strict=False)` could not match."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -58,7 +58,7 @@ class Module(Network):
     training: bool
 
     _parameters: dict[str, Parameter | None]
-    """The learned parameters, by attribute name; None where a layer was made without, e.g. `bias=False`."""
+    """Learned tensors, by attribute name; None where a layer was made without, e.g. `bias=False`."""
     _buffers: dict[str, Tensor | None]
     """State that is not learned: running statistics, masks, tables."""
     _modules: dict[str, Module | None]
@@ -82,7 +82,11 @@ class Module(Network):
     # -- calling -------------------------------------------------------------------------------------------------
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the output; to be defined by the subclass."""
+        """Compute the result; subclasses define it.
+
+        Raises:
+            UnwrittenError: The subclass does not define it.
+        """
         raise UnwrittenError(f"{type(self).__name__} does not define forward(self, ...), what the module computes")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -167,7 +171,11 @@ class Module(Network):
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter that is found as `module.<name>`; None declares that there could be one."""
+        """Add a parameter that is found as `module.<name>`; None declares that there could be one.
+
+        Raises:
+            KindError: `param` is neither a Parameter nor None.
+        """
         self._check_name(name, self._parameters)
         if param is not None and not isinstance(param, Parameter):
             raise KindError(f"parameter {name!r} must be a jit.nn.Parameter or None, not {type(param).__name__}")
@@ -180,6 +188,9 @@ class Module(Network):
             name: Its attribute name.
             tensor: The tensor, or None to declare that there could be one.
             persistent: Whether the state dict holds it.
+
+        Raises:
+            KindError: `tensor` is neither a tensor nor None.
         """
         self._check_name(name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -188,7 +199,11 @@ class Module(Network):
         (self._transient_buffers.discard if persistent else self._transient_buffers.add)(name)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """Add a module that is found as `self.<name>`."""
+        """Add a module that is found as `self.<name>`.
+
+        Raises:
+            KindError: `module` is neither a Module nor None.
+        """
         self._check_name(name, self._modules)
         if module is not None and not isinstance(module, Module):
             raise KindError(f"{name!r} must be a jit.nn.Module or None, not {type(module).__name__}")
@@ -240,7 +255,7 @@ class Module(Network):
         object.__setattr__(self, name, value)
 
     def _assign_computed(self, name: str, value: Any) -> None:
-        """Hand the assignment to the computed attribute, which decides what it means."""
+        """Assign to a computed attribute, which decides itself what that means."""
         assign = getattr(self._computed[name], "assign", None)
         if assign is None:
             raise UsageError(f"{type(self).__name__}.{name} is computed from other parameters; assign to those")
@@ -335,7 +350,11 @@ class Module(Network):
         return _once(found, set()) if remove_duplicate else found
 
     def get_submodule(self, target: str) -> Module:
-        """The module at a dotted name; ``""`` is the module itself."""
+        """The module at a dotted name; ``""`` is the module itself.
+
+        Raises:
+            MemberError: There is no such module.
+        """
         module: Any = self
         for name in target.split(".") if target else ():
             module = module._modules.get(name) if isinstance(module, Module) else None
@@ -345,7 +364,11 @@ class Module(Network):
         return module
 
     def set_submodule(self, target: str, module: Module) -> None:
-        """Put a module in the place of the one at a dotted name."""
+        """Put a module in the place of the one at a dotted name.
+
+        Raises:
+            UsageError: `target` is empty.
+        """
         path, _, name = target.rpartition(".")
         if not name:
             raise UsageError("a module cannot be put in its own place; give the dotted name of one inside")
@@ -506,7 +529,11 @@ class Module(Network):
     # -- changing all of it --------------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Self:
-        """Put this module and all inside it into training mode (dropout drops, batch norm measures), or out of it."""
+        """Put this module and all inside it into training mode (dropout drops, batch norm measures), or out of it.
+
+        Raises:
+            UsageError: `mode` is no bool.
+        """
         if not isinstance(mode, bool):
             raise UsageError(f"the training mode is True or False, not {mode!r}")
         for module in self.modules():

@@ -16,7 +16,7 @@ from .parameter import Parameter
 
 
 class _RunningNorm(Module):
-    """Base of batch and instance norm: an affine map per channel and, if tracked, running statistics."""
+    """Base of batch and instance norms: an affine map per channel and, if tracked, running statistics."""
 
     ranks: tuple[int, ...] = ()
     """The numbers of dims that an input may have."""

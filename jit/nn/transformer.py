@@ -65,7 +65,7 @@ class _Layer(Module):
         return norm(x + dropout(part(x)))
 
     def _look(self, x: Any, mask: Any, padding: Any, is_causal: bool) -> Any:
-        """The self-attention of x."""
+        """Attention of x to itself."""
         options = {"attn_mask": mask, "key_padding_mask": padding, "is_causal": is_causal and mask is not None}
         return self.self_attn(x, x, x, need_weights=False, **options)[0]
 

@@ -1,4 +1,4 @@
-"""What runs along a dim: products, extrema, differences and integrals by trapezoids."""
+"""Running results along a dim: products, extrema, differences and integrals by trapezoids."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _(self: KnownType, dim: int, dtype: DType | None) -> TensorType:
 
 
 @cumprod.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, dim: int, dtype: DType | None) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, dim: int, dtype: DType | None) -> Sequence[Tensor | None]:
     """The product of what came before, times what follows.
 
     Note [Running products without division]

@@ -193,7 +193,7 @@ def softshrink(m: Math, self: Elements, lambd: Number) -> Elements:
 
 
 def within(F: Ops, self: Tensor, lambd: Number) -> Tensor:
-    """Where |self| <= lambd."""
+    """True where |self| <= lambd."""
     return F.logical_and(F.ge(self, -lambd), F.le(self, lambd))
 
 
@@ -307,7 +307,7 @@ def silu(m: Math, self: Elements) -> Elements:
 
 
 @silu.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Sequence[Tensor | None]:
     s = F.sigmoid(self)
     return (g * (s * (1 + self * (1 - s))),)
 
@@ -320,7 +320,7 @@ def mish(m: Math, self: Elements) -> Elements:
 
 
 @mish.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor) -> Sequence[Tensor | None]:
     t = F.tanh(F.softplus(self))
     return (g * (t + self * (1 - t * t) * F.sigmoid(self)),)
 
@@ -431,7 +431,7 @@ def _() -> Iterator[Sample]:
 
 
 def softmax_dtype(self: DType, dtype: DType | None) -> DType:
-    """What is computed: `dtype`, else the input's, which must then be floating."""
+    """The dtype of the computation: `dtype`, else the input's, which must then be floating."""
     result = dtype or self
     if result.is_integral:
         raise DTypeError(f"softmax needs a floating dtype, got {result.name}; cast first, or say dtype=jit.float32")

@@ -261,7 +261,7 @@ def _() -> Iterator[Sample]:
     yield sample(make(), 1, note="0-d")
 
 
-@composite("aten::block_diag(Tensor[] tensors) -> Tensor", namespaces=("jit",))
+@composite("aten::block_diag(Tensor[] tensors) -> Tensor", spreads=True, namespaces=("jit",))
 def block_diag(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """The matrices along a diagonal, zeros around them; vectors are rows."""
     if any(t.ndim > 2 for t in tensors):
@@ -298,7 +298,7 @@ def _() -> Iterator[Sample]:
 # -- products of sets --------------------------------------------------------------------------------------------
 
 
-@composite("aten::cartesian_prod(Tensor[] tensors) -> Tensor", namespaces=("jit",))
+@composite("aten::cartesian_prod(Tensor[] tensors) -> Tensor", spreads=True, namespaces=("jit",))
 def cartesian_prod(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     """Every choice of one element of each vector, as rows; of one vector, itself."""
     if any(t.ndim != 1 for t in tensors):
@@ -365,7 +365,7 @@ def _() -> Iterator[Sample]:
            grad=absent("the result is made of indices"),
            onnx=absent("how many rows are cut off depends on values"))  # fmt: skip
 def nonzero_static(F: Ops, self: Tensor, size: int, fill_value: int) -> Tensor:
-    """As many rows of nonzero as `size` says, missing ones filled."""
+    """The first `size` rows of nonzero; missing ones are filled."""
     found = F.nonzero(self)
     rows = F.narrow(found, 0, 0, min(size, int(found.shape[0])))
     return F.constant_pad_nd(rows, [0, 0, 0, size - rows.shape[0]], fill_value)

@@ -363,7 +363,7 @@ def _(t: Terms, grad_output: Term, output: Term) -> Term:
 @_softmax_backward_data.grad
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
-) -> Any:
+) -> Sequence[Tensor | None]:
     g = g if g.dtype is output.dtype else F._to_copy(g, dtype=output.dtype)
     by_grad = F._softmax_backward_data(g, output, dim, output.dtype) if needs[0] else None
     if not needs[1]:
@@ -395,7 +395,7 @@ def _(t: Terms, grad_output: Term, output: Term) -> Term:
 @_log_softmax_backward_data.grad
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
-) -> Any:
+) -> Sequence[Tensor | None]:
     g = g if g.dtype is output.dtype else F._to_copy(g, dtype=output.dtype)
     weighted = g * F.exp(output)
     by_grad = g - F.sum(weighted, [dim], True) if needs[0] else None

@@ -29,7 +29,7 @@ NOT_FLOATING = {
 
 
 class Cell(NamedTuple):
-    """What a table says of one operator, or of one of its arguments."""
+    """An entry of a table: a fact of one operator, or of one of its arguments."""
 
     label: str
     text: str | None
@@ -73,20 +73,20 @@ def onnx(op: Op) -> list[Cell]:
 
 
 def kernel(op: Op) -> list[Cell]:
-    """What computes it - scalar body, array body, geometry, or the operators that a composite calls - and its facts."""
+    """The code that computes it (scalar body, array body, geometry, or operators of a composite) and its facts."""
     separate = [Cell("numpy", _short(op.numpy_body))] if op.numpy_body else []
     return [Cell(op.kind, _short(op.body)), *separate, *_facts(op)]
 
 
 def _facts(op: Op) -> list[Cell]:
-    """What loops, plans and profiles know of an operator, as far as it says something: see `Kernel`."""
+    """The kernel facts that an operator declares: see `Kernel`."""
     usual = POINTWISE if op.kind == "pointwise" else Kernel()
     said = [(item.name, getattr(op.kernel, item.name), getattr(usual, item.name)) for item in fields(Kernel)]
     return [Cell(name, _fact(fact)) for name, fact, silent in said if fact != silent or (name, op.kind) == _COST]
 
 
 _COST = ("cost", "pointwise")
-"""What all of a kind say of themselves."""
+"""The cost that a whole kind of operators shares."""
 
 
 def _fact(fact: Any) -> str:
@@ -94,7 +94,7 @@ def _fact(fact: Any) -> str:
 
 
 def types(op: Op) -> list[Cell]:
-    """How the dtype and the sizes of the result follow from the arguments."""
+    """The rules by which dtype and sizes of the result follow from the arguments."""
     promoted = op.promote if isinstance(op.promote, str) else ", ".join(op.promote or ())
     if op.kind == "view":
         return [Cell("", "the dtype of the base, the sizes of the geometry")]
@@ -112,7 +112,7 @@ def _result_name(op: Op) -> str:
 
 
 def samples(op: Op) -> list[Cell]:
-    """How many inputs it is tried on, and what is awkward about them."""
+    """The number of inputs it is tried on, and the awkward things about them."""
     found = [] if op.sampler is None else list(op.sampler())
     notes = dict.fromkeys(sample.note for sample in found if sample.note)
     return [Cell(str(len(found)), ", ".join(notes) or "plain")] if found else [Cell("0", None)]
@@ -215,7 +215,7 @@ def _exported(op: Op) -> str:
 
 
 def _compiled(op: Op) -> str:
-    """What a plan makes of an operator, in a few words."""
+    """The way a plan computes an operator, in a few words."""
     if op.kind in ("view", "composite"):
         return "free" if op.kind == "view" else PARTS
     if op.kind == "pointwise":

@@ -1,4 +1,4 @@
-"""What several families of operators share: dtype rules, refusals, and spellings in ONNX."""
+"""Helpers that several families of operators share: dtype rules, refusals, and spellings in ONNX."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def accumulation(dtype: DType) -> Any:
 
 
 def wide_sum_dtype(dtype: DType) -> DType:
-    """What sums and products of `dtype` are: int64 for all integers and bool."""
+    """The dtype of sums and products of `dtype`: int64 for all integers and bool."""
     return dtypes.int64 if dtype.is_integral else dtype
 
 

@@ -375,7 +375,7 @@ def _(self: KnownType, boundaries: KnownType, out_int32: bool, right: bool) -> T
 
 @bucketize.onnx
 def _(g: OnnxWriter, self: Value, boundaries: Value, out_int32: bool, right: bool) -> Value:
-    """How many boundaries lie below."""
+    """The number of boundaries below each element."""
     common = dtypes.promote(self.dtype, boundaries.dtype)
     value = g.op("Unsqueeze", g.cast(self, common), g.ints([-1]))
     below = g.op("LessOrEqual" if right else "Less", g.cast(boundaries, common), value)

@@ -185,7 +185,7 @@ polar.samples(_pairs)
 
 
 def parts_of(dtype: dtypes.DType) -> dtypes.DType:
-    """What the parts of a complex dtype are; DTypeError for real ones."""
+    """The dtype of the real and the imaginary part of a complex dtype; DTypeError for real ones."""
     if not dtype.is_complex:
         raise DTypeError(f"view_as_real takes complex tensors, and this one is {dtype.name}")
     return dtypes.real_of(dtype)

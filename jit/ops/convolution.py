@@ -43,7 +43,7 @@ class Fit(NamedTuple):
 
     window: Window
     sizes: tuple[int, ...]
-    """Of the result."""
+    """Sizes of the result."""
 
 
 def _fit(
@@ -109,7 +109,7 @@ def _flops_of_gradients(
     out: KnownType, grad_output: KnownType, input: KnownType, weight: KnownType, transposed: bool,
     output_mask: Sequence[bool],
 ) -> int:  # fmt: skip
-    """That of the input and that of the weight each take as long as the convolution."""
+    """The work of both gradients: each takes as long as the convolution."""
     return sum(output_mask[:2]) * _meetings(input if transposed else grad_output, weight)
 
 
@@ -144,7 +144,7 @@ def _(
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Meta | None, stride: Ints,
     padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     bias_sizes = None if bias_meta is None else bias_meta.shape
     wanted = [bool(n) for n in needs]
     return F.convolution_backward(
@@ -237,7 +237,7 @@ def _(
 def _(
     F: Ops, g: Sequence[Tensor], needs: Sequence[bool], grad_output: Tensor, input: Tensor, weight: Tensor,
     stride: Ints, padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     rest = stride, padding, dilation, transposed, output_padding, groups
     return _double_backward(F, g[0], g[1], g[2], grad_output, weight, input, rest, needs)
 
@@ -295,7 +295,7 @@ def _(
 
 
 def _onnx_output_padding(g: OnnxWriter, y: Value, x: Value, weight: Value, w: Window) -> list[int]:
-    """How far the image is larger than the smallest one with as many places."""
+    """The surplus of the image over the smallest one with as many places."""
     if all(s == 1 for s in w.stride):
         return [0] * (x.ndim - 2)
     if not all(isinstance(n, int) for n in (*x.shape[2:], *y.shape[2:])):
@@ -367,7 +367,7 @@ def _(
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Meta | None, stride: Ints,
     padding: Ints, dilation: Ints, transposed: bool, output_padding: Ints, groups: int,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     bias_sizes = None if bias_meta is None else bias_meta.shape
     rest = stride, padding, dilation, transposed, output_padding, groups
     return F.convolution_backward(g, input, weight, bias_sizes, *rest, [bool(n) for n in needs])

@@ -1,4 +1,4 @@
-"""How a convolution is computed: its three maps on arrays, each with a table of algorithms.
+"""Convolutions on arrays: the three maps, each with a table of algorithms.
 
 Note [How a convolution is computed]
     Each of the maps `forward`, `by_input`, `by_weight` (see Note [Three maps of a convolution]) has a table of
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from .protocols import Array, Numpy
 
 BLOCK_BYTES = 1 << 21
-"""How large a block of patches may become: small enough for the cache, large enough for few calls."""
+"""The largest block of patches, in bytes: small enough for the cache, large enough for few calls."""
 
 
 class Window(NamedTuple):
-    """How a kernel moves over an image, one entry per spatial dim."""
+    """A kernel that moves over an image, one entry per spatial dim."""
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
@@ -43,11 +43,11 @@ class Window(NamedTuple):
     groups: int
 
     def reach(self, kernel: Sequence[int]) -> list[int]:
-        """How many entries a kernel spans."""
+        """The number of entries that a kernel spans."""
         return [d * (k - 1) + 1 for k, d in zip(kernel, self.dilation)]
 
     def places(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
-        """How many places a kernel takes in an image of `sizes`."""
+        """The number of places that a kernel takes in an image of `sizes`."""
         spans = zip(sizes, self.padding, self.reach(kernel), self.stride)
         return [(n + 2 * p - r) // s + 1 for n, p, r, s in spans]
 
@@ -57,7 +57,7 @@ class Window(NamedTuple):
         return [(n - 1) * s - 2 * p + r + extra for n, p, r, s, extra in spans]
 
     def taps(self, kernel: Sequence[int], places: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-        """For each tap of the kernel its index, and the slices of a padded image that it meets."""
+        """Each tap of the kernel: its index, and the slices of a padded image that it meets."""
         for index in _indices(kernel):
             starts = [i * d for i, d in zip(index, self.dilation)]
             yield index, tuple(slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, places, self.stride))
@@ -96,7 +96,7 @@ def window_of(
 
 
 class Problem(NamedTuple):
-    """What the choice of an algorithm goes by."""
+    """The facts by which an algorithm is chosen."""
 
     image: tuple[int, ...]
     """[N, C, ...]: padded for `forward` and `by_weight`, not for `by_input`."""
@@ -113,7 +113,7 @@ class Problem(NamedTuple):
 
     @property
     def taps(self) -> int:
-        """How many numbers a kernel has for each channel."""
+        """The number of taps of a kernel for each channel."""
         return math.prod(self.weight[2:])
 
 
@@ -130,7 +130,7 @@ class Algorithm(NamedTuple):
 
 Table = tuple[Algorithm, ...]
 _fastest: dict[tuple[str, Problem], Algorithm] = {}
-"""What the stop-watch has found."""
+"""The fastest algorithm of each problem that was timed."""
 
 
 def choose(which: str, problem: Problem, arguments: tuple[Any, ...]) -> Algorithm:
@@ -152,7 +152,7 @@ def _by_rule(which: str, problem: Problem) -> Algorithm:
 
 
 def _seconds(run: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
-    """How long a run takes: the better of two, as the first one fetches the memory."""
+    """The time of a run in seconds: the better of two, as the first one fetches the memory."""
     taken = []
     for _ in range(2):
         start = time.perf_counter()
@@ -220,7 +220,7 @@ class _Block(NamedTuple):
     batch: slice
     rows: slice
     images: int
-    """How many."""
+    """The number of images."""
     places: tuple[int, ...]
     across: slice
     """The places, counted through the whole image."""
@@ -412,7 +412,7 @@ def _stretched(m: Numpy, y: Array, stride: Sequence[int]) -> Any:
 def _margins(
     reach: Sequence[int], places: Sequence[int], sizes: Sequence[int], padding: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """What to put in front of and behind y, so that the turned kernel makes an image of `sizes` of it."""
+    """Margins in front of and behind y with which the turned kernel makes an image of `sizes` of it."""
     before = [r - 1 - p for r, p in zip(reach, padding)]
     return before, [n + p - count for n, p, count in zip(sizes, padding, places)]
 
@@ -445,7 +445,7 @@ def _forward_spectral(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
 
 
 def _products(m: Numpy, image: Array, taps: Array, groups: int) -> Any:
-    """For every frequency, the product of the matrix of the taps and the channels: [N, O, ...]."""
+    """Products of taps and channels at every frequency: [N, O, ...]."""
     left = m.moveaxis(_by_group(image, groups), -1, 0)  # [frequency, N, G, c]
     right = m.moveaxis(taps.reshape(groups, taps.shape[0] // groups, taps.shape[1], -1), -1, 0)  # [frequency, G, o, c]
     product = m.matmul(m.swapaxes(left, 1, 2), m.swapaxes(right, 2, 3))  # [frequency, G, N, o]

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 LIKE = "*, ScalarType? dtype=None, Device? device=None, MemoryFormat? memory_format=None) -> Tensor"
 NEW = "*, ScalarType? dtype=None, Device? device=None) -> Tensor"
-"""How the schemas of all these end."""
+"""The end that all these schemas share."""
 
 NOTHING = absent("creates a tensor from nothing")
 FLAT = absent("the result does not depend on the input's values")
 
 
 def dtype_of_numbers(*numbers: Any) -> DType:
-    """What a tensor of these Python numbers is: bool, int64, the default float or complex."""
+    """The dtype of a tensor of these Python numbers: bool, int64, the default float or complex."""
     return dtypes.result_type([(None, 0, number) for number in numbers])
 
 
@@ -217,7 +217,7 @@ def _() -> Iterator[Sample]:
 
 
 def range_length(start: Any, end: Any, step: Any) -> int:
-    """How many numbers start, start + step, ... lie before `end`."""
+    """The number of start, start + step, ... that lie before `end`."""
     if step == 0:
         raise UsageError("arange: step must not be zero")
     if not all(map(math.isfinite, (start, end, step))):

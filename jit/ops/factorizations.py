@@ -128,7 +128,7 @@ def _(A: KnownType, pivot: bool, check_errors: bool) -> Sequence[Type]:
 
 
 @lu_factor_ex.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], A: Tensor, out: Sequence[Tensor]) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], A: Tensor, out: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """P L^-H (tril(L^H gL) strictly + triu(gU U^H)) U^-H of the square part.
 
     Columns beyond it give U2 = L^-1 A2: gA2 = L^-H gU2, and L loses gA2 U2^H. Rows beyond it give L2 = A2 U^-1:
@@ -298,7 +298,7 @@ def _(self: KnownType, upper: bool, check_errors: bool) -> Sequence[Type]:
 
 
 @cholesky_ex.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], out: Sequence[Tensor], upper: bool) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], out: Sequence[Tensor], upper: bool) -> Sequence[Tensor | None]:
     """L^-H symmetric(half of the lower triangle of L^H g) L^-1."""
     L, g = (adjoint(F, out[0]), adjoint(F, g)) if upper else (out[0], g)
     product = F.tril(F.matmul(adjoint(F, L), g))
@@ -391,7 +391,9 @@ def _(A: KnownType, mode: str) -> Sequence[Type]:
 
 
 @linalg_qr.grad
-def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A: Tensor, out: Sequence[Tensor], mode: str) -> Any:
+def _(
+    F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A: Tensor, out: Sequence[Tensor], mode: str
+) -> Sequence[Tensor | None]:
     """(gQ + Q symmetric(lower triangle of R gR^H - gQ^H Q)) R^-H; columns beyond the square part follow from Q."""
     Q, R = out
     rows, columns = A.shape[-2:]
@@ -456,7 +458,7 @@ def _(self: KnownType, UPLO: str) -> Sequence[Type]:
 
 
 @linalg_eigh.grad
-def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], out: Sequence[Tensor]) -> Any:
+def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], out: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """V (diag(gL) + V^H gV / gaps) V^H."""
     values, V = out
     inner = F.zeros_like(V)
@@ -506,7 +508,9 @@ def _(self: KnownType) -> Sequence[Type]:
 
 
 @linalg_eig.grad
-def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], self_meta: Meta, out: Sequence[Tensor]) -> Any:
+def _(
+    F: Ops, g: Sequence[Tensor], needs: Sequence[bool], self_meta: Meta, out: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
     """V^-H (diag(gL) + (V^H gV - V^H V diag(Re(V^H gV))) / conj(gaps)) V^H."""
     values, V = out
     VH, size = adjoint(F, V), V.shape[-1]
@@ -571,7 +575,9 @@ def _(A: KnownType, full_matrices: bool) -> Sequence[Type]:
 
 
 @linalg_svd.grad
-def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A_meta: Meta, out: Sequence[Tensor]) -> Any:
+def _(
+    F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A_meta: Meta, out: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
     """U (skew(U^H gU) / gaps S + S skew(V^H gV) / gaps + diag(gS)) V^H, and what turns out of both spaces.
 
     The gaps are those of the squares of the singular values.

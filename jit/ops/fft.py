@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .protocols import Array, Ints, KnownType, Meta, Numpy, OnnxWriter, Ops, Tensor, Value
 
 UNSCALED, BY_ROOT, BY_SIZE = range(3)
-"""How a transform is scaled, as ATen counts: not, by 1 / sqrt(n), by 1 / n."""
+"""Scalings of a transform by ATen's numbers: none, 1 / sqrt(n), 1 / n."""
 _FORWARD = {UNSCALED: "backward", BY_ROOT: "ortho", BY_SIZE: "forward"}
 _INVERSE = {UNSCALED: "forward", BY_ROOT: "ortho", BY_SIZE: "backward"}
 """The same in numpy's words, which say what is scaled rather than how."""
@@ -247,7 +247,7 @@ def _(g: OnnxWriter, self: Value, dim: Ints, normalization: int, last_dim_size: 
 
 
 def _scaling(norm: str | None, forward: bool) -> int:
-    """How "backward", "ortho" or "forward" scales the transform of one direction."""
+    """The scaling of one direction's transform under "backward", "ortho" or "forward"."""
     if norm not in (None, "backward", "ortho", "forward"):
         raise UsageError(f"norm is 'backward', 'ortho' or 'forward', not {norm!r}")
     if norm == "ortho":

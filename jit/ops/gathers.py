@@ -27,7 +27,7 @@ ONNX_WORDS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin":
 
 
 def neutral(word: str, dtype: DType) -> Any:
-    """What leaves every number as it is under the reduction."""
+    """The neutral element of the reduction."""
     if word in ("sum", "mean", "prod"):
         return 1 if word == "prod" else 0
     if not dtype.is_integral:
@@ -95,7 +95,7 @@ def _unused(F: Ops, gradient: Any, shape: Ints) -> Any:
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], out: Tensor, self: Tensor, dim: int, index: Tensor, src: Tensor,
     reduce: str, include_self: bool,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     used = _used(F, src, index.shape)
     rule = {"sum": _by_sum, "mean": _by_mean, "prod": _by_product}.get(reduce, _by_extreme)
     by_self, by_src = rule(F, g, out, self, dim, index, used, include_self)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .protocols import Ints, OnnxWriter, Ops, Tensor, Value
 
 LINEAR, NEAREST, CUBIC = range(3)
-"""How to interpolate, as ATen counts."""
+"""Ways to interpolate, by ATen's numbers."""
 ZEROS, BORDER, REFLECTION = range(3)
-"""What is outside of the image."""
+"""Rules for places outside of the image, by ATen's numbers."""
 
 # -- grids -------------------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ def _brought_inside(F: Ops, place: Tensor, size: int, padding: int, align: bool)
 
 
 def _reflected(F: Ops, place: Tensor, low: float, high: Any) -> Tensor:
-    """As between two mirrors: the way from `low`, folded every `high - low`."""
+    """Coordinates reflected as between two mirrors: the way from `low`, folded every `high - low`."""
     span = high - low
     if span == 0:
         return place * 0
@@ -197,7 +197,7 @@ _SAMPLER = "Tensor input, Tensor grid, int interpolation_mode, int padding_mode,
 def grid_sampler(
     F: Ops, input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """What `input`, [N, C, ...], has at the places that `grid`, [N, ..., 2 or 3], names."""
+    """Samples of `input`, [N, C, ...], at the places that `grid`, [N, ..., 2 or 3], names."""
     _check(input, grid, interpolation_mode, padding_mode)
     sampler = F.grid_sampler_2d if input.ndim == 4 else F.grid_sampler_3d
     return sampler(input, grid, interpolation_mode, padding_mode, align_corners)

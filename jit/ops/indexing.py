@@ -66,7 +66,7 @@ def _fits(name: str, index: Ints, shape: Ints, dim: int, whole: bool = False) ->
 
 
 def _flat_places(m: Numpy, index: Array, shape: Ints, dim: int) -> Any:
-    """Where in a row-major array of `shape` each element of `index`, along `dim`, points; one flat array."""
+    """Flat positions in a row-major array of `shape` to which the elements of `index`, along `dim`, point."""
     if not shape or not index.size:
         return m.zeros(index.size, m.int64)
     places = index.reshape(index.shape or (1,)) * math.prod(shape[dim + 1 :])
@@ -306,7 +306,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
 def take_along_dim(F: Ops, self: Tensor, indices: Tensor, dim: int | None) -> Tensor:
-    """What stands at the places `indices` along dim; the other dims broadcast."""
+    """The elements at the places `indices` along dim; the other dims broadcast."""
     if indices.dtype is not dtypes.int64:
         raise DTypeError(f"take_along_dim: the indices should be int64, got {indices.dtype.name}")
     at = 0 if dim is None else wrap_dim(dim, self.ndim)
@@ -561,7 +561,7 @@ def _(self: KnownType, indices: Sequence[KnownType | None]) -> TensorType:
 
 
 def _indexed_shape(shape: Ints, indices: Sequence[KnownType | None]) -> tuple[Any, ...]:
-    """Where the tensor indices stand together, their common shape takes their place; else it comes first.
+    """The sizes of an indexed result: the indices' common shape stands where they stood together, else it comes first.
 
     How many elements a mask picks is not known, so its size is None.
     """

@@ -70,7 +70,7 @@ def _(tensors: Sequence[KnownType], dim: int) -> TensorType:
 
 
 def common_dtype(tensors: Sequence[KnownType]) -> dtypes.DType:
-    """What tensors of several types are joined in."""
+    """The dtype in which tensors of several types are joined."""
     return dtypes.result_type([(t.dtype, t.ndim, t) for t in tensors])
 
 
@@ -195,7 +195,7 @@ def _() -> Iterator[Sample]:
 
 
 def _source_rows(m: Numpy, mode: str, size: int, before: int, after: int) -> Any:
-    """Which entry of a dim each entry of the padded dim copies."""
+    """The entry of a dim that each entry of the padded dim copies."""
     if mode == "circular":  # negative padding cuts first; what is left wraps around
         start, left = max(-before, 0), size - max(-before, 0) - max(-after, 0)
         return start + m.arange(-max(before, 0), left + max(after, 0)) % max(left, 1)
@@ -481,7 +481,8 @@ def _() -> Iterator[Sample]:
     yield sample(make(2, 3), 3)
 
 
-@composite('aten::meshgrid.indexing(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', namespaces=("jit",))
+@composite('aten::meshgrid.indexing(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', spreads=True,
+           namespaces=("jit",))  # fmt: skip
 def meshgrid(F: Ops, tensors: Sequence[Tensor], indexing: str) -> list[Tensor]:
     if indexing not in ("ij", "xy"):
         raise UsageError(f"meshgrid: indexing {indexing!r} is neither 'ij' nor 'xy'")
@@ -503,7 +504,7 @@ def _() -> Iterator[Sample]:
     yield sample([make(2), make(3, seed=1)], indexing="xy")
 
 
-@composite("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", namespaces=("jit",))
+@composite("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", spreads=True, namespaces=("jit",))
 def broadcast_tensors(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
     shape = broadcast_shapes(*(tuple(t.shape) for t in tensors))
     return [F.expand(t, shape) for t in tensors]

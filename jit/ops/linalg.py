@@ -359,7 +359,9 @@ def linear(F: Ops, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
 
 
 @linear.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Any) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], input: Tensor, weight: Tensor, bias_meta: Any
+) -> Sequence[Tensor | None]:
     """One node, whose backward refers to the inputs alone."""
     if weight.ndim == 1:
         rows, grads = F.reshape(input, [-1, input.shape[-1]]), F.reshape(g, [-1])
@@ -476,7 +478,8 @@ def _() -> Iterator[Sample]:
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-@composite("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", namespaces=("jit",))
+@composite("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", spreads=True,
+           namespaces=("jit",))  # fmt: skip
 def einsum(F: Ops, equation: str, tensors: Sequence[Tensor], path: Ints | None) -> Tensor:
     """Repeated labels become diagonals and lonely ones sums; what remains is a sum of products."""
     inputs, output = _explicit(equation, [t.ndim for t in tensors])

@@ -122,7 +122,9 @@ def binary_cross_entropy(F: Ops, self: Tensor, target: Tensor, weight: Tensor | 
 
 
 @binary_cross_entropy.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, target: Tensor, weight: Any, reduction: int) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, target: Tensor, weight: Any, reduction: int
+) -> Sequence[Tensor | None]:
     """Through the formula the cut-off would give 0 * inf; here the denominator is what cannot vanish."""
     shares = _share(g, self.numel(), reduction)
     weighted = shares if weight is None else shares * weight
@@ -233,7 +235,7 @@ def _(
 def _(
     F: Ops, g: Tensor, out: Sequence[Tensor], self: Tensor, target: Tensor, weight: Tensor | None, reduction: int,
     ignore_index: int,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     return F.nll_loss_backward(g, self, target, weight, reduction, ignore_index, out[1]), None, None
 
 

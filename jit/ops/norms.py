@@ -106,7 +106,7 @@ def _project_terms(t: Terms, h: Any, x_hat: Term, r: Any) -> Term:
 def _gradient_terms(
     t: Terms, g: Any, x: Term, mean: Term, r: Any, weight: Term, output_mask: Sequence[bool], projects: bool = True
 ) -> Any:
-    """Of the input, the weight and the bias, as far as they are wanted; see Note [Normalising, three times]."""
+    """Gradients of the input, the weight and the bias that are wanted; see Note [Normalising, three times]."""
     x_hat = t.apply(lambda m, a, b, s: (a - b) * s, x, mean, r, cost=2)
     h = g if weight is None else t.apply(lambda m, a, w: a * w, g, weight)
     by_x = by_w = by_b = None
@@ -180,7 +180,7 @@ def _per_channel(*names: str) -> dict[str, tuple[int | str, ...]]:
 
 
 _STATISTIC: tuple[int | str, ...] = (0, GROUP)
-"""Of what there is once per sample and group."""
+"""The type of a statistic that exists once per sample and group."""
 
 
 def _row_or_rest(output_mask: Sequence[bool]) -> str:
@@ -258,7 +258,7 @@ def _(
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], out: Sequence[Tensor], input: Tensor, weight: Tensor | None,
     running_mean: Tensor | None, running_var: Tensor | None, training: bool, eps: float,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     wanted = [bool(n) for n in needs[:3]]
     rest = weight, running_mean, running_var, out[1], out[2], training, eps, wanted
     return (*F.native_batch_norm_backward(g, input, *rest), None, None)
@@ -361,7 +361,7 @@ def _(
 def _(
     F: Ops, g: Sequence[Tensor], needs: Sequence[bool], grad_out: Tensor, input: Tensor, weight: Tensor | None,
     running_mean: Any, running_var: Any, train: bool, eps: float,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     """See Note [Normalising, three times]."""
     shape, dims = _column_shape(input.ndim), list(_others(input.ndim))
     column = None if weight is None else F.view(weight, shape)
@@ -644,7 +644,7 @@ def _(
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], out: Sequence[Tensor], input: Tensor, normalized_shape: Ints,
     weight: Tensor | None, eps: float,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     wanted = [bool(n) for n in needs]
     return F.native_layer_norm_backward(g, input, normalized_shape, out[1], out[2], weight, eps, wanted)
 
@@ -720,7 +720,7 @@ def _(
 def _(
     F: Ops, g: Sequence[Tensor], needs: Sequence[bool], grad_out: Tensor, input: Tensor, normalized_shape: Ints,
     weight: Tensor | None, eps: float,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     """See Note [Normalising, three times]."""
     dims = list(range(input.ndim - len(normalized_shape), input.ndim))
     by_g, by_x, by_w = _double_backward(F, g, grad_out, input, weight, dims, eps)
@@ -775,7 +775,7 @@ def _() -> Iterator[Sample]:
 
 
 class _Groups(NamedTuple):
-    """How (N, C, ...) falls into groups: the sizes (N, groups, channels of a group, places of a channel)."""
+    """Groups of (N, C, ...): the sizes (N, groups, channels of a group, places of a channel)."""
 
     sizes: tuple[Any, ...]
 
@@ -849,7 +849,7 @@ def _(
 def _(
     F: Ops, g: Sequence[Tensor], needs: Sequence[bool], out: Sequence[Tensor], input: Tensor, weight: Tensor | None,
     N: int, C: int, HxW: int, group: int,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     """The statistics are results like the first: their gradients come in too, and flow on from the backward's."""
     by_y, by_mean, by_r = g
     found: list[Any] = [None, None, None]
@@ -949,7 +949,7 @@ def _(
 def _(
     F: Ops, g: Sequence[Tensor], needs: Sequence[bool], grad_out: Tensor, input: Tensor, mean: Tensor, rstd: Tensor,
     weight: Tensor | None, N: int, C: int, HxW: int, group: int,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     """Step 2 of Note [Normalising, three times], with mean and r on their own: what comes to x_hat goes on to x, mean
     and r, and nothing else goes to x."""
     groups = _Groups((N, group, C // group, HxW))

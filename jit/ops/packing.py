@@ -111,7 +111,7 @@ def _pack_padded_sequence_backward(
 
 
 def _runs(m: Numpy, batch_sizes: Array, batch: int) -> Any:
-    """Which places of a padded [time, batch] are elements."""
+    """A mask of the places of a padded [time, batch] that are elements."""
     return m.arange(batch) < batch_sizes[:, None]
 
 
@@ -121,7 +121,9 @@ def _(grad: KnownType, input_size: Ints, batch_sizes: KnownType, batch_first: bo
 
 
 @_pack_padded_sequence_backward.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], input_size: Ints, batch_sizes: Tensor, batch_first: bool) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], input_size: Ints, batch_sizes: Tensor, batch_first: bool
+) -> Sequence[Tensor | None]:
     batch = input_size[0] if batch_first else input_size[1]
     lengths = F.sum(F.gt(F.unsqueeze(batch_sizes, 1), F.arange(batch)), 0)
     return F._pack_padded_sequence(g, lengths, batch_first)[0], None
@@ -230,7 +232,7 @@ def _onnx_below(g: OnnxWriter, rows: Value, limits: Value) -> Value:
 
 
 def onnx_runs(g: OnnxWriter, batch_sizes: Value, batch: Value) -> Value:
-    """Which places of a padded [time, batch] are elements; `batch` is a tensor of one number."""
+    """A mask of the places of a padded [time, batch] that are elements; `batch` is a tensor of one number."""
     return g.op("Transpose", _onnx_below(g, batch, batch_sizes), perm=[1, 0])
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def patch_counts(name: str, sizes: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> tuple[int, int]:
-    """How many patches there are downward and across."""
+    """The number of patches downward and across."""
     for what, numbers, least in (("kernel_size", kernel, 1), ("dilation", dilation, 1), ("padding", padding, 0),
                                  ("stride", stride, 1)):  # fmt: skip
         if min(numbers) < least:
@@ -210,19 +210,22 @@ def atleast_3d(F: Ops, self: Tensor) -> Tensor:
     return F.unsqueeze(F.atleast_2d(self), -1) if self.ndim < 3 else self
 
 
-@composite("aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]", namespaces=("jit",), samples=_dim_list_samples)
+@composite("aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]", spreads=True, namespaces=("jit",),
+           samples=_dim_list_samples)  # fmt: skip
 def atleast_1d_each(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Each tensor with at least one dim."""
     return [F.atleast_1d(t) for t in tensors]
 
 
-@composite("aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]", namespaces=("jit",), samples=_dim_list_samples)
+@composite("aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]", spreads=True, namespaces=("jit",),
+           samples=_dim_list_samples)  # fmt: skip
 def atleast_2d_each(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Each tensor with at least two dims."""
     return [F.atleast_2d(t) for t in tensors]
 
 
-@composite("aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]", namespaces=("jit",), samples=_dim_list_samples)
+@composite("aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]", spreads=True, namespaces=("jit",),
+           samples=_dim_list_samples)  # fmt: skip
 def atleast_3d_each(F: Ops, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Each tensor with at least three dims."""
     return [F.atleast_3d(t) for t in tensors]

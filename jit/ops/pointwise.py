@@ -190,7 +190,7 @@ def _(g: OnnxWriter, self: Value, tensor1: Value, tensor2: Value, value: Number)
                      end=lambda F, g, weight: g * weight,
                      weight=lambda F, g, self, end: g * (end - self)))  # fmt: skip
 def lerp(m: Math, self: Elements, end: Elements, weight: Elements) -> Elements:
-    """From self to end, a `weight` of the way; exact at both ends."""
+    """Linear interpolation from self to end, a `weight` of the way; exact at both ends."""
     gap = end - self  # counted from the nearer end, so that both ends are hit exactly
     return m.where(m.abs(weight) < 0.5, self + weight * gap, end - gap * (1 - weight))
 
@@ -330,12 +330,12 @@ def _(g: OnnxWriter, self: Value, other: Value) -> Value:
            grad=dict(self=lambda F, g: g,
                      other=lambda F, g, self, other: -g * F.floor_divide(self, other)))  # fmt: skip
 def remainder(m: Math, self: Elements, other: Elements) -> Elements:
-    """What `floor_divide` leaves: it has the sign of other, as Python's `%`."""
+    """The remainder of `floor_divide`; it has the sign of other, as Python's `%`."""
     return m.remainder(self, other)
 
 
 def onnx_remainder(g: OnnxWriter, self: Value, other: Value) -> Value:
-    """What is left of `self`, with the sign of `other`; ONNX does that for integers alone."""
+    """The remainder of `self` with the sign of `other`; ONNX has that for integers alone."""
     if self.dtype.is_integral:
         return g.op("Mod", self, other)
     zero = g.constant(0, like=self)
@@ -355,7 +355,7 @@ remainder.onnx(lambda g, self, other: onnx_remainder(g, self, other))
            onnx=lambda g, self, other: g.op("Mod", self, other, fmod=1),
            grad=dict(self=lambda F, g: g, other=lambda F, g, self, other: -g * F.trunc(self / other)))  # fmt: skip
 def fmod(m: Math, self: Elements, other: Elements) -> Elements:
-    """What a division rounded toward zero leaves: it has the sign of self, as C's fmod."""
+    """The remainder of a division rounded toward zero; it has the sign of self, as C's fmod."""
     return m.fmod(self, other)
 
 
@@ -562,7 +562,7 @@ def log1p(m: Math, self: Elements) -> Elements:
 
 @log1p.numpy
 def _(m: Numpy, self: Array) -> Array:
-    """For complex numbers by size and angle: near 0 the size of 1 + z is 1 and a little, which is summed up apart."""
+    """Complex numbers go by size and angle: near 0 the size of 1 + z is 1 and a little, which is summed up apart."""
     if self.dtype.kind != "c":
         return m.log1p(self)
     x, y = self.real, self.imag
@@ -909,7 +909,7 @@ def _() -> Iterator[Sample]:
 @pointwise("aten::frac(Tensor self) -> Tensor", inplace=True, samples=unary(integers=False),
            onnx=lambda g, self: g.op("Sub", self, onnx_trunc(g, self)), grad=dict(self=lambda F, g: g))  # fmt: skip
 def frac(m: Math, self: Elements) -> Elements:
-    """What trunc cuts off, with the sign of self."""
+    """The part that trunc cuts off, with the sign of self."""
     return self - m.trunc(self)
 
 
@@ -998,20 +998,20 @@ def minimum(m: Math, self: Elements, other: Elements) -> Elements:
 
 
 def inside(F: Ops, self: Tensor, min: Any, max: Any) -> Tensor:
-    """Where `clamp` hands its input on, the bounds included."""
+    """True where `clamp` hands its input on, the bounds included."""
     if min is None or max is None:
         return F.le(self, max) if min is None else F.ge(self, min)
     return F.logical_and(F.ge(self, min), F.le(self, max))
 
 
 def below_min(F: Ops, self: Tensor, min: Any, max: Any) -> Tensor:
-    """Where `clamp` gives `min`."""
+    """True where `clamp` gives `min`."""
     below = F.lt(self, min)
     return below if max is None else F.logical_and(below, F.lt(min, max))
 
 
 def above_max(F: Ops, self: Tensor, min: Any, max: Any) -> Tensor:
-    """Where `clamp` gives `max`; it wins if the bounds cross."""
+    """True where `clamp` gives `max`; it wins if the bounds cross."""
     above = F.gt(self, max)
     return above if min is None else F.logical_or(above, F.gt(min, max))
 
@@ -1059,7 +1059,7 @@ def _() -> Iterator[Sample]:
            grad=dict(self=lambda F, g, self, min: F.where(F.ge(self, min), g, 0),
                      min=lambda F, g, self, min: F.where(F.lt(self, min), g, 0)))  # fmt: skip
 def clamp_min(m: Math, self: Elements, min: Elements) -> Elements:
-    """At least min."""
+    """Each element, but at least min."""
     return m.maximum(self, min)
 
 
@@ -1071,7 +1071,7 @@ clamp_min.keeps_numbers = True
            grad=dict(self=lambda F, g, self, max: F.where(F.le(self, max), g, 0),
                      max=lambda F, g, self, max: F.where(F.gt(self, max), g, 0)))  # fmt: skip
 def clamp_max(m: Math, self: Elements, max: Elements) -> Elements:
-    """At most max."""
+    """Each element, but at most max."""
     return m.minimum(self, max)
 
 
@@ -1095,7 +1095,7 @@ def largest_of(dtype: DType) -> float:
     """The largest finite number of a floating dtype."""
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(dtype.numpy).max)
+    return float(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
 
 
 @nan_to_num.samples

@@ -75,7 +75,7 @@ def _onnx_pool(g: OnnxWriter, name: str, self: Value, pool: Pool, **more: Any) -
 
 
 def _far_padding(pool: Pool, sizes: Ints) -> list[int]:
-    """What to pad behind, so that the windows that fit are those of `ceil`: runtimes differ on the last of them."""
+    """Padding behind with which the windows that fit are those of `ceil`: runtimes differ on the last of them."""
     return [
         max(p, (count - 1) * s + reach - n - p)
         for n, p, s, reach, count in zip(sizes, pool.padding, pool.stride, pool.reach, pool.places(sizes))
@@ -165,7 +165,7 @@ def _(
 def _(
     F: Ops, g: Tensor, self: Tensor, out: Sequence[Tensor], kernel_size: Ints, stride: Ints, padding: Ints,
     dilation: Ints, ceil_mode: bool,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     return (
         F.max_pool2d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, out[1]),
     )  # fmt: skip
@@ -285,7 +285,7 @@ def _(
 def _(
     F: Ops, g: Tensor, self: Tensor, out: Sequence[Tensor], kernel_size: Ints, stride: Ints, padding: Ints,
     dilation: Ints, ceil_mode: bool,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     return (
         F.max_pool3d_with_indices_backward(g, self, kernel_size, stride, padding, dilation, ceil_mode, out[1]),
     )  # fmt: skip
@@ -483,7 +483,7 @@ def _(
 def _(
     F: Ops, g: Tensor, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     rest = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     return (F.avg_pool2d_backward(g, self, *rest),)
 
@@ -568,7 +568,7 @@ def _(
 def _(
     F: Ops, g: Tensor, self: Tensor, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     rest = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     return (F.avg_pool3d_backward(g, self, *rest),)
 
@@ -643,7 +643,7 @@ def _() -> Iterator[Sample]:
 
 
 def _bounds(size: int, count: int) -> list[tuple[int, int]]:
-    """Where each of `count` windows over `size` entries begins and ends."""
+    """Begin and end of each of `count` windows over `size` entries."""
     return [(i * size // count, -((i + 1) * size // -count)) for i in range(count)]
 
 

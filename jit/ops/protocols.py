@@ -1,4 +1,4 @@
-"""What the facets of operators are given, as types: for type checkers alone, no module imports this when it runs.
+"""Types of what the facets of operators are given. They are for type checkers: no module imports them when it runs.
 
     m: Math          functions of elements: numpy's over arrays, or a kernel's over lanes        self: Elements
     m: Numpy         numpy's functions and a few more, for bodies over whole arrays              self: Array
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 Array: TypeAlias = np.ndarray[Any, Any]
 Ints: TypeAlias = tuple[int, ...]
 Number: TypeAlias = float
-"""A Python number of any kind: what is asked of one is what floats have, and what is not refused complex ones have."""
+"""A Python number in a body. Complex ones come, too, but bodies ask of a number only what floats have."""
 Scalar: TypeAlias = complex
-"""A Python number of any kind where one is given on: to operators, in arithmetic."""
+"""A Python number of any kind, where one is taken: by operators and in arithmetic."""
 Generator: TypeAlias = object
-"""A random generator, which bodies hand on."""
+"""A random generator; bodies only hand it on."""
 
 
 # -- tensors, elements, values -----------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class Elements(Arithmetic, Protocol):
     def __xor__(self, other: Self | Scalar) -> Self: ...
 
 
-class Meta(Protocol):
+class Shaped(Protocol):
     """What is known of a tensor without its elements."""
 
     @property
@@ -81,16 +81,21 @@ class Meta(Protocol):
     @property
     def device(self) -> str: ...
     def stride(self) -> Ints: ...
+
+
+class Meta(Shaped, Protocol):
+    """What a derivative gets of an argument of which it names `<argument>_meta`."""
+
     def storage_offset(self) -> int: ...
 
 
-class Tensor(Meta, Arithmetic, Protocol):
+class Tensor(Shaped, Arithmetic, Protocol):
     """A tensor of eager mode, or one of the graph that is being written."""
 
     def __matmul__(self, other: Self) -> Self: ...
     def __getitem__(self, index: int) -> Self: ...
     def numel(self) -> int: ...
-    def item(self) -> Any: ...
+    def item(self) -> Any: ...  # in eager mode alone
     def is_contiguous(self, memory_format: str = ...) -> bool: ...
 
 
@@ -99,7 +104,6 @@ class KnownType(TensorType):
 
     dtype: DType
     shape: Ints
-
     sizes: Ints
     ndim: int
     numel: int

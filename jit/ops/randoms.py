@@ -405,8 +405,8 @@ def _() -> Iterator[Sample]:
 @random("aten::multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None)"
         " -> Tensor", raises=True, grad=absent("its result is made of integers"))  # fmt: skip
 def multinomial(m: Numpy, state: RandomState, self: Array, num_samples: int, replacement: bool) -> tuple[Array, int]:
-    """With replacement: where a uniform number falls among the cumulated weights. Without: the largest of each weight
-    divided by an exponential number, which are in the order of a draw without replacement."""
+    """Draws by weight. With replacement: the place of a uniform number among the cumulated weights. Without: the
+    largest of each weight divided by an exponential number, which are in the order of a draw without replacement."""
     if self.ndim not in (1, 2) or not dtypes.from_numpy(self.dtype).is_floating_point:
         raise UsageError(f"multinomial takes floating weights of 1 or 2 dims, not {self.dtype} of {list(self.shape)}")
     weights = self.astype(m.float64).reshape(-1, self.shape[-1])
@@ -461,7 +461,7 @@ def _() -> Iterator[Sample]:
 def uniform(m: Numpy, state: RandomState, self: Array, from_: float, to: float) -> tuple[Array, int]:
     if from_ > to:
         raise UsageError(f"uniform_: expects from <= to, got {from_} and {to}")
-    if self.dtype.kind not in "biu" and to - from_ > float(ml_dtypes.finfo(self.dtype).max):
+    if self.dtype.kind not in "biu" and to - from_ > float(ml_dtypes.finfo(self.dtype).max):  # type: ignore[no-untyped-call]
         raise UsageError(f"uniform_: from {from_} to {to} is further than {self.dtype} reaches")
     numbers, blocks = _drawn(m, "uniform", state, self.shape, self.dtype)
     return (numbers * (to - from_) + _in_both_parts(self, from_)).astype(self.dtype), blocks
@@ -505,7 +505,7 @@ def _() -> Iterator[Sample]:
 @random("aten::cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def cauchy(m: Numpy, state: RandomState, self: Array, median: float, sigma: float) -> tuple[Array, int]:
-    """What `cauchy_` writes."""
+    """Numbers drawn as `cauchy_` draws them."""
     if sigma <= 0:
         raise UsageError(f"cauchy_: sigma must be positive, got {sigma}")
     numbers, blocks = _drawn(m, "uniform", state, self.shape, _wide_float(m, "cauchy_", self))
@@ -528,7 +528,7 @@ def _(g: OnnxWriter, self: Value, median: float, sigma: float, generator: Genera
 @random("aten::log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def log_normal(m: Numpy, state: RandomState, self: Array, mean: float, std: float) -> tuple[Array, int]:
-    """What `log_normal_` writes: exp of a normal number."""
+    """Numbers drawn as `log_normal_` draws them: exp of normal numbers."""
     if std <= 0:
         raise UsageError(f"log_normal_: std must be positive, got {std}")
     numbers, blocks = _drawn(m, "normal", state, self.shape, _wide_float(m, "log_normal_", self))
@@ -543,7 +543,7 @@ def _(g: OnnxWriter, self: Value, mean: float, std: float, generator: Generator 
 @random("aten::geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def geometric(m: Numpy, state: RandomState, self: Array, p: float) -> tuple[Array, int]:
-    """What `geometric_` writes: how many trials of success p it takes to succeed."""
+    """Numbers drawn as `geometric_` draws them: the trials of success p that it takes to succeed."""
     if not 0 < p < 1:
         raise UsageError(f"geometric_: p lies between 0 and 1, got {p}")
     numbers, blocks = _drawn(m, "exponential", state, self.shape, m.float64)
@@ -573,7 +573,7 @@ def _() -> Iterator[Sample]:
 @random("aten::random.from(Tensor self, int from_, int? to, *, Generator? generator=None) -> Tensor", type=_same,
         inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def random_from(m: Numpy, state: RandomState, self: Array, from_: int, to: int | None) -> tuple[Array, int]:
-    """What `random_` writes: whole numbers from from_ up to, but not including, to."""
+    """Numbers drawn as `random_` draws them: whole numbers from from_ up to, but not including, to."""
     end = _end_of(m, self.dtype) if to is None else to
     if to is not None and from_ < to:
         _check_bounds(m, "random_", from_, to, self.dtype)
@@ -634,7 +634,7 @@ def _check_std(std: float) -> None:
 
 
 def _check_stds(std: Tensor) -> None:
-    """As `_check_std` for the elements of a tensor, where they are known; a recording computes without looking."""
+    """Check as `_check_std` does, for the elements of a tensor where they are known; a recording does not look."""
     array = getattr(std, "_array", None)
     if array is not None and (array < 0).any():
         raise UsageError("normal: the standard deviations must not be negative, and an element is")
@@ -695,7 +695,7 @@ def _() -> Iterator[Sample]:
 @random("aten::normal.functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor",
         type=_same, inplace=True, namespaces=(), grad=dict(self=_no_gradient))  # fmt: skip
 def normal(m: Numpy, state: RandomState, self: Array, mean: float, std: float) -> tuple[Array, int]:
-    """What `normal_` writes."""
+    """Numbers drawn as `normal_` draws them."""
     _check_std(std)
     numbers, blocks = _drawn(m, "normal", state, self.shape, self.dtype)
     return (numbers * std + _in_both_parts(self, mean)).astype(self.dtype), blocks

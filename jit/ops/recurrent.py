@@ -133,7 +133,7 @@ def _() -> Iterator[Sample]:
 
 @dataclass(frozen=True)
 class _Network:
-    """What the recurrent networks have in common: layers, directions, and weights by layer and direction."""
+    """Layers, directions and weights of a recurrent network of any kind."""
 
     step: Callable[..., Any]
     """One step: (F, the input's share of the gates, state, weights of the state) to the next state."""

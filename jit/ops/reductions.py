@@ -22,7 +22,21 @@ from jit.ir.types import TensorType
 from .common import accumulation, require_order, wide_sum_dtype
 
 if TYPE_CHECKING:
-    from .protocols import Array, Ints, KnownType, Meta, Number, Numpy, OnnxWriter, Ops, Tensor, Term, Terms, Value
+    from .protocols import (
+        Array,
+        Ints,
+        KnownType,
+        Meta,
+        Number,
+        Numpy,
+        OnnxWriter,
+        Ops,
+        Shaped,
+        Tensor,
+        Term,
+        Terms,
+        Value,
+    )
 
 INDICES = absent("the result is a tensor of indices")
 BOOLEAN = absent("the result is boolean")
@@ -43,7 +57,7 @@ def unreduce(F: Ops, g: Tensor, meta: Meta, dim: Ints | None, keepdim: bool) -> 
     return F.expand(with_reduced_dims(F, g, meta, dim, keepdim), meta.shape)
 
 
-def with_reduced_dims(F: Ops, x: Tensor, meta: Meta, dim: int | Ints | None, keepdim: bool) -> Tensor:
+def with_reduced_dims(F: Ops, x: Tensor, meta: Shaped, dim: int | Ints | None, keepdim: bool) -> Tensor:
     """A reduction's result with the reduced dims put back with size 1, so that it broadcasts against the input."""
     if not keepdim and meta.ndim:
         for d in sorted(wrap_dims(dim, meta.ndim)):
@@ -52,7 +66,7 @@ def with_reduced_dims(F: Ops, x: Tensor, meta: Meta, dim: int | Ints | None, kee
 
 
 def count(shape: Ints, dim: Ints | None) -> Any:
-    """How many elements each result is made of; sizes may be traced."""
+    """The number of elements that each result is made of; sizes may be traced."""
     product: Any = 1
     for d in wrap_dims(dim, len(shape)):
         product = product * shape[d] if len(shape) else product
@@ -244,7 +258,7 @@ def _() -> Iterator[Sample]:
 
 
 def products_of_others(F: Ops, x: Tensor, dim: int) -> Tensor:
-    """At each place along `dim` the product of all the others, without dividing, so that zeros are no special case.
+    """Products of all the others at each place along `dim`, without dividing, so that zeros are no special case.
 
     Note [Products of all the others]
         Up the tree, neighbours are multiplied; down the tree, each half is multiplied by its neighbour's product:
@@ -515,13 +529,13 @@ def _pair_samples() -> Iterator[Sample]:
 
 @composite("aten::max.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
 def max_other(F: Ops, self: Tensor, other: Tensor) -> Tensor:
-    """As maximum."""
+    """The elementwise maximum."""
     return F.maximum(self, other)
 
 
 @composite("aten::min.other(Tensor self, Tensor other) -> Tensor", samples=_pair_samples)
 def min_other(F: Ops, self: Tensor, other: Tensor) -> Tensor:
-    """As minimum."""
+    """The elementwise minimum."""
     return F.minimum(self, other)
 
 
@@ -628,7 +642,7 @@ def deviation(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
 
 
 def degrees(shape: Ints, dim: Ints | None, correction: Number | None) -> Any:
-    """What the squares are divided by: the count less the correction, not below 0."""
+    """The divisor of the squares: the count less the correction, not below 0."""
     return _less(count(shape, dim), correction)
 
 
@@ -645,7 +659,7 @@ def variance(m: Numpy, self: Array, dim: Ints | None, keepdim: bool, correction:
 
 
 def _spread(t: Terms, x: Term, correction: Number | None) -> Term:
-    """In two passes: first the mean, then the squared deviations from it."""
+    """Variance and mean in two passes: first the mean, then the squared deviations from it."""
     centre = t.over(t.reduce("sum", x), t.count)
     squares = t.apply(lambda m, a, b: m.square(m.abs(a - b)), x, centre, cost=3)
     return t.over(t.reduce("sum", squares), _less(t.count, correction))
@@ -755,7 +769,7 @@ def _(t: Terms, self: Term, correction: Number | None) -> Term:
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: Ints | None, correction: Number | None,
     keepdim: bool,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     """No spread, no gradient: 0 / 0 counts as 0."""
     flat = F.eq(out, 0)
     scale = F.where(flat, 0, g / (F.where(flat, 1, out) * degrees(self.shape, dim, correction)))
@@ -842,7 +856,9 @@ def _log_of_sum(t: Terms, x: Term, greatest: Term) -> Any:
 
 
 @logsumexp.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: Ints, keepdim: bool) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: Ints, keepdim: bool
+) -> Sequence[Tensor | None]:
     """softmax(self) * g; where all is -inf, nothing moves the result."""
     total = with_reduced_dims(F, out, self, dim, keepdim)
     total = F.where(F.eq(total, -math.inf), 0, total)
@@ -914,7 +930,7 @@ def _(t: Terms, self: Term, ord: Number) -> Term:
 @linalg_vector_norm.grad
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, ord: Number, dim: Ints | None, keepdim: bool
-) -> Any:
+) -> Sequence[Tensor | None]:
     """sign(x) * |x|^(p-1) / out^(p-1) * g; 0 where the norm is 0, and split among ties for p = inf."""
     g, out = (with_reduced_dims(F, x, self, dim, keepdim) for x in (g, out))
     if ord == 0:
@@ -1168,7 +1184,7 @@ def _(self: KnownType, dim: int) -> TensorType:
 
 
 @logcumsumexp.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: int) -> Any:
+def _(F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, out: Tensor, dim: int) -> Sequence[Tensor | None]:
     """The sum over later places j of g[j] * exp(self - out[j]): in logarithms, for positive and negative g apart."""
     if not self.ndim:
         return (g,)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=256)
 def nearest(mode: str, size: int, out: int, scale: float | None) -> Any:
-    """For each of `out` entries the one of `size` entries that it is: places are found in single precision."""
+    """The entry out of `size` that each of `out` entries copies: places are found in single precision."""
     if size < 1 or out < 1:
         raise ShapeError(f"resizing needs sizes of at least 1, not {size} to {out}")
     step = np.float32(1 / scale if scale else np.float32(size) / np.float32(out))

@@ -26,11 +26,11 @@ class Tap(NamedTuple):
     """One summand of every output, or of some."""
 
     rows: Any
-    """Which outputs have it; None for all."""
+    """The outputs that have it; None for all."""
     index: Any
-    """Which input it is, for each of those outputs; these never fall."""
+    """The input that it is, for each of those outputs; these never fall."""
     weight: Any
-    """What that is multiplied by, in float64."""
+    """The factor of that input, in float64."""
 
 
 class Taps(NamedTuple):
@@ -38,11 +38,11 @@ class Taps(NamedTuple):
 
     taps: tuple[Tap, ...]
     size: int
-    """How many inputs there are."""
+    """The number of inputs."""
     out: int
-    """How many outputs there are."""
+    """The number of outputs."""
     key: tuple[Any, ...]
-    """What they were made from."""
+    """The arguments that they were made from."""
 
     @property
     def same(self) -> bool:
@@ -75,7 +75,7 @@ _kept = lru_cache(maxsize=256)(_made)
 
 
 def _step(size: int, out: int, align: bool, scale: float | None) -> float:
-    """How far apart, in the input, two neighbours of the output lie."""
+    """The distance, in the input, of two neighbours of the output."""
     if align:
         return (size - 1) / (out - 1) if out > 1 else 0.0
     return 1 / scale if scale else size / out
@@ -209,7 +209,7 @@ def weighted_bytes(m: Any, x: Any, given: Taps, dim: int) -> Any:
 
 
 def _precision(largest: float) -> int:
-    """With how many binary places the largest weight still fits into 16 bits."""
+    """The number of binary places with which the largest weight still fits into 16 bits."""
     fitting = (bits for bits in range(22) if int(0.5 + largest * (1 << (bits + 1))) >= 1 << 15)
     return next(fitting, 22)
 

@@ -356,7 +356,7 @@ def _() -> Iterator[Sample]:
 
 
 def flat_places(m: Numpy, sizes: Ints, strides: Ints, offset: int) -> Any:
-    """Where in the storage each element of a strided window lies, as an int64 array of those sizes."""
+    """Positions in the storage of each element of a strided window, as an int64 array of those sizes."""
     places = m.full(tuple(sizes), offset, m.int64)
     for dim, (size, stride) in enumerate(zip(sizes, strides)):
         places += (m.arange(size) * stride).reshape([-1 if d == dim else 1 for d in range(len(sizes))])
@@ -364,7 +364,7 @@ def flat_places(m: Numpy, sizes: Ints, strides: Ints, offset: int) -> Any:
 
 
 def _elements_shown(m: Any, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int) -> Any:
-    """Which element of a tensor, in row-major order, each element of a window of its storage is."""
+    """The number, in a tensor's row-major order, of each element of a window of its storage."""
     shift = max(-offset, 0)
     home, places = flat_places(m, self_size, self_stride, shift), flat_places(m, size, stride, offset + shift)
     owner = m.full(int(max(places.max(initial=0), home.max(initial=0))) + 1, -1, m.int64)
@@ -387,7 +387,7 @@ def _elements_shown(m: Any, self_size: Ints, self_stride: Ints, size: Ints, stri
 def as_strided_of(
     m: Numpy, self: Array, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
 ) -> Array:
-    """What `as_strided` shows of a tensor that lies as `self_stride` says, taken from an equal one of any layout.
+    """The elements that `as_strided` shows of a tensor laid out as `self_stride` says, taken from an equal one.
 
     Histories and recordings of views are made of this operator, because theirs are other tensors than the viewed one.
     """
@@ -545,7 +545,7 @@ def _() -> Iterator[Sample]:
 def as_strided_gather(
     m: Numpy, self: Array, self_size: Ints, self_stride: Ints, size: Ints, stride: Ints, offset: int
 ) -> Array:
-    """What `as_strided` would show if `self`, of any layout, lay as `self_stride` says: the adjoint of the above."""
+    """Elements that `as_strided` would show if `self` were laid out as `self_stride` says: the adjoint of the above."""
     shift = max(-offset, 0)
     places = flat_places(m, size, stride, offset + shift)
     home = flat_places(m, self_size, self_stride, shift)

@@ -73,7 +73,7 @@ def _(self: KnownType, B: KnownType, upper: bool, left: bool, unitriangular: boo
 def _(
     F: Ops, g: Tensor, needs: Sequence[bool], self: Tensor, B_meta: Meta, out: Tensor, upper: bool, left: bool,
     unitriangular: bool,
-) -> Any:  # fmt: skip
+) -> Sequence[Tensor | None]:  # fmt: skip
     """gB solves the transposed equation; gA is -gB X^T, the part of it that was read."""
     turned = F.transpose(self, -2, -1)
     gB = F.linalg_solve_triangular(turned, g, upper=not upper, left=left, unitriangular=unitriangular)
@@ -142,7 +142,9 @@ def _(A: KnownType, B: KnownType) -> Sequence[Type]:
 
 
 @_linalg_solve.grad
-def _(F: Ops, g: Tensor, needs: Sequence[bool], A: Tensor, B_meta: Meta, out: Sequence[Tensor]) -> Any:
+def _(
+    F: Ops, g: Tensor, needs: Sequence[bool], A: Tensor, B_meta: Meta, out: Sequence[Tensor]
+) -> Sequence[Tensor | None]:
     gB = F._linalg_solve(F.transpose(A, -2, -1), g)[0]
     gA = -F.matmul(gB, F.transpose(out[0], -2, -1))
     return F.sum_to_size(gA, A.shape), F.sum_to_size(gB, B_meta.shape)
@@ -313,7 +315,7 @@ def _(A: KnownType) -> Sequence[Type]:
 
 
 @linalg_slogdet.grad
-def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A: Tensor, out: Sequence[Tensor]) -> Any:
+def _(F: Ops, g: Sequence[Tensor], needs: Sequence[bool], A: Tensor, out: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """The adjoint inverse times the logarithm's gradient, and i times that of the direction across it."""
     size = F.zeros_like(out[1]) if g[1] is None else g[1]
     if A.dtype.is_complex:
@@ -450,7 +452,7 @@ pinverse.sampler = _any_sizes
            " -> Tensor", promote=("self", "atol", "rtol"), namespaces=LINALG,
            grad=absent("the result is made of counts"))  # fmt: skip
 def matrix_rank(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
-    """How many singular values are above the limit."""
+    """The number of singular values above the limit."""
     check_matrix("linalg.matrix_rank", self.shape, hermitian)
     if 0 in tuple(self.shape):
         return F.zeros(list(self.shape[:-2]), dtype=dtypes.int64)
@@ -461,7 +463,7 @@ def matrix_rank(F: Ops, self: Tensor, atol: Tensor | None, rtol: Tensor | None, 
 @composite("aten::linalg_matrix_rank.tol(Tensor self, Tensor tol, bool hermitian=False) -> Tensor",
            promote=("self", "tol"), namespaces=LINALG, grad=absent("the result is made of counts"))  # fmt: skip
 def matrix_rank_above(F: Ops, self: Tensor, tol: Tensor, hermitian: bool) -> Tensor:
-    """How many singular values are above tol."""
+    """The number of singular values above tol."""
     return F.linalg_matrix_rank(self, atol=tol, rtol=0.0, hermitian=hermitian)
 
 
@@ -571,7 +573,7 @@ def _() -> Iterator[Sample]:
 
 
 def _order(sizes: list[int]) -> list[list[int]]:
-    """Where to part each stretch of a chain of products so that the fewest multiplications are done."""
+    """The places that part each stretch of a chain of products so that the fewest multiplications are done."""
     count = len(sizes) - 1
     cost, split = [[0] * count for _ in range(count)], [[0] * count for _ in range(count)]
     for length in range(1, count):
@@ -605,7 +607,7 @@ def multi_dot(F: Ops, tensors: Sequence[Tensor]) -> Tensor:
     return F.reshape(found, sizes)
 
 
-@composite("aten::chain_matmul(Tensor[] matrices) -> Tensor", namespaces=("jit",))
+@composite("aten::chain_matmul(Tensor[] matrices) -> Tensor", spreads=True, namespaces=("jit",))
 def chain_matmul(F: Ops, matrices: Sequence[Tensor]) -> Tensor:
     """The product of a chain of matrices; of one, itself."""
     return matrices[0] if len(matrices) == 1 else F.linalg_multi_dot(list(matrices))
@@ -653,8 +655,8 @@ def _of_values(F: Ops, self: Tensor, dims: tuple[int, int], keepdim: bool, combi
 
 @composite(f"aten::linalg_matrix_norm(Tensor self, Scalar ord, {_NORM}", namespaces=LINALG)
 def matrix_norm(F: Ops, self: Tensor, ord: Number, dim: Ints, keepdim: bool, dtype: DType | None) -> Tensor:
-    """Of matrices over two dims: the largest (smallest) sum of a column, 1 (-1), of a row, inf (-inf), or the largest
-    (smallest) singular value, 2 (-2)."""
+    """A norm of matrices over two dims: the largest (smallest) sum of a column, 1 (-1), of a row, inf (-inf), or the
+    largest (smallest) singular value, 2 (-2)."""
     _checked_fraction("linalg.matrix_norm", self, dtype)
     dims = _two("linalg.matrix_norm", self, dim)
     x = self if dtype is None else F._to_copy(self, dtype=dtype)
@@ -674,7 +676,7 @@ def matrix_norm(F: Ops, self: Tensor, ord: Number, dim: Ints, keepdim: bool, dty
 
 @composite(f'aten::linalg_matrix_norm.str_ord(Tensor self, str ord="fro", {_NORM}', namespaces=LINALG)
 def matrix_norm_by_name(F: Ops, self: Tensor, ord: str, dim: Ints, keepdim: bool, dtype: DType | None) -> Tensor:
-    """Of matrices over two dims: the 2-norm of all elements, "fro", or the sum of the singular values, "nuc"."""
+    """A norm of matrices over two dims: the 2-norm of all elements, "fro", or the sum of the singular values, "nuc"."""
     _checked_fraction("linalg.matrix_norm", self, dtype)
     dims = _two("linalg.matrix_norm", self, dim)
     if ord == "fro":
@@ -692,7 +694,7 @@ _ANY = "int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tens
 def linalg_norm(
     F: Ops, self: Tensor, ord: Number | None, dim: Ints | None, keepdim: bool, dtype: DType | None
 ) -> Tensor:
-    """Of vectors along one dim, of matrices over two; without dim, of a vector or matrix, and without ord of all."""
+    """The norm of vectors (one dim) or of matrices (two); without dim of the vector or matrix, without ord of all."""
     if ord is not None and (len(dim) == 2 if dim is not None else self.ndim == 2):
         return F.linalg_matrix_norm(self, ord, [-2, -1] if dim is None else dim, keepdim, dtype=dtype)
     if ord is not None and dim is None and self.ndim != 1:
@@ -746,7 +748,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::linalg_cond(Tensor self, Scalar? p=None) -> Tensor", namespaces=LINALG)
 def linalg_cond(F: Ops, self: Tensor, p: Number | None) -> Tensor:
-    """How much errors may grow: the largest singular value over the smallest, or a norm times that of the inverse."""
+    """The condition number: the largest singular value over the smallest, or a norm times that of the inverse."""
     check_matrix("linalg.cond", self.shape, p not in (None, 2, -2))
     if p in (None, 2, -2):
         S = F.linalg_svdvals(self)

@@ -249,7 +249,7 @@ def special_xlog1py(m: Math, self: Elements, other: Elements) -> Elements:
 
 
 def _nothing(F: Ops, self: Tensor, other: Tensor) -> Tensor:
-    """Where the product is 0 whatever the logarithm is."""
+    """True where the product is 0 whatever the logarithm is."""
     return F.logical_and(F.eq(self, 0), F.le(other, -1))
 
 
@@ -554,7 +554,7 @@ class _Waves:
 
 
 def _shifted(evaluate: Any) -> Any:
-    """From 0 to 1 as the plain one is from -1 to 1."""
+    """The polynomial shifted from [-1, 1] to [0, 1]."""
     return lambda m, n, x: evaluate(m, n, 2 * x - 1)
 
 

@@ -45,7 +45,7 @@ def _centred(F: Ops, window: Tensor | None, n_fft: int, length: Any, like: DType
 
 
 def _ends(n_fft: int, length: int, center: bool, align_to_window: bool | None) -> list[int]:
-    """How many entries are put before a signal and after it."""
+    """The number of entries that are put before a signal and after it."""
     if center and align_to_window is not None:
         raise UsageError("stft: align_to_window is for center=False alone; leave it out, or say center=False")
     missing = n_fft - length if align_to_window else 0
@@ -161,7 +161,7 @@ def _() -> Iterator[Sample]:
 @array("aten::_checked_envelope(Tensor self) -> Tensor", raises=True, namespaces=(), onnx="Identity",
        grad=dict(self=lambda F, g: g))  # fmt: skip
 def _checked_envelope(m: Numpy, self: Array) -> Array:
-    """What overlapping windows add up to, unless that is zero somewhere: there is no signal to be found there."""
+    """The sum of overlapping windows; UsageError where it is zero, as there is no signal to be found."""
     if self.size and m.abs(self).min() < 1e-11:
         raise UsageError("istft: somewhere the windows add up to zero; take a larger window or a smaller hop_length")
     return m.array(self)

@@ -59,7 +59,7 @@ def _() -> Iterator[Sample]:
 
 
 def _middle(F: Ops, self: Tensor, values: Tensor, dim: int, skip_nan: bool) -> Tensor:
-    """Where the median stands in a sorted dim, in which NaNs are last: the first of them, or without counting them."""
+    """The place of the median in a sorted dim, in which NaNs are last: the first of them, or without counting them."""
     size = self.shape[dim]
     shape = [1 if d == dim else s for d, s in enumerate(values.shape)]
     if not self.dtype.is_floating_point:
@@ -237,7 +237,7 @@ def _quantile(
 
 
 def _ranks(F: Ops, last: Any, q: Tensor, skip_nan: bool) -> Tensor:
-    """Where each of q falls among the sorted elements of each row."""
+    """The place of each of q among the sorted elements of each row."""
     size = last.shape[-1]
     numbers = F.sum(F.logical_not(F.isnan(last)), -1, True)
     if skip_nan:
@@ -345,7 +345,7 @@ def _() -> Iterator[Sample]:
 
 @composite("aten::count_nonzero.dim_IntList(Tensor self, int[1]? dim=None) -> Tensor", grad=COUNTS)
 def count_nonzero(F: Ops, self: Tensor, dim: Ints | None) -> Tensor:
-    """How many elements along dim are not zero."""
+    """The number of elements along dim that are not zero."""
     return F.sum(F.ne(self, 0), () if dim is None else dim)
 
 
@@ -363,7 +363,7 @@ def _() -> Iterator[Sample]:
     grad=COUNTS,
 )
 def bincount(m: Numpy, self: Array, weights: Array | None, minlength: int) -> Array:
-    """How often each number stands in a vector of whole numbers, or the sum of its weights."""
+    """Counts of each number in a vector of whole numbers, or sums of their weights."""
     if self.ndim != 1 or self.dtype.kind not in "iu" or (self.size and self.min() < 0):
         raise UsageError("bincount: expects a vector of whole numbers that are not negative")
     if minlength < 0 or (weights is not None and weights.shape != self.shape):
@@ -402,7 +402,7 @@ def _() -> Iterator[Sample]:
     grad=COUNTS,
 )
 def histc(m: Numpy, self: Array, bins: int, min: Number, max: Number) -> Array:
-    """How many elements fall into each of equal bins between min and max (equal: the least and the largest element)."""
+    """Counts of the elements in equal bins between min and max (if equal: the least and the largest element)."""
     if self.dtype.kind != "f":
         raise DTypeError(f"histc needs a floating dtype, got {self.dtype}; cast first")
     low, high = _histogram_range(m, "histc", self, bins, min, max, 1)
@@ -512,7 +512,7 @@ def _() -> Iterator[Sample]:
 def searchsorted(
     m: Numpy, sorted_sequence: Array, self: Array, out_int32: bool, right: bool, side: str | None, sorter: Array | None
 ) -> Array:
-    """Where each element is to be put into its row of the sorted sequence to keep that sorted."""
+    """The place of each element in its row of the sorted sequence that keeps it sorted."""
     require_order("searchsorted", self.dtype)
     side = _checked_side(right, side)
     _check_rows(sorted_sequence.shape, self.shape, None if sorter is None else sorter.shape)
@@ -555,7 +555,7 @@ def _(
     g: OnnxWriter, sorted_sequence: Value, self: Value, out_int32: bool, right: bool, side: str | None,
     sorter: Value | None,
 ) -> Value:  # fmt: skip
-    """How many of the row lie below."""
+    """The number of elements of the row below each value."""
     line = sorted_sequence if sorter is None else g.op("GatherElements", sorted_sequence, sorter, axis=-1)
     value = g.op("Unsqueeze", self, g.ints([-1]))
     lined = line if line.ndim == 1 else g.op("Unsqueeze", line, g.ints([-2]))
@@ -604,7 +604,7 @@ def _() -> Iterator[Sample]:
 
 _UNIQUE = "-> (Tensor, Tensor, Tensor)"
 LAST = 2**63 - 1
-"""To the end, in ONNX."""
+"""The end of a slice that reaches to the end, in ONNX."""
 
 
 def _found(m: Numpy, values: Array, inverse: Any, counts: Any, wants_inverse: bool, wants_counts: bool) -> Any:
@@ -717,7 +717,7 @@ def _(g: OnnxWriter, self: Value, return_inverse: bool, return_counts: bool, dim
 
 
 def _onnx_starts(g: OnnxWriter, line: Value, at: int, size: Value) -> Value:
-    """Which slices along `at` differ from the one before: the first of all does, if there is one."""
+    """A mask of the slices along `at` that differ from the one before: the first of all does, if there is one."""
     same = g.op("Equal", _onnx_part(g, line, 1, LAST, at), _onnx_part(g, line, 0, -1, at))
     others = [d for d in range(line.ndim) if d != at]
     differing = g.cast(g.op("Not", same), dtypes.int32)
@@ -794,7 +794,7 @@ def _weighted_mean(F: Ops, x: Tensor, weights: Any, total: Any) -> Tensor:
 def _freedom(
     F: Ops, total: Any, fweights: Tensor | None, aweights: Tensor | None, weights: Any, correction: int
 ) -> Any:
-    """What the squares are divided by, not below 0."""
+    """The divisor of the squares, not below 0."""
     if weights is None:
         return max(total - correction, 0)
     if aweights is None or correction == 0:

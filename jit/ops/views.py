@@ -786,7 +786,7 @@ def _() -> Iterator[Sample]:
 
 
 def diagonal_length(rows: int, columns: int, offset: int) -> int:
-    """How many entries the diagonal at `offset` has."""
+    """The number of entries of the diagonal at `offset`."""
     return max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
 
 

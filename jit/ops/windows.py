@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _places(F: Ops, length: int, periodic: bool, dtype: DType | None, device: str | None) -> Tensor | None:
-    """From 0 to 1 over the window, in float64; None where the window is a single 1 or nothing."""
+    """Places from 0 to 1 over the window, in float64; None where the window is a single 1 or nothing."""
     require_floating_window(dtype)
     if length <= 1:
         return None

@@ -68,6 +68,9 @@ class LBFGS(Optimizer):
 
         Returns:
             The loss before the step.
+
+        Raises:
+            UsageError: There is no closure.
         """
         if closure is None:
             raise UsageError("LBFGS evaluates the loss several times: give step() a closure that computes it")

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from jit.eager.namespace import F
 
 ENOUGH = 1e-4
-"""The share of the decrease that the slope promises which is enough."""
+"""The share of the decrease promised by the slope that is enough."""
 FLAT = 0.9
 """The share of the first slope that is flat enough."""
 MOST = 25
-"""The greatest number of evaluations of a search."""
+"""The number of evaluations that a search may take."""
 
 
 class Point(NamedTuple):

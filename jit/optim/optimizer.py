@@ -29,7 +29,7 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
-        """What is kept for each parameter between steps."""
+        """State that is kept for each parameter between steps."""
         self.param_groups: list[dict[str, Any]] = []
         """Dictionaries with "params" and options such as "lr", which may be changed between steps."""
         self._stepped = Event()
@@ -51,7 +51,11 @@ class Optimizer:
             cls.step = _noted(cls.step)  # type: ignore[method-assign]
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
-        """Optimize more parameters, with options of their own: ``{"params": [...], "lr": 0.1}``."""
+        """Optimize more parameters, with options of their own: ``{"params": [...], "lr": 0.1}``.
+
+        Raises:
+            UsageError: A parameter belongs to another group already.
+        """
         group = self._group(param_group)
         for parameter in group["params"]:
             self._check(parameter, group)
@@ -148,7 +152,17 @@ class Optimizer:
             hook(self, given, {})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """Change one parameter in place; `gradient` must be left as it is."""
+        """Change one parameter in place; subclasses define it.
+
+        Args:
+            parameter: The parameter.
+            gradient: Its gradient, with the sign of descent; it must be left as it is.
+            state: The state kept for this parameter, empty in the first step.
+            group: The options of its group.
+
+        Raises:
+            NotImplementedError: The subclass does not define it.
+        """
         raise NotImplementedError(type(self).__name__)
 
     # -- saving --------------------------------------------------------------------------------------------------
@@ -246,7 +260,11 @@ def _parts(value: Any) -> Any:
 
 
 def check_not_negative(**options: float) -> None:
-    """Refuse negative options by name."""
+    """Refuse negative options by name.
+
+    Raises:
+        UsageError: An option is negative.
+    """
     for name, value in options.items():
         if not value >= 0:
             raise UsageError(f"{name} must not be negative, and {value} was given")
@@ -269,7 +287,11 @@ def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_betas(betas: Iterable[float]) -> tuple[float, ...]:
-    """The weights of the past in running averages, as a tuple; each lies between 0 and 1."""
+    """The weights of the past in running averages, as a tuple; each lies between 0 and 1.
+
+    Raises:
+        UsageError: One of them does not.
+    """
     listed = tuple(betas)
     if not all(0 <= beta < 1 for beta in listed):
         raise UsageError(f"betas lie between 0 and 1, and {listed} were given")

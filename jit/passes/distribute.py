@@ -47,7 +47,7 @@ from .support.spaces import argument, arguments, dims_along, form_of, is_cast, i
 JOIN = joining.name
 MOST_PARTS = 16
 """Parts that each operator runs on, at most: every part of another size is a kernel of its own."""
-MOST_AGAIN = 8
+RECOMPUTE_BUDGET = 8
 """Instructions for each element that may be spent on computing it again: about what a pass over memory takes."""
 
 
@@ -345,7 +345,7 @@ class _Cuts:
     def __init__(self, graph: Graph, supported: Supported) -> None:
         self.graph, self.supported, self.runs = graph, supported, _Runs(supported)
         self.cutter = Cutter(graph)
-        self.again: dict[Value, float] = {}
+        self.recomputed: dict[Value, float] = {}
         """How many instructions an element takes that are spent more than once, as far as it is cut."""
 
     def run(self) -> bool:
@@ -387,7 +387,7 @@ class _Cuts:
             return "a part of its result has no elements"
         if _demotes(node, cuts):
             return "one number of an operand would count less in promotion than the whole operand does"
-        if self._spent(node, cuts) > MOST_AGAIN:
+        if self._spent(node, cuts) > RECOMPUTE_BUDGET:
             return "parts of its result overlap, and computing them twice takes longer than reading them"
         if self._gathers(node, cuts):
             return "parts of its result take every n-th element, which is dear to read from several operands"
@@ -402,7 +402,7 @@ class _Cuts:
         sizes = sizes_of(node.output)
         elements = sum(math.prod(cut.of(sizes)) for cut in cuts)
         more = max(elements / math.prod(sizes) - 1, 0)
-        return self.again.get(node.output, 0) + more * kernel_of(node.kind).cost
+        return self.recomputed.get(node.output, 0) + more * kernel_of(node.kind).cost
 
     def _gathers(self, node: Node, cuts: set[Cut]) -> bool:
         """Whether elements that do not lie side by side would be read from more than two arrays."""
@@ -431,13 +431,13 @@ class _Cuts:
         parts, sizes = self.parts_of(node), sizes_of(node.output)
         spent = self._spent(node, {cut for _, cut in parts})
         for value in node.inputs:
-            self.again[value] = max(self.again.get(value, 0), spent)
+            self.recomputed[value] = max(self.recomputed.get(value, 0), spent)
         made: dict[Cut, Value] = {}
         for _, cut in parts:
             if cut not in made:
                 operands = {v: self.cutter.part(v, cut, len(sizes), node) for v in dict.fromkeys(node.inputs)}
                 made[cut] = copy_of_part(self.cutter, node, dict(operands), cut.of(sizes), node)
-                self.again[made[cut]] = spent
+                self.recomputed[made[cut]] = spent
         if leaves_stage(node.output):
             self._rejoin(node, made)
         else:

@@ -1,4 +1,4 @@
-"""How a function becomes a recording and is run from it: `function` is what `jit.trace` makes; `tracer` records.
+"""Recording functions and running recordings: `function` is what `jit.trace` makes; `recorder` records.
 
 Empty on purpose: the modules below are imported one by one, some of them by what `function` rests on.
 """

@@ -18,7 +18,7 @@ TOLERANCES = {dtypes.float16: 1e-2, dtypes.bfloat16: 5e-2, dtypes.float32: 1e-5,
               dtypes.complex64: 1e-5, dtypes.complex128: 1e-10}  # fmt: skip
 """Relative to the largest element of a tensor; other dtypes agree exactly."""
 NOISE = 8.0
-"""How many times as much as rounding the arguments otherwise changes a result, the traced one may be off."""
+"""The factor by which a traced result may differ more than rounding the arguments otherwise changes it."""
 
 
 def seen(result: Any, inputs: Any) -> Any:
@@ -102,7 +102,7 @@ def shaken(array: Any) -> Any:
 
 
 def noise_floor(expected: Any, noisy: Any, together: dict[str, Any]) -> float:
-    """How far apart elements may be that are nothing but rounding, such as a sum that is 0 but for it."""
+    """The distance of elements that is nothing but rounding, such as of a sum that is 0 but for it."""
     if expected is None or noisy is None or noisy.shape != expected.shape or noisy.dtype != expected.dtype:
         return 0.0
     with np.errstate(all="ignore"):

@@ -87,14 +87,14 @@ def export_onnx(
             call = call._replace(gradients=True)
             recording = _recorded(call, stage)
         _refuse_caught(recording, bool(dynamic_axes))
-        if recording.moves:
+        if recording.effects.moves:
             raise ExportError(
                 "the function makes another view of its argument in place, as t_() and unsqueeze_() do, and a model "
                 "leaves its inputs alone; use the method without the underscore"
             )
         graph = recording.graph().clone()
         if stage == 0:  # what aliases need to be made anew, and gradients that are left behind, are no results
-            graph.set_return(graph.outputs[: recording.count], graph.stages[0].updates, 0)
+            graph.set_return(graph.outputs[: recording.result.count], graph.stages[0].updates, 0)
         with _unknown_sizes(graph if dynamic_axes else None):
             run(graph, EXPORT)
         exported = _exported(
@@ -124,14 +124,14 @@ def unwrapped(target: Any) -> tuple[Callable[..., Any], Any]:
 
 
 class _Call(NamedTuple):
-    """What is exported: a function and what it is called with."""
+    """An export: a function and the arguments of its call."""
 
     function: Any
     owner: Any
     arguments: tuple[Any, ...]
     options: dict[str, Any]
     repeated: frozenset[int]
-    """Which tensors were given more than once, and are separate inputs of the model."""
+    """The tensors that were given more than once, and are separate inputs of the model."""
     gradients: bool = False
     """Whether gradients are recorded when it is called: not where the function does without."""
 
@@ -208,7 +208,7 @@ def _recorded(call: _Call, stage: int) -> Recording:
 
 def _refuse_caught(recording: Recording, varies: bool) -> None:
     """ExportError if the function has caught an error, and no node of the graph says when it comes."""
-    where = recording.trace.caught or (recording.trace.one_size if varies else None)
+    where = recording.trace.impurity.caught or (recording.trace.impurity.one_size if varies else None)
     if where is not None:
         raise ExportError(
             f"at {where}: the function catches an error of a check in Python, and the model would go the traced way "
@@ -218,7 +218,7 @@ def _refuse_caught(recording: Recording, varies: bool) -> None:
 
 def _check_writes(recording: Recording, repeated: Collection[int]) -> None:
     """ExportError if the function writes to a tensor that it was given more than once."""
-    for target in recording.targets:
+    for target in recording.effects.targets:
         if target < len(recording.positions) and recording.positions[target] in repeated:
             name = recording.trace.graph.inputs[target].name
             raise ExportError(
@@ -228,9 +228,9 @@ def _check_writes(recording: Recording, repeated: Collection[int]) -> None:
 
 
 def _forgotten(recording: Recording) -> Iterator[str]:
-    """What the function does besides returning something, which the model leaves out: for the report."""
-    if recording.trace.impure is not None:
-        yield f"the call {recording.trace.impure}, which the model does not: it gives what a call gives now"
+    """The deeds of the function besides returning something, which the model leaves out: for the report."""
+    if recording.trace.impurity.reason is not None:
+        yield f"the call {recording.trace.impurity.reason}, which the model does not: it gives what a call gives now"
     stage = recording.trace.graph.stages[0]
     written = [value.name for value, _ in stage.updates if not isinstance(value.type, GeneratorType)]
     if written:
@@ -257,7 +257,7 @@ def _differentiate(recording: Recording, result: Any, arguments: Sequence[Tensor
 
 def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
     initializers = {}
-    for capture in recording.trace.captures:
+    for capture in recording.trace.captures.found:
         if isinstance(capture.owner, Tensor):
             initializers[capture.value.name] = capture.owner._array
     present = {value.name for stage in graph.stages for value in stage.inputs}
@@ -276,7 +276,7 @@ def _verify(exported: Exported, call: _Call, recording: Recording, graph: Graph,
         runs = [_stage_run(recording, graph, stage)]
     else:
         runs = [_run(call, sized) for sized in _sizes(call, names, axes)]
-        if recording.trace.left_open:
+        if recording.trace.scalars.left_open:
             runs += _of_other_data(call)
 
     def noisy(index: int) -> list[Any]:
@@ -362,7 +362,7 @@ def _stage_run(
         stage: Which stage's outputs.
         change: Makes other inputs of these.
     """
-    kept = {c.value.name: c.owner for c in recording.trace.captures}
+    kept = {c.value.name: c.owner for c in recording.trace.captures.found}
     live = recording.trace.graph.stages
     engine, state, feed = Interpreter(graph, PythonHost()), None, {}
     outputs: list[Any] = []
@@ -381,14 +381,15 @@ def _stage_run(
 
 
 def _intermediates(exported: Exported, recording: Recording, graph: Graph, index: int) -> dict[str, Any]:
-    """What the values inside the model should be for the recorded arguments (nothing for other sizes)."""
+    """The values inside the model for the recorded arguments (nothing for other sizes)."""
     if index or len(graph.stages) > 1:
         return {}
     mapping: dict[Value, Value] = {}
     watched = graph.clone(mapping)
     inside = {value: name for value, name in exported.names.items() if value in mapping and not value.is_input}
     watched.set_return([mapping[value] for value in inside], (), 0)
-    captured = [c.owner._array if isinstance(c.owner, Tensor) else c.owner.state for c in recording.trace.captures]
+    owners = [capture.owner for capture in recording.trace.captures.found]
+    captured = [owner._array if isinstance(owner, Tensor) else owner.state for owner in owners]
     outputs, _, _ = Interpreter(watched, PythonHost()).run(0, [*recording.examples, *captured])
     return dict(zip(inside.values(), outputs, strict=True))
 

@@ -13,7 +13,7 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jit.eager import context
@@ -22,24 +22,24 @@ from jit.eager.pytree import ObjectError, statics, too_deep
 from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.errors import Error, TraceError, UsageError
-from jit.runtime.arrays.interpreter import GuardFailed
+from jit.runtime.arrays.programs import GuardFailed
 
+from .cache import KEYS, Cache, Outgrown
 from .comparing import compare_results, seen, shaken_in_place
+from .explanation import Explanation
+from .first_runs import FirstRuns
+from .parameters import Parameters
 from .patience import patience
-from .recorder.anew import Notes, Run, Suspicions
-from .recorder.exact_types import asks_exact_types, note_exact_types
-from .recorder.raising import forget_errors
 from .recorder.records import Constant
-from .recorder.tracer import Trace
 from .recordings.chains import BRANCHES
 from .recordings.compiling import optimise, unoptimised
-from .recordings.drafting import Draft, distinct, ledger
+from .recordings.drafting import distinct, ledger
 from .recordings.kept_leaves import connect, keeps_leaves
 from .recordings.recalling import Recollection, recalling, recollection
-from .recordings.recording import OperatorRaised, Recording, may_follow, seen_by, watches_error
-from .recordings.rekeying import Change, relocate
-from .recordings.shapes import OFTEN, Dims, Family, first_difference, general_kind, pattern_of
+from .recordings.recording import OperatorRaised, Recording, may_follow, seen_by
+from .recordings.shapes import Dims
 from .shortcuts.shortcuts import Shortcut, hits, shortcut
+from .sizes import Sizes
 from .surroundings.calls import (
     Call,
     CallError,
@@ -47,31 +47,15 @@ from .surroundings.calls import (
     Key,
     _Promoted,
     flatten_arguments,
-    leaf_names,
     marks_of,
-    same_marks,
-    signature_of,
 )
-from .surroundings.impurity import watching
-from .surroundings.origins import is_foreign
-from .surroundings.promoting import DRIFT, KINDS, drifting, replaced, setter
+from .surroundings.promoting import DRIFT, KINDS, drifting
 from .surroundings.properties import kind_of
-from .surroundings.reasons import why_anew
 from .surroundings.sharing import sharing_of
-from .surroundings.surroundings import GrowingWorld, Surroundings, Watched, World, attributes_of, view_of_objects
-
-SAMPLES = 4
-"""How many sizes without an equal show that sizes are baked in."""
-KEYS = 64
-"""How many keys a function may have before further ones run eagerly."""
-
+from .surroundings.surroundings import Surroundings, Watched, World, attributes_of, view_of_objects
 
 SHORTCUTS = 4
-"""How many are tried before a call goes the long way."""
-
-
-class _Outgrown(Exception):
-    """A call has to be looked at again: while it was under way, another one has shown that there is more to look at."""
+"""The number of shortcuts that are tried before a call goes the long way."""
 
 
 class TracedFunction(Watched):
@@ -85,6 +69,8 @@ class TracedFunction(Watched):
         optimize: bool = True,
         strict: bool = False,
         dynamic: bool | Dims | None = None,
+        surroundings: Surroundings | None = None,
+        parameters: Parameters | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.__name__ = getattr(function, "__name__", type(function).__name__)
@@ -93,22 +79,15 @@ class TracedFunction(Watched):
         self._optimise = optimise if optimize else unoptimised
         self._strict = strict
         self._dynamic = dynamic
-        self._families: dict[Key, Family] = {}
-        self._surroundings = Surroundings(function, owner)
-        self._described: Callable[[], Any] = lambda: function if owner is None else getattr(owner, "forward", owner)
-        """Whose parameters are those of calls."""
-        self._signature = signature_of(self._described())
-        self._marks = marks_of(self._described())
-        """What the signature was made from, as far as it can change."""
-        self._cache: dict[Key, Entry] = {}
-        self._lock = threading.RLock()
+        self._surroundings = surroundings or Surroundings(function, owner)
+        self._parameters = parameters or _parameters_of(function, owner)
+        self._cache = Cache(self._surroundings, Sizes(dynamic))
+        self._runs = FirstRuns(function, getattr(type(owner), "forward", None), strict)
+        self._explanation = Explanation()
         self._counting = threading.Lock()
         self._last: Recording | None = None
-        self._explanation = "it has not been called yet"
         self._methods: weakref.WeakKeyDictionary[Any, TracedFunction] = weakref.WeakKeyDictionary()
         self._warned = False
-        self._exact: bool | None = None
-        self._suspicions = Suspicions()
         self._effects = 0
         """How many runs have changed something of Python's."""
         self.keep_examples = False
@@ -125,7 +104,7 @@ class TracedFunction(Watched):
         """Calls that recorded."""
 
     def watched(self) -> list[tuple[str, Any]]:
-        """For functions that call this one: what it reads itself."""
+        """The surroundings that it reads itself, for functions that call this one."""
         return [("", self._function)] if self._owner is None else [("", self._owner)]
 
     @property
@@ -160,7 +139,7 @@ class TracedFunction(Watched):
 
     def _long_way(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         while True:
-            with contextlib.suppress(_Outgrown):
+            with contextlib.suppress(Outgrown):
                 return self._answer_or_record(args, kwargs)
 
     def _answer_or_record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -177,7 +156,7 @@ class TracedFunction(Watched):
         if entry is None and general is None and self._promote_drifting(call):
             return self._long_way(args, kwargs)
         recordings = [recording for each in (entry, general) if each is not None for recording in each.recordings]
-        if context.ANOMALY.get() is not None and any(recording.trace.backwards for recording in recordings):
+        if context.ANOMALY.get() is not None and any(recording.trace.tape.backwards for recording in recordings):
             return self._function(*args, **kwargs)  # eager mode says where the NaN of a backward inside comes from
         if not any(recording.calls_python for recording in recordings):
             return self._answer(call, entry, general)
@@ -198,7 +177,7 @@ class TracedFunction(Watched):
         return result if found else self._record(entry, call, seen)
 
     def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
-        names, values = self._bind(args, kwargs)
+        names, values = self._parameters.bind(self.__name__, args, kwargs)
         chosen = self._surroundings.promoted
         promoted = (
             {n: v for n, v in zip(names, values, strict=True) if n in chosen and type(v) in KINDS} if chosen else {}
@@ -230,78 +209,21 @@ class TracedFunction(Watched):
     def _entry(self, call: Call) -> Entry | None:
         """The recordings of a key; None if the function is to run eagerly."""
         entry = self._cache.get(call.key)
-        if entry is not None:
+        if entry is not None or self._effects >= BRANCHES:
             return entry
-        with self._lock:
-            entry = self._cache.get(call.key)
-            if entry is None and len(self._cache) < KEYS and self._effects < BRANCHES:
-                self._explain_key(call)
-                entry = self._cache[call.key] = Entry()
-            return entry
+        return self._cache.entry(call.key, lambda: self._explain_key(call))
 
     def _promote_drifting(self, call: Call) -> bool:
         """Make inputs of floats that are others again and again; whether there are any. See Note [Drift]."""
-        if self._dynamic is False or len(self._cache) < DRIFT:
+        if self._dynamic is False or len(self._cache.entries) < DRIFT:
             return False
-        names = drifting(call.key, [*self._cache])
+        names = drifting(call.key, [*self._cache.entries])
         places = dict(self._surroundings.look().places()) if names else {}
-        return self._surroundings.promote_unasked(n for n in names if n in places and setter(places[n]) is not None)
-
-    # -- sizes that vary -----------------------------------------------------------------------------------------
+        return self._surroundings.promote_unasked(n for n in names if n in places and places[n].writer() is not None)
 
     def _general_entry(self, call: Call) -> Entry | None:
         """The recordings that serve many sizes, this call's among them; see jit.tracing.recordings.shapes."""
-        family = self._families.get(self._general_key(call.key)) if self._families else None
-        for pattern, entries in family.general.items() if family is not None else ():
-            found = entries.get(self._general_key(call.key, pattern))
-            if found is not None:
-                family.calls[call.key] += 1  # type: ignore[union-attr]
-                often = self._dynamic is None and family.calls[call.key] > OFTEN  # type: ignore[union-attr]
-                return None if often else found
-        return None
-
-    def _general_key(self, key: Key, pattern: Sequence[Any] | None = None) -> Key:
-        """The key with all sizes that vary made alike."""
-        dims = pattern or [None] * len(key.tensors)
-        return key._replace(tensors=tuple(map(general_kind, key.tensors, dims)))
-
-    def _compare_sizes(self, call: Call, recording: Recording) -> None:
-        """If a call of other sizes was recorded as the same program, one recording serves all sizes from now on."""
-        if self._dynamic is False or not call.leaves or recording.trace.impure or recording.trace.one_size:
-            return
-        with self._lock:
-            family = self._families.setdefault(self._general_key(call.key), Family())
-            partner = family.partner(call.key, recording)
-            if partner is not None:
-                self._generalise(family, call, partner, recording)
-            elif len(family.samples) >= SAMPLES and not family.general and family.closed is None:
-                self._close(family)
-
-    def _generalise(self, family: Family, call: Call, partner: Key, recording: Recording) -> None:
-        """Let one recording serve all sizes where this call and that of `partner` differ."""
-        pattern = pattern_of(call.key.tensors, partner.tensors)
-        names = leaf_names(call.names, call.structures)
-        if isinstance(self._dynamic, Mapping):
-            ranks = [len(kind[1]) for kind in call.key.tensors]
-            allowed = [{d % n for d in self._dynamic.get(name, ())} for name, n in zip(names, ranks, strict=True)]
-            if any(not set(dims) <= may for dims, may in zip(pattern, allowed, strict=True)):
-                return
-        entry = family.general.setdefault(pattern, {}).setdefault(self._general_key(call.key, pattern), Entry())
-        if len(entry.recordings) < BRANCHES:
-            varying = [(at, d) for at, index in enumerate(recording.positions) for d in pattern[index]]
-            entry.recordings.append(recording.generalised(varying))
-            where = ", ".join(f"{n}.shape[{d}]" for n, dims in zip(names, pattern, strict=True) for d in dims)
-            self._explanation += f"; from now on one recording serves all sizes of 2 and more of {where}"
-
-    def _close(self, family: Family) -> None:
-        """Every size has turned out to be another program."""
-        (_, first), (_, last) = family.samples[0], family.samples[-1]
-        where = first_difference(last.trace.graph, first.trace.graph)
-        family.closed = f"sizes are baked in: recordings of different sizes differ first in {where}"
-        family.samples.clear()
-        self._explanation += f"; {family.closed}"
-        if self._dynamic:
-            raise TraceError(f"{self.where()}: dynamic sizes were asked for, but {family.closed}")
+        return self._cache.sizes.entry(call.key)
 
     def _run(self, entry: Entry, call: Call) -> tuple[bool, Any]:
         """Try the recordings that the guards lead to, the latest first."""
@@ -310,10 +232,10 @@ class TracedFunction(Watched):
             if not may_follow(recording, prefix):
                 continue
             owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
-            self._check_generation(call)
+            self._cache.check_generation(call)
             why_not = recording.misfit(owners, call.knows)
             if why_not is not None:
-                self._explanation = f"it was recorded anew because {why_not}"
+                self._explanation.anew(why_not)
                 continue
             if (calls := recollection()) is not None:
                 calls.at = 0
@@ -321,11 +243,11 @@ class TracedFunction(Watched):
                 result = recording.run(owners)
             except GuardFailed as failed:
                 prefix = seen_by(recording, failed)
-                self._explain_guard(recording, failed)
+                self._explanation.other_path(recording, failed)
                 continue
             except OperatorRaised as raised:
                 call.note_raised(raised.error, calls)
-                self._explanation = f"it was recorded anew because an operator raised {type(raised.error).__name__}"
+                self._explanation.anew(f"an operator raised {type(raised.error).__name__}")
                 continue
             with self._counting:
                 self._hits += 1
@@ -350,11 +272,8 @@ class TracedFunction(Watched):
     def _eagerly(self, call: Call) -> Any:
         if not self._warned:
             self._warned = True
-            why = (
-                f"it has been called in {KEYS} different ways"
-                if len(self._cache) >= KEYS
-                else f"it has taken {BRANCHES} different paths"
-            )
+            full = f"it has been called in {KEYS} different ways"
+            why = full if self._cache.is_full else f"it has taken {BRANCHES} different paths"
             if self._effects >= BRANCHES:
                 why = "it does what a recording cannot repeat in every call"
             warnings.warn(
@@ -365,23 +284,11 @@ class TracedFunction(Watched):
         with recalling(None):
             return self._function(*call.args, **call.kwargs)
 
-    def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[str], list[Any]]:
-        if self._marks is not None and not same_marks(self._marks, marks_of(described := self._described())):
-            self._signature, self._marks = signature_of(described), marks_of(described)
-        if self._signature is None:
-            return [f"input_{i}" for i in range(len(args))] + list(kwargs), [*args, *kwargs.values()]
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise CallError(f"{self.__name__}: {error}") from None
-        bound.apply_defaults()
-        return list(bound.arguments), list(bound.arguments.values())
-
     # -- recording -----------------------------------------------------------------------------------------------
 
     def _record(self, entry: Entry, call: Call, seen: int) -> Any:
         with entry.lock:
-            self._check_generation(call)
+            self._cache.check_generation(call)
             if len(entry.recordings) > seen:  # somebody else has recorded meanwhile
                 found, result = self._run(entry, call)
                 if found:
@@ -398,110 +305,42 @@ class TracedFunction(Watched):
     def _record_alone(self, entry: Entry, call: Call) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
         before = call.world
-        once = functools.partial(self._run_recorded, call, before)
-        run, self._exact = self._suspicions.settled(once, self._asks_exact_types())
+        run = self._runs.run(call, self._parameters, self.where, self.open_sizes)
         draft, world, result = run.draft, run.world, run.result
         try:
             run.raise_error()
             with context.tracing(draft.trace):
                 recording, live = draft.close(result, self._optimise)
         finally:
-            forget_errors(draft.trace)
+            draft.trace.errors.forget()
         recording.examples = examples
         with self._counting:
             self.misses += 1
         recording.calls_python = any(node.kind.startswith("^") for node in draft.trace.graph.nodes)
         recording.read = ledger(recording, world, call.structures, call.names)
         self._last = recording
-        if draft.trace.hooks:  # which run in a backward that comes later
+        if draft.trace.gradients.hooks:  # which run in a backward that comes later
             world.see_everything()
-        effect = draft.effect() or self._grow(entry, call, before, recording)
+        effect = draft.effect() or self._cache.grow(entry, call, before, recording)
         if effect is None:
             self._compare_sizes(call, recording)
         else:
             if effect.startswith("changed "):  # the next call will hardly do so, but it will run the same code
-                self._grow(entry, call, before, None)
-            draft.keeps_leaves = keeps_leaves(draft.trace, live.outputs, lambda: self._surroundings.reach().tensors)
+                self._cache.grow(entry, call, before, None)
+            draft.needs_eager_history |= keeps_leaves(
+                draft.trace, live.outputs, lambda: self._surroundings.reach().tensors
+            )
             connect(draft.edges)
             self._note_effect(effect)
             draft.trace.note_impure(effect)
             draft.give_back()
         return draft.finish(recording, live)
 
-    def _run_recorded(self, call: Call, before: World, plain: bool) -> Run:
-        """Run the function under a recorder.
-
-        Args:
-            call: Its world becomes that of the run.
-            before: What was looked at before the first run.
-            plain: Whether the function gets plain numbers.
-        """
-        call.world = world = GrowingWorld(before)
-        trace = Trace(world.locate, strict=self._strict, open_sizes=self.open_sizes, plain_numbers=plain)
-        run = Run(draft := Draft(trace, call, self.where), world, Notes(trace), plain)
-        world.watch_random()
-        with run.noted(), context.tracing(trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
-            run.result = self._watched_call(call, draft, world)
-        return run
-
-    def _asks_exact_types(self) -> bool:
-        """Whether the function asks numbers for their exact type, or code that it has called so far does."""
-        if self._exact is None:
-            self._exact = asks_exact_types([self._function, getattr(type(self._owner), "forward", None)])
-        return self._exact
-
-    def _watched_call(self, call: Call, draft: Draft, world: GrowingWorld) -> Any:
-        """Run the function, and look at what its code can read before that runs."""
-        arguments = self._arguments(call.names, draft.values)
-        world.tell = functools.partial(note_exact_types, draft.trace)
-        with watching(draft.trace, is_foreign, world.note_code) as sees:
-            if not sees:
-                world.see_everything()
-            return self._function(*arguments[0], **arguments[1])
-
-    def _grow(self, entry: Entry, call: Call, before: World, recording: Recording | None) -> str | None:
-        """Keep a recording, under the key that has all in it that the call has read; why not, if it cannot be kept.
-
-        Without a recording it is only learnt what has run.
-        """
-        grown = call.world
-        assert isinstance(grown, GrowingWorld)
-        with self._lock:
-            if not grown.has_grown and before.generation == self._surroundings.generation:
-                call.world = before
-                entry.recordings += [] if recording is None else [recording]
-                return None
-            if recording is None and not self._has_recordings():
-                self._surroundings.learn(grown.footprint)
-                self._cache.clear()
-                return None
-            is_alone = recording is not None and before.generation == self._surroundings.generation
-            if not is_alone:
-                before = self._world_of(grown)
-            self._surroundings.learn(grown.footprint)
-            call.world = after = grown.settled() if is_alone and not grown.late else self._world_of(grown)
-            if not grown.late:
-                self._surroundings.begin_with(after.surroundings)
-            change = Change(before, after)
-            self._cache, self._families = change.cache(self._cache), change.families(self._families)
-            call.key = call.key._replace(surroundings=after.fingerprint)
-            lost = None if recording is None else relocate(recording, after.locate)
-            if recording is not None and lost is None:
-                self._cache.setdefault(call.key, entry).recordings.append(recording)
-            return lost
-
-    def _has_recordings(self) -> bool:
-        """Whether there is anything that other keys would have to be found for."""
-        return bool(self._families) or any(entry.recordings for entry in self._cache.values())
-
-    def _world_of(self, grown: GrowingWorld) -> World:
-        """The world of a call that was recorded, looked at anew."""
-        return grown.with_objects(self._surroundings.view(grown.kinds(), grown.late))
-
-    def _check_generation(self, call: Call) -> None:
-        """_Outgrown if another thread has changed what is looked at since the call was taken apart."""
-        if call.world.generation != self._surroundings.generation:
-            raise _Outgrown
+    def _compare_sizes(self, call: Call, recording: Recording) -> None:
+        sizes = self._cache.sizes
+        if sizes.may_vary(call, recording):
+            with self._cache.lock:
+                sizes.compare(call, recording, self._explanation, self.where)
 
     def _note_effect(self, effect: str) -> None:
         """The call has done something that a recording cannot repeat."""
@@ -509,13 +348,7 @@ class TracedFunction(Watched):
             raise TraceError(f"{self.where()}: the call {effect}, which a recording cannot repeat; do it outside")
         with self._counting:
             self._effects += 1
-        self._explanation = f"it was not kept, because the call {effect}, which a recording cannot repeat"
-
-    def _arguments(self, names: list[str], values: list[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        if self._signature is None:
-            return values, {}
-        bound = inspect.BoundArguments(self._signature, dict(zip(names, values, strict=True)))
-        return bound.args, bound.kwargs
+        self._explanation.not_kept(effect)
 
     # -- looking -------------------------------------------------------------------------------------------------
 
@@ -573,8 +406,8 @@ class TracedFunction(Watched):
         ([2.0, 3.0], 1)
         """
         places = {**dict(self._surroundings.reach().places()), **dict(self._surroundings.look().places())}
-        named = {} if self._signature is None else self._signature.parameters
-        numbers = sorted(n for n, fetch in places.items() if type(fetch()) in KINDS and setter(fetch) is not None)
+        named = self._parameters.named
+        numbers = sorted(n for n, place in places.items() if type(place()) in KINDS and place.writer() is not None)
         if name not in numbers and name not in named:
             raise UsageError(
                 f"{self.__name__} has no number {name!r} to promote; it reads {', '.join([*named, *numbers]) or 'none'}"
@@ -583,34 +416,21 @@ class TracedFunction(Watched):
 
     def clear_cache(self) -> None:
         """Forget all recordings."""
-        with self._lock:
+        with self._cache.lock:
             self._cache.clear()
-            self._families.clear()
             self._last = None
             self._hits = self.misses = 0
             self._shortcuts = self._open = ()
 
     def explain(self) -> str:
         """Why the last recording was made, in a sentence."""
-        return self._explanation
+        return str(self._explanation)
 
     def _explain_key(self, call: Call) -> None:
-        if not self._cache:
-            self._explanation = "it was recorded because this was its first call"
+        if self._cache.entries:
+            self._explanation.other_key(call.key, [*self._cache.entries], call.names)
         else:
-            self._explanation = f"it was recorded anew because {why_anew(call.key, [*self._cache], call.names)}"
-
-    def _explain_guard(self, recording: Recording, failed: GuardFailed) -> None:
-        guard = recording.trace.guards[failed.index]
-        if watches_error(recording, failed.index):
-            self._explanation = (
-                f"it took another path because the error that the function caught at {guard.source} did not come"
-            )
-            return
-        self._explanation = (
-            f"it took another path because the value decided upon at {guard.source} was {failed.actual!r}, "
-            f"not {guard.outcome!r}"
-        )
+            self._explanation.first_call()
 
     # -- being a method or a module ------------------------------------------------------------------------------
 
@@ -630,13 +450,14 @@ class TracedFunction(Watched):
             return function(reference(), *args, **kwargs)
 
         method.__signature__ = inspect.signature(function.__get__(instance))  # type: ignore[attr-defined]
-        bound = TracedFunction(
-            method, None, optimize=self._optimise is optimise, strict=self._strict, dynamic=self._dynamic
+        return TracedFunction(
+            method,
+            optimize=self._optimise is optimise,
+            strict=self._strict,
+            dynamic=self._dynamic,
+            surroundings=Surroundings(function, reference=reference),
+            parameters=Parameters(lambda: function.__get__(reference()), marks_of(function)),
         )
-        bound._surroundings = Surroundings(function, reference=reference)
-        bound._described = lambda: function.__get__(reference())
-        bound._marks = marks_of(function)
-        return bound
 
     def __getattr__(self, name: str) -> Any:
         owner = self.__dict__.get("_owner")
@@ -646,7 +467,18 @@ class TracedFunction(Watched):
 
     def __repr__(self) -> str:
         stages = "" if self._last is None else f", {len(self._last.trace.graph.stages)} stages"
-        return f"<traced {self.__name__}: {len(self._cache)} keys, {self.hits} hits, {self.misses} misses{stages}>"
+        return (
+            f"<traced {self.__name__}: {len(self._cache.entries)} keys, {self.hits} hits, {self.misses} misses{stages}>"
+        )
+
+
+def _parameters_of(function: Callable[..., Any], owner: Any) -> Parameters:
+    """The parameters of calls: those of the function, or of its module's forward."""
+
+    def described() -> Any:
+        return function if owner is None else getattr(owner, "forward", owner)
+
+    return Parameters(described, marks_of(described()))
 
 
 # -- the decorator -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import gc
 from collections.abc import Iterator
 
 YOUNG = 200_000
-"""How many objects are made between two searches."""
+"""The number of objects that are made between two searches."""
 
 _patient: set[object] = set()
 """The blocks that are under way, in whatever thread: Python has one collector for all."""

@@ -75,7 +75,7 @@ def _tensors_around(function: Any, owner: Any) -> dict[str, Tensor]:
 
 
 def _orders(function: Any, arguments: Sequence[Any], loss_fn: Any, tensors: dict[str, Tensor]) -> int:
-    """How often the result can be differentiated in eager mode: 2, 1, or not at all, as after a backward inside."""
+    """The number of times that the result can be differentiated eagerly: 2, 1, or 0, as after a backward inside."""
     for orders in (2, 1):
         try:
             _observe(function, arguments, loss_fn, tensors, orders)

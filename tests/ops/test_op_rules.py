@@ -261,3 +261,9 @@ def test_a_view_that_shows_all_leaves_nothing_out(op: Any) -> None:
         shown = op.body(Geometry.contiguous(array.shape), *rest)
         assert shown.offset == 0
         assert 0 in shown.sizes or math.prod(n for n, s in zip(shown.sizes, shown.strides) if s) == array.size
+
+
+def test_only_lists_of_tensors_are_given_one_by_one():
+    spreading = [op for op in REGISTRY.values() if op.spreads]
+    assert spreading
+    assert all(any(a.type.base == "Tensor" and a.type.is_list for a in op.arguments) for op in spreading)

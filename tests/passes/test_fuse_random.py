@@ -9,7 +9,8 @@ import pytest
 import jit
 from jit.passes import run as run_passes
 from jit.passes.fuse import fuse
-from jit.runtime.kernels.fusion import FusedGroup, supports
+from jit.runtime.arrays.interpreter import fused_group
+from jit.runtime.kernels.fusion import supports
 from tests.random_graphs import NODES, Bounds, Verdict
 
 pytestmark = pytest.mark.llvm
@@ -33,7 +34,7 @@ def test_they_hold_kernels_that_are_compiled():
                 outside += node.kind != "prim::Constant"
                 continue
             inside += len(list(node.attributes["body"].nodes))
-            group = FusedGroup(node)
+            group = fused_group(node)
             with np.errstate(all="ignore"):
                 group([np.zeros(v.type.sizes, v.type.dtype.numpy) for v in node.inputs])
             assert group.kernels or any(0 in v.type.sizes for v in node.outputs), f"seed {seed}: {node}"

@@ -160,7 +160,7 @@ def test_the_environment_says_where_and_how_large(monkeypatch, tmp_path):
 
 PROGRAM = """
 import jit
-from jit.runtime.kernels import codegen
+from jit.runtime.kernels import code_store
 
 @jit.trace
 def f(x):
@@ -169,7 +169,7 @@ def f(x):
 x = jit.arange(12.0).reshape(3, 4)
 for _ in range(2):
     results = f(x)
-print(codegen.compilations, [r.numpy().tobytes().hex() for r in results])
+print(code_store.STORE.compilations, [r.numpy().tobytes().hex() for r in results])
 """
 
 
@@ -251,7 +251,7 @@ def test_processes_that_compile_the_same_at_once(tmp_path):
 
 @pytest.mark.llvm
 def test_what_decides_on_machine_code_is_in_its_name(tmp_path, monkeypatch):
-    from jit.runtime.kernels import codegen
+    from jit.runtime.kernels import code_store
     from jit.runtime.targets.target import Target
 
     kept = Cache(tmp_path, 10**6)
@@ -260,7 +260,7 @@ def test_what_decides_on_machine_code_is_in_its_name(tmp_path, monkeypatch):
     host = Target.host()
     other = Target(host.triple, "", ())
     for variant, target in [(text, host), (text, other), (text.replace("ret i32 0", "ret i32 1"), host)]:
-        before = codegen.compilations
-        first = codegen._object(variant, target)
-        assert codegen._object(variant, target) == first
-        assert codegen.compilations == before + 1
+        before = code_store.STORE.compilations
+        first = code_store.STORE.object_file(variant, target)
+        assert code_store.STORE.object_file(variant, target) == first
+        assert code_store.STORE.compilations == before + 1

@@ -13,9 +13,10 @@ import pytest
 from jit.ir.dtypes import as_dtype, float32, float64
 from jit.ir.errors import CompileError
 from jit.runtime.arrays import numpy_math
-from jit.runtime.kernels.codegen import compile_functions, compile_nest, compile_nests
+from jit.runtime.kernels import lanes
+from jit.runtime.kernels.code_store import STORE
+from jit.runtime.kernels.codegen import compile_nest, compile_nests
 from jit.runtime.kernels.nest import Access, Buffer, one_step, pointwise_nest
-from jit.runtime.llvm import memory as llvm_memory
 from jit.runtime.llvm.function import Function
 from jit.runtime.llvm.lower import most_alive
 from jit.runtime.targets.target import Target
@@ -333,7 +334,7 @@ class TestMisuse:
             ret i32 0
         }}"""
         with pytest.raises(CompileError, match="which this process does not have"):
-            compile_functions([Function((declaration,), text)], Target.host())
+            STORE.compiled([Function((declaration,), text)], Target.host())
 
     def test_what_only_the_linker_misses(self):
         text = """@nowhere = external global i32
@@ -342,11 +343,11 @@ class TestMisuse:
             ret i32 %x
         }"""
         with pytest.raises(CompileError, match="could not be linked"):
-            compile_functions([Function((), text)], Target.host())
+            STORE.compiled([Function((), text)], Target.host())
 
     def test_malformed_text(self):
         with pytest.raises(CompileError, match="malformed"):
-            compile_functions([Function((), "define i32 @kernel() { nonsense }")], Target.host())
+            STORE.compiled([Function((), "define i32 @kernel() { nonsense }")], Target.host())
 
 
 class TestThreads:
@@ -367,11 +368,11 @@ class TestThreads:
         finished = run_apart("""
             import os
             import numpy as np
-            from jit.runtime.kernels import codegen
+            from jit.runtime.kernels import code_store, codegen
             from jit.runtime.kernels.nest import pointwise_nest
             x, out = np.arange(20.0), np.empty(20)
             parents = codegen.compile_nest(pointwise_nest(lambda m, a: a + 1, [x], [out]))
-            codegen._lock.acquire()  # as if another thread were compiling
+            code_store.STORE.lock.acquire()  # as if another thread were compiling
             child = os.fork()
             if child == 0:
                 parents([x], [out])
@@ -468,7 +469,7 @@ class TestStreams:
     @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int8", "float16", "bool"])
     @pytest.mark.parametrize("start", [0, 1])
     def test_bits(self, dtype, start, monkeypatch):
-        monkeypatch.setattr(llvm_memory, "STREAMED", 1)
+        monkeypatch.setattr(lanes, "STREAM_BYTES", 1)
         x = (np.random.default_rng(1).standard_normal((7, 1003)) * 9).astype(dtype)
         whole = np.full(x.size + 64 + start, 1).astype(dtype)
         aligned = -whole.__array_interface__["data"][0] // x.itemsize % (64 // x.itemsize) + start
@@ -477,9 +478,9 @@ class TestStreams:
         kernel = compile_nest(nest)
         kernel([x], [out])
         assert out.tobytes() == np.maximum(x, x.dtype.type(1)).tobytes()
-        lanes = kernel.code.function.lanes
-        assert ("!nontemporal" in kernel.llvm_ir) == (lanes * x.itemsize >= 128)
-        assert lanes * x.itemsize >= 128 or dtype in ("int8", "bool")
+        width = kernel.code.function.lanes
+        assert ("!nontemporal" in kernel.llvm_ir) == (width * x.itemsize >= 128)
+        assert width * x.itemsize >= 128 or dtype in ("int8", "bool")
         untouched = np.ones(whole.size, bool)
         untouched[aligned : aligned + x.size] = False
         assert (whole[untouched] == np.asarray(1).astype(dtype)).all()

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from jit.ir import dtypes, parse
 from jit.ops.convolving import Window, by_input, by_weight, forward
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.llvm.product_tiles import lanes_of
-from jit.runtime.plans.plan import PlannedInterpreter
+from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.views import flops_of, work_of_step
 from jit.runtime.products import conv
 from jit.runtime.products.conv_steps import layer_of, parts_by_input, phases
@@ -155,7 +156,7 @@ def test_what_is_negative_is_lost_and_nan_is_not(name, dtype):
     case.x.flat[3] = np.nan
     plain, cut = np.empty_like(case.g), np.empty_like(case.g)
     run(case.layer.forward(), case.x, case.w, plain)
-    run(case.layer.forward()._replace(relu=True), case.x, case.w, cut)
+    run(replace(case.layer.forward(), relu=True), case.x, case.w, cut)
     assert np.isnan(plain).any()
     assert (plain < 0).any()
     np.testing.assert_array_equal(cut, np.maximum(plain, 0))
@@ -198,9 +199,9 @@ def show(a):
 
 def in_plan(text, arrays):
     """The outputs of one native call."""
-    planned = PlannedInterpreter(parse(text))
+    planned = PlannedEngine(parse(text))
     found = planned.run(0, arrays)[0]
-    whole = planned.whole(0)
+    whole = planned.native_call(0)
     assert whole is not None
     assert any(isinstance(s.work, conv.Convolution | WeightGradient) for s in whole.code.lowering.steps)
     return found
@@ -217,13 +218,13 @@ def test_a_relu_is_part_of_a_convolution_that_nobody_else_reads(name, dtype, kep
         f"%0 : {y} = aten::convolution[{case.text}](%x, %w, %b) %1 : {y} = aten::relu(%0) "
         f"%2 : {y} = aten::neg(%1) return (%2, {'%0' if kept else '%1'}) }}"
     )
-    planned = PlannedInterpreter(parse(text))
+    planned = PlannedEngine(parse(text))
     negative, found = planned.run(0, [case.x, case.w, case.bias])[0]
     plain = in_plan(text.replace("%2, %1", "%2, %0"), [case.x, case.w, case.bias])[1]
     assert (plain < 0).any() and np.isnan(plain).any()
     np.testing.assert_array_equal(found, plain if kept else np.maximum(plain, 0))
     np.testing.assert_array_equal(negative, -np.maximum(plain, 0))
-    whole = planned.whole(0)
+    whole = planned.native_call(0)
     assert whole is not None
     works = [step.work for step in whole.code.lowering.steps]
     assert [w.relu for w in works if isinstance(w, conv.Convolution)] == [not kept]
@@ -264,9 +265,9 @@ def _declined_gradient(case):
         f"output_mask=[False, True, False]](%g, %x, %w) return (%1) }}"
     )
     arrays = [case.g, case.x, case.w]
-    planned = PlannedInterpreter(parse(text))
+    planned = PlannedEngine(parse(text))
     np.testing.assert_array_equal(planned.run(0, arrays)[0][0], Interpreter(parse(text)).run(0, arrays)[0][0])
-    assert planned.whole(0) is None
+    assert planned.native_call(0) is None
 
 
 @cases(
@@ -339,7 +340,7 @@ def test_flops_are_two_for_each_tap_at_each_place(mask, maps):
         text = text.replace("(%0, %1, %2, %3)", "(%0, %2)")
     text = text.replace("PLAIN", PLAIN).replace("MASK", mask)
     one = 2 * 3 * 8 * 9 * 8 * 4 * 9
-    whole = PlannedInterpreter(parse(text)).whole(0)
+    whole = PlannedEngine(parse(text)).native_call(0)
     assert whole is not None
     steps = whole.code.lowering.steps
     assert [flops for step in steps if (flops := work_of_step(step)[1])] == [one] * (1 + maps)

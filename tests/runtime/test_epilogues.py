@@ -11,7 +11,7 @@ import jit
 from jit.ir.errors import DivisionError
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans import entry, plan
-from jit.runtime.plans.plan import PlannedInterpreter
+from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.plans.plan_image import image_of
 from jit.runtime.products import conv, epilogues, packed
 from jit.runtime.products.tiled import Tiled
@@ -49,7 +49,7 @@ def tiled(planned):
 def in_two_steps(graph, arrays, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(epilogues, "may_follow", lambda lowering, step: False)
-        planned = PlannedInterpreter(graph)
+        planned = PlannedEngine(graph)
         assert not tiled(planned)
         return planned.run(0, arrays)[0]
 
@@ -65,7 +65,7 @@ def check(function, arrays, monkeypatch, count=1):
     """A plan with `count` epilogues gives the bits of two steps, and what the interpreter gives, nearly."""
     with np.errstate(all="ignore"):
         graph = graph_of(function, arrays)
-        planned = PlannedInterpreter(graph)
+        planned = PlannedEngine(graph)
         found = planned.run(0, arrays)[0]
         assert len(tiled(planned)) == count, steps_of(planned)
         assert all(work.panels > 1 for work in tiled(planned))
@@ -137,7 +137,7 @@ def test_batches(sizes, monkeypatch):
 def test_batches_of_nothing(rows):
     arrays = [np.zeros((0, rows, 16), np.float32), np.zeros((0, 16, 96), np.float32)]
     graph = graph_of(lambda x, w: jit.tanh(x @ w) + 1, arrays)
-    (found,) = PlannedInterpreter(graph).run(0, arrays)[0]
+    (found,) = PlannedEngine(graph).run(0, arrays)[0]
     assert found.shape == (0, rows, 96)
 
 
@@ -151,11 +151,11 @@ def test_products_that_are_too_large_for_one_piece(monkeypatch):
     monkeypatch.setattr(packed, "_WIDEST", 1 << 13)
     arrays = normal((256, 64), (64, 96), (96,))
     graph = graph_of(lambda x, w, b: jit.tanh(x @ w + b), arrays)
-    planned = PlannedInterpreter(graph)
+    planned = PlannedEngine(graph)
     assert [type(step.work) for step in steps_of(planned)] == [Tiled]
     expected = np.tanh(arrays[0].astype(np.float64) @ arrays[1] + arrays[2])
     np.testing.assert_allclose(planned.run(0, arrays)[0][0], expected, atol=1e-5)
-    alone = PlannedInterpreter(graph_of(lambda x, w, b: (x @ w).softmax(1), arrays))
+    alone = PlannedEngine(graph_of(lambda x, w, b: (x @ w).softmax(1), arrays))
     assert steps_of(alone)[0].node.kind == "aten::mm" and not tiled(alone)
 
 
@@ -302,7 +302,7 @@ def test_results_take_no_memory(monkeypatch):
     monkeypatch.undo()
     arrays = normal((512, 256), (256, 512), (512,))
     graph = graph_of(lambda x, w, b: jit.tanh(x @ w + b), arrays)
-    planned = PlannedInterpreter(graph)
+    planned = PlannedEngine(graph)
     (native,) = planned.natives[0]
     assert tiled(planned)
     assert native.code.arena < 512 * 512 * 4 / 4
@@ -312,7 +312,7 @@ def test_results_take_no_memory(monkeypatch):
 def test_nothing_is_touched_that_was_not_given(name):
     arrays = normal((50, 17), (17, 112), (112,), (50, 1), (50, 112))
     graph = graph_of(PRODUCTS[name], arrays)
-    (native,) = PlannedInterpreter(graph).natives[0]
+    (native,) = PlannedEngine(graph).natives[0]
     run_guarded(graph, native, arrays)
 
 
@@ -320,7 +320,7 @@ def test_nothing_is_touched_that_was_not_given(name):
 def test_convolutions_touch_nothing_that_was_not_given(name):
     arrays, window = conv_arrays(name)
     graph = graph_of(lambda x, w, b, *n: batch_norm(jit.conv2d(x, w, b, **window), *n) * 2, arrays)
-    (native,) = PlannedInterpreter(graph).natives[0]
+    (native,) = PlannedEngine(graph).natives[0]
     run_guarded(graph, native, arrays)
 
 
@@ -344,7 +344,7 @@ def run_guarded(graph, native, arrays):
 def test_what_geometries_point_to_is_kept(name):
     """Tables that are cached for a while must outlive the cache; and a plan as data has all of it."""
     arrays, window = conv_arrays(name)
-    planned = PlannedInterpreter(graph_of(lambda x, w: jit.tanh(jit.conv2d(x, w, **window)) * 2, arrays[:2]))
+    planned = PlannedEngine(graph_of(lambda x, w: jit.tanh(jit.conv2d(x, w, **window)) * 2, arrays[:2]))
     (work,) = tiled(planned)
     tables = work.product.kept
     held = [array for kept in work.kept if isinstance(kept, tuple) for array in kept]
@@ -360,10 +360,10 @@ from jit.runtime.products import packed, conv; from jit.runtime.plans import pla
 plan._LONG_PRODUCT = 1
 packed.TILE_BYTES = conv.TILE_BYTES = 1 << 13
 from tests.runtime.test_epilogues import PRODUCTS, conv_arrays, batch_norm, normal, graph_of, tiled, CONVOLUTIONS
-from jit.runtime.plans.plan import PlannedInterpreter
+from jit.runtime.plans.plan import PlannedEngine
 digest = hashlib.sha256()
 def add(function, arrays):
-    planned = PlannedInterpreter(graph_of(function, arrays))
+    planned = PlannedEngine(graph_of(function, arrays))
     assert tiled(planned)
     for _ in range(20):
         found = planned.run(0, arrays)[0]

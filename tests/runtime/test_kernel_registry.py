@@ -24,7 +24,7 @@ from jit.ir.errors import DivisionError, Error
 from jit.ir.op import REGISTRY, Op
 from jit.passes.fuse import _separate_gradients
 from jit.passes.support.spaces import main_output
-from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.arrays.interpreter import Interpreter, fused_group
 from jit.runtime.kernels.fusion import FusedGroup, supports
 
 from ..random_graphs import Bounds, Exact, both_nan
@@ -97,7 +97,7 @@ def check(node: Node, arrays: list[Array]) -> None:
     """Run a node's kernel and the interpreter on arrays of the node's sizes and dtypes."""
     graph = alone(node)
     expected = outcome(lambda a: Interpreter(graph).run(0, a)[0], arrays)
-    group = FusedGroup(Graph().create("prim::FusionGroup", (), {"body": graph.clone()}))
+    group = fused_group(Graph().create("prim::FusionGroup", (), {"body": graph.clone()}))
     for at_end in (True, False):
         found = outcome(partial(native, group, at_end), arrays)
         if isinstance(expected, str) or isinstance(found, str):

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from jit.runtime.kernels import codegen, linking
+from jit.runtime.kernels import code_store, linking
 from jit.runtime.llvm.math import PREFIX
 from jit.runtime.targets.target import Target
 
@@ -44,11 +44,11 @@ other: ret i64 -1
 
 @pytest.fixture(scope="module")
 def image():
-    return codegen._object(MODULE, Target.host())
+    return code_store.STORE.object_file(MODULE, Target.host())
 
 
 def imports():
-    return {PREFIX + "cbrt": codegen._c_function("cbrt")}
+    return {PREFIX + "cbrt": code_store._c_function("cbrt")}
 
 
 def test_constants_jumps_and_calls_are_where_the_code_looks_for_them(image):
@@ -62,9 +62,9 @@ def test_constants_jumps_and_calls_are_where_the_code_looks_for_them(image):
 
 def test_it_does_as_the_linker_of_llvm(image, monkeypatch):
     names = ["root", "choice"]
-    ours, keep = codegen._linked(image, names, imports(), Target.host())
+    ours, keep = code_store.STORE.link(image, names, imports(), Target.host())
     monkeypatch.setattr(linking, "available", lambda: False)
-    theirs, others = codegen._linked(image, names, imports(), Target.host())
+    theirs, others = code_store.STORE.link(image, names, imports(), Target.host())
     kinds = [ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64), ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)]
     for name, kind in zip(names, kinds, strict=True):
         first, second = (kind(table[name]) for table in (ours, theirs))

@@ -1,13 +1,14 @@
 """Products of packed operands: every layout, rest of rows and panels; parts and packing beforehand change no bit."""
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from jit.ir import dtypes, parse
 from jit.runtime.arrays.interpreter import Interpreter
-from jit.runtime.plans.plan import PlannedInterpreter
+from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.products import packed
 
 pytestmark = pytest.mark.llvm
@@ -52,9 +53,9 @@ def test_products(sizes, dtype, turned):
         run(product, a, b, by_parts, first=panel, last=panel + 1)
     np.testing.assert_array_equal(by_parts, result)
     panels = np.full(product.panels * packed.panel_columns(dtype) * sizes[2], np.nan, dtype.numpy)
-    run(product._replace(multiplies=False), b, panels)
+    run(replace(product, multiplies=False), b, panels)
     beforehand = np.full_like(result, np.nan)
-    run(product._replace(packed=True), a, panels, beforehand)
+    run(replace(product, packed=True), a, panels, beforehand)
     np.testing.assert_array_equal(beforehand, result)
 
 
@@ -77,10 +78,10 @@ def test_batches(turned):
       %1 : Float(5, 32, 80{strides}) = {right.get(turned, "aten::clone(%b)")}
       %2 : Float(5, 133, 80) = aten::bmm(%0, %1)
       return (%2) }}"""
-    planned = PlannedInterpreter(parse(text))
+    planned = PlannedEngine(parse(text))
     found, expected = planned.run(0, [a, b])[0][0], Interpreter(parse(text)).run(0, [a, b])[0][0]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    whole = planned.whole(0)
+    whole = planned.native_call(0)
     assert whole is not None
     works = [s.work for s in whole.code.lowering.steps if isinstance(s.work, packed.Product)]
     assert [(w.batch, w.sizes) for w in works] == [(5, (133, 80, 32))]
@@ -108,10 +109,10 @@ LOOP = """graph(%x : Float(8, 32), %w : Float(32, 32)) {
 def test_what_several_products_share_is_packed_once():
     arrays = [np.random.default_rng(1).standard_normal(s).astype(np.float32) for s in ((8, 32), (32, 32))]
     graph = parse(LOOP)
-    expected, planned = Interpreter(graph).run(0, arrays)[0], PlannedInterpreter(graph)
+    expected, planned = Interpreter(graph).run(0, arrays)[0], PlannedEngine(graph)
     for found, wanted in zip(planned.run(0, arrays)[0], expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
-    whole = planned.whole(0)
+    whole = planned.native_call(0)
     assert whole is not None
     works = [s.work for s in whole.code.lowering.steps if isinstance(s.work, packed.Product)]
     assert [(w.multiplies, w.packed) for w in works] == [
@@ -125,9 +126,9 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
     found = []
     for threads in ("1", "2", "5"):
         monkeypatch.setenv("JIT_NUM_THREADS", threads)
-        planned = PlannedInterpreter(parse(text))
+        planned = PlannedEngine(parse(text))
         found.append(planned.run(0, arrays)[0][0])
-        whole = planned.whole(0)
+        whole = planned.native_call(0)
         assert whole is not None
         assert whole.code.program[3] == int(threads)
     np.testing.assert_array_equal(found[0], found[1])
@@ -137,5 +138,5 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
 def test_short_products_of_a_batch_are_left_to_blas():
     product = packed.Product(dtypes.float32, (127, 64, 64), (64, 1), (64, 1), batch=8)
     assert not packed.supports(product)
-    assert packed.supports(product._replace(batch=1))
-    assert packed.supports(product._replace(sizes=(128, 64, 64)))
+    assert packed.supports(replace(product, batch=1))
+    assert packed.supports(replace(product, sizes=(128, 64, 64)))

@@ -12,10 +12,11 @@ import pytest
 import jit
 from jit.ir import Graph, TensorType, dtypes, parse
 from jit.ir.errors import DivisionError
-from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.arrays.programs import GuardFailed
 from jit.runtime.plans import entry, plan
 from jit.runtime.plans.places import Layout
-from jit.runtime.plans.plan import PlannedInterpreter
+from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.products import blas, packed
 from jit.tracing.recordings.compiling import optimise
 from tests.threads import in_threads
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.llvm
 def stage_of(text, *arrays):
     """Outputs of a parsed graph by the interpreter, and the plan that should give the same."""
     graph = parse(text)
-    return Interpreter(graph).run(0, arrays)[0], PlannedInterpreter(graph)
+    return Interpreter(graph).run(0, arrays)[0], PlannedEngine(graph)
 
 
 def same(expected, found, exact=True):
@@ -152,7 +153,7 @@ def test_random_graphs(seed, exact):
         graph = traced.graph
         arrays = [t.numpy() for t in tensors]
         expected = Interpreter(graph).run(0, arrays)[0]
-        improved = PlannedInterpreter(optimise(graph))
+        improved = PlannedEngine(optimise(graph))
         same(expected, improved.run(0, arrays)[0], exact)
         same(expected, improved.run(0, arrays)[0], exact)
         replayed = [traced(*tensors) for _ in range(3)][-1]
@@ -167,7 +168,7 @@ def test_without_entries(seed, monkeypatch):
     with jit.no_grad(), np.errstate(all="ignore"):
         traced(*tensors)
         arrays = [t.numpy() for t in tensors]
-        found = PlannedInterpreter(optimise(traced.graph)).run(0, arrays)[0]
+        found = PlannedEngine(optimise(traced.graph)).run(0, arrays)[0]
         same(Interpreter(traced.graph).run(0, arrays)[0], found, False)
 
 
@@ -210,7 +211,7 @@ def test_nothing_is_touched_that_was_not_given(seed):
     with jit.no_grad(), np.errstate(all="ignore"):
         traced(*tensors)
         graph = optimise(traced.graph)
-        (native,) = PlannedInterpreter(graph).natives[0]
+        (native,) = PlannedEngine(graph).natives[0]
         code = plan.compile_stretch(native.stretch, native.code.layouts, gap=64)
         place = {value: t.numpy() for value, t in zip(graph.inputs, tensors)}
         arrays = [place[value] for value in native.stretch.inputs]
@@ -229,7 +230,7 @@ def test_dying_operands_hand_on_their_memory():
         for i in range(0, 20, 2)
     )
     graph = parse(f"graph(%x : Float(64, 64)) {{ {lines} return (%19) }}")
-    (native,) = PlannedInterpreter(graph).natives[0]
+    (native,) = PlannedEngine(graph).natives[0]
     shared = any(isinstance(step.work, packed.Product) for step in native.code.lowering.steps)
     assert native.code.arena == (2 + shared) * 64 * 64 * 4  # two results, and %x packed
 
@@ -248,8 +249,8 @@ def test_sizes(shape):
     y = graph.add("aten::mul", (x, x), types=[type]).output
     graph.set_return([y, graph.add("aten::clone", (y,), types=[type]).output])
     array = np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
-    planned = PlannedInterpreter(graph)
-    assert planned.whole(0) is not None
+    planned = PlannedEngine(graph)
+    assert planned.native_call(0) is not None
     same(Interpreter(graph).run(0, [array])[0], planned.run(0, [array])[0])
 
 
@@ -259,7 +260,7 @@ def test_arrays_of_another_layout_are_compiled_for():
     expected, planned = stage_of(text, x)
     for other in (x, x.T.copy().T, np.repeat(x, 2, 1)[:, ::2], x[::-1][::-1], np.broadcast_to(x, (2, 4, 6))[1]):
         same(expected, planned.run(0, [other])[0])
-    assert 1 < len(planned.whole(0).codes) <= 8
+    assert 1 < len(planned.native_call(0).codes) <= 8
 
 
 # -- products ----------------------------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ def test_products(sizes, dtype):
       return (%0, %1, %2) }}"""
     a, b, c = (rng.standard_normal(s).astype(numpy) for s in ((rows, inner), (inner, columns), (columns,)))
     expected, planned = stage_of(text, a, b, c)
-    assert planned.whole(0) is not None
+    assert planned.native_call(0) is not None
     for left in LAYOUTS:
         for right in LAYOUTS:
             same(expected, planned.run(0, [left(a), right(b), c])[0], exact=False)
@@ -300,7 +301,7 @@ def test_batches_and_vectors():
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(s).astype(np.float32) for s in ((6, 3, 4), (6, 4, 5), (4,))]
     expected, planned = stage_of(text, *arrays)
-    assert planned.whole(0) is not None
+    assert planned.native_call(0) is not None
     same(expected, planned.run(0, arrays)[0], exact=False)
 
 
@@ -326,7 +327,7 @@ def test_consecutive_rows_times_one_matrix_are_one_product():
     arrays = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((5, 3, 4), (6, 4), (4, 6))]
     expected, planned = stage_of(CONSECUTIVE, *arrays)
     same(expected, planned.run(0, arrays)[0], exact=False)
-    steps = planned.whole(0).code.lowering.steps
+    steps = planned.native_call(0).code.lowering.steps
     products = [s.work.sizes for s in steps if isinstance(s.work, (blas.Product, packed.Product))]
     assert sorted(products) == [(3, 6, 4)] * 3 + [(6, 6, 4)]  # the output is memory of its own
 
@@ -362,7 +363,7 @@ def test_what_is_joined_is_written_where_it_belongs():
     arrays = [np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((2, 3), (2, 3), (6, 3))]
     expected, planned = stage_of(JOINED, *arrays)
     same(expected, planned.run(0, arrays)[0], exact=False)
-    copies = [s for s in planned.whole(0).code.lowering.steps if s.node.kind == "aten::cat"]
+    copies = [s for s in planned.native_call(0).code.lowering.steps if s.node.kind == "aten::cat"]
     assert len(copies) == 3  # one part of %4 and two of %6: %0 and %1 are there already, and %5 is rows of %z
 
 
@@ -371,7 +372,7 @@ def test_not_a_number_in_memory_that_is_overwritten_does_not_matter():
     text = """graph(%a : Float(2, 2), %n : Float(2)) {
       %0 : Float(2, 2) = aten::addmm[beta=0](%n, %a, %a) return (%0) }"""
     a, n = np.ones((2, 2), np.float32), np.full(2, np.nan, np.float32)
-    assert PlannedInterpreter(parse(text)).run(0, [a, n])[0][0].tolist() == [[2, 2], [2, 2]]
+    assert PlannedEngine(parse(text)).run(0, [a, n])[0][0].tolist() == [[2, 2], [2, 2]]
 
 
 # -- order -------------------------------------------------------------------------------------------------------
@@ -406,7 +407,7 @@ def test_python_alternates_with_native_code():
     assert Noting.seen == ["a", "b", "c"]
     same(eager, again, exact=False)
     planned = f._last.plan(f._last.chains[0]).interpreter
-    assert [len(n.stretch.nodes) > 0 for n in planned.natives[0]] == [True] * 2 and planned.whole(0) is None
+    assert [len(n.stretch.nodes) > 0 for n in planned.natives[0]] == [True] * 2 and planned.native_call(0) is None
 
 
 def test_nothing_behind_a_guard_runs_before_it():
@@ -504,7 +505,7 @@ def test_steps_grow_with_the_graph_and_kernels_do_not():
             kind = "aten::mm" if index % 3 == 0 else "aten::mul"
             value = graph.add(kind, (value, x if index % 3 == 0 else 0.5), types=[type]).output
         graph.set_return([value])
-        (native,) = PlannedInterpreter(graph).natives[0]
+        (native,) = PlannedEngine(graph).natives[0]
         return native.code
 
     small, large = steps(300), steps(3000)

@@ -10,7 +10,7 @@ from jit.ir import parse
 from jit.ir.errors import DimError
 from jit.ir.pooling import Pool
 from jit.runtime.arrays.interpreter import Interpreter
-from jit.runtime.plans.plan import PlannedInterpreter
+from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.products.pooling import MaxPool, MaxUnpool, MeanPool
 from jit.runtime.targets.target import Target
 from tests.runtime.guarded import guarded
@@ -59,9 +59,9 @@ def awkward(shape, dtype):
 def test_plans_agree_with_the_interpreter(name, shape, kind):
     x = awkward(shape, {"Float": np.float32, "Double": np.float64}[kind])
     text = text_of(POOLS[name], shape, kind)
-    planned = PlannedInterpreter(parse(text))
+    planned = PlannedEngine(parse(text))
     found, expected = planned.run(0, [x])[0], Interpreter(parse(text)).run(0, [x])[0]
-    whole = planned.whole(0)
+    whole = planned.native_call(0)
     assert whole is not None
     assert [type(step.work) for step in whole.code.lowering.steps] == [MaxPool, MaxUnpool]
     for a, b in zip(found, expected, strict=True):
@@ -72,9 +72,9 @@ def test_plans_agree_with_the_interpreter(name, shape, kind):
 def test_indices_that_nobody_reads_are_not_written(name):
     x = awkward((2, 3, 17, 33), np.float32)
     text = text_of(POOLS[name], x.shape, "Float", ["%0"]).split("\n")[0] + " return (%0) }"
-    planned = PlannedInterpreter(parse(text))
+    planned = PlannedEngine(parse(text))
     np.testing.assert_array_equal(planned.run(0, [x])[0][0], Interpreter(parse(text)).run(0, [x])[0][0])
-    whole = planned.whole(0)
+    whole = planned.native_call(0)
     assert whole is not None
     assert len(whole.code.lowering.steps[0].operands) == 2
 
@@ -85,7 +85,7 @@ def test_nothing_beside_the_buffers_is_touched(name, at_end):
     x = awkward((2, 3, 17, 33), np.float32)
     text = text_of(POOLS[name], x.shape, "Float")
     expected = Interpreter(parse(text)).run(0, [x])[0]
-    whole = PlannedInterpreter(parse(text)).whole(0)
+    whole = PlannedEngine(parse(text)).native_call(0)
     assert whole is not None
     works: list[Any] = [step.work for step in whole.code.lowering.steps]
     pool, back = works
@@ -107,7 +107,7 @@ def test_sums_of_several_places_are_rounded_once():
     x = np.zeros((1, 1, 9, 9), np.float32)
     x[0, 0, ::4, ::4] = 1
     g = np.float32(2) ** np.random.default_rng(0).integers(-30, 30, (1, 1, 5, 5)).astype(np.float32)
-    found = PlannedInterpreter(parse(text)).run(0, [g, x])[0][2]
+    found = PlannedEngine(parse(text)).run(0, [g, x])[0][2]
     np.testing.assert_array_equal(found, Interpreter(parse(text)).run(0, [g, x])[0][2])
 
 
@@ -122,7 +122,7 @@ def test_indices_out_of_range_are_refused(index):
         np.ones((1, 1, 8, 8), np.float32),
         np.zeros((1, 1, 4, 4), np.int64),
     ]
-    planned = PlannedInterpreter(parse(text.replace(",\n       ", ",")))
+    planned = PlannedEngine(parse(text.replace(",\n       ", ",")))
     assert planned.run(0, arrays)[0][0].sum() == 16
     arrays[2].flat[9] = index
     with pytest.raises(DimError, match="out of range"):
@@ -135,9 +135,9 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
     results = []
     for threads in ("1", "3"):
         monkeypatch.setenv("JIT_NUM_THREADS", threads)
-        planned = PlannedInterpreter(parse(text))
+        planned = PlannedEngine(parse(text))
         results.append(planned.run(0, [x])[0])
-        whole = planned.whole(0)
+        whole = planned.native_call(0)
         assert whole is not None
         assert whole.code.program[3] == int(threads)
     for one, three in zip(*results, strict=True):
@@ -179,8 +179,8 @@ def test_means_are_those_of_the_interpreter(name, shape, kind):
     graph = parse(means_of(name, shape, kind))
     with np.errstate(all="ignore"):
         (expected,) = Interpreter(graph).run(0, [x])[0]
-    planned = PlannedInterpreter(graph)
-    whole = planned.whole(0)
+    planned = PlannedEngine(graph)
+    whole = planned.native_call(0)
     assert whole is not None
     assert [type(step.work) for step in whole.code.lowering.steps] == [MeanPool]
     same_bits(planned.run(0, [x])[0][0], expected)
@@ -197,7 +197,7 @@ def test_means_touch_nothing_beside_the_buffers_in_any_parts(name, at_end):
     graph = parse(means_of(name, x.shape, "Float"))
     with np.errstate(all="ignore"):
         (expected,) = Interpreter(graph).run(0, [x])[0]
-    whole = PlannedInterpreter(graph).whole(0)
+    whole = PlannedEngine(graph).native_call(0)
     assert whole is not None
     work: Any = whole.code.lowering.steps[0].work
     here, there = guarded(x, at_end), guarded(np.full_like(expected, 7), at_end)
@@ -215,8 +215,8 @@ def test_arguments_may_be_one_number_or_missing(arguments):
     x = awkward((2, 3, 8, 8), np.float32)
     pool = f"%0 : Float(2, 3, 4, 4) = aten::avg_pool2d[{arguments}](%x)"
     graph = parse(f"graph(%x : Float(2, 3, 8, 8)) {{ {pool} return (%0) }}")
-    planned = PlannedInterpreter(graph)
-    assert planned.whole(0) is not None
+    planned = PlannedEngine(graph)
+    assert planned.native_call(0) is not None
     with np.errstate(all="ignore"):
         same_bits(planned.run(0, [x])[0][0], Interpreter(graph).run(0, [x])[0][0])
 
@@ -225,4 +225,4 @@ def test_arguments_may_be_one_number_or_missing(arguments):
 def test_other_means_are_left_to_the_interpreter(kind, why):
     pool = f"%0 : {kind}(1, 4, 4) = aten::avg_pool2d[kernel_size=[2, 2]{why}](%x)"
     text = f"graph(%x : {kind}(1, 8, 8)) {{ {pool} return (%0) }}"
-    assert PlannedInterpreter(parse(text)).whole(0) is None
+    assert PlannedEngine(parse(text)).native_call(0) is None

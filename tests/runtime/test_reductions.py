@@ -188,7 +188,7 @@ class TestGathers:
     @pytest.mark.parametrize("at_end", [True, False])
     def test_rows_that_are_asked_for_ahead_of_time(self, columns, at_end, target, rng, monkeypatch):
         """Not a byte beside the arrays is read, and an index that is wrong is told of, wherever it stands."""
-        monkeypatch.setattr(llvm_memory, "FAR", 0)
+        monkeypatch.setattr(llvm_memory, "PREFETCH_BYTES", 0)
         weight = guarded(rng.normal(size=(10, columns)).astype(np.float32), at_end)
         for shape in [(1,), (3,), (25,), (5, 30)]:
             indices = guarded(rng.integers(0, 10, shape), at_end)

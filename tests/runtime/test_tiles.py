@@ -5,11 +5,12 @@ import pytest
 
 from jit.ir.dtypes import float32, int64
 from jit.runtime.kernels.codegen import compile_nest
+from jit.runtime.kernels.lanes import lanes
 from jit.runtime.kernels.nest import Access, Buffer, Keep, Local, Nest, Reduce, Step
 from jit.runtime.kernels.schedule import schedule
 from jit.runtime.llvm import column_tiles as llvm_tiles
 from jit.runtime.llvm.column_tiles import TiledLowering, is_tiled
-from jit.runtime.llvm.lower import lanes, lower
+from jit.runtime.llvm.lower import lower
 from jit.runtime.targets.target import Target
 from tests.runtime import nests_under_test as nests
 

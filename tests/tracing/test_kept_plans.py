@@ -14,9 +14,10 @@ import jit
 from jit.eager.pytree import flatten
 from jit.ir.errors import DivisionError, Error
 from jit.runtime.kernels import cache as caching
-from jit.runtime.kernels import codegen, recipes
+from jit.runtime.kernels import recipes
+from jit.runtime.kernels.code_store import STORE
 from jit.runtime.plans import entry, plan_image
-from jit.runtime.plans.recalled import RecalledInterpreter
+from jit.runtime.plans.restored import RestoredEngine
 from jit.tracing.recordings import compiling, kept_plans, recording
 from tests import random_graphs
 
@@ -51,7 +52,7 @@ def plans(monkeypatch):
 
 
 def recalled(plans):
-    return [isinstance(plan.interpreter, RecalledInterpreter) for plan in plans]
+    return [isinstance(plan.interpreter, RestoredEngine) for plan in plans]
 
 
 def gates(x, w):
@@ -276,7 +277,7 @@ def test_arrays_that_lie_otherwise_are_computed_all_the_same(plans):
     x, w = tensors((5, 16), (16, 32))
     called(gates, x, w)
     plan_of = called(gates, x, w)[0]
-    (interpreter,) = [plan.interpreter for plan in plans if isinstance(plan.interpreter, RecalledInterpreter)]
+    (interpreter,) = [plan.interpreter for plan in plans if isinstance(plan.interpreter, RestoredEngine)]
     strided = np.asfortranarray(np.asarray(x))
     (found,), _, _ = interpreter.run(0, [strided, np.asarray(w)])
     assert np.allclose(found, np.asarray(plan_of(x, w)), rtol=1e-6)
@@ -354,8 +355,8 @@ def test_a_recalled_plan_outlives_the_growth_of_its_recording(plans):
 
 def fresh(monkeypatch):
     """As in a new process, no machine code is in memory."""
-    for name in ("_images", "_recalled", "_compiled"):
-        monkeypatch.setattr(codegen, name, {})
+    for name in ("images", "by_place", "codes"):
+        monkeypatch.setattr(STORE, name, {})
 
 
 def kept_files(folder):
@@ -422,7 +423,7 @@ PROGRAM = """
     import numpy as np
     import jit
     from jit.tracing.recordings import recording
-    from jit.runtime.plans.recalled import RecalledInterpreter
+    from jit.runtime.plans.restored import RestoredEngine
 
     plans = []
     made = recording.Recording._plan
@@ -432,7 +433,7 @@ PROGRAM = """
     x, w = (jit.from_numpy(rng.standard_normal((16, 16)).astype(np.float32)) for _ in range(2))
     for _ in range(3):
         result = f(x, w)
-    print(np.asarray(result).tobytes().hex(), isinstance(plans[0].interpreter, RecalledInterpreter))
+    print(np.asarray(result).tobytes().hex(), isinstance(plans[0].interpreter, RestoredEngine))
 """
 
 

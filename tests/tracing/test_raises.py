@@ -15,7 +15,8 @@ from jit.ir.errors import GraphError
 from jit.passes.constant_fold import constant_fold
 from jit.passes.dce import dce
 from jit.passes.distribute import distribute
-from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
+from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.arrays.programs import GuardFailed
 
 GATHER = """graph(%x : Float(3), %i : Long(2)) {
   %0 : bool = prim::raises[op='aten::gather', error='DimError', dim=0](%x, %i)
@@ -333,7 +334,7 @@ def test_what_python_code_refuses_is_right_for_its_sizes_alone():
     traced = jit.trace(f)
     for n in (4, 5, 6, 3, 4, 5, 3):
         assert traced(jit.zeros(n)).tolist() == f(jit.zeros(n)).tolist()
-    assert not any(family.general for family in traced._families.values())
+    assert not any(family.general for family in traced._cache.sizes.families.values())
 
 
 def test_a_refusal_of_the_tracer_cannot_be_caught():

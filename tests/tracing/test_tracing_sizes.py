@@ -80,7 +80,7 @@ def test_a_size_that_is_baked_in_is_recorded_each_time():
     f = jit.trace(lambda x: sum((x[i] * i for i in range(len(x))), x[0]))
     for n in range(2, 8):
         agree(f, f._function, (n, 3))
-    assert f.misses == 6 and "sizes are baked in" in "; ".join(str(v.closed) for v in f._families.values())
+    assert f.misses == 6 and "sizes are baked in" in "; ".join(str(v.closed) for v in f._cache.sizes.families.values())
 
 
 def test_decisions_on_sizes_are_guarded():

@@ -46,7 +46,7 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
         transpose: Whether the convolution is a transposed one.
 
     Raises:
-        UsageError: One of them is in training mode.
+        UsageError: One of the layers is in training mode.
 
     >>> import jit
     >>> conv, norm = jit.nn.Conv2d(2, 3, 1).eval(), jit.nn.BatchNorm2d(3).eval()

@@ -62,6 +62,9 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     """Make a normed weight a parameter again.
 
+    Raises:
+        UsageError: The weight is not normed.
+
     >>> import jit
     >>> layer = jit.nn.utils.remove_weight_norm(jit.nn.utils.weight_norm(jit.nn.Linear(3, 4)))
     >>> sorted(name for name, _ in layer.named_parameters())

@@ -24,7 +24,7 @@ from ..modules import Module
 from ..parameter import Parameter
 
 _CACHE: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("cache", default=None)
-"""The values of parametrized tensors, where `cached()` is in force."""
+"""Computed values of parametrized tensors, where `cached()` is in force."""
 
 
 @contextmanager

@@ -47,7 +47,11 @@ class LRScheduler:
         return [_copied(group["lr"]) for group in self.optimizer.param_groups]
 
     def get_lr(self) -> list[float]:
-        """The rates of epoch `self.last_epoch`, one per group; the first epoch is 0."""
+        """The rates of epoch `self.last_epoch`, one per group; the first epoch is 0.
+
+        Raises:
+            NotImplementedError: The subclass does not define it.
+        """
         raise NotImplementedError(type(self).__name__)
 
     def _initial_step(self) -> None:
@@ -121,7 +125,11 @@ _NOT_SAVED = ("optimizer", "_step_of_optimizer")
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """Refuse what is no optimizer."""
+    """Refuse what is no optimizer.
+
+    Raises:
+        KindError: It is no optimizer.
+    """
     if not isinstance(optimizer, Optimizer):
         raise KindError(f"a schedule is made for an optimizer, not for a {type(optimizer).__name__}")
 
@@ -132,7 +140,7 @@ def _copied(rate: Any) -> Any:
 
 
 def _state_of(function: Any) -> dict[str, Any] | None:
-    """The state of an object that is called; None of a plain function."""
+    """The attributes of an object that is called; None of a plain function."""
     return None if isinstance(function, types.FunctionType) else dict(vars(function))
 
 

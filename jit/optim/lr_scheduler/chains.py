@@ -15,7 +15,7 @@ from .plateau import ReduceLROnPlateau
 
 
 class _Several(LRScheduler):
-    """Base of these: a list of schedules of one optimizer, whose states are saved together."""
+    """Base of combined schedules: a list of schedules of one optimizer, whose states are saved together."""
 
     def _take(self, optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> None:
         if not isinstance(schedulers, Iterable):

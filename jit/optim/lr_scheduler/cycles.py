@@ -119,7 +119,7 @@ _SCALES: dict[str, Callable[[int, int, float], float]] = {
     "triangular2": lambda cycle, step, gamma: 0.5 ** (cycle - 1),
     "exp_range": lambda cycle, step, gamma: gamma**step,
 }
-"""The height of a round, by mode."""
+"""Height of a round, by mode."""
 
 
 class _Phase(NamedTuple):

@@ -14,16 +14,17 @@ from .base import LRScheduler, per_group
 
 
 class LambdaLR(LRScheduler):
-    """The first rate times a function of the epoch, one for all groups or one for each.
+    """The first rate times a function of the epoch.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
-        lr_lambda: The function, or a list with one for each group.
-        last_epoch: The epoch to continue after; -1 to begin.
+        optimizer: The optimizer whose groups' "lr" is changed.
+        lr_lambda: The function, one for all groups or one for each.
+        last_epoch: The epoch to continue after; default -1, to begin.
 
     >>> import jit
     >>> optimizer = jit.optim.SGD([jit.zeros(1, requires_grad=True)], lr=1.0)
     >>> schedule = jit.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (epoch + 1))
+    >>> optimizer.step()
     >>> schedule.step()
     >>> schedule.get_last_lr()
     [0.5]
@@ -45,11 +46,11 @@ class _Factor(LRScheduler):
     """Whether a schedule that continues after an epoch takes the rates in force for those of the next one."""
 
     def factor_of(self, epoch: int) -> float:
-        """The factor at the start of `epoch`."""
+        """The factor of the rates in force at the start of `epoch`."""
         raise NotImplementedError(type(self).__name__)
 
     def whole(self, epoch: int) -> float:
-        """The factor of the first rates for `epoch`."""
+        """The factor of the first rates in `epoch`."""
         raise NotImplementedError(type(self).__name__)
 
     def get_lr(self) -> list[float]:
@@ -65,12 +66,12 @@ class _Factor(LRScheduler):
 
 
 class MultiplicativeLR(LRScheduler):
-    """The last rate times a function of the epoch, one for all groups or one for each.
+    """The last rate times a function of the epoch.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
-        lr_lambda: The function, or a list with one for each group.
-        last_epoch: The epoch to continue after; -1 to begin.
+        optimizer: The optimizer whose groups' "lr" is changed.
+        lr_lambda: The function, one for all groups or one for each.
+        last_epoch: The epoch to continue after; default -1, to begin.
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
@@ -85,19 +86,20 @@ class MultiplicativeLR(LRScheduler):
 
 
 class StepLR(_Factor):
-    """Times `gamma` every `step_size` epochs.
+    """The rate times `gamma` every `step_size` epochs.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
-        step_size: After how many epochs the rate falls, again and again.
-        gamma: The factor.
-        last_epoch: The epoch to continue after; -1 to begin.
+        optimizer: The optimizer whose groups' "lr" is changed.
+        step_size: The number of epochs between two changes.
+        gamma: The factor; default 0.1.
+        last_epoch: The epoch to continue after; default -1, to begin.
 
     >>> import jit
     >>> optimizer = jit.optim.SGD([jit.zeros(1, requires_grad=True)], lr=1.0)
     >>> schedule = jit.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
     >>> rates = []
     >>> for epoch in range(4):
+    ...     optimizer.step()
     ...     rates += schedule.get_last_lr()
     ...     schedule.step()
     >>> rates
@@ -116,13 +118,13 @@ class StepLR(_Factor):
 
 
 class MultiStepLR(_Factor):
-    """Times `gamma` at each of the milestones.
+    """The rate times `gamma` at each of the milestones.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
-        milestones: The epochs; one that is listed twice counts twice.
-        gamma: The factor.
-        last_epoch: The epoch to continue after; -1 to begin.
+        optimizer: The optimizer whose groups' "lr" is changed.
+        milestones: The epochs at which the rate changes.
+        gamma: The factor; default 0.1.
+        last_epoch: The epoch to continue after; default -1, to begin.
     """
 
     def __init__(
@@ -139,13 +141,13 @@ class MultiStepLR(_Factor):
 
 
 class ConstantLR(_Factor):
-    """Times `factor` for the first `total_iters` epochs.
+    """The first rate times `factor` for the first `total_iters` epochs.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
-        factor: The factor, from 0 to 1.
-        total_iters: The number of epochs.
-        last_epoch: The epoch to continue after; -1 to begin.
+        optimizer: The optimizer whose groups' "lr" is changed.
+        factor: The factor, between 0 and 1; default 1/3.
+        total_iters: The number of epochs; default 5.
+        last_epoch: The epoch to continue after; default -1, to begin.
     """
 
     def __init__(
@@ -166,14 +168,14 @@ class ConstantLR(_Factor):
 
 
 class LinearLR(_Factor):
-    """Times a factor that goes from `start_factor` to `end_factor` in `total_iters` epochs.
+    """The first rate times a factor that goes linearly from `start_factor` to `end_factor` in `total_iters` epochs.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
-        start_factor: The first factor, above 0 and at most 1.
-        end_factor: The last factor, from 0 to 1.
-        total_iters: The number of epochs.
-        last_epoch: The epoch to continue after; -1 to begin.
+        optimizer: The optimizer whose groups' "lr" is changed.
+        start_factor: The first factor, above 0 and at most 1; default 1/3.
+        end_factor: The last factor, between 0 and 1; default 1.
+        total_iters: The number of epochs; default 5.
+        last_epoch: The epoch to continue after; default -1, to begin.
     """
 
     resumed = True
@@ -198,12 +200,12 @@ class LinearLR(_Factor):
 
 
 class ExponentialLR(_Factor):
-    """Times `gamma` every epoch.
+    """The rate times `gamma` every epoch.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
+        optimizer: The optimizer whose groups' "lr" is changed.
         gamma: The factor.
-        last_epoch: The epoch to continue after; -1 to begin.
+        last_epoch: The epoch to continue after; default -1, to begin.
     """
 
     resumed = True
@@ -220,13 +222,13 @@ class ExponentialLR(_Factor):
 
 
 class PolynomialLR(_Factor):
-    """Times ``(1 - epoch / total_iters) ** power``; zero from then on.
+    """The first rate times ``(1 - epoch / total_iters) ** power``; zero from `total_iters` on.
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
-        total_iters: The number of epochs.
-        power: The power; 1 is a straight line.
-        last_epoch: The epoch to continue after; -1 to begin.
+        optimizer: The optimizer whose groups' "lr" is changed.
+        total_iters: The epoch at which the rate is zero; default 5.
+        power: The exponent; default 1.
+        last_epoch: The epoch to continue after; default -1, to begin.
     """
 
     resumed = True
@@ -245,15 +247,13 @@ class PolynomialLR(_Factor):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """The cosine from the first rate down to `eta_min` in `T_max` epochs, up again in as many, and so on.
-
-    The rate is ``eta_min + (lr - eta_min) * (1 + cos(π * epoch / T_max)) / 2``.
+    """``eta_min + (first - eta_min) * (1 + cos(π * epoch / T_max)) / 2`` (Loshchilov and Hutter, 2016).
 
     Args:
-        optimizer: Whose groups' "lr" is changed.
-        T_max: Epochs of the way down.
-        eta_min: The least rate.
-        last_epoch: The epoch to continue after; -1 to begin.
+        optimizer: The optimizer whose groups' "lr" is changed.
+        T_max: The number of epochs from the first rate down to `eta_min`.
+        eta_min: The least rate; default 0.
+        last_epoch: The epoch to continue after; default -1, to begin.
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:

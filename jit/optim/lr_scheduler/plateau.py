@@ -56,7 +56,11 @@ class ReduceLROnPlateau(LRScheduler):
     def step(  # type: ignore[override]
         self, metrics: Any = None, epoch: int | None = None
     ) -> None:
-        """Look at what an epoch has given, a number or a tensor of one."""
+        """Look at what an epoch has given, a number or a tensor of one.
+
+        Raises:
+            UsageError: No metric is given.
+        """
         if metrics is None:
             raise UsageError("ReduceLROnPlateau waits for something to become better: give step() that number")
         current = float(metrics)

@@ -44,7 +44,7 @@ def geometry_of(array: Any) -> Geometry:
 
 
 def offset_of(array: Any) -> int:
-    """How many elements the first element lies behind the first one of the owner."""
+    """The distance of the first element from the first one of the owner, in elements."""
     return (address_of(array) - address_of(owner_of(array))) // array.itemsize
 
 

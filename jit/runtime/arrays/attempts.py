@@ -45,7 +45,7 @@ def _try(wanted: Attempt, values: list[Any]) -> None:
 
 
 def _check_fit(result: Any, target: Any) -> None:
-    """What `jit.eager.dispatch.write` asks of a result that is to be written over a tensor."""
+    """Check a result that is to be written over a tensor, as `jit.eager.dispatch.write` does."""
     if result.shape != target.shape and (
         result.size == 0 or np.broadcast_shapes(result.shape, target.shape) != target.shape
     ):

@@ -34,7 +34,7 @@ class Pool:
 
     @property
     def nbytes(self) -> int:
-        """How much is kept."""
+        """The number of bytes that are kept."""
         return sum(size * len(free) for size, free in list(self._free.items()))
 
     def take(self, size: int) -> Any:

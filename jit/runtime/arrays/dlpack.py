@@ -101,7 +101,7 @@ _rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_cha
 # -- lending -----------------------------------------------------------------------------------------------------
 
 _lent: dict[int, tuple[Any, ...]] = {}
-"""What must live as long as somebody holds the memory, by the address of the structure that describes it."""
+"""Objects that must live as long as somebody holds the memory, by the address of the structure that describes it."""
 
 
 @_Deleter  # type: ignore[untyped-decorator]

@@ -28,7 +28,7 @@ _compute_dtypes: dict[Any, Any] = {}
 
 
 class _Warnings:
-    """What `np.errstate` sets, for a numpy that keeps it elsewhere than where it is looked for below."""
+    """The setting of `np.errstate`, for a numpy that keeps it elsewhere than where it is looked for below."""
 
     def set(self, ignored: Any) -> dict[str, Any]:
         return np.seterr(**ignored)  # type: ignore[return-value]

@@ -1,8 +1,7 @@
 """The reference engine: runs a graph node by node on numpy arrays, stage by stage.
 
-A graph becomes a list of instructions over numbered registers. A register is freed after its last use, in whatever
-stage that is, so what a later stage needs is exactly what survives a run: its `state`. Tensors are arrays, traced
-numbers are Python numbers, generators are RandomStates, Handles are whatever the host gave out.
+A graph becomes a list of instructions over numbered registers (`programs`). Tensors are arrays, traced numbers are
+Python numbers, generators are RandomStates, Handles are whatever the host gave out.
 
 Unoptimised graphs give the same bits as eager mode, because both run `jit.runtime.arrays.execute.execute`.
 """
@@ -11,34 +10,26 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from jit.ir import Graph, Node, Op, Value, find
-from jit.ir.errors import Error, GraphError
+from jit.ir.errors import GraphError
 from jit.ir.graph import Ref, leaves, map_template
 from jit.ir.refusals import FOREIGN, note_of_numbers
 from jit.ir.scalars import exactly
 
 from .attempts import attempt
 from .execute import execute
+from .programs import GuardFailed, Instruction, Program, Registers, Runner
 
-Registers = list[Any]
-Instruction = Callable[[Registers], None]
-
-
-class GuardFailed(Exception):
-    """A value that Python decided upon while tracing is another one now; nothing has been committed."""
-
-    def __init__(self, index: int, actual: Any) -> None:
-        super().__init__(f"guard {index} saw {actual!r}")
-        self.index = index
-        self.actual = actual
+if TYPE_CHECKING:
+    from ..kernels.fusion import FusedGroup
 
 
 class Host(Protocol):
-    """What the interpreter asks of the layer above: to run Python functions and their backwards."""
+    """The layer above, as the interpreter needs it: it runs Python functions and their backwards."""
 
     def call(self, node: Node, arrays: Sequence[Any]) -> list[Any]:
         """Run a PythonOp or CppOp on arrays: its results, and its Handle last if the node has one."""
@@ -47,154 +38,57 @@ class Host(Protocol):
         """Run the backward behind a Handle: the wanted gradients."""
 
 
-class Program:
-    """The instructions of one stage."""
-
-    def __init__(self) -> None:
-        self.instructions: list[Instruction] = []
-        self.frees: list[tuple[int, ...]] = []
-        """Registers whose last use is the instruction of the same number."""
-        self.unused: tuple[int, ...] = ()
-        """Registers of inputs that nothing uses, in this stage or later."""
-        self.returned: tuple[int, ...] = ()
-        """Registers whose last use is the return."""
-        self.nodes: list[Node] = []
-        """The node behind each instruction, for error messages and profiles."""
-        self.inputs: list[int] = []
-        self.outputs: list[Any] = []
-        """Templates: Ref(register), or constants such as None."""
-        self.updates: list[int] = []
-
-
-class Interpreter:
-    """Runs the stages of `graph`. Thread-safe: a run owns its registers.
-
-    >>> from jit.ir import Graph, TensorType, dtypes
-    >>> import jit.ops, numpy as np
-    >>> g = Graph(); x = g.add_input(TensorType(dtypes.float32, (2,)), "x")
-    >>> g.set_return([g.add("aten::mul", (x, 2), types=[x.type]).output])
-    >>> outputs, updates, state = Interpreter(g).run(0, [np.ones(2, np.float32)])
-    >>> outputs[0].tolist()
-    [2.0, 2.0]
-    """
+class Assembler:
+    """Makes programs of nodes: one register for each value, and instructions that read and write them."""
 
     def __init__(self, graph: Graph, host: Host | None = None) -> None:
         self.graph = graph
-        self._host = host
-        self._count = 0
-        self._guards = 0
-        self._registers: dict[Value, int] = {}
+        self.host = host
+        self.count = 0
+        """How many registers there are."""
+        self.guards = 0
+        """The number of the next guard that says none."""
+        self.registers: dict[Value, int] = {}
         self.programs = [Program() for _ in graph.stages]
         for program, stage in zip(self.programs, graph.stages, strict=True):
-            program.inputs = [self._new_register(value) for value in stage.inputs]
-        self._lower_all()
-        for program, stage in zip(self.programs, graph.stages, strict=True):
-            program.outputs = [map_template(self._placed(self._registers), o) for o in stage.outputs]
-            program.updates = [self._registers[value] for _, value in stage.updates]
+            program.inputs = [self.new_register(value) for value in stage.inputs]
+
+    def finish(self) -> None:
+        """All nodes have their instructions: say what stages return, and when registers are freed."""
+        for program, stage in zip(self.programs, self.graph.stages, strict=True):
+            program.outputs = [map_template(self._placed(self.registers), o) for o in stage.outputs]
+            program.updates = [self.registers[value] for _, value in stage.updates]
         self._plan_frees()
 
-    def run(
-        self, stage: int, inputs: Sequence[Any], state: Registers | None = None
-    ) -> tuple[list[Any], list[Any], Registers]:
-        """Run one stage.
-
-        Args:
-            stage: Which one; stages after 0 need the state that the one before returned.
-            inputs: One value per input of the stage.
-            state: Registers that survived the stage before; not changed, so that a stage can run again.
-
-        Returns:
-            The outputs, the values of the updates, and the state for the next stage.
-
-        Raises:
-            GuardFailed: A guard saw another value than while tracing.
-        """
-        program = self.programs[stage]
-        registers = [None] * self._count if state is None else list(state)
-        for register, value in zip(program.inputs, inputs, strict=True):
-            registers[register] = value
-        for register in program.unused:
-            registers[register] = None
-        step = 0
-        try:
-            for instruction, frees in zip(program.instructions, program.frees, strict=True):
-                instruction(registers)
-                for register in frees:
-                    registers[register] = None
-                step += 1
-        except GuardFailed:
-            raise
-        except Exception as error:
-            locate(error, program.nodes[step])
-            raise
-        outputs = [
-            registers[o.index]
-            if type(o) is Ref
-            else map_template(lambda leaf: registers[leaf.index] if isinstance(leaf, Ref) else leaf, o)
-            for o in program.outputs
-        ]
-        updates = [registers[register] for register in program.updates]
-        for register in program.returned:
-            registers[register] = None
-        return outputs, updates, registers
-
-    def whole(self, stage: int) -> Any:
-        """The one native call that a stage consists of; None, since this goes node by node."""
-        return None
-
-    @property
-    def original(self) -> Interpreter:
-        """What was made of the graph in this process: this, unless another process has made it."""
-        return self
-
-    def hold(self) -> None:
-        """The recording behind the graph is about to grow; the graph itself does not change."""
-
-    @classmethod
-    def run_node(cls, node: Node, values: Sequence[Any]) -> list[Any]:
-        """Run one `prim::` node by itself on the values of its inputs."""
-        alone = cls(Graph())
-        registers = {value: index for index, value in enumerate(dict.fromkeys(node.inputs))}
-        results = list(range(len(registers), len(registers) + len(node.outputs)))
-        file: Registers = [None] * (len(registers) + len(results))
-        for value, given in zip(node.inputs, values, strict=True):
-            file[registers[value]] = given
-        alone._instruction(node, results, registers)(file)
-        return [file[r] for r in results]
-
-    # -- compiling -----------------------------------------------------------------------------------------------
-
-    def _new_register(self, value: Value, registers: dict[Value, int] | None = None) -> int:
-        number = self._count
-        (self._registers if registers is None else registers)[value] = number
-        self._count += 1
+    def new_register(self, value: Value, registers: dict[Value, int] | None = None) -> int:
+        number = self.count
+        (self.registers if registers is None else registers)[value] = number
+        self.count += 1
         return number
-
-    def _lower_all(self) -> None:
-        for node in self.graph.nodes:
-            self._lower(node, self.programs[node.stage], self._registers)
 
     def _placed(self, registers: dict[Value, int]) -> Callable[[Any], Any]:
         return lambda leaf: Ref(registers[leaf]) if isinstance(leaf, Value) else leaf
 
-    def _lower(self, node: Node, program: Program, registers: dict[Value, int]) -> None:
+    def lower(self, node: Node, program: Program, registers: dict[Value, int] | None = None) -> None:
+        """Add the instructions of a node; `registers` are those of a body."""
+        registers = self.registers if registers is None else registers
         body = node.attributes.get("body")
         if isinstance(body, Graph) and node.kind != "prim::FusionGroup":
             self._lower_body(node, body, program, registers)
             return
-        results = [self._new_register(value, registers) for value in node.outputs]
-        program.instructions.append(self._instruction(node, results, registers))
+        results = [self.new_register(value, registers) for value in node.outputs]
+        program.instructions.append(self.instruction(node, results, registers))
         program.nodes.append(node)
 
     def _lower_body(self, node: Node, body: Graph, program: Program, registers: dict[Value, int]) -> None:
         """A composite runs as its parts, in the same register file."""
         inner = {formal: registers[actual] for formal, actual in zip(body.inputs, node.inputs, strict=True)}
         for part in body.nodes:
-            self._lower(part, program, inner)
+            self.lower(part, program, inner)
         for value, result in zip(node.outputs, body.outputs, strict=True):
             registers[value] = inner[result]
 
-    def _instruction(self, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+    def instruction(self, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
         op = find(node.kind)
         if op is not None:
             return _op_instruction(op, node, results, registers)
@@ -210,7 +104,7 @@ class Interpreter:
 
     def _host_instruction(self, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
         inputs = [registers[value] for value in node.inputs]
-        host = self._host
+        host = self.host
         if host is None:
             raise GraphError(
                 f"{node.kind} calls a function of the user's, and this interpreter was given no host to run it"
@@ -246,15 +140,61 @@ class Interpreter:
             program.returned = tuple(frees.get((number, count), ()))
 
 
-def locate(error: Exception, node: Node) -> None:
-    """Let an error say which line asked for the operator: the traceback shows the engine alone."""
-    where = str(node.source)
-    if node.source is None or where in str(error):
-        return
-    if isinstance(error, Error) and error.args:
-        error.args = (f"{error.args[0]} (asked for at {where})", *error.args[1:])
-    else:
-        error.add_note(f"in {node.kind}, asked for at {where}")
+class Interpreter(Runner):
+    """Runs the stages of `graph`, node by node.
+
+    >>> from jit.ir import Graph, TensorType, dtypes
+    >>> import jit.ops, numpy as np
+    >>> g = Graph(); x = g.add_input(TensorType(dtypes.float32, (2,)), "x")
+    >>> g.set_return([g.add("aten::mul", (x, 2), types=[x.type]).output])
+    >>> outputs, updates, state = Interpreter(g).run(0, [np.ones(2, np.float32)])
+    >>> outputs[0].tolist()
+    [2.0, 2.0]
+    """
+
+    def __init__(self, graph: Graph, host: Host | None = None) -> None:
+        self.graph = graph
+        assembler = Assembler(graph, host)
+        for node in graph.nodes:
+            assembler.lower(node, assembler.programs[node.stage])
+        assembler.finish()
+        super().__init__(assembler.programs, assembler.count)
+
+    @property
+    def natives(self) -> Sequence[Sequence[Any]]:
+        """No native calls."""
+        return [()] * len(self.programs)
+
+    def native_call(self, stage: int) -> Any:
+        """None: this goes node by node."""
+        return None
+
+    @property
+    def local_plan(self) -> Interpreter:
+        """This."""
+        return self
+
+    def freeze(self) -> None:
+        """Nothing to do: the graph does not change."""
+
+    @staticmethod
+    def run_node(node: Node, values: Sequence[Any]) -> list[Any]:
+        """Run one `prim::` node by itself on the values of its inputs."""
+        registers = {value: index for index, value in enumerate(dict.fromkeys(node.inputs))}
+        results = list(range(len(registers), len(registers) + len(node.outputs)))
+        file: Registers = [None] * (len(registers) + len(results))
+        for value, given in zip(node.inputs, values, strict=True):
+            file[registers[value]] = given
+        Assembler(Graph()).instruction(node, results, registers)(file)
+        return [file[r] for r in results]
+
+
+def fused_group(node: Node) -> FusedGroup:
+    """The callable for a FusionGroup node, which goes node by node where there is no kernel."""
+    from ..kernels.fusion import FusedGroup
+
+    body: Graph = node.attributes["body"]
+    return FusedGroup(node, lambda inputs: Interpreter(body).run(0, inputs)[0])
 
 
 def _touching(run: Instruction, node: Node, results: Sequence[int], registers: dict[Value, int]) -> Instruction:
@@ -343,7 +283,7 @@ def _scalar_instruction(node: Node, results: list[int], registers: dict[Value, i
     return _touching(run, node, results, registers)
 
 
-def _constant(_: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _constant(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
     value = node.attribute("value")
     array = isinstance(value, np.ndarray)
 
@@ -353,7 +293,7 @@ def _constant(_: Interpreter, node: Node, results: list[int], registers: dict[Va
     return _touching(run, node, results, registers)
 
 
-def _size(_: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _size(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
     source, dim = registers[node.inputs[0]], node.attribute("dim")
 
     def run(r: Registers) -> None:
@@ -362,7 +302,7 @@ def _size(_: Interpreter, node: Node, results: list[int], registers: dict[Value,
     return _touching(run, node, results, registers)
 
 
-def _item(_: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _item(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
     source = registers[node.inputs[0]]
 
     def run(r: Registers) -> None:
@@ -374,10 +314,10 @@ def _item(_: Interpreter, node: Node, results: list[int], registers: dict[Value,
     return _touching(run, node, results, registers)
 
 
-def _guard(interpreter: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _guard(assembler: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
     source, expected = registers[node.inputs[0]], node.attribute("expected")
-    index = node.attribute("index", interpreter._guards)
-    interpreter._guards = index + 1
+    index = node.attribute("index", assembler.guards)
+    assembler.guards = index + 1
 
     wanted = exactly(expected)
 
@@ -389,7 +329,7 @@ def _guard(interpreter: Interpreter, node: Node, results: list[int], registers: 
     return _touching(run, node, results, registers)
 
 
-def _raises(_: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _raises(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
     places, raised, (only,) = {value: registers[value] for value in node.inputs}, attempt(node), results
 
     def run(r: Registers) -> None:
@@ -398,8 +338,8 @@ def _raises(_: Interpreter, node: Node, results: list[int], registers: dict[Valu
     return _touching(run, node, results, registers)
 
 
-def _evaluate(interpreter: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
-    fetch, wanted, host = _fetcher(node.operands, registers), node.attribute("wanted"), interpreter._host
+def _evaluate(assembler: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+    fetch, wanted, host = _fetcher(node.operands, registers), node.attribute("wanted"), assembler.host
     if host is None:
         raise GraphError("prim::Eval runs a backward of the user's, and this interpreter was given no host to run it")
 
@@ -411,11 +351,9 @@ def _evaluate(interpreter: Interpreter, node: Node, results: list[int], register
     return _touching(run, node, results, registers)
 
 
-def _fusion_group(interpreter: Interpreter, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
-    from ..kernels.fusion import compile_group
-
+def _fusion_group(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
     inputs = [registers[value] for value in node.inputs]
-    kernel = compile_group(node)
+    kernel = fused_group(node)
 
     def run(r: Registers) -> None:
         for result, value in zip(results, kernel([r[i] for i in inputs]), strict=True):
@@ -424,7 +362,7 @@ def _fusion_group(interpreter: Interpreter, node: Node, results: list[int], regi
     return _touching(run, node, results, registers)
 
 
-_PRIMITIVES: dict[str, Callable[[Interpreter, Node, list[int], dict[Value, int]], Instruction]] = {
+_PRIMITIVES: dict[str, Callable[[Assembler, Node, list[int], dict[Value, int]], Instruction]] = {
     "prim::Constant": _constant, "prim::size": _size, "prim::item": _item, "prim::Guard": _guard,
     "prim::Eval": _evaluate, "prim::FusionGroup": _fusion_group, "prim::raises": _raises,
 }  # fmt: skip

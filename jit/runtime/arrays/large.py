@@ -47,7 +47,7 @@ def is_large(op: Op, values: Sequence[Any], itemsize: int) -> bool:
 
 
 def _size_of_result(op: Op, values: Sequence[Any]) -> int:
-    """How many elements it has; of operands that do not go together, those of the largest."""
+    """The number of elements of the result; of operands that do not go together, those of the largest."""
     arrays = [value for i in op.tensors if isinstance(value := values[i], np.ndarray)]
     largest = max([array.size for array in arrays])
     if all([array.shape == arrays[0].shape for array in arrays]):

@@ -52,7 +52,7 @@ LOW_WORD: Final = np.uint64(0xFFFFFFFF)
 WORD_BITS: Final = np.uint64(32)
 
 BLOCKS_AT_ONCE: Final = 8192
-"""As many as keep the working set of `_philox_rounds` in a core's own cache."""
+"""The most blocks that keep the working set of `_philox_rounds` in a core's own cache."""
 
 SIGNIFICANT_BITS: Final = {
     np.dtype(np.float64): 53,
@@ -64,14 +64,14 @@ SIGNIFICANT_BITS: Final = {
 
 
 def words_per_element(kind: Kind, dtype: DTypeLike = np.float32) -> int:
-    """How many 32-bit words go into one element; `dtype` matters to the kinds that draw floats."""
+    """The number of 32-bit words that go into one element; `dtype` matters to the kinds that draw floats."""
     if kind in ("randint", "permutation"):
         return 2
     return 2 if kind != "bits" and _float_dtype(dtype) == np.float64 else 1
 
 
 def blocks_used(kind: Kind, numel: int, dtype: DTypeLike = np.float32) -> int:
-    """How far a draw of `numel` elements advances the offset of the state, in 128-bit blocks.
+    """The advance of the state's offset by a draw of `numel` elements, in 128-bit blocks.
 
     >>> blocks_used("uniform", 10), blocks_used("uniform", 10, np.float64), blocks_used("randint", 1)
     (3, 5, 1)

@@ -34,7 +34,7 @@ class DeviceKernel:
     """A nest lowered for a GPU; made by `device_kernel`."""
 
     nest: Nest
-    """With no kept values."""
+    """The nest, without kept values."""
     loops: Loops
     grid: Grid
     """The blocks and threads that it is launched with."""
@@ -43,7 +43,7 @@ class DeviceKernel:
 
     @property
     def name(self) -> str:
-        """Of the entry in the PTX."""
+        """The name of the entry in the PTX."""
         return self.nest.name
 
     @property
@@ -53,7 +53,7 @@ class DeviceKernel:
 
     @cached_property
     def assembly(self) -> str:
-        """What LLVM prints; its parameters are the addresses of the buffers, `geometry`, and that of the i32 errors."""
+        """LLVM's text; its parameters are the addresses of the buffers, of `geometry`, and of the errors (i32)."""
         mark = self.target.family.dialect.comment  # type: ignore[union-attr]
         lines = "".join(f"{mark} {line}\n" for comment in self.nest.comments for line in comment.splitlines())
         return lines + _compiled(self.llvm_ir, self.target)

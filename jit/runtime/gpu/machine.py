@@ -1,4 +1,4 @@
-"""The machine with threads: a nest for a GPU has the steps, bodies and memory of `llvm.lower`, one thread at a time.
+"""The machine with threads: a nest for a GPU has the steps, bodies and memory of `llvm.lowering`, one thread at a time.
 
 Comes after `gpu.schedule`, before `device`; what GPUs say differently stands in the `Dialect` of their family. The
 function is
@@ -31,10 +31,10 @@ from ..kernels.nest import Nest, Operand, Reduce, Scan, Step
 from ..kernels.schedule import Loops
 from ..llvm.build import Builder, Register
 from ..llvm.function import Function
-from ..llvm.lower import Lowering
-from ..llvm.math import ELEMENT, Value
+from ..llvm.lowering import Lowering
 from ..llvm.memory import Memory, kept_bytes, kept_type
 from ..llvm.reduce import MONOIDS, Chain
+from ..llvm.values import ELEMENT, Value
 from ..targets.target import Target
 from .math import GridMath
 from .schedule import TILE, Grid, shared
@@ -213,7 +213,7 @@ class GridMachine:
         return [self._shuffled("idx", v, 0) for v in accumulator]
 
     def _halves(self, values: list[Value], half: int) -> tuple[list[Value], list[Value]]:
-        """What the threads t and t + half of the block have, for thread t and for thread t + half."""
+        """The values of the threads t and t + half of the block, for thread t and for thread t + half."""
         lower = self.builder.binary("and", self.thread, _number(half - 1))
         upper = self._sum(lower, _number(half))
         slots = [number * self.grid.threads for number in range(len(values))]
@@ -240,7 +240,7 @@ class GridMachine:
         return value, self._shuffled("idx", value, threads - 1).register
 
     def _shuffled(self, way: str, value: Value, lanes: int) -> Value:
-        """What another thread of the warp has: `lanes` up, `lanes` down, or that of the lane `lanes` (idx)."""
+        """The value of another thread of the warp: `lanes` up, `lanes` down, or that of the lane `lanes` (idx)."""
         threads, thread = self.grid.threads, self.thread
         words = [self.dialect.shuffle(self.builder, way, w, lanes, threads, thread) for w in self._words(value)]
         return self._from_words(words, value.dtype)
@@ -301,7 +301,7 @@ class GridMachine:
         self._barrier()
 
     def _unstaging(self, slot: int, moved: int, dtype: DType) -> Callable[[], Value]:
-        """How a term's factor is read: thread (row, column) staged element `row` (or `column`) of the product's row."""
+        """Read a term's factor: thread (row, column) staged element `row` (or `column`) of the product's row."""
 
         def read() -> Value:
             step, own = self.turn, self.builder.binary("urem", self.thread, _number(TILE))
@@ -321,7 +321,7 @@ class GridMachine:
         self.builder.write(f"store {register}, {self._slot(slot, index, value.dtype)}", self.builder.depth)
 
     def _taken(self, slot: int, index: Register, dtype: DType) -> Value:
-        """What a thread has shared."""
+        """The value that a thread has shared."""
         type = kept_type(dtype)
         register = Register(f"%{self.builder.name()}", type, self.builder.depth)
         self.builder.write(f"{register.text} = load {type}, {self._slot(slot, index, dtype)}", self.builder.depth)

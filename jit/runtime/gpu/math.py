@@ -8,7 +8,8 @@ from jit.ir.dtypes import float64
 from jit.ir.errors import CompileError
 
 from ..llvm.c_functions import FUNCTIONS
-from ..llvm.math import LLVMMath, Value
+from ..llvm.math import LLVMMath
+from ..llvm.values import Value
 
 
 class GridMath(LLVMMath):

@@ -26,20 +26,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..kernels.lanes import lanes
 from ..kernels.nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Step
 from ..kernels.schedule import FIXED, Loops
-from ..llvm.lower import lanes
 from ..targets.target import Target
 
 THREADS = 256
-"""In a block, where nothing else decides."""
+"""Threads of a block, where nothing else decides."""
 TILE = 16
 """The results of a matrix product that a block computes, along either dim."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """How many blocks of how many threads, and what a thread computes: "points", "rows" or "tiles"."""
+    """A grid: its number of blocks and threads, and what a thread computes: "points", "rows" or "tiles"."""
 
     kind: str
     blocks: int
@@ -58,7 +58,7 @@ def grid(nest: Nest, loops: Loops) -> Grid:
 
 
 _ANY = Target("", "", ())
-"""How many lanes share a row does not depend on the machine."""
+"""A machine for questions that do not depend on it: how many lanes share a row."""
 
 
 def _is_tiled(nest: Nest, loops: Loops) -> bool:

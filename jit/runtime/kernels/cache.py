@@ -31,7 +31,7 @@ from pathlib import Path
 _FORMAT = b"jit-cache-1\n"
 _MAC_BYTES = 32
 _KEPT_SHARE = 0.8
-"""What is left after the cache has outgrown its size, so that not every entry from then on causes a sweep."""
+"""The share that is left after the cache has outgrown its size, so that not every entry from then on causes a sweep."""
 _SWEPT_SHARE = 0.01
 """The part of the cache's size that is written, on average and by all processes together, between two sweeps: a sweep
 looks at every entry, and there may be a hundred thousand."""
@@ -145,7 +145,7 @@ def shared() -> Cache | None:
 
 
 def default_folder() -> Path:
-    """Where the platform keeps caches."""
+    """The folder in which the platform keeps caches."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "jit-tracer"
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -160,7 +160,7 @@ def _limit() -> int:
 
 
 def _contents(path: Path, limit: int) -> bytes | None:
-    """What is in a file; None for what is none - a pipe would keep its reader waiting - or is too long for an entry."""
+    """The contents of a file; None for what is no file - a pipe would keep its reader waiting - or is too long."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""From a FusionGroup to a compiled kernel: the body's `compute` lines become the steps of one loop nest.
+"""Compiled kernels of FusionGroups: the body's `compute` lines become the steps of one loop nest.
 
 The nest is made for the layouts that arrive: views inside the group turn into offsets and strides of the buffers that
 they look at, broadcasts into strides of zero. Kernels are kept per group and layout. A body that code generation
@@ -48,7 +48,7 @@ from .terms import Apply, Read, Reduced, Term, Terms, dtype_of, expanded, wide
 Arrays = Sequence[Any]
 
 KEPT_COST = 4
-"""What takes more instructions than this is kept for later steps instead of computed again."""
+"""The cost in instructions above which a value is kept for later steps instead of computed again."""
 KEPT_BYTES = 1 << 18
 """Unless the row is longer than this: it would not stay in the cache."""
 
@@ -56,8 +56,10 @@ KEPT_BYTES = 1 << 18
 class FusedGroup:
     """A callable for one FusionGroup node: arrays in, fresh arrays out."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, otherwise: Callable[[Arrays], list[Any]]) -> None:
         self._body: Graph = node.attributes["body"]
+        self._interpret = otherwise
+        """Runs the body where there is no kernel."""
         self._kernels: dict[Any, Kernel | None] = {}
         self._lock = threading.Lock()
         self._types = [value.type for value in self._body.outputs]
@@ -79,22 +81,14 @@ class FusedGroup:
 
     @property
     def kernels(self) -> list[Kernel]:
-        """What has been compiled so far, one per layout of the inputs."""
+        """The kernels compiled so far, one per layout of the inputs."""
         return [kernel for kernel in self._kernels.values() if kernel is not None]
 
     def _compile(self, inputs: Arrays) -> Kernel | None:
         try:
-            return compile_nest(self._nest(inputs))
+            return compile_nest(group_nest(self._body, [Buffer.like(a) for a in inputs]))
         except CompileError:
             return None
-
-    def _interpret(self, inputs: Arrays) -> list[Any]:
-        from ..arrays.interpreter import Interpreter
-
-        return Interpreter(self._body).run(0, inputs)[0]
-
-    def _nest(self, inputs: Arrays) -> Nest:
-        return group_nest(self._body, [Buffer.like(a) for a in inputs])
 
 
 def group_nest(body: Graph, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None = None) -> Nest:
@@ -126,7 +120,7 @@ class _Lowering:
     # -- the space -----------------------------------------------------------------------------------------------
 
     def _place_views(self, node: Node) -> None:
-        """Where the outputs of a view of an input lie in the buffer that it looks at."""
+        """Place the outputs that view an input in the buffer that they look at."""
         if not is_view(node) or node.inputs[0] not in self.places:
             return
         index, geometry = self.places[node.inputs[0]]
@@ -186,7 +180,7 @@ class _Lowering:
                 self._pointwise(node)
 
     def _operand(self, node: Node, value: Value) -> Term:
-        """What a node reads."""
+        """An operand that a node reads."""
         return self.known[value] if value in self.known else self._read(value, self.space.demands[node, value])
 
     def _read(self, value: Value, axes: Axes, gather: tuple[Index, ...] = ()) -> Term:
@@ -244,7 +238,7 @@ class _Lowering:
         return bool(self.row) and points * 4 <= KEPT_BYTES
 
     def _stored(self) -> list[tuple[Term, Access]]:
-        """What is stored, and where."""
+        """The values that are stored, and their places."""
         stored = []
         for number, (value, buffer) in enumerate(zip(self.body.outputs, self.outputs, strict=True)):
             strides = buffer.strides
@@ -300,7 +294,7 @@ class _Steps:
         return self.locals.setdefault(term, len(self.locals))
 
     def _inner(self, stage: int) -> tuple[list[Term], list[Result]]:
-        """What the step over the row computes at a stage; what it needs from earlier ones is noted to be kept."""
+        """Values that the step over the row computes at a stage; those of earlier ones that it needs are kept."""
         roots: list[Term] = []
         results: list[Result] = []
         for term in self.terms.all:
@@ -322,7 +316,7 @@ class _Steps:
         return roots, results
 
     def _outer(self, stage: int) -> Step | None:
-        """What stands still along the row and becomes known at a stage."""
+        """The values that stand still along the row and become known at a stage."""
         if not self.terms.row:
             return None
         fresh = [
@@ -378,7 +372,7 @@ def _body(given: Sequence[Term], computed: Sequence[Apply], roots: Sequence[Term
 
 
 def _repeated_costs(terms: Terms) -> dict[Term, int]:
-    """What it takes to compute a value at a point from what is loaded and what stands still, at most."""
+    """The most that it costs to compute each value at a point from what is loaded and what stands still."""
     costs: dict[Term, int] = {}
     for term in terms.all:
         inner = isinstance(term, Apply) and terms.is_inner(term)
@@ -396,11 +390,6 @@ def _compute(m: Any, node: Node, known: dict[Value, Any]) -> Any:
             value = values[index]
             values[index] = m.cast(known[value], dtype) if isinstance(value, Value) else m.constant(value, dtype)
     return m.cast(op.body(m, *values), dtype_of(node.output))
-
-
-def compile_group(node: Node) -> FusedGroup:
-    """The callable for a FusionGroup node."""
-    return FusedGroup(node)
 
 
 # -- what code generation supports -------------------------------------------------------------------------------

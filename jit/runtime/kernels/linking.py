@@ -123,7 +123,7 @@ def _tables(image: bytes) -> tuple[list[Section], list[Symbol], list[str]]:
 
 
 def _placed(sections: list[Section]) -> tuple[dict[int, int], int]:
-    """Where each section goes that is needed to run, and where the last one ends."""
+    """The place of each section that is needed to run, and the end of the last one."""
     places, end = {}, 0
     for number, section in enumerate(sections):
         if section.flags & _ALLOCATED and section.type != 0x70000001:  # tables for unwinding, which nobody does

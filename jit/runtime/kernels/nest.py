@@ -32,6 +32,7 @@ Note [What a nest cannot say]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -43,7 +44,7 @@ from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry, broadcast_shapes
 
 MONOIDS = ("sum", "prod", "max", "min", "logaddexp", "argmax", "argmin", "dot")
-"""What a row can be reduced by. `argmax` and `argmin` take (value, position) and yield both, where positions begin
+"""The ways to reduce a row. `argmax` and `argmin` take (value, position) and yield both, where positions begin
 with 0 and grow along the row; `dot` takes two factors. max and min propagate NaN, and of equal values the one at the
 lowest position counts."""
 
@@ -72,7 +73,12 @@ class Buffer(Record):
     dtype: DType
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    """In elements, as everywhere here; they may be zero or negative."""
+    """Steps in elements, as everywhere here; they may be zero or negative."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all elements, each once."""
+        return math.prod(self.sizes) * self.dtype.itemsize
 
     @staticmethod
     def like(array: np.ndarray[Any, Any]) -> Buffer:
@@ -120,14 +126,14 @@ class Access(Record):
     strides: tuple[int, ...]
     """One per extent."""
     offset: int = 0
-    """From the first element of the buffer, index (0, 0, ...)."""
+    """The distance from the first element of the buffer, index (0, 0, ...)."""
     gather: tuple[Index, ...] = ()
     """Reads only: what moves the element further."""
     within: tuple[Bound, ...] = ()
     """Reads only: where some bound does not hold, the operand is `fill`."""
     fill: int | float | bool = 0
     arity: ClassVar[int] = 1
-    """As a result it takes one value of the body's."""
+    """The number of the body's values that a result takes: one."""
 
 
 @dataclass(eq=False, repr=False)
@@ -155,7 +161,7 @@ class Scan:
 
     monoid: str
     dtype: DType
-    """Of the values, and that they are accumulated in."""
+    """The dtype of the values and of their accumulator."""
 
 
 Operand = Access | Position | Local | Scan
@@ -170,11 +176,11 @@ class Reduce(Record):
     monoid: str
     locals: tuple[int, ...]
     dtype: DType
-    """Of the values that the body yields, and that it is accumulated in."""
+    """The dtype of the values that the body yields, and of their accumulator."""
 
     @property
     def arity(self) -> int:
-        """How many results of the body it takes."""
+        """The number of the body's results that it takes."""
         return 2 if self.monoid in ("argmax", "argmin", "dot") else 1
 
 
@@ -283,8 +289,25 @@ class Nest(Record):
                     yield operand
 
     @property
+    def nbytes(self) -> int:
+        """What a run reads and writes at least: each element once, of a broadcast and of what two maps look at, too."""
+        reads = (self._touched([a for a in self.reads if a.buffer == i], b) for i, b in enumerate(self.inputs))
+        writes = (self._touched([a for a in self.writes if a.buffer == i], b) for i, b in enumerate(self.outputs))
+        return sum(reads) + sum(writes)
+
+    def _touched(self, accesses: Sequence[Access], buffer: Buffer) -> int:
+        """Bytes of a buffer that accesses touch."""
+        touched = (math.prod(n for n, s in zip(self.extents, a.strides) if s or a.gather) for a in accesses)
+        return min(sum(touched) * buffer.dtype.itemsize, buffer.nbytes)
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """Every running reduction."""
+        return tuple(scan for step in self.steps for scan in step.scans)
+
+    @property
     def row(self) -> int:
-        """How many points a row has."""
+        """The number of points of a row."""
         count = 1
         for extent in self.extents[len(self.extents) - self.reduced :]:
             count *= extent

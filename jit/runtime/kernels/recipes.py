@@ -1,4 +1,4 @@
-"""What decides on a kernel, as text, so that a process finds its machine code without writing any LLVM IR.
+"""Recipes: all that decides on a kernel, as text, so that a process finds its machine code without writing LLVM IR.
 
 Comes between `fusion` and `codegen`. A recipe is exact: two nests of one recipe have the same LLVM text.
 
@@ -67,7 +67,7 @@ def _fields(record: Any, without: Sequence[str]) -> list[tuple[str, Any]]:
 
 
 def of_group(body: Graph) -> str | None:
-    """What a fusion group computes, whatever its values are called and wherever its lines stand."""
+    """The computation of a fusion group, whatever its values are called and wherever its lines stand."""
     numbers = {value: number for number, value in enumerate(body.inputs)}
     try:
         entries = [[_type(value) for value in body.inputs]]
@@ -81,7 +81,7 @@ def of_group(body: Graph) -> str | None:
 
 
 def of_node(node: Node) -> str | None:
-    """What one node computes."""
+    """The computation of one node."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(node.inputs))}
     try:
         return f"{[_type(value) for value in numbers]} {_entry(node, numbers)}"
@@ -142,7 +142,7 @@ def name_of(recipes: Sequence[str | None], target: Target) -> str | None:
 
 
 def answered(question: str, recipe: str | None, ask: Callable[[], bool]) -> bool:
-    """What `ask()` says of a recipe, asked once for all processes."""
+    """The answer of `ask()` to a recipe, asked once for all processes."""
     kept, name = caching.shared(), name_of([recipe and f"{question} {recipe}"], Target.host())
     if kept is None or name is None:
         return ask()
@@ -159,7 +159,7 @@ def _versions() -> tuple[str, ...]:
 
 
 def _scipy() -> str:
-    """Which SciPy there is, without loading it: its functions fold constants."""
+    """The version of SciPy, found without loading it: its functions fold constants."""
     found = importlib.util.find_spec("scipy")
     where = "" if found is None or found.origin is None else found.origin
     return f"{where} {os.stat(where).st_mtime_ns}" if where else "none"
@@ -168,7 +168,7 @@ def _scipy() -> str:
 _ROOT = str(Path(__file__).parents[2])
 _OPERATORS = os.path.join(_ROOT, "ops")
 _FOLDERS = ("ir", "ops", "passes", "runtime", "tracing")
-"""Where the code is that makes plans of recordings and LLVM text of groups."""
+"""The folders of the code that makes plans of recordings and LLVM text of groups."""
 _MARGIN = 10**9
 """Nanoseconds: clocks of file systems lag behind, and some files were read before `BEGAN`."""
 

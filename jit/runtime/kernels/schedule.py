@@ -2,7 +2,7 @@
 
 Comes after `nest`, before `llvm.lower`. The result is canonical: nests that differ only in the numbers of extents,
 strides and offsets share a `pattern`, and so share machine code. Nothing here knows the target: how many lanes a
-vector has, and how many accumulators there are, is for the lowering to say.
+vector has, and how many accumulators there are, is for `lanes` to say.
 
 Note [Where vectors run]
     Rows are the reduced loops, inside of the parallel ones. Vectors run
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from .nest import Access, Bound, Nest, Position, Reduce
 
 FIXED, UNIT, STRIDED = "fixed", "unit", "strided"
-"""How a map moves along a loop: not at all, to the next element, or by a stride known at run time."""
+"""Steps of a map along a loop: none, to the next element, or by a stride known at run time."""
 
 Map = Access | Bound | Position
 
@@ -38,7 +38,7 @@ class Loops:
     strides: tuple[tuple[int, ...], ...]
     """strides[map][loop], in elements."""
     reduced: int = 0
-    """How many of the last loops are the row."""
+    """The number of the last loops that are the row."""
     lane: int = -1
     """The loop along which vectors run."""
     jam: int | None = None
@@ -46,7 +46,7 @@ class Loops:
 
     @property
     def parallel(self) -> int:
-        """How many of the first loops are not the row."""
+        """The number of the first loops that are not the row."""
         return len(self.extents) - self.reduced
 
     @property
@@ -73,7 +73,7 @@ def schedule(nest: Nest) -> Loops:
     first_reduced = len(nest.extents) - nest.reduced
     parallel = merged(nest, maps, range(first_reduced), ordered=False)
     row = merged(nest, maps, range(first_reduced, len(nest.extents)), ordered=is_ordered(nest))
-    if _is_contraction(nest) and row:
+    if is_contraction(nest) and row:
         return _contraction(nest, parallel, row)
     if not parallel and not row:
         # One point: reads are broadcasts, a write fills the first lane of a vector.
@@ -137,13 +137,13 @@ def _lane(nest: Nest, parallel: Sequence[Loop], row: Sequence[Loop]) -> int:
     count = len(nest.reads) + len(nest.writes)
     across, along = _effort(parallel[-1], count), _effort(row[-1], count)
     along *= 1 + 32 / max(row[-1][0], 1)  # lanes are summed
-    if _scans(nest):
+    if nest.scans:
         along *= 4
     return last if along <= across else len(parallel) - 1
 
 
 def _effort(loop: Loop, count: int) -> float:
-    """What a point costs if vectors run along a loop: contiguous elements are cheap, short loops waste lanes."""
+    """The cost of a point if vectors run along a loop: contiguous elements are cheap, short loops waste lanes."""
     extent, column = loop
     effort = sum(0.2 if s == 0 else 1.0 if s == 1 else 8.0 for s in column[:count])
     return effort * max(16 / max(extent, 1), 1)
@@ -152,17 +152,14 @@ def _effort(loop: Loop, count: int) -> float:
 def is_ordered(nest: Nest) -> bool:
     """Whether a row has to be gone through in order: scans need it, and positions of extrema then only grow."""
     picks = (isinstance(r, Reduce) and r.arity == 2 and r.monoid != "dot" for s in nest.steps for r in s.results)
-    return _scans(nest) or any(picks)
-
-
-def _scans(nest: Nest) -> bool:
-    return any(step.scans for step in nest.steps)
+    return bool(nest.scans) or any(picks)
 
 
 # -- contractions ------------------------------------------------------------------------------------------------
 
 
-def _is_contraction(nest: Nest) -> bool:
+def is_contraction(nest: Nest) -> bool:
+    """Whether a nest is a matrix product: it sums up products, as "dot" does."""
     return any(isinstance(r, Reduce) and r.monoid == "dot" for step in nest.steps for r in step.results)
 
 
@@ -182,7 +179,7 @@ def _contraction(nest: Nest, parallel: list[Loop], row: list[Loop]) -> Loops:
 
 
 def _factors(nest: Nest) -> list[Access]:
-    """What the contraction reads."""
+    """The factors that the contraction reads."""
     steps = [s for s in nest.steps if any(isinstance(r, Reduce) and r.monoid == "dot" for r in s.results)]
     return [a for s in steps for a in s.reads if isinstance(a, Access)]
 

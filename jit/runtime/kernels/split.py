@@ -54,14 +54,19 @@ class Call(NamedTuple):
 
     nest: Nest
     operands: tuple[int, ...]
-    """Which buffers it reads, then which it writes: numbers of the inputs, outputs and temporaries, in this order."""
+    """Buffers that it reads, then those that it writes: numbers of inputs, outputs and temporaries, in this order."""
 
 
 class Split(NamedTuple):
-    """What a nest has become: the calls give its outputs, one after the other."""
+    """The calls into which a nest was split: they give its outputs, one after the other."""
 
     temporaries: tuple[Buffer, ...]
     calls: tuple[Call, ...]
+
+    @property
+    def alone(self) -> Nest | None:
+        """The nest, if it is still one."""
+        return self.calls[0].nest if len(self.calls) == 1 else None
 
 
 def is_worth(nest: Nest) -> bool:
@@ -98,6 +103,11 @@ def split(nest: Nest) -> Split:
     return _Splitter(nest).split()
 
 
+def split_if_worth(nest: Nest) -> Split:
+    """The nests over blocks of its rows, or `nest` as it is."""
+    return split(nest) if is_worth(nest) else Split((), (Call(nest, tuple(range(len(nest.inputs + nest.outputs)))),))
+
+
 def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:
     """(which loop of a row is cut, into how many blocks, of how many turns); what is left of the loop is no block."""
     inner = [math.prod(row[loop + 1 :]) for loop in range(len(row))]
@@ -111,7 +121,7 @@ def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class _Space:
-    """Where a new nest runs, and how the maps of the old one go there."""
+    """The space in which a new nest runs, and the way of the old one's maps into it."""
 
     extents: tuple[int, ...]
     reduced: int
@@ -195,7 +205,7 @@ class _Splitter:
         return partial
 
     def _rows(self, step: Step | None, partial: Sequence[Access], outer: Sequence[Step], later: set[int]) -> None:
-        """What blocks have come to is reduced to what rows come to; then what is done once for each row."""
+        """The second calls: results of blocks are reduced to those of rows; then what is done once for each row."""
         parts = self._partial_sizes(partial)
         zeros = (0,) * len(parts)
         space = _Space((*self.parallel, *parts), len(parts), lambda s: ((*s[: len(self.parallel)], *zeros), 0))
@@ -298,7 +308,7 @@ def _reduced(step: Step) -> list[int]:
 
 
 def _yielded(step: Step) -> list[DType]:
-    """Their dtypes."""
+    """The dtypes of the values that a body yields."""
     return [dtype for result in step.results if isinstance(result, Reduce) for dtype in _pair(result)]
 
 

@@ -32,7 +32,7 @@ class Term:
     cost: int = 0
 
     stage: int = 0
-    """How many reductions, one after the other, it takes to know it."""
+    """The number of reductions, one after the other, that it takes to know it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -98,7 +98,7 @@ class Terms:
         return self.read(self._position, int64, self.row)
 
     def running(self, monoid: str, term: Term) -> Term:
-        """What the terms of the row have come to at each point; a row of one point leaves it as it is."""
+        """The running result of the row's terms at each point; a row of one point leaves it as it is."""
         if not self.row:
             return term
         function = self.read(Scan(monoid, term.dtype), term.dtype, self.row)
@@ -113,7 +113,7 @@ class Terms:
         return first, self._add(Reduced(int64, axes, terms, 0, stage, monoid, 1, first))
 
     def cast(self, term: Term, dtype: DType) -> Term:
-        """In another dtype."""
+        """The term in another dtype."""
         return term if term.dtype is dtype else self.apply(lambda m, x: m.cast(x, dtype), term, dtype=dtype)
 
     def is_inner(self, term: Term) -> bool:
@@ -122,7 +122,7 @@ class Terms:
 
 
 def wide(dtype: DType) -> DType:
-    """What is computed in: float32 for the 16-bit floats."""
+    """The dtype of the computation: float32 for the 16-bit floats."""
     return float32 if dtype.is_half else dtype
 
 
@@ -145,15 +145,15 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many elements are reduced to one."""
+        """The number of elements that are reduced to one."""
         return row_length(self._node)
 
     def wide(self, term: Term) -> Term:
-        """In the dtype that the result is computed in."""
+        """The term in the dtype that the result is computed in."""
         return self.cast(term, wide(self.dtype))
 
     def widened(self, term: Term) -> Term:
-        """In the dtype that the term itself is computed with."""
+        """The term in the dtype that it is itself computed with."""
         return self.cast(term, wide(term.dtype))
 
     def alike(self, *terms: Term | None) -> list[Term | None]:

@@ -1,6 +1,6 @@
 """Writes LLVM IR as text: typed registers, each instruction emitted once and in the outermost loop it can stand in.
 
-The lowering (`llvm.lower`) makes the loops, the math namespace (`llvm.math`) fills them through this builder.
+The lowering (`llvm.lowering`) makes the loops, the math namespace (`llvm.math`) fills them through this builder.
 
 Note [Every instruction finds its loop]
     A register knows the depth of the loop it varies in: 0 outside all loops, k inside the k-th. An instruction is
@@ -56,11 +56,11 @@ class Loop:
 
     index: Register
     carried: list[Register]
-    """What the turn starts with."""
+    """The values with which the turn starts."""
     following: list[Register] = field(default_factory=list)
-    """What the next turn is to start with; to be filled in before the loop is closed."""
+    """The values with which the next turn is to start; to be filled in before the loop is closed."""
     results: list[Register] = field(default_factory=list)
-    """What the last turn left, known once the loop is closed."""
+    """The values that the last turn left, known once the loop is closed."""
 
 
 class Builder:
@@ -85,7 +85,7 @@ class Builder:
 
     @property
     def depth(self) -> int:
-        """How many loops are open."""
+        """The number of open loops."""
         return len(self.sections) - 1
 
     @contextmanager

@@ -1,6 +1,6 @@
 """Reductions across rows of a wide matrix, with the accumulators in memory: the matrix is read as it lies.
 
-Comes beside `llvm.lower`, which holds accumulators in registers.
+Comes beside `lowering`, which holds accumulators in registers.
 
 Note [Tiles]
     A sum over dim 0 of (4096, 4096) has its vectors across rows (Note [Where vectors run]): in registers there is
@@ -28,13 +28,13 @@ from jit.ir.dtypes import DType
 from ..kernels.nest import Keep, Local, Nest, Reduce, Step
 from ..kernels.schedule import BLOCK, FIXED, Loops
 from .build import Register
-from .lower import Lowering
-from .math import Value
+from .lowering import Lowering
 from .memory import kept_bytes
 from .reduce import Chain
+from .values import Value
 
 TILE_BYTES = 1 << 16
-"""Of one accumulator: a small part of the L2 cache, and so wide that most matrices are one tile."""
+"""The size of one accumulator: a small part of the L2 cache, and so wide that most matrices are one tile."""
 FEWEST_POINTS, FEWEST_TURNS = 128, 16
 """Matrices that are narrower or shorter stay with registers."""
 SHORT_STRIDE = 1 << 10
@@ -67,7 +67,7 @@ class TiledLowering(Lowering):
     most_lanes = 64
 
     def _tile(self) -> int:
-        """How many points a tile has."""
+        """The number of points of a tile."""
         widest = max(kept_bytes(r.dtype) for step in self.nest.steps for r in step.results if isinstance(r, Reduce))
         return max(TILE_BYTES // (widest * self.width), 1) * self.width
 

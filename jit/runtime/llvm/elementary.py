@@ -26,7 +26,7 @@ class Format:
     mantissa: int
     """Bits of the fraction."""
     bias: int
-    """Of the exponent."""
+    """The bias of the exponent."""
     ln2: tuple[float, float]
     """log(2) as two numbers; the first is short, so that its product with an exponent is exact."""
     exp_range: tuple[float, float]
@@ -389,4 +389,4 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (exp, expm1, exp2, log, log1p, log2, log10, sigmoid, tanh, erf, sin, cos, rsqrt, reciprocal)
 }
-"""What the math namespace offers by these names, for floating operands."""
+"""The functions of the math namespace that are written here, by name, for floating operands."""

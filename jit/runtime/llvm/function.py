@@ -11,15 +11,15 @@ class Function:
     """A generated function named `kernel`; equal functions are the same kernel."""
 
     declarations: tuple[str, ...]
-    """What it calls: declarations of LLVM's and C's functions, definitions of helpers."""
+    """The functions that it calls: declarations of LLVM's and C's functions, definitions of helpers."""
     definition: str
     numbers: tuple[tuple[Hashable, ...], ...] = ()
-    """What its argument `geometry` holds, by name: ("extent", loop), ("offset", map) and ("stride", map, loop) in bytes
+    """Numbers of its argument `geometry`, by name: ("extent", loop), ("offset", map) and ("stride", map, loop) in bytes
     or, for maps that yield numbers, in units, ("size", point), ("index stride", index) in bytes, ("index size", index),
     ("kept", local, bytes of an element) and ("tile", level, local, bytes of all) in bytes from the start of the scratch
     memory."""
     lanes: int = 1
-    """How many points of the row a turn takes, or how many rows."""
+    """The number of points of a row, or of rows, that a turn takes."""
 
     def text(self, name: str = "kernel", comments: Sequence[str] = ()) -> str:
         """A module with this function alone, under a readable name."""

@@ -6,17 +6,15 @@ would otherwise call helper functions that a process may not have.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jit.ir.dtypes import DType, bfloat16, float32, float64, int16, int32
 
 from .build import Register
-
-if TYPE_CHECKING:
-    from .math import LLVMMath
+from .values import LaneMath
 
 LARGEST = 65504.0
-"""Of float16; what rounds beyond it is infinite."""
+"""The largest float16; what rounds beyond it is infinite."""
 SMALLEST_NORMAL = 2.0**-14
 QUANTUM = 2.0**-24
 """The distance of denormal float16 numbers."""
@@ -24,7 +22,7 @@ EXPONENT_SHIFT = 2.0**112
 """float32's bias less float16's: scales between the two patterns."""
 
 
-def rounded(m: LLVMMath, dtype: DType, register: Register) -> Register:
+def rounded(m: LaneMath, dtype: DType, register: Register) -> Register:
     """A float32 register rounded to the nearest number of `dtype`, ties to even."""
     if dtype is bfloat16:
         return _rounded_bits(m, register, 16)
@@ -34,7 +32,7 @@ def rounded(m: LLVMMath, dtype: DType, register: Register) -> Register:
     return _rounded_half(m, register)
 
 
-def _rounded_bits(m: LLVMMath, register: Register, dropped: int) -> Register:
+def _rounded_bits(m: LaneMath, register: Register, dropped: int) -> Register:
     """Clear the last `dropped` bits, rounding to nearest even; a carry into the exponent is right as it is."""
     x = m.value(float32, register)
     bits = m.bits(x)
@@ -44,7 +42,7 @@ def _rounded_bits(m: LLVMMath, register: Register, dropped: int) -> Register:
     return m.where(m.isnan(x), x, cleared).register
 
 
-def _rounded_half(m: LLVMMath, register: Register) -> Register:
+def _rounded_half(m: LaneMath, register: Register) -> Register:
     x = m.value(float32, register)
     normal = m.value(float32, _rounded_bits(m, register, 13))
     normal = m.where(m.abs(normal) > LARGEST, m.copysign(m.constant(float("inf"), float32), x), normal)
@@ -54,7 +52,7 @@ def _rounded_half(m: LLVMMath, register: Register) -> Register:
     return m.where(m.isnan(x), x, m.where(m.abs(x) < SMALLEST_NORMAL, denormal, normal)).register
 
 
-def rounded_to_odd(m: LLVMMath, x: Any) -> Register:
+def rounded_to_odd(m: LaneMath, x: Any) -> Register:
     """A float64 value as float32 such that a second rounding, to 16 bits, gives what one rounding would have given.
 
     An inexact result is made the neighbour with the odd pattern: it then lies strictly on the side of every
@@ -68,7 +66,7 @@ def rounded_to_odd(m: LLVMMath, x: Any) -> Register:
     return m.from_bits(m.where(inexact, bits + inward, bits), float32).register
 
 
-def decoded(m: LLVMMath, dtype: DType, pattern: Register) -> Register:
+def decoded(m: LaneMath, dtype: DType, pattern: Register) -> Register:
     """The float32 register of a 16-bit pattern (i16)."""
     if dtype is not bfloat16 and m.target.has_half:
         return m.builder.convert("fpext", m.builder.convert("bitcast", pattern, "half"), "float")
@@ -81,7 +79,7 @@ def decoded(m: LLVMMath, dtype: DType, pattern: Register) -> Register:
     return m.from_bits(m.bits(size) | ((wide & 0x8000) << 16), float32).register
 
 
-def encoded(m: LLVMMath, dtype: DType, register: Register) -> Register:
+def encoded(m: LaneMath, dtype: DType, register: Register) -> Register:
     """The 16-bit pattern (i16) of a float32 register that holds a number of `dtype`."""
     if dtype is not bfloat16 and m.target.has_half:
         return m.builder.convert("bitcast", m.builder.convert("fptrunc", register, "half"), "i16")

@@ -1,32 +1,31 @@
 """Addresses, loads and stores of a kernel: where a map leads at the current turn of the loops, whole or in part.
 
-Used by `llvm.lower`, which opens the loops. A map moves along the lanes (a vector or a gather), or it does not (a
+Used by `lowering`, which opens the loops. A map moves along the lanes (a vector or a gather), or it does not (a
 scalar, loaded in the outermost loop that it can stand in, then broadcast).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 
 from jit.ir.dtypes import DType, bool_, int64
 
-from ..kernels.nest import Access, Bound, Buffer, Index, Local, Nest, Operand, Position, Scan
+from ..kernels import lanes
+from ..kernels.nest import Access, Bound, Index, Local, Nest, Operand, Position, Scan
 from ..kernels.schedule import FIXED, UNIT, Loops
 from . import halves
 from .build import Builder, Register, mangled
-from .math import ELEMENT, LLVMMath, Value
+from .math import LLVMMath
+from .values import ELEMENT, Value
 
 OUT_OF_RANGE = 4
-"""What a kernel returns, or'ed to the errors of `division`, if an index was outside of what it indexes."""
-AHEAD = 8
-"""A row that an index picks is asked for so many turns of its loop before it is read."""
-LINE = 64
+"""The flag that a kernel returns, or'ed to the errors of `division`, if an index was out of range."""
+PREFETCH_ROWS = 8
+"""Turns of the loop by which the row that an index selects is prefetched."""
+CACHE_LINE = 64
 """Bytes that are fetched at a time."""
-FAR = 1 << 20
-"""Smaller tables are in the cache."""
-STREAMED = 1 << 25
-"""Outputs of so many bytes are written past the cache."""
+PREFETCH_BYTES = 1 << 20
+"""Rows of tables from this size on are prefetched; smaller ones are in the cache."""
 
 
 def memory_type(dtype: DType) -> str:
@@ -34,15 +33,6 @@ def memory_type(dtype: DType) -> str:
     if dtype is bool_:
         return "i8"
     return "i16" if dtype.is_half else ELEMENT[dtype]
-
-
-def is_streamed(buffer: Buffer) -> bool:
-    """Whether an output is so large that none of it would be in the cache any more when it is read."""
-    return _bytes_of(buffer) >= STREAMED
-
-
-def _bytes_of(buffer: Buffer) -> int:
-    return math.prod(buffer.sizes) * buffer.dtype.itemsize
 
 
 def kept_type(dtype: DType) -> str:
@@ -59,7 +49,7 @@ class Memory:
     """The maps of one nest at the current turn of its loops."""
 
     alignment = ", align 1"
-    """Of what is read and written: arrays may start at any byte."""
+    """The alignment of what is read and written: arrays may start at any byte."""
 
     def __init__(self, nest: Nest, loops: Loops, builder: Builder, math: LLVMMath) -> None:
         self.nest, self.loops, self.builder, self.math = nest, loops, builder, math
@@ -97,7 +87,7 @@ class Memory:
         return [loop for loop in range(len(self.loops.extents)) if loop != self.loops.lane]
 
     def lanes(self) -> Register:
-        """How far each lane is from the first, as i64."""
+        """The distance of each lane from the first, as i64."""
         return self.builder.lanes("i64")
 
     # -- addresses -----------------------------------------------------------------------------------------------
@@ -165,7 +155,7 @@ class Memory:
         return [builder.phi(depth, (a, ends[0]), (b, ends[1])) for a, b in zip(*ways)]
 
     def _mask(self) -> Register:
-        """Which lanes hold points."""
+        """A mask of the lanes that hold points."""
         assert self.left is not None
         count = self.builder.emit("i32", f"trunc {self.left} to i32", self.left)
         return self.builder.compare("icmp slt", self.builder.lanes("i32"), self.builder.broadcast(count))
@@ -228,20 +218,22 @@ class Memory:
             return
         builder, now = self.builder, self.indices[loop]
         last = builder.binary("sub", self.number("extent", loop), Register("1", "i64"))
-        later = builder.binary("add", now, Register(str(AHEAD), "i64"))
+        later = builder.binary("add", now, Register(str(PREFETCH_ROWS), "i64"))
         self.indices[loop] = builder.call("i64", "llvm.smin.i64", later, last)
         size = self._dtype(access).itemsize
         address = self._gathered(access, self._address(self._reads[access], size), reports=False)
         self.indices[loop] = now
         builder.declarations["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-        for start in range(0, builder.width * size, LINE):
+        for start in range(0, builder.width * size, CACHE_LINE):
             line = self._moved(address, Register(str(start), "i64"))
             builder.write(f"call void @llvm.prefetch.p0({line}, i32 0, i32 3, i32 1)", builder.depth)
 
     def _picking_loop(self, access: Access) -> int | None:
         """The innermost loop around that along the lanes in which an access's indices pick another contiguous row."""
         lane, buffer = self.loops.lane, self.nest.inputs[access.buffer]
-        if self.builder.width == 1 or self.loops.motion(self._reads[access], lane) != UNIT or _bytes_of(buffer) < FAR:
+        if buffer.nbytes < PREFETCH_BYTES or self.builder.width == 1:
+            return None
+        if self.loops.motion(self._reads[access], lane) != UNIT:
             return None
         rows = [self._reads[index.access] for index in access.gather]
         picking = [n for n in range(lane) if any(self.loops.motion(row, n) != FIXED for row in rows)]
@@ -341,7 +333,7 @@ class Memory:
         return self._load(type, address, unit, mask, Register("zeroinitializer", type))
 
     def _checked(self, index: Index, reports: bool = True) -> Register:
-        """How many bytes an index moves by; one that is out of range is reported and counts as 0."""
+        """The bytes by which an index moves; one that is out of range is reported and counts as 0."""
         place = self.nest.indices.index(index)
         moving = self.loops.motion(self._reads[index.access], self.loops.lane) != FIXED
         width, active = (self.builder.width if moving else 1), self.math.active
@@ -413,7 +405,7 @@ class Memory:
         return self._moved(self._moved(base, self.number(*key)), offset)
 
     def _scratch(self, number: int, dtype: DType) -> Register:
-        """Where the vector of the current point of the row stands in the scratch memory."""
+        """The place in the scratch memory of the vector at the current point of the row."""
         lanes = 1 if self.loops.along_row else self.builder.width
         place = Register("0", "i64")
         for loop in range(self.loops.parallel, len(self.loops.extents)):
@@ -449,7 +441,7 @@ class Memory:
     def _is_streamed(self, write: int) -> bool:
         """Whether vectors of an output go past the cache; several lines at a time, since single ones are slow."""
         buffer = self.nest.outputs[self.nest.writes[write].buffer]
-        return is_streamed(buffer) and self.builder.width * buffer.dtype.itemsize >= 128
+        return lanes.is_streamed(buffer) and self.builder.width * buffer.dtype.itemsize >= 128
 
     def _stream(self, register: Register, address: Register) -> None:
         """Store past the cache, which saves reading the lines first; only where vectors are aligned."""

@@ -19,7 +19,7 @@ Vector = str
 
 @cache
 def tile_sizes() -> tuple[int, int]:
-    """How many rows and vectors of a product are kept in registers."""
+    """The number of rows and vectors of a product that are kept in registers."""
     return (8, 2) if Target.host().vector_registers >= 32 else (6, 2)
 
 
@@ -46,7 +46,7 @@ class TileWriter(Routine):
 
     @property
     def declarations(self) -> tuple[str, ...]:
-        """What the routine calls."""
+        """The functions that the routine calls."""
         return tuple(self._declared.values())
 
     # -- the tile ------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class TileWriter(Routine):
         self._block(after)
 
     def advance(self, register: Word, step: Word | int) -> None:
-        """What a register of `turns` is in the next turn."""
+        """The value of a register of `turns` in the next turn."""
         self._write(f"{register}.next = add i64 {register}, {step}")
 
     def sums(

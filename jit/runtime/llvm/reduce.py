@@ -1,4 +1,4 @@
-"""What rows are reduced by: neutral elements, how a value joins an accumulator, and how accumulators are joined.
+"""Reductions of rows: neutral elements, how a value joins an accumulator, and how accumulators are joined.
 
 Written over the math namespace, so the same lines serve vectors of any width, and single lanes on a GPU.
 """
@@ -18,23 +18,24 @@ from ..kernels.nest import Reduce, Scan
 
 if TYPE_CHECKING:
     from .build import Builder
-    from .math import LLVMMath, Value
+    from .math import LLVMMath
+    from .values import Value
 
 Values = list["Value"]
 
 
 @dataclass(frozen=True)
 class Monoid:
-    """How values are combined; an accumulator is one value, or (value, position)."""
+    """A way to combine values; an accumulator is one value, or (value, position)."""
 
     neutral: Callable[[LLVMMath, DType], Values]
-    """What may stand for a value that is not there."""
+    """The neutral element, which stands for values that are not there."""
     fold: Callable[[LLVMMath, Values, Values], Values]
     """An accumulator and the results of the body at one point -> an accumulator."""
     join: Callable[[LLVMMath, Values, Values], Values]
     """Two accumulators, the first of lower positions -> one."""
     width: int = 1
-    """How many values an accumulator is."""
+    """The number of values of an accumulator."""
     chained: bool = False
     """Whether inner loops go on with the accumulator of outer ones, instead of starting anew and being joined to it."""
 
@@ -150,7 +151,7 @@ def running(m: LLVMMath, monoid: Monoid, neutral: Value, value: Value) -> Value:
 
 
 def neutral_of(m: LLVMMath, monoid: Monoid, dtype: DType, arity: int) -> Sequence[Value]:
-    """What the body may yield where there is no point: as many values as it yields."""
+    """The neutral elements that the body may yield where there is no point: as many values as it yields."""
     values = monoid.neutral(m, dtype)
     return values if len(values) == arity else values * arity
 

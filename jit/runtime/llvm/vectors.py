@@ -1,24 +1,22 @@
 """The machine with vectors: how a processor's kernel begins and ends, and what its lanes do together.
 
-Comes beside `llvm.lower`, which asks it (see `Machine` there); `gpu.machine` is the other one.
+Comes beside `lowering`, which asks it (see `Machine` there); `gpu.machine` is the other one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
 
 from ..kernels.nest import Nest, Reduce, Scan, Step
 from ..kernels.schedule import Loops
 from ..targets.target import Target
 from .build import Builder, Register
 from .function import Function
-from .math import LLVMMath, Value
+from .lowering import Lowering
+from .math import LLVMMath
 from .memory import Memory
 from .reduce import MONOIDS, Chain, across_lanes, running
-
-if TYPE_CHECKING:
-    from .lower import Lowering
+from .values import Value
 
 
 class VectorMachine:
@@ -63,7 +61,7 @@ class VectorMachine:
         return None
 
     def alone(self, lowering: Lowering, chain: Chain, accumulator: list[Value]) -> list[Value]:
-        """What a row is reduced to: the accumulators of its lanes, joined."""
+        """The reduced row: the accumulators of its lanes, joined."""
         return across_lanes(self.math, chain.monoid, accumulator) if lowering.loops.along_row else accumulator
 
     def scanned(self, lowering: Lowering, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
@@ -104,6 +102,3 @@ class VectorMachine:
         elif jobs or (folds and along_row):
             registers += self.memory.both_ways(lambda: write(None), write)
         return [[registers.pop(0) for _ in values] for _, values, _ in folds]
-
-
-__all__ = ["VectorMachine"]

@@ -130,7 +130,7 @@ class Routine:
 
     @contextmanager
     def when(self, condition: Word) -> Iterator[None]:
-        """What is written in this block happens if `condition` holds."""
+        """A block whose instructions run if `condition` holds."""
         inside, after = self._label("then"), self._label("after")
         self._write(f"br i1 {condition}, label %{inside}, label %{after}")
         self._block(inside)
@@ -140,7 +140,7 @@ class Routine:
 
     @contextmanager
     def unless(self, condition: Word) -> Iterator[None]:
-        """What is written in this block happens if `condition` does not hold."""
+        """A block whose instructions run if `condition` does not hold."""
         with self.when(self._emit(f"xor i1 {condition}, true")):
             yield
 

@@ -59,7 +59,7 @@ class Arena:
         self._insert(start, size)
 
     def _extend(self, wanted: int) -> int:
-        """At the end, beginning with what is free there."""
+        """Make room at the end, beginning with what is free there."""
         start = self._ends.get(self.size)
         if start is None:
             start = self.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from jit.passes.support.spaces import told
 
 from ..kernels import recipes
 from . import homes
+from .builder import StretchBuilder
 from .places import Place
-
-if TYPE_CHECKING:
-    from .steps import Lowering
 
 
 def arguments_of(node: Node) -> dict[str, Any]:
@@ -28,7 +26,7 @@ def arguments_of(node: Node) -> dict[str, Any]:
     return dict(zip(op.schema.argument_names, values, strict=True))
 
 
-def copy_to(lowering: Lowering, node: Node, source: Place, target: Place) -> None:
+def copy_to(lowering: StretchBuilder, node: Node, source: Place, target: Place) -> None:
     """Fill `target` with `source`, broadcast and cast."""
     expanded = Place(source.block, source.dtype, source.geometry.expand(target.geometry.sizes))
     dtype = target.dtype
@@ -36,12 +34,12 @@ def copy_to(lowering: Lowering, node: Node, source: Place, target: Place) -> Non
     lowering.pointwise(node, body, [expanded], target, "copy")
 
 
-def lower_copy(lowering: Lowering, node: Node) -> None:
+def lower_copy(lowering: StretchBuilder, node: Node) -> None:
     """clone, copy and casts: of the last operand."""
     copy_to(lowering, node, lowering.of(node.inputs[-1]), lowering.make(node.output))
 
 
-def lower_fill(lowering: Lowering, node: Node) -> None:
+def lower_fill(lowering: StretchBuilder, node: Node) -> None:
     """zeros, ones and full, and those like something."""
     value = _filling(node)
     target = lowering.make(node.output)
@@ -66,7 +64,7 @@ def is_fill(node: Node) -> bool:
     return type(_number(node)) in (int, float, bool)
 
 
-def lower_cat(lowering: Lowering, node: Node) -> None:
+def lower_cat(lowering: StretchBuilder, node: Node) -> None:
     """Each operand is copied to its slice of the result, unless it is there already."""
     arguments = arguments_of(node)
     whole = consecutive([lowering.of(value) for value in arguments["tensors"]]) if arguments["dim"] == 0 else None

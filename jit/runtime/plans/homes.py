@@ -1,4 +1,4 @@
-"""Which values are written right to where a `cat` wants them, so that joining them takes no pass over memory.
+"""Homes: the slices of a `cat` into which its parts are computed at once, so that joining takes no pass over memory.
 
 Note [Written where it belongs]
     A kernel writes wherever it is told to, so each part of a `cat` is computed into its slice of the result:
@@ -29,7 +29,7 @@ class Home(NamedTuple):
 
     whole: Value
     geometry: Geometry
-    """In the memory of the whole, which is row-major."""
+    """The geometry in the memory of the whole, which is row-major."""
 
 
 Question = Callable[[Node], bool]
@@ -76,7 +76,7 @@ def _slices(node: Node) -> list[tuple[Value, Geometry]]:
 
 
 def _shown(whole: Value, part: Value, geometry: Geometry, is_free: Question) -> tuple[Value, Geometry] | None:
-    """What a part shows all of, in order, and how that lies in the slice."""
+    """Look through reshapes: the value that `part` shows in full, and that value's geometry in the slice."""
     while is_free(part.node) and _is_reshape(part.node):
         part = part.node.inputs[0]
     assert isinstance(whole.type, TensorType)

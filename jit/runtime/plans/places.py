@@ -1,10 +1,10 @@
-"""Where the values of a plan are, and the steps that compute them: plain records."""
+"""Records of a plan in the making: blocks of memory, places of values in them, steps, and stretches of nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType
@@ -12,26 +12,16 @@ from jit.ir.errors import CompileError
 from jit.ir.geometry import Geometry
 
 from ..kernels.nest import Nest
-from ..products.tiled import Tiled
-
-if TYPE_CHECKING:
-    from ..products import blas, packed
-    from ..products.conv import Convolution
-    from ..products.conv_weight import WeightGradient
-    from ..products.pooling import Pooling
-
-    Panelled: TypeAlias = packed.Product | Convolution | WeightGradient | Pooling | Tiled
-    """Work in panels, which threads share."""
-    Work: TypeAlias = Nest | blas.Product | Panelled
+from ..kernels.work import Work
 
 
 class Layout(NamedTuple):
-    """What of an array decides on a kernel; looks like one to whoever makes nests."""
+    """The facts of an array that decide on a kernel; looks like an array to whoever makes nests."""
 
     dtype: Any
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    """In bytes."""
+    """Steps in bytes."""
 
     @property
     def itemsize(self) -> int:
@@ -40,7 +30,7 @@ class Layout(NamedTuple):
 
     @staticmethod
     def of(type: TensorType) -> Layout:
-        """How a value of this type lies in memory."""
+        """The layout of a value of this type in memory."""
         from jit.ir.op import strides_of
 
         assert type.dtype is not None and type.sizes is not None
@@ -55,16 +45,16 @@ class Block:
     """"input", "output", "constant", or "temporary": part of the arena."""
     nbytes: int
     number: int = 0
-    """Among its kind."""
+    """The number among places of its kind."""
     first: int = -1
     last: int = -1
     """The steps that write it first and touch it last."""
     offset: int = 0
-    """Of a temporary: where it lies in the arena."""
+    """The position of a temporary in the arena."""
 
 
 class Place(NamedTuple):
-    """Where a value is."""
+    """The place of a value."""
 
     block: Block
     dtype: DType
@@ -72,7 +62,7 @@ class Place(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """As an array."""
+        """The place as an array's layout."""
         size = self.dtype.itemsize
         return Layout(self.dtype.numpy, self.geometry.sizes, tuple(s * size for s in self.geometry.strides))
 
@@ -88,29 +78,25 @@ class Step:
 
     work: Work
     operands: list[Place]
-    """What it reads, then what it writes."""
+    """The operands that it reads, then those that it writes."""
     results: int
-    """How many of the operands it writes."""
+    """The number of operands that it writes."""
     node: Node
     reusable: tuple[int, ...] = ()
     """Operands that are read at the very point where the result is written, so that it may take their memory."""
     scratch: int = 0
-    """How many further operands are memory for the kernel's own use."""
-    share: float = 1.0
-    """How much of the node's work it does."""
+    """The number of further operands that are memory for the kernel's own use."""
     product: Node | None = None
     """The node whose epilogue `node` is, if the step does both."""
 
     @property
     def nests(self) -> list[Nest]:
-        """Those that have to be compiled for it."""
-        if isinstance(self.work, Tiled):
-            return list(self.work.nests.values())
-        return [self.work] if isinstance(self.work, Nest) else []
+        """The nests that have to be compiled for it."""
+        return [use.nest for use in self.work.nests]
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """What it computes."""
+        """The nodes that it computes."""
         return (self.node,) if self.product is None else (self.product, self.node)
 
 
@@ -136,4 +122,4 @@ class Held(NamedTuple):
 
     step: Step
     otherwise: Callable[[], None]
-    """What is to be done if the two are not one step."""
+    """The steps to take if the two are not one step."""

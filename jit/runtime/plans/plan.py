@@ -16,10 +16,9 @@ from __future__ import annotations
 import ctypes
 import heapq
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,18 +28,13 @@ from jit.ir.errors import CompileError
 from jit.passes.support.analysis import calls_out, has_effects
 
 from ..arrays import blocks
-from ..arrays.interpreter import Host, Interpreter, Program, Registers, locate
+from ..arrays.interpreter import Assembler, Host, Interpreter
+from ..arrays.programs import Program, Registers, Runner, locate
 from ..kernels.codegen import Kernel, check_status, compile_nests
-from ..kernels.nest import Nest
-from ..products import blas
-from ..products.tiled import Tiled
 from . import entry, pool
 from .arena import Arena
 from .places import Block, Declined, Layout, Step, Stretch
 from .steps import Lowering, is_free, is_native
-
-if TYPE_CHECKING:
-    from .places import Panelled
 
 # -- which nodes run natively ------------------------------------------------------------------------------------
 
@@ -86,7 +80,7 @@ class _Cutter:
             native = bool(ready[True])
 
     def _depend(self, nodes: Sequence[Node]) -> None:
-        """What each node waits for: those that make its operands, guards before it, and earlier effects."""
+        """The nodes that each node waits for: those that make its operands, guards before it, and earlier effects."""
         guard: Node | None = None
         effect: Node | None = None
         raising: set[Node] = set()
@@ -189,7 +183,7 @@ class Code:
     def is_quick(self) -> bool:
         """Whether a run is over before another thread could take turns."""
         touched = sum(place.block.nbytes for step in self.lowering.steps for place in step.operands)
-        return touched < _QUICK and all(isinstance(step.work, Nest) for step in self.lowering.steps)
+        return touched < _QUICK and all(step.work.is_linear for step in self.lowering.steps)
 
     def failed(self, status: int) -> None:
         """Raise what a run has returned."""
@@ -203,7 +197,7 @@ class Code:
             raise
 
     def tables(self) -> entry.Tables:
-        """What an entry for arrays looks at."""
+        """The tables that an entry for arrays looks at."""
         inputs = [
             entry.Input(layout.dtype, layout.shape, layout.strides, argument=index)
             for index, layout in enumerate(self.layouts)
@@ -223,18 +217,18 @@ def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -
     lowering = Lowering(stretch, layouts)
     kernels = _kernels(lowering.steps)
     for number, step in enumerate(lowering.steps):
-        if not isinstance(step.work, blas.Product):
-            kernel = kernels[id(step.work)] if isinstance(step.work, Nest) else step.work
-            if kernel.scratch_bytes:
-                lowering.scratch(number, kernel.scratch_bytes * _parts(step, kernel))
+        step.work.bind(kernels)
+        if step.work.scratch_bytes:
+            lowering.scratch(number, step.work.scratch_bytes * _parts(step))
     size = _place_temporaries(lowering, gap)
     words: list[int] = []
     kept: list[Any] = []
     for step in lowering.steps:
-        address, geometries, scratch = _work_of(step, kernels, kept)
+        geometries = _geometries(step)
         table = np.array([_data(g) if isinstance(g, np.ndarray) else ctypes.addressof(g) for g in geometries], np.int64)
-        kept += [table, geometries]
-        words += [address, _data(table), len(step.operands), max(len(geometries) - 1, 1), scratch]
+        kept += [step.work.kept, table, geometries]
+        parts = max(len(geometries) - 1, 1)
+        words += [step.work.function(), _data(table), len(step.operands), parts, step.work.scratch_bytes]
         for place in step.operands:
             words += [_base(place.block, stretch), place.block.offset + place.start]
     program = np.array([*words, 0], np.int64)
@@ -243,54 +237,24 @@ def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -
     return Code(stretch, list(layouts), lowering, program, operands, size, list(kernels.values()), kept, nodes)
 
 
-def _work_of(step: Step, kernels: dict[int, Kernel], kept: list[Any]) -> tuple[int, list[Any], int]:
-    """The function of a step, its geometries (of the whole, then of its parts), and the scratch memory of a part."""
-    if isinstance(step.work, blas.Product):
-        address, geometry, more = blas.product_step(step.work)
-        kept.append(more)
-        return address, [geometry], 0
-    if not isinstance(step.work, Nest):
-        if isinstance(step.work, Tiled):
-            step.work.kernels = kernels
-        kept.append(step.work.kept)
-        return _work_of_product(step, step.work)
-    kernel = kernels[id(step.work)]
-    parts = _parts(step, kernel)
-    geometries = [kernel.geometry]
-    if parts > 1:
-        even = 64 if kernel.rows >= 64 * parts else 1  # parts of long rows begin where vectors do
-        bounds = [kernel.rows * i // parts // even * even for i in range(parts)] + [kernel.rows]
-        geometries += [kernel.part(*pair) for pair in itertools.pairwise(bounds)]
-    return kernel.address, geometries, kernel.scratch_bytes
+def _geometries(step: Step) -> list[Any]:
+    """The geometry of all the work and, if threads share it, those of its parts."""
+    work, parts = step.work, _parts(step)
+    if parts == 1:
+        return [work.geometry()]
+    grain = work.grain if work.panels >= work.grain * parts else 1
+    bounds = [*(work.panels * i // parts // grain * grain for i in range(parts)), work.panels]
+    return [work.geometry(), *(work.geometry(*pair) for pair in itertools.pairwise(bounds))]
 
 
-def _work_of_product(step: Step, product: Panelled) -> tuple[int, list[Any], int]:
-    parts = _parts(step, product)
-    bounds = itertools.pairwise(product.panels * i // parts for i in range(parts + 1))
-    geometries = [product.geometry(), *(product.geometry(*pair) for pair in bounds)]
-    return product.function(), geometries if parts > 1 else geometries[:1], product.scratch_bytes
-
-
-def _parts(step: Step, kernel: Kernel | Panelled) -> int:
-    """Among how many threads a step is worth being shared."""
-    if not isinstance(kernel, Kernel):
-        shared = kernel.effort >= _LONG_PRODUCT and len(step.operands) < pool.MOST_OPERANDS
-        return max(min(pool.most_parts(), kernel.panels), 1) if shared else 1
-    assert isinstance(step.work, Nest)
-    body = step.node.attributes.get("body")
-    effort = math.prod(step.work.extents) * (2 + (len(body) if isinstance(body, Graph) else 1))
-    shared = effort >= _LONG and len(step.operands) < pool.MOST_OPERANDS
-    return max(min(pool.most_parts(), kernel.rows), 1) if shared else 1
-
-
-_LONG = 1 << 19
-"""Operators at points that take some hundred microseconds, many times what waking a thread takes."""
-_LONG_PRODUCT = 1 << 23
-"""The same for the multiplications of a product."""
+def _parts(step: Step) -> int:
+    """The number of threads among which a step is worth being shared."""
+    shared = step.work.effort >= step.work.long and len(step.operands) < pool.MOST_OPERANDS
+    return max(min(pool.most_parts(), step.work.panels), 1) if shared else 1
 
 
 def _kernels(steps: Sequence[Step]) -> dict[int, Kernel]:
-    """By the `id` of their nests; in one LLVM module, or one by one if one of them is refused, to learn which."""
+    """Kernels by the `id` of their nests; in one LLVM module, or one by one if one is refused, to learn which."""
     nests = {id(nest): nest for step in steps for nest in step.nests}
     try:
         return dict(zip(nests, compile_nests(list(nests.values())), strict=True)) if nests else {}
@@ -385,7 +349,7 @@ class Native:
 
 
 _VARIANTS = 8
-"""For how many layouts a stretch is compiled."""
+"""The number of layouts for which a stretch is compiled."""
 
 
 class _ByCtypes:
@@ -425,43 +389,53 @@ def _fits(array: Any, layout: Layout) -> bool:
     return all(n == 1 or given == wanted for n, given, wanted in steps)
 
 
-class PlannedInterpreter(Interpreter):
-    """An interpreter in which stretches of nodes are native calls."""
+class PlannedEngine(Runner):
+    """Runs a graph whose stretches of nodes are native calls; single nodes between them go as in the interpreter."""
 
     def __init__(self, graph: Graph, host: Host | None = None) -> None:
+        self.graph = graph
         self.natives: list[list[Native]] = [[] for _ in graph.stages]
         """Per stage, in order."""
-        super().__init__(graph, host)
+        stages: list[list[Node]] = [[] for _ in graph.stages]
+        for node in graph.nodes:
+            stages[node.stage].append(node)
+        assembler = Assembler(graph, host)
+        for program, nodes, natives in zip(assembler.programs, stages, self.natives, strict=True):
+            for item in _pieces(nodes):
+                if isinstance(item, Native):
+                    natives.append(item)
+                    _add_native(item, program, assembler)
+                else:
+                    assembler.lower(item, program)
+        assembler.finish()
+        super().__init__(assembler.programs, assembler.count)
 
-    def whole(self, stage: int) -> Native | None:
+    def native_call(self, stage: int) -> Native | None:
         """The one native call that a stage consists of; None if there is more to it."""
         only = self.natives[stage]
         return only[0] if len(only) == 1 and len(self.programs[stage].instructions) == 1 else None
 
-    def _lower_all(self) -> None:
-        stages: list[list[Node]] = [[] for _ in self.graph.stages]
-        for node in self.graph.nodes:
-            stages[node.stage].append(node)
-        for program, nodes, natives in zip(self.programs, stages, self.natives, strict=True):
-            for item in _pieces(nodes):
-                if isinstance(item, Native):
-                    natives.append(item)
-                    self._add_native(item, program)
-                else:
-                    self._lower(item, program, self._registers)
+    @property
+    def local_plan(self) -> PlannedEngine:
+        """This."""
+        return self
 
-    def _add_native(self, native: Native, program: Program) -> None:
-        inputs = native.reads = [self._registers[value] for value in native.stretch.inputs]
-        results = native.results = [self._new_register(value, self._registers) for value in native.stretch.outputs]
+    def freeze(self) -> None:
+        """Nothing to do: the graph does not change."""
 
-        def run(r: Registers) -> None:
-            for result, value in zip(results, native([r[i] for i in inputs]), strict=True):
-                r[result] = value
 
-        place = Node(None, "prim::Native", (), {})
-        run.touched = (*results, *inputs)  # type: ignore[attr-defined]
-        program.instructions.append(run)
-        program.nodes.append(place)
+def _add_native(native: Native, program: Program, assembler: Assembler) -> None:
+    """Add the instruction of a native call."""
+    inputs = native.reads = [assembler.registers[value] for value in native.stretch.inputs]
+    results = native.results = [assembler.new_register(value) for value in native.stretch.outputs]
+
+    def run(r: Registers) -> None:
+        for result, value in zip(results, native([r[i] for i in inputs]), strict=True):
+            r[result] = value
+
+    run.touched = (*results, *inputs)  # type: ignore[attr-defined]
+    program.instructions.append(run)
+    program.nodes.append(Node(None, "prim::Native", (), {}))
 
 
 # -- putting it together -----------------------------------------------------------------------------------------

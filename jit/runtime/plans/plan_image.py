@@ -1,4 +1,4 @@
-"""Writes a plan as plain data, for `recalled` to read in another process: see Note [A plan as data] there.
+"""Writes a plan as plain data, for `restored` to read in another process: see Note [A plan as data] there.
 
 Note [Which words are addresses]
     The words of a plan - programs, tables, geometries - are addresses, sizes, strides, counts, and masks of lanes.
@@ -22,10 +22,10 @@ from jit.ir import Node
 from jit.ir.dtypes import DType, from_numpy
 from jit.ir.graph import Ref
 
-from ..kernels.codegen import places
+from ..kernels.code_store import STORE
 from ..products import blas
-from .plan import Native, PlannedInterpreter
-from .recalled import ALIGNMENT
+from .plan import Native, PlannedEngine
+from .restored import ALIGNMENT
 
 _LEAST_ADDRESS = 1 << 40
 """No size or stride is as large."""
@@ -35,11 +35,11 @@ class Unkeepable(Exception):
     """Something in a plan that is not plain data."""
 
 
-def image_of(interpreter: PlannedInterpreter) -> tuple[dict[str, Any], bytes]:
+def image_of(engine: PlannedEngine) -> tuple[dict[str, Any], bytes]:
     """The head and the block of a plan; Unkeepable if something in it is not plain data."""
     writer = _Writer()
     stages = []
-    for program, natives in zip(interpreter.programs, interpreter.natives, strict=True):
+    for program, natives in zip(engine.programs, engine.natives, strict=True):
         calls = iter(natives)
         stages.append({
             "inputs": program.inputs, "updates": program.updates, "outputs": [_register(o) for o in program.outputs],
@@ -50,7 +50,7 @@ def image_of(interpreter: PlannedInterpreter) -> tuple[dict[str, Any], bytes]:
             ],
         })  # fmt: skip
     writer.block += bytes(-len(writer.block) % ALIGNMENT)
-    head = {"count": interpreter._count, "stages": stages, "pointers": writer.pointers, "calls": writer.calls}
+    head = {"count": engine.count, "stages": stages, "pointers": writer.pointers, "calls": writer.calls}
     return {**head, "functions": list(writer.functions.values())}, bytes(writer.block)
 
 
@@ -80,7 +80,7 @@ class _Writer:
         """By address: how long an array is, and where it lies in the block."""
 
     def native(self, native: Native) -> dict[str, Any]:
-        """What `RecalledNative` must know."""
+        """What `RestoredNative` must know."""
         code = native.codes[0]
         words = [array for array in _flat([code.program, code.kept]) if self._add(array) and _holds_words(array)]
         constants = code.lowering.constants
@@ -98,7 +98,7 @@ class _Writer:
         }  # fmt: skip
 
     def node(self, node: Node, touched: Sequence[int]) -> dict[str, Any]:
-        """What is needed to run a node that is no native call; its results and inputs are registers."""
+        """The facts to run a node that is no native call; its results and inputs are registers."""
         count = len(node.outputs)
         return {
             "kind": node.kind, "args": self._plain(node.args), "results": touched[:count], "inputs": touched[count:],
@@ -138,7 +138,7 @@ class _Writer:
         return True
 
     def _store(self, data: bytes) -> int:
-        """Where in the block data is put."""
+        """Put data into the block; returns its place."""
         self.block += bytes(-len(self.block) % ALIGNMENT)
         self.block += data
         return len(self.block) - len(data)
@@ -162,7 +162,7 @@ class _Writer:
         self.block[at : at + 8] = word.to_bytes(8, "little")
 
     def _offset(self, address: int, starts: Sequence[int]) -> int | None:
-        """Where in the block something lies whose address is given; None if it is not there."""
+        """The place in the block of something whose address is given; None if it is not there."""
         found = bisect.bisect_right(starts, address) - 1
         length, offset = self._arrays[starts[found]] if found >= 0 else (0, 0)
         within = address - starts[found]
@@ -171,7 +171,7 @@ class _Writer:
 
 def _functions() -> dict[int, Sequence[Any]]:
     """All functions that a plan may call, by address."""
-    known: dict[int, Sequence[Any]] = dict(places())
+    known: dict[int, Sequence[Any]] = dict(STORE.places())
     if blas.gemm_address.cache_info().currsize:
         known |= {blas.gemm_address(dtype): ("blas", dtype.name) for dtype in blas.LETTER}
     return known

@@ -1,8 +1,8 @@
-"""How a stretch of a graph becomes steps: which kernel, on which memory, in which order.
+"""Lowering of a stretch of a graph to steps: which kernel, on which memory, in which order.
 
 Comes between the graph and `plan`. Every value gets a `Place`: a block of memory and a geometry in it, so that views
-cost nothing. Every other node becomes one or more calls of functions `i32 kernel(ptr data, ptr geometry)`: kernels of
-nests, or products of `blas`.
+cost nothing. Every other node becomes one or more steps, each a call of some `Work`: kernels of nests, products,
+convolutions, pooling.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from jit.ir.kernel import STEPS
 from jit.ir.types import UNDEFINED
 
 from ..kernels import fusion, split
-from ..kernels.nest import Buffer, Nest, pointwise_nest
+from ..kernels.nest import Buffer, pointwise_nest
+from ..kernels.nest_work import NestWork
 from ..products import conv_steps, epilogues, pooling, products
 from ..products.tiled import Tiled
 from . import copies, homes
@@ -71,7 +72,7 @@ def _is_known(value: Value) -> bool:
 
 
 def _is_plain(value: Value) -> bool:
-    """Of known layout and no complex number."""
+    """Whether its layout is known and it holds no complex numbers."""
     return _is_known(value) and value.type.dtype.category < COMPLEX  # type: ignore[attr-defined]
 
 
@@ -87,7 +88,7 @@ class Lowering:
         self.blocks: list[Block] = []
         self.constants: list[Any] = []
         """Arrays that the steps read."""
-        self._nests: dict[Any, Nest | split.Split] = {}
+        self._nests: dict[Any, split.Split] = {}
         """By what decides on them: equal layers share a kernel."""
         self._outputs = {value: number for number, value in enumerate(stretch.outputs)}
         self._homes = homes.homes(stretch.nodes, stretch.outputs, is_free, _is_flexible)
@@ -122,7 +123,7 @@ class Lowering:
             raise Declined(node, error) from error
 
     def of(self, value: Value) -> Place:
-        """Where a value is."""
+        """The place of a value."""
         return self.places[value]
 
     def make(self, value: Value) -> Place:
@@ -145,7 +146,7 @@ class Lowering:
         return Place(whole.block, whole.dtype, home.geometry)
 
     def soon(self, value: Value) -> Place | None:
-        """Where a value is, if it is known already or a view of what is."""
+        """The place of a value, if it is known already or a view of what is."""
         wanted, chain = value, []
         while value not in self.places:
             if value.node.kind == "prim::Constant" or not value.node.inputs or not is_free(value.node):
@@ -236,7 +237,7 @@ class Lowering:
         """A step that fills `write` with `body` of what it reads: a copy, or a fill, which counts as no work."""
         layouts: list[Any] = [place.layout for place in (*reads, write)]
         nest = pointwise_nest(body, layouts[:-1], layouts[-1:], name)
-        self.step(Step(nest, [*reads, write], 1, node, share=0.0))
+        self.step(Step(NestWork.of(node, nest, share=0.0), [*reads, write], 1, node))
 
     # -- kinds of nodes ------------------------------------------------------------------------------------------
 
@@ -267,21 +268,16 @@ class Lowering:
         group = node if fused else _alone(node, values)
         if key not in self._nests:
             buffers = [[Buffer.like(p.layout) for p in places] for places in (reads, writes)]  # type: ignore[arg-type]
-            nest = fusion.group_nest(group.attributes["body"], *buffers)
-            self._nests[key] = split.split(nest) if split.is_worth(nest) else nest
+            self._nests[key] = split.split_if_worth(fusion.group_nest(group.attributes["body"], *buffers))
         if any(p.geometry.numel == 0 for p in reads) and any(p.geometry.numel for p in writes):
             raise CompileError("it reduces nothing to something, which kernels do not do")
-        work = self._nests[key]
         held = self._last_held(reads)
         reusable = _reusable(group.attributes["body"], reads, writes)
         if held is not None and self._epilogue(node, key, held.step, reads, writes, reusable):
             return
         if held is not None:
             held.otherwise()
-        if isinstance(work, split.Split):
-            self.several(node, work, [*reads, *writes])
-        else:
-            self.step(Step(work, [*reads, *writes], len(writes), node, reusable))
+        self.several(node, self._nests[key], [*reads, *writes], reusable)
 
     def _last_held(self, reads: Sequence[Place]) -> Held | None:
         """The largest of the products that were held back for a kernel; the others become steps."""
@@ -296,10 +292,10 @@ class Lowering:
         reusable: Sequence[int],
     ) -> bool:  # fmt: skip
         """A kernel and the product that it reads as one step, if the kernel is an epilogue."""
-        nest, made = self._nests[key], product.operands[-1].block
+        nest, made = self._nests[key].alone, product.operands[-1].block
         known = product.work, key, tuple(place.block is made for place in reads)
         if known not in self._tiled:
-            self._tiled[known] = epilogues.tiled(nest, product, reads) if isinstance(nest, Nest) else None
+            self._tiled[known] = None if nest is None else epilogues.tiled(nest, product, reads)
         work = self._tiled[known]
         if work is None:
             return False
@@ -314,18 +310,19 @@ class Lowering:
         self.step(step)
         return True
 
-    def several(self, node: Node, work: split.Split, operands: list[Place]) -> None:
-        """A group that is several nests."""
+    def several(self, node: Node, work: split.Split, operands: list[Place], reusable: Sequence[int] = ()) -> None:
+        """A step for each nest of a group; what is reusable are operands of the only one."""
         places = [*operands, *(self._laid_out(buffer) for buffer in work.temporaries)]
         points = [math.prod(call.nest.extents) for call in work.calls]
         for call, count in zip(work.calls, points, strict=True):
-            step = Step(call.nest, [places[i] for i in call.operands], len(call.nest.outputs), node)
-            step.share = count / sum(points)
-            self.step(step)
+            nest_work = NestWork.of(node, call.nest, count / max(sum(points), 1))
+            self.step(
+                Step(nest_work, [places[i] for i in call.operands], len(call.nest.outputs), node, tuple(reusable))
+            )
 
 
 def _signature(body: Graph) -> Any:
-    """What a body computes, whatever its values are called and wherever its lines stand."""
+    """The computation of a body, whatever its values are called and wherever its lines stand."""
     numbers = {value: number for number, value in enumerate(body.inputs)}
     entries = []
     for node in body.nodes:
@@ -336,7 +333,7 @@ def _signature(body: Graph) -> Any:
 
 
 def _entry(node: Node, numbers: dict[Value, int]) -> Any:
-    """What one node computes. Constants are compared as text: 1, 1.0 and True are three things."""
+    """The computation of one node. Constants are compared as text: 1, 1.0 and True are three things."""
     operands = tuple(numbers[v] for v in node.inputs)
     types = tuple(str(v.type) for v in (*node.inputs, *node.outputs))
     return (node.kind, operands, repr(node.args), repr(node.attributes), types)
@@ -416,5 +413,5 @@ _LIBRARY: dict[str, _Library] = {
     "maxima gradients": _Library(pooling.is_max_unpool, pooling.lower_max_unpool),
     "means": _Library(pooling.is_mean_pool, pooling.lower_mean_pool),
 }
-"""By `Kernel.step` of an operator."""
+"""Steps that are no nests, by `Kernel.step` of an operator."""
 assert set(_LIBRARY) == set(STEPS)

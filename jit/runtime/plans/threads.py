@@ -1,4 +1,4 @@
-"""How many threads to compute with."""
+"""The number of threads to compute with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from jit.ir.errors import UsageError
 
 _chosen: dict[str, int] = {}
-"""What `choose` was told: "kernels", the threads of one kernel, and "nodes", those of one backward."""
+"""The numbers given to `choose`: "kernels", the threads of one kernel, and "nodes", those of one backward."""
 
 
 def thread_count() -> int:
@@ -28,12 +28,12 @@ def thread_count() -> int:
 
 
 def node_thread_count() -> int:
-    """How many threads run the nodes of one backward."""
+    """The number of threads that run the nodes of one backward."""
     return _chosen.get("nodes") or thread_count()
 
 
 def planned_count() -> int:
-    """For how many threads a plan is made: where the number has been chosen, it may be chosen anew while plans live."""
+    """The number of threads for which a plan is made: if it was chosen, it may be chosen anew while plans live."""
     return max(thread_count(), _cores()) if "kernels" in _chosen else thread_count()
 
 

@@ -11,14 +11,9 @@ import numpy as np
 
 from jit.ir import Node
 
-from ..arrays.interpreter import Interpreter, Program, Registers
-from ..kernels.nest import Nest
-from ..products import blas
-from ..products.pooling import Pooling
-from ..products.tiled import Tiled
+from ..arrays.programs import Engine, Program, Registers
 from . import entry
-from .places import Step
-from .plan import Code, Native, PlannedInterpreter, _data, _fits
+from .plan import Code, Native, _data, _fits
 from .views import flops_of, parts_of, work_of_node, work_of_step
 
 
@@ -36,17 +31,17 @@ class Timed:
     is_native: bool
 
 
-def timed(interpreter: Interpreter) -> list[Timed]:
-    """Make every instruction of an interpreter note how long it took; the list is filled in the order of a run.
+def timed(engine: Engine) -> list[Timed]:
+    """Make every instruction of an engine note how long it took; the list is filled in the order of a run.
 
-    The interpreter is changed, so give one that nobody else runs.
+    The engine is changed, so give one that nobody else runs.
     """
     notes: list[Timed] = []
-    for stage, program in enumerate(interpreter.programs):
-        natives = iter(interpreter.natives[stage] if isinstance(interpreter, PlannedInterpreter) else ())
+    for stage, program in enumerate(engine.programs):
+        natives = iter(engine.natives[stage])
         for number, node in enumerate(program.nodes):
             if node.kind == "prim::Native":
-                program.instructions[number] = _timed_native(interpreter, program, number, next(natives), stage, notes)
+                program.instructions[number] = _timed_native(program, number, next(natives), stage, notes)
             else:
                 program.instructions[number] = _timed_node(program, number, node, stage, notes)
     return notes
@@ -64,14 +59,11 @@ def _timed_node(program: Program, number: int, node: Node, stage: int, notes: li
     return run
 
 
-def _timed_native(
-    interpreter: Interpreter, program: Program, number: int, native: Native, stage: int, notes: list[Timed]
-) -> Callable[..., None]:
+def _timed_native(program: Program, number: int, native: Native, stage: int, notes: list[Timed]) -> Callable[..., None]:
     instruction = program.instructions[number]
-    inputs = [interpreter._registers[value] for value in native.stretch.inputs]
 
     def run(r: Registers) -> None:
-        arrays = [r[i] for i in inputs]
+        arrays = [r[i] for i in native.reads]
         instruction(r)
         notes.extend(_steps_of(native, arrays, stage))
 
@@ -83,18 +75,8 @@ def _steps_of(native: Native, arrays: Sequence[Any], stage: int) -> Iterator[Tim
     codes = [c for c in native.codes if all(_fits(a, x) for a, x in zip(arrays, c.layouts, strict=True))]
     for code in codes[:1]:
         for step, seconds in zip(code.lowering.steps, _durations(code, arrays), strict=True):
-            name = code_name(step)
+            name = step.work.label(step.nodes[0].kind.removeprefix("aten::"))
             yield Timed(name, stage, seconds, *work_of_step(step), _shares(*step.nodes), True)
-
-
-def code_name(step: Step) -> str:
-    """The kernel's name, or that of the operator that is a product."""
-    if isinstance(step.work, Nest):
-        return step.work.name
-    how = " (BLAS)" if isinstance(step.work, blas.Product) else " (packed)"
-    pools = isinstance(step.work, Pooling)
-    name = step.nodes[0].kind.removeprefix("aten::") + ("" if pools else how)
-    return f"{name}, {step.work.epilogue.nest.name} by tiles" if isinstance(step.work, Tiled) else name
 
 
 def _durations(code: Code, arrays: Sequence[Any]) -> list[float]:
@@ -132,7 +114,7 @@ def _programs(code: Code) -> Iterator[Any]:
 
 
 def _shares(*nodes: Node) -> dict[str, float]:
-    """How the work of nodes is shared out among the user's lines: by flops, evenly if there are none."""
+    """Shares of the user's lines in the work of nodes: by flops, evenly if there are none."""
     parts = [part for node in nodes for part in parts_of(node) if part.source is not None]
     flops = [flops_of(part) for part in parts]
     weights = flops if any(flops) else [1] * len(parts)

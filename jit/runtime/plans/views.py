@@ -1,26 +1,22 @@
-"""What people see of compiled kernels: the user's lines, the code, and how much work a call is."""
+"""Compiled kernels as people see them: the user's lines, the code, and the work of a call."""
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.errors import Error
 from jit.ir.files import write_atomically
 
+from ..arrays.programs import Engine
 from ..kernels.codegen import Kernel
-from ..kernels.nest import Access, Nest
-from ..products.conv import Convolution
-from ..products.conv_weight import WeightGradient
-from ..products.tiled import Tiled
+from ..kernels.work import NestUse
 from .places import Step
-from .plan import Code, PlannedInterpreter
+from .plan import Code
 
 
 @dataclass(frozen=True)
@@ -32,11 +28,11 @@ class KernelView:
     source_lines: tuple[str, ...]
     """The user's lines that it computes, such as `model.py:12 in forward`."""
     bytes: int
-    """What a call reads and writes at least."""
+    """The least number of bytes that a call reads and writes."""
     flops: int
-    """How many operators at elements a call computes."""
+    """The number of operators at elements that a call computes."""
     calls: int
-    """How many calls a run of the function makes."""
+    """The number of calls in a run of the function."""
     stage: int
     """0 in the forward, 1 in the backward, ..."""
     kernel: Kernel
@@ -65,38 +61,23 @@ class KernelView:
         return f"<kernel {self.name}: {self.bytes} bytes, {self.flops} flops{times}; {lines}>"
 
 
-def kernels_of(interpreter: Any) -> list[KernelView]:
-    """The kernels of a plan in the order of their first calls; an interpreter without native code has none."""
-    if not isinstance(interpreter, PlannedInterpreter):
-        return []
-    codes = [(stage, code) for stage, natives in enumerate(interpreter.natives) for n in natives for code in n.codes]
+def kernels_of(engine: Engine) -> list[KernelView]:
+    """The kernels of a plan in the order of their first calls; an engine without native code has none."""
+    codes = [(stage, code) for stage, natives in enumerate(engine.natives) for n in natives for code in n.codes]
     return [view for stage, code in codes for view in _views(code, stage)]
 
 
 def _views(code: Code, stage: int) -> Iterator[KernelView]:
-    calls: dict[int, list[Step]] = {}
+    uses: dict[int, list[tuple[Step, NestUse]]] = {}
     for step in code.lowering.steps:
-        for nest in step.nests:
-            calls.setdefault(id(nest), []).append(step)
+        for use in step.work.nests:
+            uses.setdefault(id(use.nest), []).append((step, use))
     kernels = {id(kernel.nest): kernel for kernel in code.kernels}
-    for number, steps in calls.items():
-        lines = tuple(dict.fromkeys(line for step in steps for line in lines_of(step.node)))
-        kernel = kernels[number]
-        times, work = sum(_calls_of(kernel.nest, step) for step in steps), _work_of_nest(kernel.nest, steps[0])
-        yield KernelView(kernel.name, lines, *work, calls=times, stage=stage, kernel=kernel)
-
-
-def _calls_of(nest: Nest, step: Step) -> int:
-    """How often a step calls a kernel: an epilogue's once for each tile of its sizes."""
-    return step.work.calls(nest) if isinstance(step.work, Tiled) else 1
-
-
-def _work_of_nest(nest: Nest, step: Step) -> tuple[int, int]:
-    """Bytes and flops of a call of one of the kernels of a step."""
-    share = step.share
-    if isinstance(step.work, Tiled):
-        share = math.prod(nest.extents) / math.prod(step.work.product.axes)
-    return _bytes_of_nest(nest), round(share * sum(map(flops_of, parts_of(step.node))))
+    for number, pairs in uses.items():
+        kernel, (step, use) = kernels[number], pairs[0]
+        lines = tuple(dict.fromkeys(line for step, _ in pairs for line in lines_of(step.node)))
+        flops, calls = round(use.share * _flops_of_parts(step.node)), sum(use.calls for _, use in pairs)
+        yield KernelView(kernel.name, lines, kernel.nest.nbytes, flops, calls=calls, stage=stage, kernel=kernel)
 
 
 # -- lines and work ----------------------------------------------------------------------------------------------
@@ -115,27 +96,13 @@ def lines_of(node: Node) -> list[str]:
 
 def work_of_step(step: Step) -> tuple[int, int]:
     """Bytes that a step moves and flops that it computes."""
-    if isinstance(step.work, Nest):
-        return _work_of_nest(step.work, step)
     operands = step.operands[: len(step.operands) - step.scratch]
-    work, flops = step.work, 0
-    if isinstance(work, Tiled):
-        work, flops = work.product, sum(map(flops_of, parts_of(step.node)))  # type: ignore[assignment]
-    convolves = isinstance(work, Convolution | WeightGradient)
-    flops += 2 * work.effort if convolves else flops_of(step.nodes[0])  # type: ignore[union-attr]
-    return sum(place.geometry.numel * place.dtype.itemsize for place in operands), flops
+    nbytes = sum(place.geometry.numel * place.dtype.itemsize for place in operands)
+    return step.work.moved_bytes(nbytes), step.work.flops(*map(_flops_of_parts, step.nodes))
 
 
-def _bytes_of_nest(nest: Nest) -> int:
-    reads = sum(_bytes_of([a for a in nest.reads if a.buffer == i], b, nest) for i, b in enumerate(nest.inputs))
-    writes = sum(_bytes_of([a for a in nest.writes if a.buffer == i], b, nest) for i, b in enumerate(nest.outputs))
-    return reads + writes
-
-
-def _bytes_of(accesses: Sequence[Access], buffer: Any, nest: Nest) -> int:
-    """Each element once: that of a broadcast, and that which two maps look at."""
-    touched = sum(math.prod(n for n, s in zip(nest.extents, a.strides) if s or a.gather) for a in accesses)
-    return min(touched, math.prod(buffer.sizes)) * int(buffer.dtype.itemsize)
+def _flops_of_parts(node: Node) -> int:
+    return sum(map(flops_of, parts_of(node)))
 
 
 def work_of_node(node: Node) -> tuple[int, int]:
@@ -162,7 +129,7 @@ def _is_known(value: Value) -> bool:
 
 
 def _first_type(node: Node) -> TensorType:
-    """That of the first result that there is."""
+    """The type of the first result that there is."""
     return next(value.type for value in node.outputs if isinstance(value.type, TensorType))
 
 
@@ -182,10 +149,10 @@ _lock = threading.Lock()
 _written: dict[Path, int] = {}
 
 
-def dump(interpreter: Any, folder: str | os.PathLike[str]) -> None:
+def dump(engine: Engine, folder: str | os.PathLike[str]) -> None:
     """Write `kernel0-add_tanh.ll` and `kernel0-add_tanh.s` for every kernel; the numbers go on from plan to plan."""
     path = Path(folder).absolute()
-    for view in kernels_of(interpreter):
+    for view in kernels_of(engine):
         with _lock:
             number = _written[path] = _written.get(path, -1) + 1
         try:

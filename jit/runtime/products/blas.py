@@ -11,10 +11,12 @@ import contextlib
 import ctypes
 import importlib.machinery
 import importlib.util
+import math
 import sys
 import threading
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ import numpy as np
 from jit.ir.dtypes import DType, float32, float64
 from jit.ir.errors import CompileError
 
+from ..kernels.work import Work
 from ..llvm.words import Routine
 from ..plans.threads import chosen
 from .blas_threads import set_blas_threads
@@ -34,11 +37,11 @@ _FIELDS = (
     "gemm", "transa", "transb", "m", "n", "k", "alpha", "lda", "ldb", "beta", "ldc", "batch", "step_a", "step_b",
     "step_c",
 )  # fmt: skip
-"""What the geometry of a product holds: addresses of the numbers that `gemm` takes, and steps in bytes."""
+"""The fields of a product's geometry: addresses of the numbers that `gemm` takes, and steps in bytes."""
 
 
 class Matrix(NamedTuple):
-    """How BLAS is told of an operand: as it lies, or transposed, with so many elements from line to line."""
+    """An operand as BLAS is told of it: as it lies, or transposed, with so many elements from line to line."""
 
     transposed: bool
     leading: int
@@ -58,7 +61,8 @@ def as_matrix(sizes: Sequence[int], strides: Sequence[int]) -> Matrix | None:
     return None
 
 
-class Product(NamedTuple):
+@dataclass(frozen=True)
+class Product(Work):
     """C[i] = alpha A[i] B[i] + beta C[i], for i below `batch`; C is row-major."""
 
     dtype: DType
@@ -70,25 +74,47 @@ class Product(NamedTuple):
     beta: float = 0.0
     batch: int = 1
     steps: tuple[int, int, int] = (0, 0, 0)
-    """From one matrix to the next, in elements, of A, B and C."""
+    """Steps from one matrix to the next, in elements, of A, B and C."""
 
+    @property
+    def panels(self) -> int:
+        """One: BLAS has threads of its own."""
+        return 1
 
-def product_step(product: Product) -> tuple[int, Any, Any]:
-    """The address of the function, its geometry, and what must be kept alive; operands are A, B, C."""
-    rows, columns, inner = product.sizes
-    integers = np.array([columns, rows, inner, product.b.leading, product.a.leading, max(columns, 1)], np.int32)
-    scalars = np.array([product.alpha, product.beta], product.dtype.numpy)
-    letters = np.frombuffer(bytes(ord("T") if m.transposed else ord("N") for m in (product.b, product.a)), np.uint8)
-    m, n, k, lda, ldb, ldc = (_address(integers) + 4 * i for i in range(6))
-    alpha, beta = (_address(scalars) + product.dtype.itemsize * i for i in range(2))
-    size = product.dtype.itemsize
-    fields = {
-        "gemm": gemm_address(product.dtype), "transa": _address(letters), "transb": _address(letters) + 1,
-        "m": m, "n": n, "k": k, "alpha": alpha, "lda": lda, "ldb": ldb, "beta": beta, "ldc": ldc,
-        "batch": product.batch, **dict(zip(("step_a", "step_b", "step_c"), (s * size for s in product.steps))),
-    }  # fmt: skip
-    geometry = np.array([fields[name] for name in _FIELDS], np.int64)
-    return _product_function(), geometry, (integers, scalars, letters)
+    @property
+    def effort(self) -> int:
+        """Multiplications."""
+        return self.batch * math.prod(self.sizes)
+
+    @cached_property
+    def kept(self) -> tuple[Any, ...]:
+        """The numbers and letters that `gemm` takes by reference."""
+        rows, columns, inner = self.sizes
+        integers = np.array([columns, rows, inner, self.b.leading, self.a.leading, max(columns, 1)], np.int32)
+        scalars = np.array([self.alpha, self.beta], self.dtype.numpy)
+        letters = np.frombuffer(bytes(ord("T") if m.transposed else ord("N") for m in (self.b, self.a)), np.uint8)
+        return integers, scalars, letters
+
+    def function(self) -> int:
+        """The loop over the batch; operands are A, B, C."""
+        return _product_function()
+
+    def geometry(self, first: int = 0, last: int | None = None) -> Any:
+        """What `_FIELDS` names."""
+        integers, scalars, letters = self.kept
+        size = self.dtype.itemsize
+        m, n, k, lda, ldb, ldc = (_address(integers) + 4 * i for i in range(6))
+        alpha, beta = (_address(scalars) + size * i for i in range(2))
+        fields = {
+            "gemm": gemm_address(self.dtype), "transa": _address(letters), "transb": _address(letters) + 1,
+            "m": m, "n": n, "k": k, "alpha": alpha, "lda": lda, "ldb": ldb, "beta": beta, "ldc": ldc,
+            "batch": self.batch, **dict(zip(("step_a", "step_b", "step_c"), (s * size for s in self.steps))),
+        }  # fmt: skip
+        return np.array([fields[name] for name in _FIELDS], np.int64)
+
+    def label(self, operator: str) -> str:
+        """The operator, and who computes it."""
+        return f"{operator} (BLAS)"
 
 
 def _address(array: Any) -> int:
@@ -124,7 +150,7 @@ _LOADING = threading.Lock()
 
 @cache
 def gemm_address(dtype: DType) -> int:
-    """Where SciPy's `sgemm` or `dgemm` is."""
+    """The address of SciPy's `sgemm` or `dgemm`."""
     with _LOADING:
         is_first = _module.cache_info().currsize == 0
         capsule = _module().__pyx_capi__[f"{LETTER[dtype]}gemm"]

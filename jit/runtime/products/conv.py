@@ -25,6 +25,7 @@ Note [Segments]
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -32,21 +33,22 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
+from ..kernels.work import Pieces, Work
 from ..llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
 from ..targets.target import Target
 from .conv_code import BLOCK, FIELDS, WIDE, Shape, compiled
-from .tiled import TILE_BYTES, Pieces, even
+from .tiled import TILE_BYTES, even
 
 Triple = tuple[int, int, int]
 _STRIP_BYTES = 3 << 17
-"""Of the panels of a strip: they share the L2 cache with 8 rows of the weight and what is written."""
+"""The size of the panels of a strip: they share the L2 cache with 8 rows of the weight and what is written."""
 _DEEPEST = 640
 """Rows of a panel, unless a single channel has more taps."""
 _MOST_SEGMENTS = 8
 
 
 class Window(NamedTuple):
-    """How a kernel moves over an image of three spatial dims (1 where there are fewer)."""
+    """A kernel that moves over an image of three spatial dims (1 where there are fewer)."""
 
     image: Triple
     kernel: Triple
@@ -62,7 +64,7 @@ class Window(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Of places of the kernel."""
+        """The number of places of the kernel."""
         return math.prod(self.places)
 
     def flat(self) -> Window:
@@ -71,16 +73,17 @@ class Window(NamedTuple):
         return self._replace(image=(1, 1, self.number), places=(1, 1, self.number)) if plain else self
 
 
-class Convolution(NamedTuple):
+@dataclass(frozen=True)
+class Convolution(Work):
     """y = weight * x (+ bias), row-major; operands are x, weight, (bias,) y."""
 
     dtype: DType
     batch: int
     groups: int
     channels: int
-    """Of a group."""
+    """The number of channels of a group."""
     filters: int
-    """Of a group."""
+    """The number of filters of a group."""
     window: Window
     bias: bool = False
     relu: bool = False
@@ -95,17 +98,17 @@ class Convolution(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Of a matrix of patches."""
+        """The number of rows of a matrix of patches."""
         return self.channels * self.window.taps
 
     @property
     def vectors(self) -> int:
-        """Of places."""
+        """The number of vectors of places."""
         return -(-self.window.number // lanes_of(self.dtype))
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by: strips of places, or blocks of channels, of all images and groups."""
+        """Parts by which the work can be shared: strips of places, or blocks of channels, of all images and groups."""
         return self.batch * (self._strips if self.is_depthwise else self.groups * self._strips)
 
     @property
@@ -120,12 +123,12 @@ class Convolution(NamedTuple):
 
     @property
     def segments(self) -> int:
-        """Of the vector that has most."""
+        """The number of segments of the vector that has most."""
         return _segments(self.window, lanes_of(self.dtype))
 
     @property
     def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of."""
+        """The arrays whose addresses the geometry holds."""
         return segment_tables(self.window, self.dtype)
 
     def function(self) -> int:
@@ -152,11 +155,19 @@ class Convolution(NamedTuple):
         }  # fmt: skip
         return np.array([_signed(numbers[name]) for name in FIELDS], np.int64)
 
+    def flops(self, *of_nodes: int) -> int:
+        """Two for each multiplication."""
+        return 2 * self.effort
+
+    def label(self, operator: str) -> str:
+        """The operator, and how it is computed."""
+        return f"{operator} (packed)"
+
     # -- tiles ---------------------------------------------------------------------------------------------------
 
     @property
     def axes(self) -> tuple[int, int, int, int]:
-        """See `tiled.Product`."""
+        """See `Tileable`."""
         return self.batch, self.groups, self.filters, self.window.number
 
     @property
@@ -175,11 +186,11 @@ class Convolution(NamedTuple):
         """Vectors of many channels, one after the other, if it is depthwise."""
         return self.is_depthwise
 
-    def in_strips(self) -> Convolution:
+    def in_tiles(self) -> Convolution:
         """The same with strips that suit tiles: as long as each other if possible, since others have other kernels."""
         most = max(TILE_BYTES // (self.filters * tile_sizes()[1] * Target.host().vector_bytes), 1)
         even = (count for count in range(2 * most, most // 2, -1) if self._across % count == 0)
-        return self._replace(widest=next(even, most))
+        return replace(self, widest=next(even, most))
 
     def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
         """Some panels; of a tile that is no part of the whole, the rows lie closer."""
@@ -248,7 +259,7 @@ def supports(work: Convolution) -> bool:
 
 @lru_cache(256)
 def _rows_of(window: Window, lanes: int) -> tuple[Any, Any, Any]:
-    """For each segment of each vector: its place row (-1: none), its first lane, and how many lanes it has."""
+    """Segments of each vector: place row (-1: none), first lane, and number of lanes."""
     across = window.places[2]
     first = np.arange(-(-window.number // lanes)) * lanes
     last = np.minimum(first + lanes, window.number)
@@ -264,7 +275,7 @@ def _segments(window: Window, lanes: int) -> int:
 
 @lru_cache(64)
 def segment_tables(window: Window, dtype: DType) -> tuple[Any, Any]:
-    """For each vector and segment: where tap 0 is (depth, height, bytes), lanes by tap column; and the taps.
+    """Tables for each vector and segment: where tap 0 is (depth, height, bytes), lanes by tap column; and the taps.
 
     A panel's vectors are all there, if need be without a segment. The number of segments of a panel stands in front
     of its first vector's. For each tap: the step in depth, in height, in bytes, and which column of lanes is its.

@@ -24,7 +24,7 @@ BLOCK, WIDE = 4, 32
 
 
 class Shape(NamedTuple):
-    """What decides on the code of a convolution."""
+    """The facts that decide on the code of a convolution."""
 
     dtype: DType
     depthwise: bool
@@ -62,11 +62,11 @@ class SegmentWriter(TileWriter):
         self.of: dict[str, Word] = {}
 
     def vector_row(self, vector: Word) -> Word:
-        """Where the table has the segments of a vector."""
+        """The row of the table with the segments of a vector."""
         return self.add(self.of["segments"], self.scale(vector, self.scale(self.of["segment"], self.segments)))
 
     def glances(self, row: Word, tap: Word, segments: int) -> list[tuple[Word, Word]]:
-        """What a tap sees from the places of a vector: for each segment bytes from a channel's start, and lanes."""
+        """The view of a tap from the places of a vector: for each segment bytes from a channel's start, and lanes."""
         down, below, away, column = (self.word(tap, i) for i in range(4))
         found = []
         for segment in range(segments):
@@ -90,7 +90,7 @@ class SegmentWriter(TileWriter):
 
 
 class _Writer(SegmentWriter):
-    """What both ways to compute y have in common."""
+    """The part that both ways to compute y have in common."""
 
     def __init__(self, shape: Shape, target: Target) -> None:
         super().__init__(shape.dtype, shape.segments, shape.stride, target)
@@ -228,7 +228,7 @@ class _Packing(_Writer):
     def _so_far(
         self, places: list[tuple[int, int]], target: Word, vectors: int, is_last: bool, begins: Word
     ) -> dict[tuple[int, int], Vector]:
-        """What the sums of earlier blocks of channels have come to: 0 for the first one."""
+        """The sums of earlier blocks of channels: 0 for the first one."""
         more, after, before = self._label("more"), self._label("after"), self._label("before")
         self._write(f"br label %{before}")
         self._block(before)

@@ -1,4 +1,4 @@
-"""Which steps a convolution is: its three maps (Note [Three maps of a convolution]) as calls of kernels.
+"""Steps of a convolution: its three maps (Note [Three maps of a convolution]) as calls of kernels.
 
 Note [By the input]
     With a stride of 1, the map by the input is a convolution of y by the weight turned around, filters and channels
@@ -15,22 +15,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from jit.ir import Graph, Node, TensorType, Value, kernel_of
 from jit.ir.geometry import Geometry
 from jit.passes.support.builder import Builder
 
 from ..kernels import fusion, recipes
+from ..kernels.nest import Buffer
+from ..kernels.nest_work import NestWork
+from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, copy_to
 from ..plans.places import Place, Step
 from . import conv
 from .conv import Convolution, Triple, Window
 from .conv_weight import WeightGradient
-
-if TYPE_CHECKING:
-    from ..plans.steps import Lowering
-
 
 _FEWEST = 8
 """Filters of a group (unless it is one) from which a weight's gradient is computed here: vectors run along them."""
@@ -43,7 +43,7 @@ class Layer(NamedTuple):
     batch: int
     groups: int
     channels: int
-    """Of a group."""
+    """The number of channels of a group."""
     filters: int
     window: Window
 
@@ -82,7 +82,7 @@ class Phase(NamedTuple):
     """The first one that they meet."""
     every: int
     taps: int
-    """How many they meet, at a distance of `every`."""
+    """The number of taps that they meet, at a distance of `every`."""
     padding: int
     dilation: int
 
@@ -173,7 +173,7 @@ def is_backward(node: Node) -> bool:
 # -- steps -------------------------------------------------------------------------------------------------------
 
 
-def lower_convolution(lowering: Lowering, node: Node) -> None:
+def lower_convolution(lowering: StretchBuilder, node: Node) -> None:
     """The steps of `aten::convolution`."""
     arguments = arguments_of(node)
     x, w = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("input", "weight"))
@@ -185,13 +185,13 @@ def lower_convolution(lowering: Lowering, node: Node) -> None:
         layer = layer_of(sizes[2], sizes[1], sizes[0], arguments, x.dtype)
         _by_input(lowering, node, layer, x, w, result, bias)
     else:
-        work = layer_of(*sizes, arguments, x.dtype).forward()._replace(relu=relu is not None)
+        work = replace(layer_of(*sizes, arguments, x.dtype).forward(), relu=relu is not None)
         _forward(lowering, node, work, x, w, result, bias)
     if relu is not None:
         lowering.skip(relu)
 
 
-def _relu_after(lowering: Lowering, node: Node) -> Node | None:
+def _relu_after(lowering: StretchBuilder, node: Node) -> Node | None:
     """The relu that is all that becomes of a result: the kernel computes it before it stores."""
     users = [use.node for use in node.output.uses]
     if len(users) != 1 or not kernel_of(users[0].kind).is_epilogue or not lowering.is_free_to_move(node.output):
@@ -199,7 +199,7 @@ def _relu_after(lowering: Lowering, node: Node) -> Node | None:
     return users[0]
 
 
-def lower_backward(lowering: Lowering, node: Node) -> None:
+def lower_backward(lowering: StretchBuilder, node: Node) -> None:
     """The steps of `aten::convolution_backward`: those of the results that are asked for."""
     arguments = arguments_of(node)
     names = ("grad_output", "input", "weight")
@@ -221,20 +221,20 @@ def lower_backward(lowering: Lowering, node: Node) -> None:
         _over_places(lowering, node, g, lowering.make(node.outputs[2]))
 
 
-def _step(lowering: Lowering, node: Node, work: Convolution | WeightGradient, operands: list[Place]) -> None:
+def _step(lowering: StretchBuilder, node: Node, work: Convolution | WeightGradient, operands: list[Place]) -> None:
     lowering.step(Step(work, operands, 1, node))
 
 
 def _forward(
-    lowering: Lowering, node: Node, work: Convolution, x: Place, w: Place, result: Place, bias: Place | None
+    lowering: StretchBuilder, node: Node, work: Convolution, x: Place, w: Place, result: Place, bias: Place | None
 ) -> None:
     more = [] if bias is None else [bias]
-    work = work._replace(bias=bias is not None)
+    work = replace(work, bias=bias is not None)
     lowering.step_of_product(Step(work, [x, w, *more, result], 1, node))
 
 
 def _by_input(
-    lowering: Lowering, node: Node, layer: Layer, y: Place, w: Place, result: Place, bias: Place | None
+    lowering: StretchBuilder, node: Node, layer: Layer, y: Place, w: Place, result: Place, bias: Place | None
 ) -> None:
     """See Note [By the input]."""
     whole = max(layer.window.stride) == 1
@@ -265,14 +265,14 @@ def _turned(w: Place, layer: Layer, part: Part) -> Place:
 
 
 def _phase_of(result: Place, layer: Layer, part: Part) -> Place:
-    """Where the entries of a part are."""
+    """The places of the entries of a part."""
     geometry, dims = result.geometry, result.geometry.ndim - 2
     for dim, (phase, stride) in enumerate(list(zip(part.at, layer.window.stride, strict=True))[3 - dims :], 2):
         geometry = geometry.window(dim, phase.first, phase.entries, stride)
     return result._replace(geometry=geometry)
 
 
-def _fill(lowering: Lowering, node: Node, target: Place, bias: Place | None) -> None:
+def _fill(lowering: StretchBuilder, node: Node, target: Place, bias: Place | None) -> None:
     """Entries that meet no tap: 0, or the bias."""
     if bias is not None:
         dims = target.geometry.ndim - 2
@@ -284,23 +284,22 @@ def _fill(lowering: Lowering, node: Node, target: Place, bias: Place | None) -> 
     lowering.pointwise(node, body, [], target, "fill")
 
 
-def contiguous(lowering: Lowering, node: Node, place: Place) -> Place:
+def contiguous(lowering: StretchBuilder, node: Node, place: Place) -> Place:
     """The place, or a row-major copy of it."""
     return place if place.geometry.is_contiguous else _copy(lowering, node, place)
 
 
-def _copy(lowering: Lowering, node: Node, place: Place) -> Place:
+def _copy(lowering: StretchBuilder, node: Node, place: Place) -> Place:
     copy = lowering.temporary(place.dtype, place.geometry.sizes)
     copy_to(lowering, node, place, copy)
     return copy
 
 
-def _over_places(lowering: Lowering, node: Node, y: Place, result: Place) -> None:
+def _over_places(lowering: StretchBuilder, node: Node, y: Place, result: Place) -> None:
     """The gradient of a bias: the sum of y over images and places."""
     body = Graph()
     F = Builder(body)
     value = F.wrap(body.add_input(TensorType(y.dtype, y.geometry.sizes)))
     body.set_return([F.sum(value, [0, *range(2, y.geometry.ndim)]).value])
-    group = Graph().create("prim::FusionGroup", (), {"body": body})
-    nest = fusion.FusedGroup(group)._nest([y.layout])
-    lowering.step(Step(nest, [y, result], 1, node, share=0.0))  # next to nothing of what the convolution takes
+    nest = fusion.group_nest(body, [Buffer.like(y.layout)])  # type: ignore[arg-type]
+    lowering.step(Step(NestWork.of(node, nest, share=0.0), [y, result], 1, node))  # next to none of the convolution

@@ -1,4 +1,4 @@
-"""The gradient of a convolution's weight: how each tap met each filter, summed over places and images.
+"""The gradient of a convolution's weight: the correlation of input patches with output gradients.
 
 Note [The gradient of a weight as a product]
     For one group, with (channel, tap) down and filters across:
@@ -17,6 +17,7 @@ Note [The gradient of a weight as a product]
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
+from ..kernels.work import Work
 from ..llvm.product_tiles import TileWriter, lanes_of, tile_sizes
 from ..llvm.words import Word
 from ..targets.target import Target
@@ -33,7 +35,7 @@ from .conv_code import SegmentWriter
 BLOCK = 8
 """Channels of a depthwise convolution that share masks."""
 _BLOCK_PLACES = 2048
-"""How many places a panel has, unless one row has more."""
+"""The number of places of a panel, unless one row has more."""
 FIELDS = (
     "first", "last", "panels", "batch", "tiles", "squares", "inner", "rows", "width", "block", "x_image", "x_group",
     "y_image", "y_group", "y_row", "filters", "w_row", "offsets", "starts", "step", "channels", "plane", "depth",
@@ -49,12 +51,12 @@ _DEPTHWISE_FIELDS = (
 
 
 class Shape(NamedTuple):
-    """What decides on the code."""
+    """The facts that decide on the code."""
 
     dtype: DType
     depthwise: bool
     vectors: int
-    """In a panel."""
+    """The number of vectors in a panel."""
     pads: bool
     rows: int = 0
     """Channels in the last block, of a depthwise one."""
@@ -62,14 +64,15 @@ class Shape(NamedTuple):
     stride: int = 1
 
 
-class WeightGradient(NamedTuple):
+@dataclass(frozen=True)
+class WeightGradient(Work):
     """The gradient of the weight of `forward`; operands are x, that of y, and that of the weight."""
 
     forward: Convolution
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by: panels of filters, or blocks of channels."""
+        """The parts by which the work can be shared: panels of filters, or blocks of channels."""
         c = self.forward
         return -(-c.groups // BLOCK) if c.is_depthwise else c.groups * self._across
 
@@ -80,7 +83,7 @@ class WeightGradient(NamedTuple):
 
     @property
     def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of."""
+        """The arrays whose addresses the geometry holds."""
         c = self.forward
         return segment_tables(c.window, c.dtype) if c.is_depthwise else _offsets(c.window, c.channels, c.dtype)
 
@@ -101,6 +104,14 @@ class WeightGradient(NamedTuple):
         last = self.panels if last is None else last
         numbers = self._of_depthwise(first, last) if self.forward.is_depthwise else self._of_product(first, last)
         return np.array(list(numbers.values()), np.int64)
+
+    def flops(self, *of_nodes: int) -> int:
+        """Two for each multiplication."""
+        return 2 * self.effort
+
+    def label(self, operator: str) -> str:
+        """The operator, and how it is computed."""
+        return f"{operator} (packed)"
 
     def _of_depthwise(self, first: int, last: int) -> dict[str, int]:
         c, w, size = self.forward, self.forward.window, self.forward.dtype.itemsize

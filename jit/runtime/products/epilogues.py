@@ -1,4 +1,4 @@
-"""Which pointwise kernels run tile by tile with the product or convolution in front of them (`tiled`).
+"""Pointwise kernels that run tile by tile with the product or convolution in front of them (`tiled`).
 
 A product whose result a single kernel reads is held back until that kernel's turn comes. Then it is an epilogue if
 
@@ -14,19 +14,15 @@ work; it saves a pass over the result and the memory for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from ..kernels.nest import Nest
-from . import packed
-from .conv import Convolution
+from ..kernels.work import Tileable, Work
+from ..plans.builder import StretchBuilder
+from ..plans.places import Place, Step
 from .tiled import Tiled, epilogue
 
-if TYPE_CHECKING:
-    from ..plans.places import Place, Step
-    from ..plans.steps import Lowering
 
-
-def may_follow(lowering: Lowering, step: Step) -> bool:
+def may_follow(lowering: StretchBuilder, step: Step) -> bool:
     """Whether a single kernel reads what a product's step writes, and the product comes in tiles."""
     value = step.node.outputs[0]
     if lowering.places.get(value) != step.operands[-1] or _in_tiles(step.work) is None:
@@ -34,13 +30,10 @@ def may_follow(lowering: Lowering, step: Step) -> bool:
     return lowering.reader(value) is not None
 
 
-def _in_tiles(work: Any) -> packed.Product | Convolution | None:
-    """The product as it is computed in tiles; None if it is not."""
-    if isinstance(work, Convolution):
-        work = work.in_strips()
-    elif not isinstance(work, packed.Product):
-        return None
-    return work if 0 not in work.axes and work.tile != work.axes else None
+def _in_tiles(work: Work) -> Tileable | None:
+    """The product as it is computed in several tiles; None if it is not."""
+    tileable = work.in_tiles()
+    return tileable if tileable is not None and 0 not in tileable.axes and tileable.tile != tileable.axes else None
 
 
 def tiled(nest: Nest, product: Step, reads: Sequence[Place]) -> Tiled | None:

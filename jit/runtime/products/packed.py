@@ -15,6 +15,7 @@ Note [How a product is computed]
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -22,10 +23,11 @@ import numpy as np
 
 from jit.ir.dtypes import DType
 
+from ..kernels.work import Pieces, Work
 from ..llvm.product_tiles import ELEMENT, TileWriter, lanes_of, tile_sizes
 from ..llvm.words import Word
 from ..targets.target import Target
-from .tiled import TILE_BYTES, Pieces, even
+from .tiled import TILE_BYTES, even
 
 _FIELDS = ("first", "last", "rest", "blocks", "inner", "a_row", "a_step", "b_column", "b_step", "c_row",
            "batch", "a_next", "b_next", "c_next")  # fmt: skip
@@ -40,19 +42,20 @@ _FEWEST_IN_BATCHES = 128
 
 
 class Shape(NamedTuple):
-    """What decides on the code of a product."""
+    """The facts that decide on the code of a product."""
 
     dtype: DType
-    rows: int
-    """Of the last block, if that is not a whole one."""
-    vectors: int
-    """Of the last panel, if that is not a whole one."""
+    last_rows: int
+    """Rows of the last block where it is incomplete."""
+    last_vectors: int
+    """Vectors of the last panel where it is incomplete."""
     packs: str
-    """How the right operand gets into panels: "" (it is packed), "rows" (its rows lie together) or "columns"."""
+    """The way of the right operand into panels: "" (it is packed), "rows" (its rows lie together) or "columns"."""
     multiplies: bool = True
 
 
-class Product(NamedTuple):
+@dataclass(frozen=True)
+class Product(Work):
     """C = A B, or the packing of B alone. Operands are A, B, C; or A, the packed B, C; or B and where it is packed."""
 
     dtype: DType
@@ -67,13 +70,13 @@ class Product(NamedTuple):
     """False: B is packed, no more."""
     batch: int = 1
     next: tuple[int, int] = (0, 0)
-    """From one matrix of a batch to the next, of A and B, in elements."""
+    """Steps from one matrix of a batch to the next, of A and B, in elements."""
     c: tuple[int, int] | None = None
-    """From one matrix to the next and from row to row of C, in elements, if it is not all of an array."""
+    """Steps of C from matrix to matrix and from row to row, in elements, if it is not all of an array."""
 
     @property
     def panels(self) -> int:
-        """How many there are."""
+        """The number of panels."""
         return -(-self.sizes[1] // panel_columns(self.dtype))
 
     @property
@@ -81,11 +84,6 @@ class Product(NamedTuple):
         """Memory for a panel, if the product packs for itself."""
         keeps = self.packed or not self.multiplies
         return 0 if keeps else self.sizes[2] * panel_columns(self.dtype) * self.dtype.itemsize
-
-    @property
-    def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of: nothing."""
-        return ()
 
     @property
     def effort(self) -> int:
@@ -116,11 +114,19 @@ class Product(NamedTuple):
         }  # fmt: skip
         return np.array([numbers[name] for name in _FIELDS], np.int64)
 
+    def label(self, operator: str) -> str:
+        """The operator, and how it is computed."""
+        return f"{operator} (packed)"
+
     # -- tiles -----------------------------------------------------------------------------------------------------
+
+    def in_tiles(self) -> Product:
+        """As it is."""
+        return self
 
     @property
     def axes(self) -> tuple[int, int, int]:
-        """See `tiled.Product`."""
+        """See `Tileable`."""
         return self.batch, *self.sizes[:2]
 
     @property
@@ -143,7 +149,7 @@ class Product(NamedTuple):
         (rows, columns, inner), size = self.sizes, self.dtype.itemsize
         apart = rows * columns, columns
         works = [
-            self._replace(sizes=(r, c, inner), batch=b, c=apart if in_place else None) for b, r, c in sizes.tolist()
+            replace(self, sizes=(r, c, inner), batch=b, c=apart if in_place else None) for b, r, c in sizes.tolist()
         ]
         calls = {work: (work.function(), work.geometry()) for work in dict.fromkeys(works)}
         steps = (
@@ -170,11 +176,11 @@ def supports(product: Product) -> bool:
 
 def supports_tiles(product: Product) -> bool:
     """The same for a product that is computed tile by tile: only some rows need be in the cache."""
-    return supports(product._replace(sizes=(product.tile[1], *product.sizes[1:])))
+    return supports(replace(product, sizes=(product.tile[1], *product.sizes[1:])))
 
 
 def panel_columns(dtype: DType) -> int:
-    """How many columns a panel has."""
+    """The number of columns of a panel."""
     return tile_sizes()[1] * lanes_of(dtype)
 
 
@@ -214,9 +220,9 @@ class _Writer(TileWriter):
             )
             with self.loop(self.of["last"], self.of["first"]) as panel:
                 self._panel(panel, vectors)
-            if self.shape.vectors:
+            if self.shape.last_vectors:
                 with self.unless(self.same(self.of["rest"], 0)):
-                    self._panel(self.of["last"], self.shape.vectors)
+                    self._panel(self.of["last"], self.shape.last_vectors)
         self.leave(0)
         return self.text()
 
@@ -235,8 +241,8 @@ class _Writer(TileWriter):
         result = self.add(self.c, self.scale(panel, columns * self.size))
         with self.loop(self.of["blocks"]) as block:
             self._tile_of(self.scale(block, rows), packed, result, rows, vectors)
-        if self.shape.rows:
-            self._tile_of(self.scale(self.of["blocks"], rows), packed, result, self.shape.rows, vectors)
+        if self.shape.last_rows:
+            self._tile_of(self.scale(self.of["blocks"], rows), packed, result, self.shape.last_rows, vectors)
 
     def _tile_of(self, first: Word, packed: Word, result: Word, rows: int, vectors: int) -> None:
         """Some rows of A times a panel."""

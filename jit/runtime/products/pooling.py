@@ -1,4 +1,4 @@
-"""Maxima of windows and where they lie, the way back, and means: what pooling operators are in a plan.
+"""Max pooling with indices, its backward, and average pooling, as plan steps.
 
 The vectors of places, their segments and masks are those of a convolution (Note [Segments] in `conv`). For maxima,
 entries beside the image are the lowest number; a NaN wins, and of equals the first. For means they are 0, and entries
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +19,17 @@ from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, int64
 from jit.ir.pooling import Pool, divisors
 
+from ..kernels.work import Work
 from ..llvm.memory import OUT_OF_RANGE
 from ..llvm.product_tiles import ELEMENT, TileWriter, lanes_of
 from ..llvm.words import Word
+from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of
 from ..plans.places import Step
 from ..targets.target import Target
 from .conv import Convolution, Triple, Window, segment_tables, supports
 from .conv_code import SegmentWriter
 from .conv_steps import contiguous
-
-if TYPE_CHECKING:
-    from ..plans.steps import Lowering
 
 _FIELDS = (
     "first", "last", "vectors", "taps", "depth", "height", "plane", "y_row", "index_row", "segments", "segment",
@@ -46,7 +46,8 @@ _INDEX = 8
 """Bytes of an index."""
 
 
-class MaxPool(NamedTuple):
+@dataclass(frozen=True)
+class MaxPool(Work):
     """The maxima of windows of many planes, and where they are; operands are x, y, and the indices."""
 
     dtype: DType
@@ -57,7 +58,7 @@ class MaxPool(NamedTuple):
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by."""
+        """The parts by which the work can be shared."""
         return self.planes
 
     @property
@@ -66,13 +67,8 @@ class MaxPool(NamedTuple):
         return self.planes * self.window.number * self.window.taps
 
     @property
-    def scratch_bytes(self) -> int:
-        """None."""
-        return 0
-
-    @property
     def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of."""
+        """The arrays whose addresses the geometry holds."""
         return (*segment_tables(self.window, self.dtype), *_positions(self.window, lanes_of(self.dtype)))
 
     def function(self) -> int:
@@ -93,7 +89,8 @@ class MaxPool(NamedTuple):
         return np.array(values, np.int64)
 
 
-class MeanPool(NamedTuple):
+@dataclass(frozen=True)
+class MeanPool(Work):
     """The means of windows of many planes; operands are x and y."""
 
     dtype: DType
@@ -103,11 +100,11 @@ class MeanPool(NamedTuple):
     """Whether windows may hang over; they are divided by less then."""
     counts_padding: bool
     divisor: int | None
-    """By what all are divided, if not by the entries of their windows."""
+    """The divisor of all sums, if it is not the number of entries of their windows."""
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by."""
+        """The parts by which the work can be shared."""
         return self.planes
 
     @property
@@ -116,13 +113,8 @@ class MeanPool(NamedTuple):
         return self.planes * self.window.number * self.window.taps
 
     @property
-    def scratch_bytes(self) -> int:
-        """None."""
-        return 0
-
-    @property
     def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of."""
+        """The arrays whose addresses the geometry holds."""
         return (*segment_tables(self.window, self.dtype), _divisors(self, lanes_of(self.dtype)))
 
     def function(self) -> int:
@@ -142,7 +134,8 @@ class MeanPool(NamedTuple):
         return np.array(values, np.int64)
 
 
-class MaxUnpool(NamedTuple):
+@dataclass(frozen=True)
+class MaxUnpool(Work):
     """Numbers added where indices say, in the order of the places; operands are y, the indices, and x."""
 
     dtype: DType
@@ -153,7 +146,7 @@ class MaxUnpool(NamedTuple):
 
     @property
     def panels(self) -> int:
-        """What the work can be shared by."""
+        """The parts by which the work can be shared."""
         return self.planes
 
     @property
@@ -166,11 +159,6 @@ class MaxUnpool(NamedTuple):
         """Sums of a plane, in float64."""
         return -(-self.plane * 8 // 64) * 64
 
-    @property
-    def kept(self) -> tuple[Any, ...]:
-        """What the geometry holds addresses of: nothing."""
-        return ()
-
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
         return _compiled_back(self.dtype)
@@ -180,12 +168,9 @@ class MaxUnpool(NamedTuple):
         return np.array([first, self.planes if last is None else last, self.places, self.plane], np.int64)
 
 
-Pooling = MaxPool | MaxUnpool | MeanPool
-
-
 @lru_cache(64)
 def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
-    """How far each tap is from a window's first entry; and where that is, or the first one that is in the image."""
+    """The distance of each tap from a window's first entry; and the place of that, or of the first one in the image."""
     grids = np.stack(np.meshgrid(*map(np.arange, w.kernel), indexing="ij"), -1).reshape(-1, 3) * w.dilation
     scale = np.array([w.image[1] * w.image[2], w.image[2], 1])
     rest = -w.number % lanes
@@ -201,7 +186,7 @@ def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
 
 @lru_cache(64)
 def _divisors(work: MeanPool, lanes: int) -> Any:
-    """By what the sum at each place is divided, in whole vectors."""
+    """The divisor of the sum at each place, in whole vectors."""
     w = work.window
     pool = Pool(w.kernel[1:], w.stride[1:], w.padding[1:], w.dilation[1:], work.ceil)
     found = divisors(np, w.image[1:], pool, work.counts_padding, work.divisor, work.dtype.numpy)
@@ -452,21 +437,21 @@ def is_max_unpool(node: Node) -> bool:
     return y.dtype in ELEMENT and indices.dtype is int64 and bool(x.numel) and bool(y.numel)
 
 
-def lower_max_pool(lowering: Lowering, node: Node) -> None:
+def lower_max_pool(lowering: StretchBuilder, node: Node) -> None:
     """One step."""
     x = contiguous(lowering, node, lowering.of(node.inputs[0]))
     results = [lowering.make(value) for value in node.outputs if value is node.outputs[0] or value.uses]
-    work = _maxima(node)._replace(indices=len(results) == 2)
+    work = replace(_maxima(node), indices=len(results) == 2)
     lowering.step(Step(work, [x, *results], len(results), node))
 
 
-def lower_mean_pool(lowering: Lowering, node: Node) -> None:
+def lower_mean_pool(lowering: StretchBuilder, node: Node) -> None:
     """One step."""
     x = contiguous(lowering, node, lowering.of(node.inputs[0]))
     lowering.step(Step(_means(node), [x, lowering.make(node.output)], 1, node))
 
 
-def lower_max_unpool(lowering: Lowering, node: Node) -> None:
+def lower_max_unpool(lowering: StretchBuilder, node: Node) -> None:
     """One step."""
     arguments = arguments_of(node)
     y, indices = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("grad_output", "indices"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from jit.ir import Node, Value, kernel_of
 from jit.passes.support.spaces import sizes_of
@@ -12,12 +12,10 @@ from jit.passes.support.spaces import sizes_of
 from ..kernels import recipes, split
 from ..kernels.nest import Access, Buffer, Local, Nest, Reduce
 from ..kernels.nest import Step as NestStep
+from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, consecutive, copy_to, follows
 from ..plans.places import Place, Step
 from . import blas, packed
-
-if TYPE_CHECKING:
-    from ..plans.steps import Lowering
 
 
 def families(nodes: Sequence[Node]) -> dict[Value, deque[Node]]:
@@ -41,7 +39,7 @@ def is_product(node: Node) -> bool:
     return len(found) == 1 and found <= set(blas.LETTER) and all(type(n) in (int, float) for n in numbers)
 
 
-def lower_product(lowering: Lowering, node: Node) -> None:
+def lower_product(lowering: StretchBuilder, node: Node) -> None:
     """mm, bmm, mv and dot: as products of batches of matrices."""
     a, b = (lowering.of(v) for v in node.inputs)
     family = _family(lowering, node, a)
@@ -57,7 +55,7 @@ def lower_product(lowering: Lowering, node: Node) -> None:
     _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, 1.0, 0.0)
 
 
-def lower_dot(lowering: Lowering, node: Node) -> None:
+def lower_dot(lowering: StretchBuilder, node: Node) -> None:
     """Long vectors are multiplied by a nest: BLAS would use one thread."""
     a, b = (lowering.of(v) for v in node.inputs)
     (length,) = a.geometry.sizes
@@ -74,7 +72,7 @@ def lower_dot(lowering: Lowering, node: Node) -> None:
     lowering.several(node, split.split(Nest((length,), ins, outs, steps, 1, "dot")), [a, b, result])
 
 
-def _family(lowering: Lowering, node: Node, a: Place) -> dict[Node, Place]:
+def _family(lowering: StretchBuilder, node: Node, a: Place) -> dict[Node, Place]:
     """Products with the same right operand whose left ones are rows that follow those of `node`, which is the first.
 
     Note [Products that are one]
@@ -122,7 +120,7 @@ def _batch(place: Place, side: int) -> Place:
     return Place(place.block, place.dtype, geometry)
 
 
-def lower_addmm(lowering: Lowering, node: Node) -> None:
+def lower_addmm(lowering: StretchBuilder, node: Node) -> None:
     """addmm and baddbmm: the addend is copied to the result, which the product is added to."""
     arguments = arguments_of(node)
     addend, a, b = (lowering.of(v) for v in node.inputs)
@@ -133,7 +131,9 @@ def lower_addmm(lowering: Lowering, node: Node) -> None:
     _multiply(lowering, node, _batch(a, 0), _batch(b, 1), result, alpha, beta)
 
 
-def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float) -> None:
+def _multiply(
+    lowering: StretchBuilder, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float
+) -> None:
     """result = alpha a b + beta result, over a batch."""
     if (alpha, beta) == (1.0, 0.0) and _multiply_packed(lowering, node, a, b, result):
         return
@@ -141,7 +141,7 @@ def _multiply(lowering: Lowering, node: Node, a: Place, b: Place, result: Place,
 
 
 def _multiply_by_blas(
-    lowering: Lowering, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float
+    lowering: StretchBuilder, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float
 ) -> None:
     a, b = _straight(lowering, node, a), _straight(lowering, node, b)
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
@@ -152,13 +152,13 @@ def _multiply_by_blas(
     lowering.step(Step(product, [a, b, result], 1, node))
 
 
-def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result: Place) -> bool:
+def _multiply_packed(lowering: StretchBuilder, node: Node, a: Place, b: Place, result: Place) -> bool:
     """A product without BLAS, if there is code for it. What many products of few rows share is packed once."""
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
     after, *left = a.geometry.strides
     beside, *right = b.geometry.strides
     work = packed.Product(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
-    work = work._replace(batch=batch, next=(after, beside))
+    work = replace(work, batch=batch, next=(after, beside))
     if not packed.supports(work):
         if 0 in (batch, *work.sizes) or not packed.supports_tiles(work):
             return False
@@ -170,14 +170,14 @@ def _multiply_packed(lowering: Lowering, node: Node, a: Place, b: Place, result:
     if key not in lowering.packed and waiting and rows <= _SHORT:
         size = work.panels * packed.panel_columns(work.dtype) * inner
         lowering.packed[key] = lowering.temporary(work.dtype, (size,))
-        lowering.step(Step(work._replace(multiplies=False), [b, lowering.packed[key]], 1, node))
+        lowering.step(Step(replace(work, multiplies=False), [b, lowering.packed[key]], 1, node))
     if key in lowering.packed:
-        b, work = lowering.packed[key], work._replace(packed=True)
+        b, work = lowering.packed[key], replace(work, packed=True)
     lowering.step_of_product(Step(work, [a, b, result], 1, node))
     return True
 
 
-def _straight(lowering: Lowering, node: Node, place: Place) -> Place:
+def _straight(lowering: StretchBuilder, node: Node, place: Place) -> Place:
     """The operand, copied if BLAS cannot be told how it lies."""
     if blas.as_matrix(place.geometry.sizes[1:], place.geometry.strides[1:]) is not None:
         return place

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -32,13 +32,11 @@ from jit.ir.types import contiguous_strides
 
 from ..kernels.codegen import Kernel
 from ..kernels.nest import Access, Bound, Buffer, Nest, Operand, Position
+from ..kernels.work import NestUse, Sizes, Tileable, Work
 from ..llvm.words import Routine
 
-Sizes = tuple[int, ...]
-
-
 TILE_BYTES = 1 << 17
-"""Of a tile, about: it shares the L2 cache with what it is made of and with what the kernel reads and writes."""
+"""The size of a tile, about: it shares the L2 cache with its sources and with what the kernel reads and writes."""
 
 
 def even(size: int, most: int, step: int = 1) -> int:
@@ -50,50 +48,6 @@ def even(size: int, most: int, step: int = 1) -> int:
     steps = -(-size // step)
     count = -(-steps // max(most // step, 1))
     return min(-(-steps // count) * step, size)
-
-
-class Pieces(NamedTuple):
-    """The calls of a product for tiles, each a row."""
-
-    functions: Sequence[int]
-    geometries: Any
-    offsets: Any
-    """In bytes, of each operand, the result last."""
-
-
-class Product(Protocol):
-    """What can be computed tile by tile."""
-
-    @property
-    def dtype(self) -> Any:
-        """Of the result."""
-
-    @property
-    def axes(self) -> Sizes:
-        """The sizes of the result, along which tiles are cut."""
-
-    @property
-    def tile(self) -> Sizes:
-        """The sizes of a tile; the last one along an axis may be smaller."""
-
-    @property
-    def scratch_bytes(self) -> int:
-        """What every piece needs."""
-
-    @property
-    def scatters(self) -> bool:
-        """Whether it writes a tile here and there, which is faster where nothing else lies in between."""
-
-    @property
-    def effort(self) -> int:
-        """Multiplications."""
-
-    @property
-    def kept(self) -> Any:
-        """What geometries hold addresses of."""
-
-    def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
-        """The calls for tiles: where they are in the whole result, or each a row-major array of its own."""
 
 
 # -- a kernel at the points of a tile --------------------------------------------------------------------------------
@@ -128,7 +82,7 @@ class Epilogue:
         return replace(self.nest, extents=sizes, inputs=tuple(inputs), steps=(step,))
 
     def geometries(self, kernel: Kernel, starts: Any) -> Any:
-        """Those of tiles, a row each: `Kernel.geometry` with the offsets that maps have where a tile starts."""
+        """Geometries of tiles, a row each: `Kernel.geometry` with the offsets that maps have where a tile starts."""
         nest = kernel.nest
         still = self.made if self.home is None else ()
         moves = [_steps(a, nest.inputs) * (a.buffer not in still) for a in nest.reads]
@@ -145,7 +99,7 @@ def _steps(access: Access, buffers: Sequence[Buffer]) -> Any:
     return np.array(access.strides, np.int64) * buffers[access.buffer].dtype.itemsize
 
 
-def epilogue(nest: Nest, made: frozenset[int], product: Product) -> Epilogue | None:
+def epilogue(nest: Nest, made: frozenset[int], product: Tileable) -> Epilogue | None:
     """`nest` as an epilogue of the product whose result the inputs `made` are; None if it cannot be one."""
     axes = product.axes
     if nest.reduced or len(nest.steps) != 1 or math.prod(nest.extents) != math.prod(axes):
@@ -226,26 +180,25 @@ def _moved(nest: Nest, extents: Sizes, strides: dict[Any, Sizes]) -> Nest:
 
 
 @dataclass(eq=False)
-class Tiled:
+class Tiled(Work):
     """A product with its epilogue. Operands: what the product reads, what else the nest reads, what it writes."""
 
-    product: Product
+    product: Tileable
     operands: int
-    """How many the product reads."""
+    """The number of operands that the product reads."""
     epilogue: Epilogue
-    nests: dict[Sizes, Nest] = field(init=False)
-    """By the sizes of tiles."""
-    kernels: dict[int, Kernel] = field(default_factory=dict)
-    """By the `id` of their nests; known before `geometry` is asked for."""
-    kept: list[Any] = field(default_factory=list)
-    """What geometries hold addresses of: grows with them."""
+    _kept: list[Any] = field(default_factory=list)
+    _nests: dict[Sizes, Nest] = field(init=False)
+    """The nests by the sizes of tiles."""
+    _kernels: Mapping[int, Kernel] = field(init=False)
+    """By the `id` of their nests."""
 
     def __post_init__(self) -> None:
-        self.nests = {sizes: self.epilogue.of_tile(sizes) for sizes in dict.fromkeys(map(tuple, self._sizes.tolist()))}
+        self._nests = {sizes: self.epilogue.of_tile(sizes) for sizes in dict.fromkeys(map(tuple, self._sizes.tolist()))}
 
     @property
     def panels(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         return len(self._starts)
 
     @property
@@ -259,9 +212,23 @@ class Tiled:
         tile = math.prod(self.product.tile) * self.product.dtype.itemsize
         return self._before_tile + (tile if self.epilogue.home is None else 0)
 
-    def calls(self, nest: Nest) -> int:
-        """How many tiles are a nest's."""
-        return int((self._sizes == nest.extents).all(1).sum())
+    @property
+    def nests(self) -> Sequence[NestUse]:
+        """The epilogue for tiles of each size."""
+        whole = math.prod(self.product.axes)
+        return [
+            NestUse(nest, int((self._sizes == sizes).all(1).sum()), math.prod(sizes) / whole)
+            for sizes, nest in self._nests.items()
+        ]
+
+    @property
+    def kept(self) -> list[Any]:
+        """The programs of tiles and what they hold addresses of: grows with the geometries."""
+        return self._kept
+
+    def bind(self, kernels: Mapping[int, Kernel]) -> None:
+        """Take the compiled epilogues."""
+        self._kernels = kernels
 
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
@@ -270,29 +237,38 @@ class Tiled:
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
         """The program of a range of tiles, and the most operands that its steps have."""
         program = np.append(self._words[first:last], 0)
-        self.kept.append(program)
+        self._kept.append(program)
         return np.array([_address(program), self.operands + 2 + len(self._bases)], np.int64)
+
+    def flops(self, *of_nodes: int) -> int:
+        """Those of the product and of the kernel."""
+        of_product, of_kernel = of_nodes
+        return self.product.flops(of_product) + of_kernel
+
+    def label(self, operator: str) -> str:
+        """The product's, and the name of the kernel."""
+        return f"{self.product.label(operator)}, {self.epilogue.nest.name} by tiles"
 
     @cached_property
     def _starts(self) -> Any:
-        """Where tiles are, a row each."""
+        """The starts of tiles, a row each."""
         axes = zip(self.product.axes, self.product.tile, strict=True)
         grid = np.meshgrid(*(np.arange(0, size, step) for size, step in axes), indexing="ij")
         return np.stack(grid, -1).reshape(-1, len(grid))
 
     @cached_property
     def _sizes(self) -> Any:
-        """What they are: those at the ends may be smaller."""
+        """The sizes of tiles: those at the ends may be smaller."""
         return np.minimum(np.array(self.product.tile), np.array(self.product.axes) - self._starts)
 
     @property
     def _before_tile(self) -> int:
-        """Where the tile is in the scratch memory."""
+        """The place of the tile in the scratch memory."""
         return -(-self.product.scratch_bytes // 64) * 64
 
     @property
     def _bases(self) -> list[int | None]:
-        """Which operand each buffer of the nest is; None for a tile in scratch memory."""
+        """The operand that each buffer of the nest is; None for a tile in scratch memory."""
         nest, numbers = self.epilogue.nest, itertools.count(self.operands)
         inputs = [None if i in self.epilogue.made else next(numbers) for i in range(len(nest.inputs))]
         outputs = list(itertools.islice(numbers, len(nest.outputs)))
@@ -313,24 +289,24 @@ class Tiled:
         product = self._steps(pieces.functions, _rows_at(pieces.geometries), numbers, offsets)
         there = [self._before_tile if base is None else 0 for base in bases]
         kernels = self._steps(*self._kernel_calls(), [scratch if base is None else base for base in bases], there)
-        self.kept += [pieces, self.product.kept]
+        self._kept += [pieces, self.product.kept]
         return np.concatenate([product, kernels], 1)
 
     def _kernel_calls(self) -> tuple[Any, Any]:
-        """For each tile the function of its kernel, and where its geometry is."""
+        """Kernel and geometry of each tile: the function, and the place of its numbers."""
         functions, addresses = np.zeros((2, self.panels), np.int64)
-        for sizes, nest in self.nests.items():
+        for sizes, nest in self._nests.items():
             here = (self._sizes == sizes).all(1)
-            kernel = self.kernels[id(nest)]
+            kernel = self._kernels[id(nest)]
             geometries = self.epilogue.geometries(kernel, self._starts[here])
             functions[here], addresses[here] = kernel.address, _rows_at(geometries)
-            self.kept.append(geometries)
+            self._kept.append(geometries)
         return functions, addresses
 
     def _steps(self, functions: Any, geometries: Any, bases: Sequence[int], offsets: Any) -> Any:
         """A step for each tile."""
         table = np.array(geometries, np.int64)
-        self.kept.append(table)
+        self._kept.append(table)
         words = np.zeros((self.panels, 5 + 2 * len(bases)), np.int64)
         words[:, 0], words[:, 1], words[:, 2], words[:, 3] = functions, _rows_at(table), len(bases), 1
         words[:, 5::2], words[:, 6::2] = bases, offsets

@@ -14,7 +14,7 @@ _BARRIER = "llvm.amdgcn.s.barrier"
 
 
 def _shuffle(builder: Builder, way: str, word: Register, lanes: int, threads: int, thread: Register) -> Register:
-    """By the number of the lane that is read, times 4."""
+    """Read another lane's value, by the number of the lane times 4."""
     count = Register(str(lanes), "i32")
     own = builder.convert("trunc", builder.binary("and", thread, Register(str(WAVE - 1), "i64")), "i32")
     source = count if way == "idx" else builder.binary("add" if way == "down" else "sub", own, count)

@@ -36,20 +36,20 @@ def brought_by(feature: str) -> Table[bool]:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a kernel of a GPU says what only GPUs have."""
+    """The words of a GPU's kernel for what only GPUs have."""
 
     convention: str
-    """Of the kernel's call, as LLVM names it."""
+    """The calling convention of the kernel, as LLVM names it."""
     parameter: str
     """A parameter that is passed by value: `{type}` and `{name}` are filled in."""
     prologue: tuple[str, ...]
-    """What makes the pointers %data, %geometry and %status of the parameters and of the thread's own memory."""
+    """Code that makes the pointers %data, %geometry and %status of the parameters and of the thread's own memory."""
     thread: str
     """The intrinsic that gives the thread's number in its block."""
     block: str
     """The intrinsic that gives the block's number."""
     comment: str
-    """How a comment begins in its assembly."""
+    """The beginning of a comment in its assembly."""
     warp: int
     """Threads that exchange values without memory."""
     shared_bytes: int
@@ -64,15 +64,15 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Family:
-    """What processors of one kind have in common."""
+    """Facts that processors of one kind have in common."""
 
     name: str
     triples: tuple[str, ...]
-    """How LLVM's names of such targets begin."""
+    """The beginnings of LLVM's names of such targets."""
     vector_bytes: Table[int]
     """The width of the vectors that kernels are written in; 4 means scalars."""
     vector_registers: Table[int]
-    """How many of them there are."""
+    """The number of vector registers."""
     fma: Table[bool]
     """Whether a fused multiply-add is one instruction."""
     half: Table[bool]
@@ -80,7 +80,7 @@ class Family:
     rounding: Table[bool]
     """Whether floor, ceil, trunc and round-to-even are instructions; elsewhere LLVM calls the C library."""
     overflow: str = "nearest"
-    """What an integer becomes of a float that does not fit: the "nearest" bound, or the "least" integer."""
+    """The integer that a float becomes which does not fit: the "nearest" bound, or the "least" integer."""
     instruction: Callable[[str, Register, Register], list[Any]] | None = None
     """("max" | "min" | "scalef", a, b): LLVM's name of the instruction for one vector register, and its operands; None
     if LLVM's generic code is as good."""
@@ -89,7 +89,7 @@ class Family:
     convolutions: bool = False
     """Whether tiles of convolutions and pooling were written and measured for its vectors of 32 bytes and more."""
     dialect: Dialect | None = None
-    """Of a GPU: scalar code in many threads, and no C library."""
+    """The dialect of a GPU: scalar code in many threads, and no C library."""
 
 
 GENERIC = Family(

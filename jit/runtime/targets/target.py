@@ -1,4 +1,4 @@
-"""What kernels are compiled for: a triple, a CPU, the width of its vectors and the few instructions we ask about."""
+"""Targets of kernels: a triple, a CPU, the width of its vectors and the few instructions we ask about."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Target:
 
     @property
     def vector_registers(self) -> int:
-        """How many of them there are."""
+        """The number of vector registers."""
         return by_feature(self.family.vector_registers, self.features)
 
     @property
@@ -169,14 +169,14 @@ def _asked() -> list[Any]:
 
 
 def _llvmlite() -> str:
-    """Its version, and which installation it is: another one may bring another LLVM."""
+    """The version and the installation of llvmlite: another one may bring another LLVM."""
     import llvmlite
 
     return f"{llvmlite.__version__} {llvmlite.__file__} {os.stat(llvmlite.__file__).st_mtime_ns}"
 
 
 def _processor() -> str:
-    """What the system says of the first processor, or nothing."""
+    """The system's description of the first processor, or nothing."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             lines = [line for line in file.read(1 << 14).partition("\n\n")[0].splitlines()]

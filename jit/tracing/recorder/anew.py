@@ -34,7 +34,6 @@ from ..surroundings.origins import is_foreign
 from ..surroundings.snapshots import Undo, undoing_tensor
 from ..surroundings.surroundings import GrowingWorld
 from .plain_numbers import explained
-from .raising import forget_errors
 
 if TYPE_CHECKING:
     from ..recordings.drafting import Draft
@@ -43,11 +42,11 @@ if TYPE_CHECKING:
 Place = tuple[types.CodeType, int]
 """Code, and the instruction in it."""
 _HARMLESS_DEEDS = ("reads the clock", "asks ", "looks at", "makes text", "catches ")
-"""What may be done twice."""
+"""Deeds that may be done twice."""
 
 
 class Notes(Effects):
-    """What a function that is recorded writes to outside of it, and what was there before."""
+    """Notes of what a recorded function writes to outside of it, and of what was there before."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()
@@ -77,7 +76,7 @@ class Notes(Effects):
             storage.version, storage.writer = version, writer
         for undo in (undo for each in self._undo.values() for undo in each):
             undo()
-        for slot in self._trace.slots.values():
+        for slot in self._trace.gradients.slots.values():
             slot.holder._grad = slot.initial
         for generator, state in self.drawn.items():
             _set_state(generator, state)
@@ -103,22 +102,22 @@ class Run:
     def is_doubtful(self, known: Collection[Place]) -> bool:
         """Whether traced numbers may have led it astray; `known` are failures that have nothing to do with them."""
         trace = self.draft.trace
-        if not trace.numbers or isinstance(self.error, Error):
+        if not trace.scalars.handed_out or isinstance(self.error, Error):
             return False
         if self.error is not None:
-            return trace.asked_late or not _is_raised_by_user(self.error)
-        return trace.asked_late or any(place not in known for place in trace.failures)
+            return trace.scalars.asked_late or not _is_raised_by_user(self.error)
+        return trace.scalars.asked_late or any(place not in known for place in trace.impurity.failures)
 
     def can_be_repeated(self) -> bool:
         """Whether all that it has changed can be put back."""
         trace = self.draft.trace
-        done = [deed for deed in trace.deeds if not deed.startswith(_HARMLESS_DEEDS)]
-        return not (done or trace.hooks or trace.reshaped or self.world.effect())
+        done = [deed for deed in trace.impurity.deeds if not deed.startswith(_HARMLESS_DEEDS)]
+        return not (done or trace.gradients.hooks or trace.identities.reshaped or self.world.effect())
 
     def ends_like(self, other: Run) -> bool:
         """Whether another run has come to the same end in the same way, errors caught on the way included."""
         same = type(self.error) is type(other.error) and str(self.error) == str(other.error)
-        return same and self.draft.trace.failures == other.draft.trace.failures
+        return same and self.draft.trace.impurity.failures == other.draft.trace.impurity.failures
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
@@ -155,7 +154,7 @@ def _is_raised_by_user(error: Exception) -> bool:
 
 
 class Suspicions:
-    """What a traced function has learnt about code that takes plain numbers alone."""
+    """Knowledge of a traced function about code that takes plain numbers alone."""
 
     def __init__(self) -> None:
         self.innocent: set[Place] = set()
@@ -170,17 +169,17 @@ class Suspicions:
         """
         first = run(plain)
         if plain or not first.is_doubtful(self.innocent):
-            return first, first.draft.trace.plain_numbers
+            return first, first.draft.trace.scalars.plain
         if not first.can_be_repeated():
-            if first.draft.trace.asked_late:
+            if first.draft.trace.scalars.asked_late:
                 first.draft.trace.note_impure("asks a number for its exact type")
             return first, True
         first.notes.undo()
-        forget_errors(first.draft.trace)
+        first.draft.trace.errors.forget()
         with recalling(calls.again() if (calls := recollection()) is not None else None):
             second = run(True)
-        if first.ends_like(second) and not first.draft.trace.asked_late:
-            self.innocent.update(first.draft.trace.failures)
+        if first.ends_like(second) and not first.draft.trace.scalars.asked_late:
+            self.innocent.update(first.draft.trace.impurity.failures)
             return second, False
         return second, True
 

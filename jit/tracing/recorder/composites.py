@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jit.eager import context, dispatch
 from jit.eager.generators import Generator
 from jit.eager.tensors import Tensor
-from jit.ir import Graph, Node, Op, Value
+from jit.ir import Node, Op, Value
 
 from .memory import Cell
 from .records import Composite
+from .tape import nodes_after
 
 if TYPE_CHECKING:
     from .tracer import Trace
 
 
 class Changes(NamedTuple):
-    """What the parts of a composite have made."""
+    """Results of the parts of a composite."""
 
     fresh: list[Tensor]
     """Results."""
@@ -31,7 +32,7 @@ class Changes(NamedTuple):
 def record_composite(trace: Trace, op: Op, values: Sequence[Any]) -> Any:
     """The DCE trick: the parts are recorded, then the composite's node over them, which takes over the outputs."""
     operands, attributes = op.split([trace.operand(v) for v in values])
-    last, roots, states = trace.graph._last, trace.memory.roots(), dict(trace.generators)
+    last, roots, states = trace.graph._last, trace.memory.roots(), dict(trace.randomness.states)
     scope = context.SCOPE.get()
     result = dispatch.run(op, values)
     parts = nodes_after(trace.graph, last)
@@ -41,19 +42,19 @@ def record_composite(trace: Trace, op: Op, values: Sequence[Any]) -> Any:
         node.scope = scope
         composite = Composite(node, parts, [])
         _hand_over(trace, composite, changes)
-        trace.composites.append(composite)
+        trace.tape.composites.append(composite)
     return result
 
 
 def _changes(
     trace: Trace, inside: set[Value], result: Any, roots: dict[Cell, Value], states: dict[Generator, Value]
 ) -> Changes:
-    """What is one of the values `inside` now; `roots` and `states` are those before the parts ran."""
+    """The memory that is one of the values `inside` now; `roots` and `states` are those before the parts ran."""
     outputs = [t for t in dispatch.unpack(result) if isinstance(t, Tensor)]
     fresh = [t for t in outputs if trace.memory.binding(t) is not None and trace.value_of(t) in inside]
     now = trace.memory.roots().items()
     moved = [cell for cell, root in now if cell in roots and roots[cell] is not root and root in inside]
-    drawn = [g for g, state in trace.generators.items() if states.get(g) is not state and state in inside]
+    drawn = [g for g, state in trace.randomness.states.items() if states.get(g) is not state and state in inside]
     return Changes(fresh, moved, drawn)
 
 
@@ -65,12 +66,12 @@ def _node_over(trace: Trace, op: Op, operands: Any, attributes: dict[str, Any], 
     if extra:
         node = trace.graph.create(op.name, operands, {**attributes, "extra": extra})
     trace.graph.insert(node)
-    trace.mark(node)
+    trace.tape.mark(node)
     return node
 
 
 def _hand_over(trace: Trace, composite: Composite, changes: Changes) -> None:
-    """What the parts have made is made by the composite."""
+    """Let the composite be the maker of what its parts have made."""
     for tensor in changes.fresh:
         binding = trace.memory.binding(tensor)
         assert binding is not None
@@ -81,7 +82,7 @@ def _hand_over(trace: Trace, composite: Composite, changes: Changes) -> None:
     for cell in changes.moved:
         cell.root = _take_over(composite, cell.root)
     for generator in changes.drawn:
-        trace.generators[generator] = _take_over(composite, trace.generators[generator])
+        trace.randomness.advance(generator, _take_over(composite, trace.randomness.states[generator]))
 
 
 def _take_over(composite: Composite, part: Value) -> Value:
@@ -90,13 +91,3 @@ def _take_over(composite: Composite, part: Value) -> Value:
         return composite.node.outputs[composite.taken.index(part)]
     composite.taken.append(part)
     return composite.node.add_output(part.type)
-
-
-def nodes_after(graph: Graph, last: Node | None) -> list[Node]:
-    """The nodes behind `last`, in order; all of them if it is None."""
-    node = graph._first if last is None else last._next
-    found = []
-    while node is not None:
-        found.append(node)
-        node = node._next
-    return found

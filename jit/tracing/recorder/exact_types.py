@@ -61,11 +61,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def note_exact_types(trace: Trace, code: types.CodeType) -> None:
     """Code starts to run that nobody had seen in reach: numbers are plain from now on."""
-    if trace.plain_numbers or not _asks(code):
-        return
-    if any(reference() is not None for reference in trace.numbers):
-        trace.asked_late = True
-    trace.plain_numbers = True
+    if not trace.scalars.plain and _asks(code):
+        trace.scalars.become_plain()
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
@@ -108,4 +105,4 @@ _TAKERS = frozenset(
     {"json", "dumps", "dump", "Decimal", "timedelta", "datetime", "deque", "statistics", "struct", "pack", "pack_into",
      "sqlite3", "executemany", "marshal", "ctypes", "IntEnum"}
 )  # fmt: skip
-"""What code names that hands numbers to functions written in C which look at their exact type."""
+"""Names by which code hands numbers to functions written in C which look at their exact type."""

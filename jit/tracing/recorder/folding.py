@@ -1,4 +1,4 @@
-"""From the full detail that a trace records to the graph that people and passes see.
+"""Folding of a trace's full detail into the graph that people and passes see.
 
 Note [Folding]
     In full detail the parts of a composite stand before its node, and the node has taken over their results:

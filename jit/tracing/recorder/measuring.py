@@ -10,10 +10,9 @@ from jit.eager.namespace import F
 from jit.eager.proxies import TracedScalar, concrete
 from jit.eager.tensors import Size, Tensor
 from jit.ir import Op, Value, dtypes
-from jit.ir.errors import EscapedTracerError, TraceError
+from jit.ir.errors import EscapedTracerError
 from jit.ir.types import INT, ScalarType
 
-from .records import GuardRecord
 from .refusals import at_line
 
 if TYPE_CHECKING:
@@ -30,15 +29,15 @@ def sizes_of(trace: Trace, tensor: Tensor) -> Any:
 
 
 def shape_of(trace: Trace, tensor: Tensor) -> Any:
-    """What the function gets for the sizes of a tensor: see Note [Exact types]."""
+    """The sizes of a tensor as the function gets them: see Note [Exact types]."""
     sizes = sizes_of(trace, tensor)
-    return Size(size._decide() for size in sizes) if trace.plain_numbers and sizes is not None else sizes
+    return Size(map(trace.scalars.given, sizes)) if trace.scalars.plain and sizes is not None else sizes
 
 
 def traced_size(trace: Trace, value: Value, dim: int, size: int) -> TracedScalar:
     """One size of a value."""
     return TracedScalar(
-        trace, size, make=lambda: trace.add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False
+        trace, size, make=lambda: trace.tape.add("prim::size", (value,), {"dim": dim}, [INT]).output, measured=False
     )
 
 
@@ -48,17 +47,16 @@ def item(trace: Trace, tensor: Tensor) -> Any:
         return None
     value = trace.value_of(tensor)
     number = tensor._array.item() if tensor.dtype is not dtypes.bfloat16 else float(tensor._array.reshape(())[()])
-    node = trace.add("prim::item", (value,), {}, [ScalarType(type(number).__name__)])
-    made = TracedScalar(trace, number, node.output)
-    return made._decide() if trace.plain_numbers else made
+    node = trace.tape.add("prim::item", (value,), {}, [ScalarType(type(number).__name__)])
+    return trace.scalars.given(TracedScalar(trace, number, node.output))
 
 
 LISTED = 64
-"""How many elements `tolist()` hands to a traced function."""
+"""The most elements that `tolist()` hands to a traced function."""
 
 
 def elements(trace: Trace, tensor: Tensor) -> Any:
-    """What `tolist()` gives, as traced numbers: what Python decides on one of them is guarded, as of `item()`."""
+    """The result of `tolist()` as traced numbers: what Python decides on one of them is guarded, as of `item()`."""
     if tensor._array.size > LISTED:
         raise EscapedTracerError(
             f"{at_line()}tolist() hands {tensor._array.size} elements to Python, and a traced function gets at most "
@@ -76,29 +74,15 @@ def _nested(sizes: Sequence[int], numbers: Iterator[Any]) -> Any:
 
 def scalar_node(trace: Trace, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
     """A recorded computation on numbers."""
-    node = trace.add(kind, [trace.operand(o) for o in operands], {}, [ScalarType(type(number).__name__)])
+    node = trace.tape.add(kind, [trace.operand(o) for o in operands], {}, [ScalarType(type(number).__name__)])
     measured = any(type(o) is TracedScalar and o._measured for o in operands)
     return TracedScalar(trace, number, node.output, measured=measured)
 
 
-def guard(trace: Trace, value: Value, outcome: Any) -> None:
-    """Python has decided on `value`: the trace holds while it is `outcome`."""
-    if value in trace.guarded:
-        return
-    if trace.strict:
-        raise TraceError(
-            f"{at_line()}Python decides on a traced value here, and strict=True forbids that; use where(), "
-            "or trace without strict"
-        )
-    trace.guarded[value] = outcome
-    node = trace.add("prim::Guard", (value,), {"expected": outcome}, [])
-    trace.guards.append(GuardRecord(node, outcome, node.source))
-
-
 def guard_sizes(trace: Trace, tensors: Sequence[Tensor]) -> None:
     """Sizes that depend on elements may differ in the next call, and what follows has been recorded for these."""
-    if trace.open_sizes:
-        trace.left_open = True
+    if trace.scalars.open_sizes:
+        trace.scalars.left_open = True
         return
     present = (tensor for tensor in tensors if tensor.defined)  # some results may be left out
     for size in (size for tensor in present for size in sizes_of(trace, tensor)):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jit.autograd.nodes import SavedTensor
 from jit.eager.tensors import Storage, Tensor
 from jit.eager.view_paths import ViewStep
 from jit.ir import Value
 from jit.ir.errors import TraceError
 
+from ..surroundings.properties import contents_of
 from ..surroundings.sharing import extent_of, overlap, place_and_extent, place_of
 from .refusals import at_line
+from .uncounted import UncountedWrites
 
 _BINDING = threading.Lock()
 """Held while a tensor's list of bindings is replaced: several threads may trace functions of the same parameters.
@@ -24,7 +28,7 @@ What holds it stands on one line, so that no interrupt comes between the end of 
 
 @dataclass(eq=False, slots=True)
 class Cell:
-    """What a storage holds now; see Note [Cells]."""
+    """The content of a storage; see Note [Cells]."""
 
     root: Value
     geometry: tuple[Any, ...]
@@ -38,8 +42,16 @@ class Cell:
     """The root tensor, if it is an input; dropped when the recording is complete."""
     foreign: bool = False
     """Whether somebody outside owns the memory of a constant, and would miss what is written to it."""
-    version: int = 0
-    """The version of the storage after the last write that was recorded."""
+
+
+@dataclass(eq=False, slots=True)
+class Counter:
+    """The version counter of some cells, as a trace knows it; `.data` counts writes to the same cells by another."""
+
+    cells: list[Cell]
+    """The same list for all counters of this memory."""
+    version: int
+    """That of the storage after the last write that was recorded."""
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -52,6 +64,7 @@ class Binding:
     path: tuple[ViewStep, ...]
     value: Value
     epoch: int
+    counter: Counter
 
 
 class Memory:
@@ -60,15 +73,18 @@ class Memory:
     def __init__(self) -> None:
         self.inputs: list[Cell] = []
         """Those that came from outside."""
-        self._cells: weakref.WeakKeyDictionary[Storage, list[Cell]] = weakref.WeakKeyDictionary()
+        self.uncounted = UncountedWrites()
+        self._counters: weakref.WeakKeyDictionary[Storage, Counter] = weakref.WeakKeyDictionary()
         self._bindings: list[Binding] = []
+        self.originals: dict[Value, Any] = {}
+        """What inputs held that the function has written to since, the states of generators among them."""
         self._dirty: dict[Cell, None] = {}
         """Inputs that were written to, in order."""
 
     # -- who is who ----------------------------------------------------------------------------------------------
 
-    def binding(self, tensor: Tensor) -> Binding | None:
-        """What this trace knows of `tensor`; references of dead traces are dropped on the way."""
+    def binding(self, tensor: Tensor | SavedTensor) -> Binding | None:
+        """The binding of `tensor` in this trace; references of dead traces are dropped on the way."""
         if tensor._bindings is None:
             return None
         found, dead = None, False
@@ -79,8 +95,7 @@ class Memory:
             elif binding.memory == id(self):
                 found = binding
         if dead:
-            with _BINDING:
-                tensor._bindings = tuple([r for r in tensor._bindings or () if r()]) or None
+            with _BINDING: tensor._bindings = tuple([r for r in tensor._bindings or () if r()]) or None  # fmt: skip  # noqa: E701
         return found
 
     def known(self, tensor: Tensor) -> Binding | None:
@@ -88,7 +103,7 @@ class Memory:
         return self.binding(tensor) or self._recognised(tensor)
 
     def _recognised(self, tensor: Tensor) -> Binding | None:
-        inside = [cell for cell in self._cells.get(tensor._storage, ()) if cell.source is None]
+        inside = [cell for cell in self.cells_of(tensor._storage) if cell.source is None]
         if not inside:
             return None
         place = place_of(tensor)
@@ -102,45 +117,62 @@ class Memory:
 
     def has_met(self, storage: Storage) -> bool:
         """Whether some tensor of this storage is known."""
-        return storage in self._cells
+        return storage in self._counters
+
+    def cells_of(self, storage: Storage) -> Sequence[Cell]:
+        """The cells that lie in the memory of a storage."""
+        counter = self._counters.get(storage)
+        return () if counter is None else counter.cells
 
     def bind(self, tensor: Tensor, cell: Cell, path: tuple[ViewStep, ...], value: Value) -> Binding:
         """Let `value` be what `tensor` holds now."""
+        return self._bind(tensor, cell, path, value, self._counters[tensor._storage])
+
+    def bind_view(self, tensor: Tensor, source: Binding, path: tuple[ViewStep, ...], value: Value) -> Binding:
+        """Let `value` be what `tensor` holds now, a view of what `source` binds."""
+        return self._bind(tensor, source.cell, path, value, source.counter)
+
+    def _bind(
+        self, tensor: Tensor, cell: Cell, path: tuple[ViewStep, ...], value: Value, counter: Counter
+    ) -> Binding:  # fmt: skip
         old = self.binding(tensor)
         if old is not None:
-            old.cell, old.path, old.value, old.epoch = cell, path, value, cell.epoch
+            old.cell, old.path, old.value, old.epoch, old.counter = cell, path, value, cell.epoch, counter
             return old
-        binding = Binding(id(self), cell, path, value, cell.epoch)
+        binding = Binding(id(self), cell, path, value, cell.epoch, counter)
         self._bindings.append(binding)
-        with _BINDING:
-            tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))
+        with _BINDING: tensor._bindings = (*(tensor._bindings or ()), weakref.ref(binding))  # fmt: skip  # noqa: E701
         return binding
 
     def bind_again(self, tensor: Tensor, known: Tensor) -> None:
-        """Let `tensor` be what `known` is."""
+        """Let `tensor` be what `known` is, perhaps with a version counter of its own."""
         binding = self.binding(known)
         assert binding is not None
+        if tensor._storage not in self._counters:
+            self._counters[tensor._storage] = Counter(binding.counter.cells, tensor._storage.version)
+            self.uncounted.possible = True
         self.bind(tensor, binding.cell, binding.path, binding.value)
 
     def bind_root(self, tensor: Tensor, value: Value, source: Value | None = None, foreign: bool = False) -> Binding:
         """Let `value` be the root of `tensor`'s storage."""
         owner = tensor if source is not None else None
         place, extent = place_and_extent(tensor._array)
-        cell = Cell(value, place, extent, 0, source, owner, foreign, tensor._storage.version)
-        self._cells.setdefault(tensor._storage, []).append(cell)
+        cell = Cell(value, place, extent, 0, source, owner, foreign)
+        counter = self._counters.setdefault(tensor._storage, Counter([], tensor._storage.version))
+        counter.cells.append(cell)
         if source is not None:
             self.inputs.append(cell)
-        return self.bind(tensor, cell, (), value)
+        return self._bind(tensor, cell, (), value, counter)
 
     # -- writes --------------------------------------------------------------------------------------------------
 
     def roots(self) -> dict[Cell, Value]:
-        """What each input holds now."""
+        """The value that each input holds now."""
         return {cell: cell.root for cell in self.inputs}
 
     def is_shared(self, cell: Cell, storage: Storage) -> bool:
         """Whether other inputs, or other cells of its own storage, lie in the same memory as a cell."""
-        neighbours = {*self.inputs, *self._cells.get(storage, ())} - {cell}
+        neighbours = {*self.inputs, *self.cells_of(storage)} - {cell}
         return any(overlap(other.extent, cell.extent) for other in neighbours)
 
     def is_written(self, array: Any) -> bool:
@@ -148,16 +180,29 @@ class Memory:
         extent = extent_of(array)
         return any(overlap(cell.extent, extent) for cell in self._dirty)
 
-    def note_write(self, cell: Cell) -> None:
-        """The root of a cell is another one now."""
+    def keep_original(self, cell: Cell) -> None:
+        """A cell will be written to; what it holds is kept if it is an input."""
+        if cell.source is not None and cell.source not in self.originals:
+            self.originals[cell.source] = cell.tensor._array.copy()
+
+    def original(self, owner: Any, value: Value) -> Any:
+        """The value that an input held before the function ran: an array or a RandomState."""
+        if value in self.originals:
+            return self.originals[value]
+        return contents_of(owner)
+
+    def note_write(self, cell: Cell, storage: Storage) -> None:
+        """The root of a cell is another one now, by a write that `storage` has counted."""
         cell.epoch += 1
+        self.uncounted.note(cell, storage)
         if cell.source is not None:
             self._dirty[cell] = None
 
     def note_version(self, storage: Storage) -> None:
         """The trace knows of every write to this storage so far."""
-        for cell in self._cells.get(storage, ()):
-            cell.version = storage.version
+        counter = self._counters.get(storage)
+        if counter is not None:
+            counter.version = storage.version
 
     def updates(self) -> list[tuple[Cell, Value]]:
         """Inputs that hold another value than they came with."""
@@ -166,3 +211,9 @@ class Memory:
             for cell in sorted(self._dirty, key=lambda c: c.source.name if c.source else "")
             if cell.root is not cell.source
         ]
+
+    def forget(self) -> None:
+        """Let go of the memory of the call that was recorded."""
+        self.originals.clear()
+        for cell in self.inputs:
+            cell.tensor = None

@@ -1,4 +1,4 @@
-"""What Python reads of a tensor besides its elements, and changes of it: see Note [Metadata].
+"""Metadata: what Python reads of a tensor besides its elements, and changes of it: see Note [Metadata].
 
 Note [Metadata]
     Sizes, dtypes, layouts and whether gradients are wanted are part of the key. The rest - where a tensor starts in its
@@ -32,10 +32,9 @@ from jit.runtime.arrays.arrays import offset_of, owner_of
 
 from ..surroundings.surroundings import attributes_of
 from . import measuring
-from .capturing import known
 from .memory import Binding
 from .refusals import at_line
-from .views import settle, shown
+from .views import shown
 
 if TYPE_CHECKING:
     from .tracer import Trace
@@ -68,14 +67,14 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "compact": _is_compact,
     "strides": _strides_of,
 }
-"""What may be asked of the tensors behind inputs."""
+"""The facts that may be asked of the tensors behind inputs."""
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
 
 
 def fact(trace: Trace, tensor: Tensor, name: str) -> Any:
-    """What is known of this very object by `name`; of one from outside it is a fact from now on."""
+    """The fact `name` of this very object; of one from outside it is a fact of the recording from now on."""
     _, owner = _source(trace, tensor, itself=True)
     answer = FACTS[name](tensor if owner is None else owner)
     if owner is not None:
@@ -84,7 +83,7 @@ def fact(trace: Trace, tensor: Tensor, name: str) -> Any:
 
 
 def base(trace: Trace, tensor: Tensor) -> Tensor | None:
-    """What `tensor` is a view of. Of an argument that is a view itself, nobody knows in the next call."""
+    """The tensor that `tensor` is a view of. Of an argument that is a view itself, nobody knows in the next call."""
     _, owner = _source(trace, tensor)
     if tensor._viewed is None and not trace.is_from_outside(tensor):
         return None
@@ -119,7 +118,7 @@ def _product(sizes: Sequence[Any]) -> Any:
 
 
 def note_offset(trace: Trace, tensor: Tensor) -> None:
-    """Where a tensor starts in its storage has been read."""
+    """Note that somebody has read where a tensor starts in its storage."""
     binding, owner = _source(trace, tensor)
     if owner is not None:
         _note_fact(trace, tensor, "storage_offset", FACTS["storage_offset"](owner))
@@ -136,7 +135,7 @@ def note_layout(trace: Trace, tensor: Tensor) -> None:
 
 def _settle_sizes(trace: Trace, tensor: Tensor, binding: Binding) -> None:
     """All sizes that made this view are decided upon."""
-    settle(trace, binding.path)
+    trace.scalars.settle(binding.path)
     root = binding.cell.root
     shapes = [(binding.value, tensor._array.shape), (root, binding.cell.geometry[1])]
     for value, shape in shapes:
@@ -145,7 +144,7 @@ def _settle_sizes(trace: Trace, tensor: Tensor, binding: Binding) -> None:
 
 
 def _source(trace: Trace, tensor: Tensor, itself: bool = False) -> tuple[Binding | None, Tensor | None]:
-    """What a trace knows of a tensor, and the tensor from outside that it is, or is a view of.
+    """The binding of a tensor, and the tensor from outside that it is, or is a view of.
 
     With `itself` a view counts as made inside.
     """
@@ -155,33 +154,28 @@ def _source(trace: Trace, tensor: Tensor, itself: bool = False) -> tuple[Binding
     if binding is None and len(trace.graph.stages) > 1:  # nothing can become an input any more
         trace.note_impure("reads in its backward how a tensor from outside lies in memory")
         return None, tensor
-    binding = binding or known(trace, tensor)
-    if binding.cell.source is None or (itself and binding.path and tensor not in trace.outer):
+    binding = binding or trace.captures.known(tensor)
+    if binding.cell.source is None or (itself and binding.path and tensor not in trace.identities.outer):
         return binding, None
-    if tensor in trace.outer:
-        return binding, trace.outer[tensor]
+    if tensor in trace.identities.outer:
+        return binding, trace.identities.outer[tensor]
     first = binding.cell.tensor
-    return binding, trace.outer.get(trace.pasts.get(first, first), first)
+    return binding, trace.identities.outer.get(trace.identities.pasts.get(first, first), first)
 
 
 def _note_fact(trace: Trace, tensor: Tensor, name: str, answer: Any) -> Any:
     """The recording holds as long as `name` of the input behind a tensor is `answer`."""
     binding = trace.memory.binding(tensor)
     source = None if binding is None else binding.cell.source
-    first = None if binding is None else trace.pasts.get(binding.cell.tensor, binding.cell.tensor)
-    if source is None or len(trace.graph.stages) > 1 or (tensor in trace.outer and tensor is not first):
+    first = None if binding is None else trace.identities.pasts.get(binding.cell.tensor, binding.cell.tensor)
+    if source is None or len(trace.graph.stages) > 1 or (tensor in trace.identities.outer and tensor is not first):
         trace.note_impure(f"reads {name} of a tensor that stands for another one, too")
     else:
-        trace.facts[source, name] = answer
+        trace.captures.facts[source, name] = answer
     return answer
 
 
 # -- becoming another view ---------------------------------------------------------------------------------------
-
-
-def meet(trace: Trace, tensor: Tensor) -> None:
-    """`tensor` is about to become a view of itself: it is known as what it is now."""
-    trace.value_of(tensor)
 
 
 def note_reshaped(trace: Trace, tensor: Tensor, before: Tensor) -> None:
@@ -189,13 +183,12 @@ def note_reshaped(trace: Trace, tensor: Tensor, before: Tensor) -> None:
     binding = trace.memory.binding(tensor)
     assert binding is not None
     cell = binding.cell
-    if cell.source is None or tensor in trace.reshaped:
+    if cell.source is None or tensor in trace.identities.reshaped:
         return
     if tensor is cell.tensor:
-        trace.reshaped[tensor] = before
-        trace.pasts[before] = tensor
+        trace.identities.reshape(tensor, before)
         cell.tensor = before
-    elif tensor in trace.outer:
+    elif tensor in trace.identities.outer:
         raise TraceError(
             f"{at_line()}the sizes of an argument change in place, and another argument is the same tensor as another "
             "object; pass one object, or use the method without the underscore"
@@ -204,7 +197,7 @@ def note_reshaped(trace: Trace, tensor: Tensor, before: Tensor) -> None:
 
 def resize(trace: Trace, tensor: Tensor, sizes: Sequence[Any]) -> None:
     """`resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
-    meet(trace, tensor)
+    trace.meet(tensor)
     wanted, start = tuple(map(int, sizes)), offset_of(tensor._array)
     binding = trace.memory.binding(tensor)
     assert binding is not None
@@ -227,12 +220,12 @@ def resize(trace: Trace, tensor: Tensor, sizes: Sequence[Any]) -> None:
 
 
 def moves(trace: Trace, places: Mapping[Value, int]) -> list[Move]:
-    """Which inputs become views of themselves, and how."""
+    """The inputs that become views of themselves, each with its new geometry."""
     found = []
-    for tensor in trace.reshaped:
+    for tensor in trace.identities.reshaped:
         binding = trace.memory.binding(tensor)
         assert binding is not None and binding.cell.source is not None
-        settle(trace, binding.path, returned=True)
+        trace.scalars.settle(binding.path, returned=True)
         found.append((places[binding.cell.source], binding.path, tensor.requires_grad))
     return found
 
@@ -261,7 +254,7 @@ def tags_of(trace: Trace, results: Sequence[Any]) -> tuple[list[tuple[int, str, 
 def _is_new(trace: Trace, tensor: Tensor) -> bool:
     """Whether the function has made an object, if only as a view."""
     binding = trace.memory.binding(tensor)
-    is_outer = tensor in trace.outer or tensor in trace.reshaped
+    is_outer = tensor in trace.identities.outer or tensor in trace.identities.reshaped
     return binding is not None and not is_outer and tensor is not binding.cell.tensor
 
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _WANTS = re.compile(r"\b(an int(eger)?|ints?|float|real number|number|JSON serializable|coerce)\b")
 _OTHERWISE = re.compile(r"unsupported operand|concatenate|positional argument|keyword argument|not iterable|callable")
-"""What is said of other mistakes, too."""
+"""Phrases that are said of other mistakes, too."""
 
 
 _IN_C = re.compile(r"requires a '|be interpreted as an|integer is required|wants int|[Ee]xpect(s|ed) (an )?int")
-"""What code in C says of numbers that stand nowhere but on its stack."""
+"""Phrases of code in C about numbers that stand nowhere but on its stack."""
 
 
 class PlainNumberError(TraceError, TypeError):
@@ -36,7 +36,7 @@ def explained(trace: Trace) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, Error) or not trace.numbers or not _is_of_number(error):
+        if isinstance(error, Error) or not trace.scalars.handed_out or not _is_of_number(error):
             raise
         words = str(error).replace("TracedScalar", "a traced number")
         raise PlainNumberError(
@@ -67,7 +67,7 @@ def _holds_number(value: Any) -> bool:
 
 
 def _line(error: Exception) -> str:
-    """Where in the user's code it happened."""
+    """The line of the user's code in which it happened."""
     frames = traceback.extract_tb(error.__traceback__)
     mine = [frame for frame in frames if os.path.isabs(frame.filename) and not is_foreign(frame.filename)]
     return f"at {os.path.basename(mine[-1].filename)}:{mine[-1].lineno} in {mine[-1].name}: " if mine else ""

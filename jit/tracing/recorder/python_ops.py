@@ -19,7 +19,6 @@ from jit.ir.types import Type
 
 from ..recordings.recalling import run_once
 from ..surroundings.properties import type_of
-from .raising import note_foreign
 from .records import SLOT, Treatment
 from .refusals import at_line
 from .writes import assign, keep_original
@@ -34,7 +33,7 @@ def record_function(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
     try:
         return _run_and_record(trace, function, args)
     except Exception as error:
-        note_foreign(trace, error, function.__name__)
+        trace.errors.note_foreign(error, function.__name__)
         raise
     finally:
         resume(hook)
@@ -58,7 +57,9 @@ def _run_and_record(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
         **_named_arguments(function, plain), "function": function, "arguments": plain,
         "treatment": Treatment(needs, written),
     }  # fmt: skip
-    recorded = trace.add(f"^{function.__name__}", operands, attributes, types if node is None else [*types, HANDLE])
+    recorded = trace.tape.add(
+        f"^{function.__name__}", operands, attributes, types if node is None else [*types, HANDLE]
+    )
     for tensor, value in zip(outputs, recorded.outputs, strict=False):
         which = next((i for i, t in enumerate(tensors) if t is tensor), None)
         if which is None:
@@ -67,7 +68,7 @@ def _run_and_record(trace: Trace, function: Any, args: Sequence[Any]) -> Any:
         else:
             _assign_dirty(trace, tensor, value, before[which][0])
     if node is not None:
-        trace.handles[node] = recorded.outputs[-1]
+        trace.functions.handles[node] = recorded.outputs[-1]
     return result
 
 
@@ -75,7 +76,7 @@ def _note_view(trace: Trace, function: Any, made: Tensor, cell: Any, tensors: Se
     """A Python function may have returned memory of its arguments."""
     bindings = [trace.memory.binding(t) for t in tensors if np.may_share_memory(t._array, made._array)]
     if bindings:
-        trace.foreign_views[cell] = (function.__name__, [b.cell for b in bindings if b is not None])
+        trace.functions.note_view(function.__name__, cell, [b.cell for b in bindings if b is not None])
 
 
 def _assign_dirty(trace: Trace, tensor: Tensor, value: Value, before: Any) -> None:
@@ -91,7 +92,7 @@ def _assign_dirty(trace: Trace, tensor: Tensor, value: Value, before: Any) -> No
 def record_native(trace: Trace, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
     """A call of a CppOp, which has just run."""
     operands = [trace.value_of(t) for t in tensors]
-    recorded = trace.add(op.schema.qualified, operands, {"function": op}, [type_of(t) for t in outputs])
+    recorded = trace.tape.add(op.schema.qualified, operands, {"function": op}, [type_of(t) for t in outputs])
     for tensor, value in zip(outputs, recorded.outputs, strict=True):
         trace.memory.bind_root(tensor, value)
 
@@ -99,12 +100,13 @@ def record_native(trace: Trace, op: Any, tensors: Sequence[Tensor], outputs: Seq
 def record_eval(trace: Trace, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
     """Run the backward of a PythonOp and record it as an Eval of its Handle."""
     operands = [None if g is None else trace.value_of(g) for g in gradients]
+    trace.memory.uncounted.refuse_over(trace, node)
     hook = pause()  # as in `record_function`
     try:
         with context.tracing(None):
             results = run()
     except Exception as error:
-        note_foreign(trace, error, node.name)
+        trace.errors.note_foreign(error, node.name)
         raise
     finally:
         resume(hook)
@@ -114,9 +116,9 @@ def record_eval(trace: Trace, node: Any, gradients: Sequence[Any], run: Callable
             f"{at_line()}{node.name} computes a part of its gradient by foreign code, and a part that can be "
             "differentiated; write it in tensor operations, or none of it"
         )
-    recorded = trace.add(
+    recorded = trace.tape.add(
         "prim::Eval",
-        (*operands, trace.handles[node]),
+        (*operands, trace.functions.handles[node]),
         {"wanted": tuple(r is not None for r in results)},
         [type_of(r) for r in found],
     )

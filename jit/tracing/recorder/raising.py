@@ -29,38 +29,95 @@ from jit.ir.refusals import FOREIGN
 from jit.ir.scalars import scalar_function
 from jit.ir.types import BOOL
 
-from .refusals import at_line
+from .refusals import Impurity, at_line
 
 if TYPE_CHECKING:
     from .tracer import Trace
 
 _STATIC = (AutogradError, SchemaError)
-"""What follows from the program, from dtypes and from what requires grad: all of that is in the key of a call."""
+"""Errors that follow from the program, from dtypes and from what requires grad: all of that is in the key of a call."""
 _BY_SIZES = (ShapeError, DimError, UsageError, DTypeError)
-"""What Python code that looks at sizes raises."""
+"""Errors that Python code raises which looks at sizes."""
+
+
+class Errors:
+    """The errors that arise while one trace records, and what follows from those that the function catches."""
+
+    def __init__(self, impurity: Impurity) -> None:
+        self.made: list[Error] = []
+        """The errors of ours that were made meanwhile."""
+        self.raised: list[Exception] = []
+        """The errors of operators."""
+        self.refused: TraceError | None = None
+        """The error to raise if the function catches an error."""
+        self._impurity = impurity
+
+    def is_raised(self, error: Exception) -> bool:
+        """Whether an operator has raised it."""
+        return any(known is error for known in self.raised)
+
+    def is_made(self, error: Exception) -> bool:
+        """Whether it is ours, and was made while the trace recorded."""
+        return any(known is error for known in self.made)
+
+    def note_foreign(self, error: Exception, name: str) -> None:
+        """A Python function that a recording calls has raised: if that is caught, no later call knows beforehand."""
+        if not isinstance(error, TraceError):
+            self._impurity.note_caught(f"an error of {name}")
+
+    def refuse(self, name: str) -> None:
+        """That `name` raises is a decision, and no decision is allowed; it matters only if the error is caught."""
+        self.refused = self.refused or TraceError(
+            f"{at_line()}the function catches an error of {name}, and strict=True forbids such a decision; check the "
+            "operands beforehand, or trace without strict"
+        )
+
+    def forgive(self, error: Error) -> None:
+        """An error that has gone through code of the user's was expected: what is done instead is recorded."""
+        self.made[:] = [known for known in self.made if known is not error]
+
+    def forget(self) -> None:
+        """Let go of errors, and with them of all that their tracebacks hold."""
+        self.made.clear()
+        self.raised.clear()
+
+    def look_at_caught(self) -> None:
+        """Draw the conclusions from the errors that the function has caught; TraceError if one was ours to raise."""
+        made, self.made = self.made, []
+        caught = [error for error in made if _is_caught(error)]
+        refused = next((error for error in caught if isinstance(error, TraceError)), self.refused)
+        if refused is not None:
+            raise refused
+        for error in caught:
+            if not self.is_raised(error) and not isinstance(error, SchemaError):
+                self._note_caught(error)
+        self.raised.clear()
+
+    def _note_caught(self, error: Error) -> None:
+        token = context.SOURCE.set(_line_of(error))
+        try:
+            self._impurity.note_by_sizes()
+            if not isinstance(error, (*_BY_SIZES, AutogradError)):
+                self._impurity.note_caught(f"a {type(error).__name__}")
+        finally:
+            context.SOURCE.reset(token)
 
 
 def note_raised(trace: Trace, error: Exception, op: Op, values: Sequence[Any], in_place: bool = False) -> None:
     """`op` has raised `error` on `values`; if nobody catches it, nothing that is recorded here is kept."""
-    if isinstance(error, TraceError) or any(known is error for known in trace.raised):
+    if isinstance(error, TraceError) or trace.errors.is_raised(error):
         return
-    trace.raised.append(error)
+    trace.errors.raised.append(error)
     if isinstance(error, _STATIC) or (type(error) is DTypeError and error.__cause__ is None):
         return
     if not isinstance(error, (Error, *FOREIGN)):
-        _note_caught(trace, f"a {type(error).__name__}")
+        trace.impurity.note_caught(f"a {type(error).__name__}")
         return
     if op.kind == "composite":  # it has looked at sizes, and at nothing that is not guarded
-        note_by_sizes(trace)
+        trace.impurity.note_by_sizes()
     operands, attributes, _ = trace.prepare(op, values)
     name = name_in_place(op) if in_place else op.name
     _decide(trace, error, operands, {"op": name, "error": type(error).__name__, **attributes})
-
-
-def note_foreign(trace: Trace, error: Exception, name: str) -> None:
-    """A Python function that a recording calls has raised: if that is caught, no later call knows of it beforehand."""
-    if not isinstance(error, TraceError):
-        _note_caught(trace, f"an error of {name}")
 
 
 def note_number(trace: Trace, error: Exception, name: str, operands: Sequence[Any]) -> None:
@@ -71,24 +128,10 @@ def note_number(trace: Trace, error: Exception, name: str, operands: Sequence[An
 
 
 def _decide(trace: Trace, error: Exception, operands: Sequence[Any], attributes: dict[str, Any]) -> None:
-    if trace.strict:  # which matters only if the error is caught
-        trace.refused = trace.refused or TraceError(
-            f"{at_line()}the function catches an error of {attributes['op']}, and strict=True forbids such a decision; "
-            "check the operands beforehand, or trace without strict"
-        )
+    if trace.guards.strict:
+        trace.errors.refuse(attributes["op"])
         return
-    trace.guard(trace.add(KIND, operands, attributes, [BOOL]).output, True)
-
-
-def note_by_sizes(trace: Trace) -> None:
-    """What the function does depends on sizes that it was given in a way that no guard says."""
-    trace.one_size = trace.one_size or str(context.user_source())
-
-
-def _note_caught(trace: Trace, what: str) -> None:
-    """Nobody can say when the function catches `what` again."""
-    trace.caught = trace.caught or str(context.user_source())
-    trace.note_impure(f"catches {what}")
+    trace.guards.guard(trace.tape.add(KIND, operands, attributes, [BOOL]).output, True)
 
 
 # -- errors that no operator has raised --------------------------------------------------------------------------
@@ -102,51 +145,20 @@ def _recording() -> Trace | None:
 def _made(error: Error) -> None:
     trace = _recording()
     if trace is not None:
-        trace.made.append(error)
+        trace.errors.made.append(error)
 
 
 def _read(error: Error) -> None:
     """Somebody makes text of an error: it may name elements or sizes, and nobody knows what becomes of it."""
     trace = _recording()
-    if trace is None or trace.printing or not any(known is error for known in trace.made):
+    if trace is None or trace.impurity.printing or not trace.errors.is_made(error):
         return
-    note_by_sizes(trace)
+    trace.impurity.note_by_sizes()
     if not isinstance(error, (*_STATIC, DTypeError)):
-        trace.note_impure("makes text of an error")
+        trace.impurity.note_impure("makes text of an error")
 
 
 errors.WATCH.made, errors.WATCH.read = _made, _read
-
-
-def forgive(trace: Trace, error: Error) -> None:
-    """An error that has gone through code of the user's was expected: what is done instead is recorded."""
-    trace.made[:] = [known for known in trace.made if known is not error]
-
-
-def forget_errors(trace: Trace) -> None:
-    """Let go of errors, and with them of all that their tracebacks hold."""
-    trace.made.clear()
-    trace.raised.clear()
-
-
-def look_at_caught(trace: Trace) -> None:
-    """Draw the conclusions from the errors that the function has caught; TraceError if one was ours to raise."""
-    made, trace.made = trace.made, []
-    caught = [error for error in made if _is_caught(error)]
-    refused = next((error for error in caught if isinstance(error, TraceError)), trace.refused)
-    if refused is not None:
-        raise refused
-    for error in caught:
-        if any(known is error for known in trace.raised) or isinstance(error, SchemaError):
-            continue
-        token = context.SOURCE.set(_line_of(error))
-        try:
-            note_by_sizes(trace)
-            if not isinstance(error, (*_BY_SIZES, AutogradError)):
-                _note_caught(trace, f"a {type(error).__name__}")
-        finally:
-            context.SOURCE.reset(token)
-    trace.raised.clear()
 
 
 def _is_caught(error: Error) -> bool:

@@ -90,7 +90,7 @@ class _Recomputer:
     def _copy(
         self, members: list[Node], volatile: set[Value], wanted: set[Value], stage: int
     ) -> dict[Value, Value]:  # fmt: skip
-        """What computes `wanted` again in `stage`, at the end of the graph for now; old values -> new ones."""
+        """Copy the nodes that compute `wanted` to the end of the graph, for `stage`; returns old values -> new ones."""
         needed: set[Node] = set()
         for node in reversed(members):
             if not wanted.isdisjoint(node.outputs):
@@ -140,7 +140,7 @@ class _Recomputer:
                 following = copy
 
     def _line(self) -> list[Node]:
-        """What was there before, in order, the return of each stage after its nodes."""
+        """The nodes of before, in order, the return of each stage after its nodes."""
         ends = [stage.result for stage in self.graph.stages]
         return sorted([*(n for n in self.graph.nodes if n not in self.copies), *ends], key=lambda node: node.stage)
 

@@ -1,4 +1,4 @@
-"""What a trace notes down besides its graph: captures, constants, guards, composites, the use of Python functions."""
+"""Notes of a trace besides its graph: captures, constants, guards, composites, the use of Python functions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class Capture:
 
     value: Value
     owner: Any
-    """What it was while recording."""
+    """The tensor or generator that it was while recording."""
     name: str
     place: int | None = None
-    """Where to find what it is now, among the tensors of a World; None: it is the owner for ever."""
+    """The place at which to find what it is now, among the tensors of a World; None: it is the owner for ever."""
     gradient_of: int | None = None
-    """It is the `.grad` of this input."""
+    """The number of the input whose `.grad` it is."""
     number: int | None = None
-    """It is a promoted number: this one of them."""
+    """The number of the promoted number that it is."""
     edge: Any = None
-    """Where its gradient went before the function ran."""
+    """The edge of its gradient before the function ran."""
     kind: Any = None
-    """What `kind_of` said of it then."""
+    """The kind that `kind_of` gave it then."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Constant:
     """The user's line."""
     reason: str
     value: Any = None
-    """What it is; None for arrays, which stand in the graph."""
+    """The value; None for arrays, which stand in the graph."""
 
 
 @dataclass(slots=True)
@@ -61,12 +61,12 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What a PythonOp did with its tensor arguments; an attribute without text."""
+    """The treatment of its tensor arguments by a PythonOp; an attribute without text."""
 
     needs: tuple[bool, ...]
-    """Which of them required a gradient."""
+    """A mask of those that required a gradient."""
     written: tuple[bool, ...]
-    """Which of them it wrote to and returned."""
+    """A mask of those that the function wrote to and returned."""
 
 
 class _SlotType:

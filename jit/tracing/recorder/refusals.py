@@ -1,20 +1,66 @@
-"""What a recording cannot repeat: a recording that serves one call alone, or an error that names the line."""
+"""Refusals of what a recording cannot repeat: it serves one call alone, or an error names the line."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jit.eager import context
-from jit.eager.generators import Generator
-from jit.eager.tensors import Tensor
+from jit.ir import Graph
 from jit.ir.errors import EscapedTracerError, TraceError
 
-if TYPE_CHECKING:
-    from .tracer import Trace
+from .scalars import Scalars
+
+
+class Impurity:
+    """What a function has done that no recording can repeat, and on what else its recording depends in silence.
+
+    It is told by jit.tracing.surroundings.impurity, and by whoever refuses something.
+    """
+
+    def __init__(self, scalars: Scalars) -> None:
+        self.reason: str | None = None
+        """The first deed, with its line: the recording serves this call alone."""
+        self.deeds: list[str] = []
+        """All of them."""
+        self.one_size: str | None = None
+        """The places where it has looked at sizes in a way that no guard says: the recording serves these alone."""
+        self.caught: str | None = None
+        """The place where it has caught an error of which no guard says whether it comes again."""
+        self.failures: list[tuple[Any, int]] = []
+        """The places where functions in C have raised something: code, and the instruction in it."""
+        self.printing = 0
+        """How many calls of `print` are under way."""
+        self._scalars = scalars
+
+    def note_impure(self, what: str) -> None:
+        """The function does `what`: its recording serves this call alone."""
+        self.deeds.append(what)
+        if self.reason is None:
+            source = context.user_source()
+            self.reason = what if source is None else f"{what} at {source}"
+
+    def note_failure(self, code: Any, instruction: int) -> None:
+        """A function in C that is called there has raised something: perhaps since it got a traced number."""
+        if self._scalars.alive:
+            self.failures.append((code, instruction))
+
+    def note_text(self) -> None:
+        """Elements of a tensor become text: fine for people to read, but nobody knows what else becomes of it."""
+        if not self.printing:
+            self.note_impure("makes text of the elements of a tensor")
+
+    def note_by_sizes(self) -> None:
+        """Note that the function depends on sizes that it was given in a way that no guard says."""
+        self.one_size = self.one_size or str(context.user_source())
+
+    def note_caught(self, what: str) -> None:
+        """Nobody can say when the function catches `what` again."""
+        self.caught = self.caught or str(context.user_source())
+        self.note_impure(f"catches {what}")
 
 
 def at_line() -> str:
-    """How a message about the line that runs begins."""
+    """The beginning of a message about the line that runs."""
     source = context.user_source()
     return "" if source is None else f"at {source}: "
 
@@ -27,53 +73,24 @@ def shared_memory() -> TraceError:
     )
 
 
-def note_impure(trace: Trace, what: str) -> None:
-    """The function does `what`: its recording serves this call alone."""
-    trace.deeds.append(what)
-    if trace.impure is None:
-        source = context.user_source()
-        trace.impure = what if source is None else f"{what} at {source}"
-
-
-def note_failure(trace: Trace, code: Any, instruction: int) -> None:
-    """A function in C that is called there has raised something: perhaps since it got a traced number."""
-    if any(reference() is not None for reference in trace.numbers):
-        trace.failures.append((code, instruction))
-
-
-def note_state(trace: Trace, generator: Generator, sets: bool) -> None:
-    """The function itself reads or sets the state of a generator."""
-    note_impure(trace, f"{'sets' if sets else 'reads'} the state of a random generator")
-    if sets:
-        trace.generators.pop(generator, None)  # what it draws from now on starts elsewhere
-
-
-def note_text(trace: Trace) -> None:
-    """Elements of a tensor become text: fine for people to read, but nobody knows what else becomes of it."""
-    if not trace.printing:
-        note_impure(trace, "makes text of the elements of a tensor")
-
-
-def refuse_escape(trace: Trace, tensor: Tensor, what: str) -> None:
-    """`numpy()` and its like would bake what a traced tensor holds."""
-    raise EscapedTracerError(
+def escape(what: str) -> EscapedTracerError:
+    """The error for `numpy()` and its like, which would bake what a traced tensor holds."""
+    return EscapedTracerError(
         f"{at_line()}{what} takes a tensor out of the trace, so what Python computes from it would be frozen; use "
         "tensor operations, .item(), .clone(), or an autograd.Function for foreign code"
     )
 
 
-def refuse_change(trace: Trace, tensor: Tensor, what: str) -> None:
-    """TraceError if `tensor` comes from outside: a recording repeats what happens to elements, and nothing else."""
-    if trace.is_from_outside(tensor):
-        raise TraceError(
-            f"{at_line()}{what} a tensor from outside the traced function cannot be repeated by a recording; "
-            "do it outside"
-        )
+def change_outside(what: str) -> TraceError:
+    """The error for a change of a tensor from outside; a recording repeats what happens to elements alone."""
+    return TraceError(
+        f"{at_line()}{what} a tensor from outside the traced function cannot be repeated by a recording; do it outside"
+    )
 
 
-def check_first_stage(trace: Trace, what: str) -> None:
+def check_first_stage(graph: Graph, what: str) -> None:
     """TraceError if `what` would become an input of the forward when that is over."""
-    if len(trace.graph.stages) > 1:
+    if len(graph.stages) > 1:
         raise TraceError(
             f"{at_line()}{what} that the traced function itself does not use is first used in its backward, "
             "by a hook perhaps; use it in the function, or register the hook outside"

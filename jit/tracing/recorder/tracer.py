@@ -8,134 +8,85 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from jit.autograd.nodes import next_serial
 from jit.eager import context, dispatch
 from jit.eager.generators import Generator, default_generator
 from jit.eager.proxies import TracedScalar
 from jit.eager.tensors import Tensor
-from jit.eager.view_paths import ViewStep
 from jit.eager.watch import pause, resume
-from jit.ir import GENERATOR, Graph, Node, Op, Value
+from jit.ir import GENERATOR, Graph, Op, Value
 from jit.ir.errors import Error, TraceError
-from jit.ir.types import UNDEFINED, ScalarType, Type
-from jit.passes.support.builder import Builder
+from jit.ir.types import UNDEFINED, Type
 
-from ..surroundings.properties import contents_of, row_major, type_of
-from . import gradients, measuring, metadata, python_ops, raising, refusals, writes
-from .capturing import is_from_outside, is_inside, known, state_of
-from .composites import nodes_after, record_composite
+from ..surroundings.properties import row_major, type_of
+from . import measuring, metadata, python_ops, raising, writes
+from .capturing import Captures, Locate
+from .composites import record_composite
+from .gradients import Gradients
+from .guards import Guards
+from .identities import Identities
 from .measuring import guard_sizes, has_measured_sizes, settled
 from .memory import Memory
-from .raising import note_raised
-from .records import Capture, Composite, Constant, GuardRecord
-from .refusals import at_line
+from .python_functions import PythonFunctions
+from .raising import Errors, note_raised
+from .randomness import Randomness
+from .records import Constant
+from .refusals import Impurity, at_line, change_outside, escape
+from .scalars import Scalars
+from .tape import Tape
 from .views import bind_view, derive, lies_otherwise, view_types
 
 _PLAIN = frozenset({type(None), int, float, bool, complex, str})
-"""Of arguments that stand in a graph as they are."""
+"""Types of arguments that stand in a graph as they are."""
 
 
-@dataclass(eq=False)
+def nowhere(owner: Any) -> tuple[str | None, int | None]:
+    """The place of what nobody can find."""
+    return None, None
+
+
 class Trace:
-    """A recording under way. Its `graph` grows with every operator that runs in its context.
+    """A recording under way: a graph, which grows with every operator that runs in its context, and what belongs to it.
 
-    What a trace is told by the rest of the system are its methods; those of one concern are functions of a module of
-    their own, and are listed at the end.
+    Each component owns what it knows. The methods are what a trace is told by the rest of the system.
+
+    Args:
+        locate: Finds the user's name for a captured tensor, and its place in the World of a call.
+        tape: What has been recorded already.
+        strict: Whether a decision of Python's on a traced value is an error.
+        open_sizes: Whether sizes that depend on elements are not fixed.
+        plain_numbers: Whether the function gets plain numbers, all of them guarded.
     """
 
-    locate: Callable[[Any], tuple[str | None, int | None]] = lambda owner: (None, None)
-    """Finds the user's name for a captured tensor, and its place in the World of a call."""
-    graph: Graph = field(default_factory=Graph)
-    strict: bool = False
-    """Whether a decision of Python's on a traced value is an error."""
-    open_sizes: bool = False
-    """Whether sizes that depend on elements are not fixed: for exporting, where all sizes are looked at anew."""
-    left_open: bool = False
-    """Whether there were any."""
-    captures: list[Capture] = field(default_factory=list)
-    guards: list[GuardRecord] = field(default_factory=list)
-    constants: list[Constant] = field(default_factory=list)
-    composites: list[Composite] = field(default_factory=list)
-    hooks: dict[Value, list[Callable[[Any], Any]]] = field(default_factory=dict)
-    """What the function has hooked to the gradients of its values."""
-    originals: dict[Value, Any] = field(default_factory=dict)
-    """What inputs held that the function has written to since."""
-    untracked: set[Node] = field(default_factory=set)
-    """Nodes of operators that ran without recording derivatives; a replay runs them so, too."""
-    checkpoints: dict[Node, tuple[int, ...]] = field(default_factory=dict)
-    """Nodes recorded under checkpoints, and which those are, the outermost first."""
-    backwards: set[Node] = field(default_factory=set)
-    """Nodes of stage 0 that a backward inside of the function has recorded."""
-    histories: dict[Value, Value] = field(default_factory=dict)
-    """What was written over tensors without recording derivatives -> what they held before, whose history stays."""
-    impure: str | None = None
-    """What the function has done that no recording can repeat; see jit.tracing.surroundings.impurity."""
-    one_size: str | None = None
-    """Where it has looked at sizes in a way that no guard says: the recording serves these alone."""
-    caught: str | None = None
-    """Where it has caught an error of which no guard says whether it comes again."""
-    refused: TraceError | None = None
-    """What to raise if the function catches an error."""
-    made: list[Error] = field(default_factory=list)
-    """The errors of ours that were made meanwhile; see jit.tracing.recorder.raising."""
-    raised: list[Exception] = field(default_factory=list)
-    """Those of operators."""
-    plain_numbers: bool = False
-    """Whether the function gets plain numbers, all of them guarded; see Note [Exact types]."""
-    asked_late: bool = False
-    """Whether code that asks for exact types has begun to run when numbers had been handed out."""
-    failures: list[tuple[Any, int]] = field(default_factory=list)
-    """Where functions in C have raised something: code, and the instruction in it."""
-    deeds: list[str] = field(default_factory=list)
-    """All that `impure` would say."""
-    foreign_views: dict[Any, tuple[str, list[Any]]] = field(default_factory=dict)
-    """Cells of what Python functions have returned that is memory of their arguments -> who, and the cells of these."""
-    printing: int = 0
-    """How many calls of `print` are under way."""
-    numbers: list[weakref.ref[TracedScalar]] = field(default_factory=list)
-    """The traced numbers that the function has got."""
-    slots: dict[Tensor, gradients.GradientSlot] = field(default_factory=dict)
-    """By their holders."""
-    outer: dict[Tensor, Tensor] = field(default_factory=dict)
-    """What the function got for an argument -> the argument."""
-    inner: dict[Tensor, Tensor] = field(default_factory=dict)
-    """The inverse of `outer`."""
-    differentiated: dict[Tensor, Value] = field(default_factory=dict)
-    """Leaves from outside at which a backward inside the function has ended."""
-    facts: dict[tuple[Value, str], Any] = field(default_factory=dict)
-    """What the function has read of the tensors behind inputs; see Note [Metadata]."""
-    reshaped: dict[Tensor, Tensor] = field(default_factory=dict)
-    """Tensors from outside that have become views of themselves -> what they were."""
-    pasts: dict[Tensor, Tensor] = field(default_factory=dict)
-    """The inverse of `reshaped`."""
-    memory: Memory = field(default_factory=Memory, init=False)
-    """What tensors hold."""
-    generators: dict[Generator, Value] = field(default_factory=dict, init=False)
-    """The states that generators are in now."""
-    initial_states: dict[Generator, Value] = field(default_factory=dict, init=False)
-    """The states that they came with."""
-    handles: weakref.WeakKeyDictionary[Any, Value] = field(default_factory=weakref.WeakKeyDictionary, init=False)
-    """Autograd node of a PythonOp -> its Handle."""
-    guarded: dict[Value, Any] = field(default_factory=dict, init=False)
-    """What Python has decided on -> the outcome."""
-    step_numbers: dict[int, tuple[ViewStep, list[TracedScalar]]] = field(default_factory=dict, init=False)
-    """By the identity of the step: the traced numbers behind its plain ones."""
-    first_serial: int = field(default_factory=next_serial, init=False)
-    """Autograd nodes with a lower number come from outside."""
-    outer_backward: Any = field(default_factory=context.BACKWARD.get, init=False)
-    """The backward that the function itself runs in."""
+    def __init__(
+        self,
+        locate: Locate = nowhere,
+        tape: Tape | None = None,
+        *,
+        strict: bool = False,
+        open_sizes: bool = False,
+        plain_numbers: bool = False,
+    ) -> None:
+        self.tape = Tape(Graph()) if tape is None else tape
+        self.graph = self.tape.graph
+        self.memory = Memory()
+        self.identities = Identities()
+        self.scalars = Scalars(plain_numbers, open_sizes)
+        self.guards = Guards(self.tape, strict)
+        self.captures = Captures(self.tape, self.memory, self.identities, locate)
+        self.randomness = Randomness(self.captures)
+        self.gradients = Gradients(self.captures)
+        self.impurity = Impurity(self.scalars)
+        self.errors = Errors(self.impurity)
+        self.functions = PythonFunctions()
+        self.constants: list[Constant] = []
+        """The ledger of what is baked in."""
 
     # -- what comes in -------------------------------------------------------------------------------------------
-
-    def stand_for(self, inner: Tensor, outer: Tensor) -> None:
-        """The function gets `inner` in the place of its argument `outer`."""
-        self.outer[inner], self.inner[outer] = outer, inner
 
     def add_argument(self, tensor: Tensor, name: str, stage: int = 0) -> Value:
         """A visible input of `stage`."""
@@ -145,64 +96,23 @@ class Trace:
 
     def add_number(self, number: Any, name: str) -> TracedScalar:
         """A promoted number: a hidden input, and what stands in its place."""
-        value = self.graph.add_input(ScalarType(type(number).__name__), name, 0)
-        count = sum(capture.number is not None for capture in self.captures)
-        self.captures.append(Capture(value, number, name, number=count))
-        made = TracedScalar(self, number, value)
-        return made._decide() if self.plain_numbers else made
+        made: TracedScalar = self.scalars.given(TracedScalar(self, number, self.captures.number(number, name)))
+        return made
 
     def constant(self, tensor: Tensor, reason: str, foreign: bool = False) -> Value:
         """A tensor made from Python data inside the trace: a constant, listed in the ledger."""
         array = np.array(tensor._array, order="C")
-        value = self.add("prim::Constant", (), {"value": array}, [row_major(type_of(tensor))]).output
+        value = self.tape.add("prim::Constant", (), {"value": array}, [row_major(type_of(tensor))]).output
         self.memory.bind_root(tensor, value, foreign=foreign)
         self.constants.append(Constant(value.name, int(array.nbytes), context.user_source(), reason))
         return value
 
-    # -- nodes ---------------------------------------------------------------------------------------------------
-
-    def add(self, kind: str, operands: Sequence[Any], attributes: dict[str, Any], types: Sequence[Type]) -> Node:
-        """A node of the line that runs."""
-        node = self.graph.add(kind, operands, attributes, types)
-        self.mark(node)
-        return node
-
-    def mark(self, node: Node) -> None:
-        """A node belongs to the line, the scope and the grad mode that it was asked for in."""
-        node.source, node.scope = context.user_source(), context.SCOPE.get()
-        if not context.GRAD_ENABLED.get():
-            self.untracked.add(node)
-        if len(self.graph.stages) == 1:
-            if around := context.CHECKPOINTS.get():
-                self.checkpoints[node] = around
-            if self._is_in_backward():
-                self.backwards.add(node)
-
-    def _is_in_backward(self) -> bool:
-        return context.BACKWARD.get() is not self.outer_backward
-
-    @contextlib.contextmanager
-    def building(self) -> Iterator[Builder]:
-        """Write nodes; they belong to the line that made them necessary."""
-        last = self.graph._last
-        yield Builder(self.graph)
-        for node in nodes_after(self.graph, last):
-            self.mark(node)
-
-    @contextlib.contextmanager
-    def checkpointed(self) -> Iterator[None]:
-        """What is recorded in this block stands under a checkpoint of its own, unless a backward runs it."""
-        around = context.CHECKPOINTS.get()
-        token = context.CHECKPOINTS.set(around if self._is_in_backward() else (*around, next_serial()))
-        try:
-            yield
-        finally:
-            context.CHECKPOINTS.reset(token)
+    # -- operators -----------------------------------------------------------------------------------------------
 
     def value_of(self, tensor: Tensor) -> Value:
         """The Value that `tensor` holds now; tensors from outside become hidden inputs."""
-        binding = self.memory.binding(tensor) or known(self, tensor)
-        if binding.cell.version != tensor._storage.version:
+        binding = self.memory.binding(tensor) or self.captures.known(tensor)
+        if binding.counter.version != tensor._storage.version:
             raise TraceError(
                 f"{at_line()}a tensor was written to at {tensor._storage.writer} behind the back of the traced "
                 "function, by another thread perhaps; write to it in the function itself, or clone it"
@@ -227,8 +137,19 @@ class Trace:
         if isinstance(value, (tuple, list)):
             return tuple(self.operand(item) for item in value)
         if isinstance(value, Generator):
-            return state_of(self, value)
+            return self.randomness.state_of(value)
         return value
+
+    def prepare(self, op: Op, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any], Generator | None]:
+        """Operands and attributes of the node, taken before the op runs."""
+        generator: Generator | None = None
+        filled = list(values)
+        if op.kind == "random":
+            at = next(i for i, a in enumerate(op.arguments) if a.type.base == "Generator")
+            generator = filled[at] or default_generator()
+            filled[at] = generator
+        operands, attributes = op.split([self.operand(v) for v in filled])
+        return operands, attributes, generator
 
     def record(self, op: Op, values: Sequence[Any]) -> Any:
         """Run `op` and record it."""
@@ -252,7 +173,7 @@ class Trace:
         types: list[Type] = [UNDEFINED if t._array is None else type_of(t) for t in outputs]
         if op.kind == "view" and lies_otherwise(operands[0].type, type_of(values[0])):
             types = view_types(op, operands[0], values[1:])
-        node = self.add(op.name, operands, attributes, types if generator is None else [*types, GENERATOR])
+        node = self.tape.add(op.name, operands, attributes, types if generator is None else [*types, GENERATOR])
         for index, (tensor, value) in enumerate(zip(outputs, node.outputs, strict=False)):
             if tensor._array is None:
                 continue
@@ -261,85 +182,195 @@ class Trace:
             else:
                 self.memory.bind_root(tensor, value)
         if generator is not None:
-            self.generators[generator] = node.outputs[-1]
+            self.randomness.advance(generator, node.outputs[-1])
         if has_measured_sizes(op, values):
             guard_sizes(self, outputs)
         return result
 
-    def prepare(self, op: Op, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any], Generator | None]:
-        """Operands and attributes of the node, taken before the op runs."""
-        generator: Generator | None = None
-        filled = list(values)
-        if op.kind == "random":
-            at = next(i for i, a in enumerate(op.arguments) if a.type.base == "Generator")
-            generator = filled[at] or default_generator()
-            filled[at] = generator
-        operands, attributes = op.split([self.operand(v) for v in filled])
-        return operands, attributes, generator
+    def record_inplace(self, op: Op, values: Sequence[Any]) -> Tensor:
+        """Run `op` in place and record it."""
+        return writes.record_inplace(self, op, values)
 
-    # -- results -------------------------------------------------------------------------------------------------
+    def record_data(self, tensor: Tensor, data: Tensor) -> None:
+        """`data` is `tensor.data`."""
+        writes.record_data(self, tensor, data)
 
-    def input_value(self, owner: Any, value: Value) -> Any:
-        """What an input held before the function ran: an array or a RandomState."""
-        if value in self.originals:
-            return self.originals[value]
-        return contents_of(owner)
+    def record_function(self, function: Any, args: Sequence[Any]) -> Any:
+        """Run an autograd.Function and record it."""
+        return python_ops.record_function(self, function, args)
+
+    def record_native(self, op: Any, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Record a call of a CppOp, which has just run."""
+        python_ops.record_native(self, op, tensors, outputs)
+
+    def record_eval(self, node: Any, gradients: Sequence[Any], run: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        """Run the backward of an autograd.Function and record it."""
+        return python_ops.record_eval(self, node, gradients, run)
+
+    def checkpointed(self) -> contextlib.AbstractContextManager[None]:
+        """A block whose nodes stand under a checkpoint of its own, unless a backward runs it."""
+        return self.tape.checkpointed()
+
+    # -- who is who ----------------------------------------------------------------------------------------------
+
+    def is_inside(self, tensor: Tensor) -> bool:
+        """Whether the traced function made this tensor."""
+        return self.captures.is_inside(tensor)
+
+    def is_from_outside(self, tensor: Tensor) -> bool:
+        """Whether an object comes from outside. A view of what does, as `x.detach()` is, was made by the function."""
+        return self.captures.is_from_outside(tensor)
+
+    @property
+    def handles(self) -> weakref.WeakKeyDictionary[Any, Value]:
+        """Autograd node of a PythonOp -> its Handle."""
+        return self.functions.handles
+
+    # -- numbers -------------------------------------------------------------------------------------------------
+
+    @property
+    def numbers(self) -> list[weakref.ref[TracedScalar]]:
+        """The traced numbers that the function has got."""
+        return self.scalars.handed_out
+
+    def shape_of(self, tensor: Tensor) -> Any:
+        """What the function gets for the sizes of a tensor."""
+        return measuring.shape_of(self, tensor)
+
+    def sizes_of(self, tensor: Tensor) -> Any:
+        """Traced integers for the sizes of a tensor that this trace knows; None for others."""
+        return measuring.sizes_of(self, tensor)
+
+    def item(self, tensor: Tensor) -> Any:
+        """The only element of a tensor as a traced number."""
+        return measuring.item(self, tensor)
+
+    def elements(self, tensor: Tensor) -> Any:
+        """What `tolist()` gives, as traced numbers."""
+        return measuring.elements(self, tensor)
+
+    def scalar_node(self, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
+        """A recorded computation on numbers."""
+        return measuring.scalar_node(self, kind, operands, number)
+
+    def guard(self, value: Value, outcome: Any) -> None:
+        """Python has decided on `value`: the trace holds while it is `outcome`."""
+        self.guards.guard(value, outcome)
+
+    # -- gradients -----------------------------------------------------------------------------------------------
+
+    def gradient_of(self, tensor: Tensor) -> Tensor | None:
+        """`tensor.grad`, as the function reads it."""
+        return self.gradients.read(tensor)
+
+    def set_gradient(self, tensor: Tensor, gradient: Tensor | None) -> None:
+        """`tensor.grad = gradient`, in the function."""
+        self.gradients.write(tensor, gradient)
+
+    def accumulate(self, tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
+        """What `jit.autograd.nodes.accumulate` does, by operators that are recorded."""
+        self.gradients.accumulate(tensor, gradient, differentiable)
+
+    def note_hook(self, tensor: Tensor, hook: Callable[[Any], Any]) -> None:
+        """The function hooks something to the gradient of `tensor`."""
+        self.refuse_change(tensor, "register_hook() of")
+        self.gradients.note_hook(self.value_of(tensor), hook)
+
+    def check_hooks(self, node: Any) -> None:
+        """TraceError if a backward inside the function ends at a leaf with hooks."""
+        self.gradients.check_hooks(node)
+
+    def check_inside(self, node: Any) -> None:
+        """TraceError if a backward inside the traced function goes on outside of it."""
+        self.gradients.check_inside(node)
+
+    # -- what a recording cannot repeat --------------------------------------------------------------------------
+
+    @property
+    def printing(self) -> int:
+        """The number of calls of `print` under way."""
+        return self.impurity.printing
+
+    def note_impure(self, what: str) -> None:
+        """The function does `what`: its recording serves this call alone."""
+        self.impurity.note_impure(what)
+
+    def note_text(self) -> None:
+        """Elements of a tensor become text."""
+        self.impurity.note_text()
+
+    def note_state(self, generator: Generator, sets: bool) -> None:
+        """The function itself reads or sets the state of a generator."""
+        self.impurity.note_impure(f"{'sets' if sets else 'reads'} the state of a random generator")
+        if sets:
+            self.randomness.forget(generator)
+
+    def note_number(self, error: Exception, name: str, operands: Sequence[Any]) -> None:
+        """Arithmetic on traced numbers has raised `error`."""
+        raising.note_number(self, error, name, operands)
+
+    def note_foreign(self, error: Exception, name: str) -> None:
+        """A function in C or Python that a recording calls has raised."""
+        self.errors.note_foreign(error, name)
+
+    def forgive(self, error: Error) -> None:
+        """An error that has gone through code of the user's was expected: what is done instead is recorded."""
+        self.errors.forgive(error)
+
+    def refuse_escape(self, tensor: Tensor, what: str) -> None:
+        """`numpy()` and its like would bake what a traced tensor holds."""
+        raise escape(what)
+
+    def refuse_change(self, tensor: Tensor, what: str) -> None:
+        """TraceError if `tensor` comes from outside: a recording repeats what happens to elements, and nothing else."""
+        if self.captures.is_from_outside(tensor):
+            raise change_outside(what)
+
+    # -- metadata ------------------------------------------------------------------------------------------------
+
+    def fact(self, tensor: Tensor, name: str) -> Any:
+        """What is known of this very object by `name`; of one from outside it is a fact from now on."""
+        return metadata.fact(self, tensor, name)
+
+    def base(self, tensor: Tensor) -> Tensor | None:
+        """What `tensor` is a view of."""
+        return metadata.base(self, tensor)
+
+    def strides(self, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
+        """The strides of a tensor: traced products of sizes where its rows have no gaps."""
+        return metadata.strides(self, tensor, plain, dim)
+
+    def note_offset(self, tensor: Tensor) -> None:
+        """Where a tensor starts in its storage has been read."""
+        metadata.note_offset(self, tensor)
+
+    def note_layout(self, tensor: Tensor) -> None:
+        """Whether a tensor is contiguous has been read."""
+        metadata.note_layout(self, tensor)
+
+    def meet(self, tensor: Tensor) -> None:
+        """`tensor` is about to become a view of itself: it is known as what it is now."""
+        self.value_of(tensor)
+
+    def note_reshaped(self, tensor: Tensor, before: Tensor) -> None:
+        """`tensor` becomes a view of `before`, which stands for what it was."""
+        metadata.note_reshaped(self, tensor, before)
+
+    def resize(self, tensor: Tensor, sizes: Sequence[Any]) -> None:
+        """`resize_`: other sizes over the same memory, or, where it does not suffice, over a longer copy."""
+        metadata.resize(self, tensor, sizes)
+
+    # -- the end -------------------------------------------------------------------------------------------------
 
     def drop_stage(self, stage: int, guards: int) -> None:
         """Forget a stage that could not be recorded, and the guards after the first `guards`."""
-        self.composites = [c for c in self.composites if c.node.stage < stage]
-        del self.guards[guards:]
-        self.guarded = {value: outcome for value, outcome in self.guarded.items() if value.stage < stage}
-        self.graph.drop_stages(stage)
+        self.guards.drop_stage(stage, guards)
+        self.tape.drop_stage(stage)
 
     def forget(self) -> None:
         """Let go of the memory of the call that was recorded."""
-        for table in (self.originals, self.slots, self.outer, self.inner, self.differentiated):
-            table.clear()
-        self.reshaped.clear()
-        self.pasts.clear()
-        for cell in self.memory.inputs:
-            cell.tensor = None
+        for component in (self.memory, self.gradients, self.identities):
+            component.forget()
 
-    def drawn(self) -> list[tuple[Generator, Value, Value]]:
-        """Generators that were drawn from: (generator, its input, its final state)."""
-        pairs = ((g, self.initial_states[g], v) for g, v in self.generators.items())
-        return [(g, first, last) for g, first, last in pairs if first is not last]
 
-    # -- functions of one concern --------------------------------------------------------------------------------
-
-    record_inplace = writes.record_inplace
-    record_function = python_ops.record_function
-    record_native = python_ops.record_native
-    record_eval = python_ops.record_eval
-    is_inside = is_inside
-    is_from_outside = is_from_outside
-    shape_of = measuring.shape_of
-    sizes_of = measuring.sizes_of
-    item = measuring.item
-    elements = measuring.elements
-    scalar_node = measuring.scalar_node
-    guard = measuring.guard
-    gradient_of = gradients.gradient_of
-    set_gradient = gradients.set_gradient
-    accumulate = gradients.accumulate
-    note_hook = gradients.note_hook
-    check_hooks = gradients.check_hooks
-    check_inside = gradients.check_inside
-    note_number = raising.note_number
-    note_foreign = raising.note_foreign
-    forgive = raising.forgive
-    note_impure = refusals.note_impure
-    note_state = refusals.note_state
-    note_failure = refusals.note_failure
-    note_text = refusals.note_text
-    refuse_escape = refusals.refuse_escape
-    refuse_change = refusals.refuse_change
-    fact = metadata.fact
-    base = metadata.base
-    strides = metadata.strides
-    note_offset = metadata.note_offset
-    note_layout = metadata.note_layout
-    meet = metadata.meet
-    note_reshaped = metadata.note_reshaped
-    resize = metadata.resize
+__all__ = ["Trace"]

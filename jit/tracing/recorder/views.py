@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from jit.autograd.nodes import replay
 from jit.eager import context, dispatch
-from jit.eager.proxies import TracedScalar
 from jit.eager.tensors import Tensor
 from jit.eager.view_paths import ViewStep, strided_step
 from jit.ir import Op, TensorType, Value
 from jit.ir.errors import ShapeError, TraceError
 from jit.ir.geometry import Geometry
-from jit.ir.graph import leaves
 from jit.ir.types import Type
 from jit.ops.scatters import as_strided_of
 from jit.ops.views import as_strided
@@ -36,8 +34,8 @@ def bind_view(trace: Trace, op: Op, values: Sequence[Any], tensor: Tensor, value
         _bind_strided(trace, tensor, source, value, values[1:])
         return
     step = ViewStep(op, plain_number(tuple(values[1:])), index)
-    _note_numbers(trace, step, values[1:])
-    trace.memory.bind(tensor, source.cell, (*source.path, step), value)
+    trace.scalars.note_step(step, values[1:])
+    trace.memory.bind_view(tensor, source, (*source.path, step), value)
 
 
 def _bind_strided(trace: Trace, tensor: Tensor, source: Binding, value: Value, numbers: Sequence[Any]) -> None:
@@ -49,16 +47,16 @@ def _bind_strided(trace: Trace, tensor: Tensor, source: Binding, value: Value, n
     home = Geometry(sizes, tuple(s // tensor._array.itemsize for s in strides))
     plain = not source.path and home.is_contiguous
     step = strided_step(address, home, tensor._array)
-    _note_numbers(trace, step, [*numbers, *(n for before in source.path for n in _numbers_of(trace, before))])
-    binding = trace.memory.bind(tensor, cell, (step,), value)
+    trace.scalars.note_step(step, [*numbers, *(n for before in source.path for n in trace.scalars.behind(before))])
+    binding = trace.memory.bind_view(tensor, source, (step,), value)
     if not plain:
         binding.value = derive(trace, binding)
 
 
 def derive(trace: Trace, binding: Binding) -> Value:
     """The Value of a view whose root has moved on: the path replayed from the new root."""
-    settle(trace, binding.path)
-    with context.enable_grad(), trace.building() as F:  # a view has the history of its base, wherever it is read
+    trace.scalars.settle(binding.path)
+    with context.enable_grad(), trace.tape.building() as F:  # a view has the history of its base, wherever it is read
         proxy = F.wrap(binding.cell.root)
         for step in binding.path:
             proxy = apply_step(F, step, proxy)
@@ -82,25 +80,6 @@ def shown(path: Sequence[ViewStep], base: Tensor) -> Tensor:
         else:
             base = replay([step], base)
     return base
-
-
-def _note_numbers(trace: Trace, step: ViewStep, arguments: Any) -> None:
-    """Remember what a step knows as plain numbers, and was given as traced ones."""
-    if numbers := [n for n in leaves(tuple(arguments)) if type(n) is TracedScalar]:
-        trace.step_numbers[id(step)] = (step, numbers)
-
-
-def _numbers_of(trace: Trace, step: ViewStep) -> Sequence[TracedScalar]:
-    return trace.step_numbers[id(step)][1] if id(step) in trace.step_numbers else ()
-
-
-def settle(trace: Trace, path: Sequence[ViewStep], returned: bool = False) -> None:
-    """A way to a view is gone once more, by numbers that are plain there: from now on these are decided upon."""
-    if returned and trace.open_sizes:  # nobody goes that way
-        return
-    for step in path:
-        for number in _numbers_of(trace, step):
-            number._decide()
 
 
 def lies_otherwise(type: Any, actual: TensorType) -> bool:

@@ -20,7 +20,7 @@ from jit.passes.support.builder import Builder
 from ..surroundings.properties import row_major, type_of
 from .raising import note_raised
 from .refusals import at_line, shared_memory
-from .views import apply_step, settle
+from .views import apply_step
 
 if TYPE_CHECKING:
     from .tracer import Trace
@@ -46,6 +46,12 @@ def record_inplace(trace: Trace, op: Op, values: Sequence[Any]) -> Tensor:
     return target
 
 
+def record_data(trace: Trace, tensor: Tensor, data: Tensor) -> None:
+    """`data` is `tensor.data`: the same memory without history, whose writes no other tensor's version counts."""
+    if tensor.defined:
+        trace.memory.bind_again(data, tensor.detach())
+
+
 def keep_original(trace: Trace, tensor: Tensor) -> None:
     """Before `tensor` is written to: TraceError where a recording could not repeat that, and a copy of an input."""
     trace.value_of(tensor)
@@ -58,8 +64,7 @@ def keep_original(trace: Trace, tensor: Tensor) -> None:
         )
     if trace.memory.is_shared(cell, tensor._storage):
         raise shared_memory()
-    if cell.source is not None and cell.source not in trace.originals:
-        trace.originals[cell.source] = cell.tensor._array.copy()
+    trace.memory.keep_original(cell)
 
 
 def _functional(
@@ -68,14 +73,14 @@ def _functional(
     """The node of an in-place op without its effect: what `target` holds afterwards."""
     wanted = row_major(type_of(target))
     inferred = op.infer([_type_or_constant(v) for v in op.join(operands, attributes)])
-    node = trace.add(op.name, operands, attributes, inferred)
+    node = trace.tape.add(op.name, operands, attributes, inferred)
     if generator is not None:
-        trace.generators[generator] = node.outputs[-1]
+        trace.randomness.advance(generator, node.outputs[-1])
     value = node.outputs[0]
     if isinstance(value.type, TensorType) and value.type.dtype is not wanted.dtype:
-        value = trace.add(_to_copy.name, (value,), {"dtype": wanted.dtype}, [wanted]).output
+        value = trace.tape.add(_to_copy.name, (value,), {"dtype": wanted.dtype}, [wanted]).output
     if isinstance(value.type, TensorType) and value.type.shape != wanted.shape:
-        value = trace.add(expand.name, (value,), {"size": wanted.shape}, [_expanded(value.type, wanted)]).output
+        value = trace.tape.add(expand.name, (value,), {"size": wanted.shape}, [_expanded(value.type, wanted)]).output
     return value
 
 
@@ -86,15 +91,15 @@ def assign(trace: Trace, tensor: Tensor, value: Value) -> None:
     cell = binding.cell
     root_before = cell.root
     if binding.path:
-        settle(trace, binding.path)
-        with trace.building() as F:
+        trace.scalars.settle(binding.path)
+        with trace.tape.building() as F:
             root = _scatter(F, binding.path, F.wrap(cell.root), F.wrap(value))
             cell.root = (root if root.is_contiguous() else F.clone(root)).value
     else:
         cell.root = value
     if not context.GRAD_ENABLED.get():
-        trace.histories |= {new: old for old, new in ((binding.value, value), (root_before, cell.root))}
-    trace.memory.note_write(cell)
+        trace.tape.histories |= {new: old for old, new in ((binding.value, value), (root_before, cell.root))}
+    trace.memory.note_write(cell, tensor._storage)
     trace.memory.note_version(tensor._storage)
     binding.value, binding.epoch = value, cell.epoch
 

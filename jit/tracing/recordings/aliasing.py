@@ -1,4 +1,4 @@
-"""Which values of a graph share memory: what a run must copy before it hands it out, and what outlives its stage."""
+"""Aliasing of a graph's values: what a run must copy before it hands it out, and what outlives its stage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jit.ir import Graph, Node, TensorType, Value, find
 
 @dataclass(slots=True)
 class Aliasing:
-    """What a plan has to know about memory."""
+    """Facts about shared memory for a plan."""
 
     needed: set[tuple[int, int]] = field(default_factory=set)
     """(stage, number) of the inputs whose memory a later stage reads."""
@@ -41,7 +41,7 @@ def analyse(graph: Graph) -> Aliasing:
 
 
 def _roots(graph: Graph) -> dict[Value, Value]:
-    """For each value the one whose memory it lies in: itself, unless it is a view."""
+    """The value in whose memory each value lies: itself, unless it is a view."""
     roots: dict[Value, Value] = {value: value for stage in graph.stages for value in stage.inputs}
     for node in graph.nodes:
         body = node.attributes.get("body")

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jit.ir import Graph, Value
+from jit.ir import Graph
 from jit.passes import run
-from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.arrays.programs import Engine
 
 from ..recorder.folding import fold
 from ..recorder.recomputation import recompute
@@ -25,14 +25,14 @@ from .aliasing import Aliasing
 
 Key = tuple[Any, ...]
 BRANCHES = 8
-"""How many paths one backward may have before further ones are not kept."""
+"""The most paths that one backward may have before further ones are not kept."""
 
 
 @dataclass(eq=False)
 class Plan:
     """A graph made ready to run."""
 
-    interpreter: Interpreter
+    interpreter: Engine
     memory: Aliasing
 
     def run(self, stage: int, inputs: Sequence[Any], state: Any = None) -> tuple[list[Any], list[Any], Any]:
@@ -55,7 +55,7 @@ class Chain:
     differentiable: tuple[tuple[int, ...], ...] = ()
     """Per stage after the first, which of its results carry gradients."""
     sizes: Any = None
-    """Of a general recording: the sizes of the only call that it is right for; None: it is right for all."""
+    """The sizes of the only call that a general recording is right for; None: it is right for all."""
     is_spoilt: bool = False
     """Whether an interrupt has left its graph in pieces; then nothing is made of it any more."""
     graph: Graph | None = None
@@ -65,7 +65,7 @@ class Chain:
     def prepare(self) -> None:
         """A stage is about to be added: plans of the graph as it is now may still be in use."""
         if self.plan is not None:
-            self.plan.interpreter.hold()
+            self.plan.interpreter.freeze()
 
     def outdate(self) -> None:
         """A stage is about to be added or was: graph and plan are made again when they are next asked for."""
@@ -74,42 +74,32 @@ class Chain:
 
 def fork(trace: Trace, stages: int) -> Trace:
     """A copy of a recording up to `stages`, for a backward that differs from the one that follows there."""
-    mapping: dict[Value, Value] = {}
-    graph = trace.graph.clone(mapping)
-    nodes = {old: new for old, new in zip(trace.graph.nodes, graph.nodes, strict=True)}
-    copy = Trace(trace.locate, graph)
-    copy.captures = [replace(c, value=mapping[c.value]) for c in trace.captures]
-    copy.guards = [replace(g, node=nodes[g.node]) for g in trace.guards if g.node.stage < stages]
+    tape, values, nodes = trace.tape.copied(stages)
+    copy = Trace(trace.captures.locate, tape)
+    copy.captures.found = [replace(c, value=values[c.value]) for c in trace.captures.found]
+    copy.guards.records = [replace(g, node=nodes[g.node]) for g in trace.guards.records if g.node.stage < stages]
+    copy.gradients.hooks = {values[v]: hooks for v, hooks in trace.gradients.hooks.items() if v.stage < stages}
     copy.constants = trace.constants
-    kept = [c for c in trace.composites if c.node.stage < stages]
-    copy.composites = [type(c)(nodes[c.node], [nodes[p] for p in c.parts], [mapping[v] for v in c.taken]) for c in kept]
-    copy.checkpoints = {nodes[n]: path for n, path in trace.checkpoints.items() if n in nodes and n.stage < stages}
-    copy.backwards = {nodes[n] for n in trace.backwards if n in nodes}
-    copy.hooks = {mapping[value]: hooks for value, hooks in trace.hooks.items() if value.stage < stages}
-    copy.untracked = {nodes[n] for n in trace.untracked if n in nodes and n.stage < stages}
-    written = [(v, before) for v, before in trace.histories.items() if v in mapping and v.stage < stages]
-    copy.histories = {mapping[v]: mapping[before] for v, before in written}
-    graph.drop_stages(stages)
     return copy
 
 
 def graph_of(trace: Trace, general: bool = False) -> Graph:
-    """What a trace has recorded, composites folded, checkpoints computed again where a backward needs them.
+    """The graph of a trace, composites folded, checkpoints computed again where a backward needs them.
 
     Args:
         trace: The recording.
         general: Whether it serves many sizes, which operators may refuse.
     """
-    graph, mapping = fold(trace.graph, trace.composites)
-    if not trace.checkpoints:
+    graph, mapping = fold(trace.graph, trace.tape.composites)
+    if not trace.tape.checkpoints:
         return graph
     run(graph, ["dce"], options={"dce": {"by_sizes": general}})
 
     def folded(nodes: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         return ((mapping[v].node, node) for node in nodes for v in node.outputs if v in mapping)
 
-    paths = {new: trace.checkpoints[old] for new, old in folded(trace.checkpoints)}
-    backwards = {new for new, _ in folded(trace.backwards)}
+    paths = {new: trace.tape.checkpoints[old] for new, old in folded(trace.tape.checkpoints)}
+    backwards = {new for new, _ in folded(trace.tape.backwards)}
     recompute(graph, paths, lambda node: node.stage > 0 or node in backwards)
     return graph
 

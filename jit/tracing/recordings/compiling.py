@@ -1,4 +1,4 @@
-"""From a recorded graph to the one that runs: which passes, in which order, and what they made."""
+"""Compiling of a recorded graph: which passes, in which order, and what they made."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jit.ir import Graph, Node, Op
 from jit.ir.collector import collector_resting
 from jit.passes import OPTIMIZE, Result, run
 from jit.runtime.arrays.interpreter import Host, Interpreter
+from jit.runtime.arrays.programs import Engine
 
 
 def unoptimised(graph: Graph) -> Graph:
@@ -24,17 +25,17 @@ def optimise(graph: Graph) -> Graph:
         return improved
 
 
-def engine(graph: Graph, optimised: bool, host: Host) -> Interpreter:
-    """What runs a graph: native code where it was optimised, else the interpreter alone, bit for bit as eager mode.
+def engine(graph: Graph, optimised: bool, host: Host) -> Engine:
+    """The engine of a graph: native code where it was optimised, else the interpreter alone, bit for bit as eager mode.
 
     `JIT_NATIVE=0` leaves out native code.
     """
     if not optimised or os.environ.get("JIT_NATIVE", "") == "0":
         return Interpreter(graph, host)
-    from jit.runtime.plans.plan import PlannedInterpreter
+    from jit.runtime.plans.plan import PlannedEngine
 
     with collector_resting():
-        made = PlannedInterpreter(graph, host)
+        made = PlannedEngine(graph, host)
     if folder := os.environ.get("JIT_DUMP"):
         from jit.runtime.plans.views import dump
 
@@ -55,7 +56,7 @@ def before(graph: Graph, name: str) -> Graph:
 
 
 def _options() -> dict[str, dict[str, Any]]:
-    """What the passes need of the runtime, which they may not import themselves."""
+    """Options that passes need of the runtime, which they may not import themselves."""
     kernels = {"supported": supported}
     return {"constant_fold": {"evaluate": _evaluate}, "distribute": kernels, "fuse": kernels}
 

@@ -1,4 +1,4 @@
-"""From a finished run of a function to a recording: what it returned, what it changed, what it has left behind."""
+"""Drafts: a finished run of a function becomes a recording - what it returned, changed, and left behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import collections
 import contextlib
 import enum
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,18 +26,20 @@ from jit.ir.scalars import exactly
 
 from ..recorder.gradients import GradientSlot
 from ..recorder.metadata import Tag, moves, set_tag, tags_of
-from ..recorder.raising import look_at_caught
 from ..recorder.records import Constant
 from ..recorder.tracer import Trace
-from ..recorder.views import settle
+from ..recorder.uncounted import nodes_behind
 from ..surroundings.calls import Call, flatten_arguments, leaf_names, unflatten_arguments
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
 from ..surroundings.surroundings import World, attributes_of
 from .chains import Chain
+from .changes import EffectSpec
+from .conditions import Conditions
 from .histories import adopt, kept_with, stand_in, twin
 from .kept_leaves import EagerHistory
-from .recording import OutputSpec, Recording
+from .recording import Recording
+from .results import OutputSpec, ResultSpec
 from .stage_recording import Live
 
 
@@ -50,8 +53,9 @@ class Draft:
         self.positions = distinct(call.leaves)
         self.odd: list[tuple[int, str, Any]] = []
         """Attributes of results that no other call has: (output, name, value)."""
-        self.keeps_leaves = False
-        """Whether a leaf that the function has made is left behind; see jit.tracing.recordings.kept_leaves."""
+        self.needs_eager_history = False
+        """Whether what the call returns has the history of eager mode: the call is not kept, and leaves behind a leaf
+        (jit.tracing.recordings.kept_leaves) or a history that it has written over (Note [Uncounted writes])."""
         self.edges: list[Any] = []
         """Per input, where its gradient leaves the function."""
         names = leaf_names(call.names, call.structures)
@@ -60,7 +64,7 @@ class Draft:
             tensor = call.leaves[index]
             inners[tensor] = inner = stand_in(tensor)
             trace.add_argument(inner, tensor._name or names[index])
-            trace.stand_for(inner, tensor)
+            trace.identities.stand_for(inner, tensor)
             self.edges.append(edge_of(inner))
         for tensor in call.leaves:
             if tensor not in inners:
@@ -73,50 +77,45 @@ class Draft:
         """What stands in the places of promoted numbers around the function."""
 
     def _twin(self, tensor: Tensor, inners: dict[Tensor, Tensor]) -> Tensor:
-        """What the function gets for another object that is the same tensor as one before."""
+        """A stand-in for another object that is the same tensor as one before."""
         first = inners[next(t for i in self.positions if same_tensor(t := self.call.leaves[i], tensor))]
         copy = twin(first, tensor)
         self.trace.memory.bind_again(copy, first)
-        self.trace.stand_for(copy, tensor)
+        self.trace.identities.stand_for(copy, tensor)
         return copy
 
     def close(self, result: Any, optimise: Any) -> tuple[Recording, Live]:
         """End stage 0: describe the outputs, list the updates, gather what a backward would start from."""
-        look_at_caught(self.trace)
+        self.trace.errors.look_at_caught()
         self._check_arguments()
         trace = self.trace
         leaves, structure = flatten(result)
         _check_structure(structure, self.where)
-        slots = [slot for slot in trace.slots.values() if slot.has_changed]
+        slots = [slot for slot in trace.gradients.slots.values() if slot.has_changed]
         left = [slot.holder._grad for slot in slots if slot.holder._grad is not None]
         tags, further = tags_of(trace, leaves)
         specs, values, tensors = _describe(trace, [*leaves, *left, *further])
         self._check_leaves([*leaves, *further])
         self._check_views([*leaves, *left, *further])
-        updates, drawn = trace.memory.updates(), trace.drawn()
+        updates, drawn = trace.memory.updates(), trace.randomness.drawn()
         pairs: list[tuple[Value, Value]] = [(cell.source, value) for cell, value in updates if cell.source is not None]
         pairs += [(first, last) for _, first, last in drawn]
         trace.graph.set_return(values, pairs)
         position = {value: index for index, value in enumerate(trace.graph.inputs)}
         outputs = [*tensors, *(self._rebased(cell) for cell, _ in updates), *(None for _ in drawn)]
-        recording = Recording(specs, structure, self.positions, optimise, [Chain(trace)], count=len(leaves))
-        _describe_gradients(recording, slots, values)
-        recording.facts = [(position[value], name, answer) for (value, name), answer in trace.facts.items()]
-        recording.moves = moves(trace, position)
-        recording.tags = self._tags(tags, len(leaves), len(left))
-        recording.targets = [position[target] for target, _ in pairs]
+        spec = ResultSpec(specs, structure, len(leaves), self._tags(tags, len(leaves), len(left)))
+        places = _gradients_left(trace, slots, values, len(leaves))
+        effects = EffectSpec([position[target] for target, _ in pairs], places, moves(trace, position))
+        recording = Recording(spec, self.positions, optimise, [Chain(trace)], effects, _conditions(trace))
         recording.differentiable = [i for i, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad]
-        edges = [*self.edges, *(capture.edge for capture in trace.captures)]
+        carrying = [outputs[i] for i in recording.differentiable]
+        self.needs_eager_history = trace.memory.uncounted.are_behind(trace, carrying)
+        edges = [*self.edges, *(capture.edge for capture in trace.captures.found)]
         outside = {edge.node for edge in edges if edge is not None}
-        recording.spent = bool(recording.differentiable) and all(
-            _is_spent(outputs[i], outside) for i in recording.differentiable
-        )
-        if any(
-            _ends_inside(outputs[i], outside) and not trace.is_from_outside(outputs[i])
-            for i in recording.differentiable
-        ):
+        recording.spent = bool(carrying) and all(_is_spent(t, outside) for t in carrying)
+        if any(_ends_inside(t, outside) and not trace.is_from_outside(t) for t in carrying):
             trace.note_impure("returns what requires grad because of nothing but a leaf that it has made")
-        recording.outcomes = tuple(exactly(g.outcome) for g in trace.guards)
+        recording.outcomes = tuple(exactly(g.outcome) for g in trace.guards.records)
         return recording, Live(outputs, recording.used(edges), trace)
 
     def _tags(self, tags: Sequence[tuple[int, str, Any]], results: int, gradients: int) -> list[Tag]:
@@ -145,29 +144,16 @@ class Draft:
     def _check_views(self, results: Sequence[Any]) -> None:
         """Not kept, if a Python function has made a view of memory that the caller has, or gets by another result."""
         trace = self.trace
-        if not trace.foreign_views:
-            return
         bindings = [trace.memory.binding(tensor) for tensor in _tensors(results)]
-        cells = [binding.cell for binding in bindings if binding is not None]
-        for cell in dict.fromkeys(cells):
-            if cell in trace.foreign_views and self._is_shown(cell, [c for c in cells if c is not cell]):
-                name = trace.foreign_views[cell][0]
-                trace.note_impure(f"returns a view of an argument that the function {name} has made by itself")
-
-    def _is_shown(self, cell: Any, others: Sequence[Any]) -> bool:
-        """Whether the memory that a Python function has returned as `cell` is also anybody else's."""
-        around = self.trace.foreign_views[cell][1]
-        return any(
-            c.source is not None or c in others or (c in self.trace.foreign_views and self._is_shown(c, others))
-            for c in around
-        )
+        for name in trace.functions.shown([binding.cell for binding in bindings if binding is not None]):
+            trace.note_impure(f"returns a view of an argument that the function {name} has made by itself")
 
     def _rebased(self, cell: Any) -> Any:
         """A tensor from outside that was written to, if that gave it another history; without one it keeps its own."""
         at = self.trace.graph.inputs.index(cell.source)
-        before = [*self.edges, *(capture.edge for capture in self.trace.captures)][at]
+        before = [*self.edges, *(capture.edge for capture in self.trace.captures.found)][at]
         edge = edge_of(cell.tensor)
-        if edge == before or edge is None or cell.tensor in self.trace.outer:
+        if edge == before or edge is None or cell.tensor in self.trace.identities.outer:
             return None if edge == before else cell.tensor
         return kept_with(cell.tensor, edge)  # the tensor itself gets the history of the call
 
@@ -182,7 +168,7 @@ class Draft:
                     f"{self.where()}: the function changes its argument {name!r} itself, which a recording cannot "
                     "repeat; return the new value"
                 )
-        for inner, outer in self.trace.outer.items():
+        for inner, outer in self.trace.identities.outer.items():
             if not _same_items(attributes_of(inner), attributes_of(outer)):
                 raise TraceError(
                     f"{self.where()}: the function sets an attribute of a tensor among its arguments, which a "
@@ -195,11 +181,11 @@ class Draft:
             )
 
     def effect(self) -> str | None:
-        """What the function has done besides computing, in words that fit behind "the call"."""
-        hidden = (capture.name for capture in self.trace.captures if _is_hidden(capture))
+        """The deed of the function besides computing, in words that fit behind "the call"."""
+        hidden = (capture.name for capture in self.trace.captures.found if _is_hidden(capture))
         name = next(hidden, None)
         where = None if name is None else f"used {name!r}, a tensor or generator from where nobody can look"
-        return self.trace.impure or self.call.world.effect() or where
+        return self.trace.impurity.reason or self.call.world.effect() or where
 
     @contextlib.contextmanager
     def moved_on_error(self) -> Iterator[None]:
@@ -207,15 +193,15 @@ class Draft:
         try:
             yield
         except BaseException:
-            for inner in self.trace.reshaped:
-                if inner in self.trace.outer:
-                    become(self.trace.outer[inner], inner)
+            for inner in self.trace.identities.reshaped:
+                if inner in self.trace.identities.outer:
+                    become(self.trace.identities.outer[inner], inner)
             raise
 
     def give_back(self) -> None:
         """Replace what stood for arguments and numbers by these themselves, where the function has kept it."""
-        numbers = [(known, known._number) for reference in self.trace.numbers if (known := reference()) is not None]
-        replace_everywhere([*self.trace.outer.items(), *numbers], but=self.trace.outer)
+        numbers = [(number, number._number) for number in self.trace.scalars.alive]
+        replace_everywhere([*self.trace.identities.outer.items(), *numbers], but=self.trace.identities.outer)
 
     def finish(self, recording: Recording, live: Live) -> Any:
         """The result of the call that was recorded: wrapped as in later calls, around the eager arrays."""
@@ -223,21 +209,22 @@ class Draft:
         objects = recording.inputs(self.call.leaves)
         first_capture = len(self.positions)  # the function got those themselves, and has moved them already
         owners = [
-            trace.reshaped.get(o, o) if i >= first_capture and isinstance(o, Tensor) else o
+            trace.identities.reshaped.get(o, o) if i >= first_capture and isinstance(o, Tensor) else o
             for i, o in enumerate(objects)
         ]
-        recording.sharing = sharing_of(owners) if recording.targets else ()
+        if recording.effects.targets:
+            recording.conditions = replace(recording.conditions, sharing=sharing_of(owners))
         results = [t._array if isinstance(t, Tensor) else t for t in live.outputs]
         storages = [t._storage if isinstance(t, Tensor) else None for t in live.outputs]
-        before = [trace.input_value(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
+        before = [trace.memory.original(o, v) for o, v in zip(owners, trace.graph.inputs, strict=True)]
         node: Any = None
-        if recording.differentiable and self.keeps_leaves:
+        if recording.differentiable and self.needs_eager_history:
             node = EagerHistory(live.outputs)
         elif recording.differentiable:
             node = recording.node_of(owners, before, self._outer_edges(owners))
             node.live = None if recording.spent else live
         first = len(recording.trace.graph.outputs)
-        for number, index in enumerate(recording.targets, first):
+        for number, index in enumerate(recording.effects.targets, first):
             if node is not None and number in recording.differentiable:
                 adopt(owners[index], node, number)
         result = recording.rebuild(results[:first], owners, node, storages, objects)
@@ -249,9 +236,9 @@ class Draft:
         return result
 
     def _outer_edges(self, owners: Sequence[Any]) -> list[Any]:
-        """Where gradients go on outside: captures as they were before the function wrote to them."""
+        """The edges outside along which gradients go on: captures as they were before the function wrote to them."""
         count = len(self.positions)
-        return [*(edge_of(o) for o in owners[:count]), *(capture.edge for capture in self.trace.captures)]
+        return [*(edge_of(o) for o in owners[:count]), *(capture.edge for capture in self.trace.captures.found)]
 
 
 def _is_hidden(capture: Any) -> bool:
@@ -324,7 +311,7 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             continue
         binding = trace.memory.binding(leaf)
         assert binding is not None
-        if leaf in trace.reshaped and binding.cell.source is not None:
+        if leaf in trace.identities.reshaped and binding.cell.source is not None:
             specs.append(OutputSpec("itself", trace.graph.inputs.index(binding.cell.source)))
             continue
         if id(leaf) in seen:
@@ -332,7 +319,7 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             continue
         seen[id(leaf)] = number
         if binding.cell.source is not None:
-            settle(trace, binding.path, returned=True)
+            trace.scalars.settle(binding.path, returned=True)
             specs.append(
                 OutputSpec("input", trace.graph.inputs.index(binding.cell.source), binding.path, leaf.requires_grad)
             )
@@ -346,49 +333,47 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
             specs.append(OutputSpec("fresh", number, (), leaf.requires_grad))
             carriers[number] = leaf
         else:
-            settle(trace, binding.path, returned=True)
+            trace.scalars.settle(binding.path, returned=True)
             specs.append(OutputSpec("view", root, binding.path, leaf.requires_grad))
     return specs, values, carriers
 
 
-def _describe_gradients(recording: Recording, slots: Sequence[GradientSlot], values: Sequence[Any]) -> None:
-    """What the recording takes for granted of `.grad` of its inputs, and what it leaves there; see docs/tracing.md."""
-    trace = recording.trace
-    place = {value: index for index, value in enumerate(trace.graph.inputs)}
-    number = recording.count
+def _gradients_left(
+    trace: Trace, slots: Sequence[GradientSlot], values: Sequence[Any], number: int
+) -> list[tuple[int, int | None]]:
+    """What the function leaves in `.grad` of its inputs: pairs (input, output). The first such output is `number`."""
+    found: list[tuple[int, int | None]] = []
     for slot in slots:
+        place = trace.graph.inputs.index(slot.value)
         if slot.holder._grad is None:
-            recording.slots.append((place[slot.value], None))
+            found.append((place, None))
             continue
-        recording.slots.append((place[slot.value], number))
+        found.append((place, number))
         if not values[number].is_input:
             trace.graph.rename(values[number], f"{slot.value.name}.grad")
         number += 1
-    reads = [slot for slot in trace.slots.values() if slot.is_read]
-    recording.reads = [(place[s.value], None if s.found is None else place[s.found]) for s in reads]
-    recording.hookless = [place[value] for value in trace.differentiated.values()]
+    return found
+
+
+def _conditions(trace: Trace) -> Conditions:
+    """What the recording takes for granted of its inputs; see docs/tracing.md."""
+    place = {value: index for index, value in enumerate(trace.graph.inputs)}
+    reads = [slot for slot in trace.gradients.slots.values() if slot.is_read]
+    return Conditions(
+        reads=[(place[s.value], None if s.found is None else place[s.found]) for s in reads],
+        hookless=[place[value] for value in trace.gradients.differentiated.values()],
+        facts=[(place[value], name, answer) for (value, name), answer in trace.captures.facts.items()],
+    )
 
 
 def _is_spent(tensor: Any, outside: set[Node]) -> bool:
     """Whether a backward in the function has freed what another needs; `outside` are histories that it came with."""
-    return any(isinstance(n, OpNode) and n.saved is None for n in _history(tensor, outside) if n not in outside)
+    return any(isinstance(n, OpNode) and n.saved is None for n in nodes_behind([tensor], outside) if n not in outside)
 
 
 def _ends_inside(tensor: Any, outside: set[Node]) -> bool:
     """Whether the gradients of an output reach nothing but leaves that the function has made."""
-    return outside.isdisjoint(_history(tensor, outside))
-
-
-def _history(tensor: Any, outside: set[Node]) -> Iterator[Node]:
-    """The nodes behind an output, up to those that came with what the function was given."""
-    stack = [] if tensor.grad_fn is None else [tensor.grad_fn]
-    seen = {*stack}
-    while stack:
-        node = stack.pop()
-        yield node
-        following = set() if node in outside else {edge.node for edge in node.edges if edge is not None} - seen
-        seen |= following
-        stack += following
+    return outside.isdisjoint(nodes_behind([tensor], outside))
 
 
 def _returned(trace: Trace, leaf: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Where traced tensors have their autograd history: stand-ins for arguments, and the results and writes of a call."""
+"""Histories of traced tensors: stand-ins for arguments, and the results and writes of a call."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..surroundings.surroundings import attributes_of
 
 
 class PassThrough(Node):
-    """Where the gradient of an argument that is no leaf leaves the traced function.
+    """The node at which the gradient of an argument that is no leaf leaves the traced function.
 
     To code of the user's it looks as the node that made the argument. Every call may have another one.
     """
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Of the node outside, if it is the traced function that asks."""
+        """The name of the node outside, if it is the traced function that asks."""
         outside = self._outside() if context.asking_trace() is not None else None
         return "Argument" if outside is None else outside.name
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """Those of the node outside, if it is the traced function that asks."""
+        """The edges of the node outside, if it is the traced function that asks."""
         outside = self._outside() if context.asking_trace() is not None else None
         return super().next_functions if outside is None else outside.next_functions
 
@@ -51,7 +51,7 @@ class PassThrough(Node):
 
 
 def stand_in(tensor: Tensor) -> Tensor:
-    """What the traced function gets for `tensor`: its memory, and a history of its own that leads to the same place.
+    """A stand-in for `tensor`: its memory, and a history of its own that leads to the same place.
 
     So a trace knows where its arguments end, and what escapes from the function is connected all the same.
     """

@@ -33,7 +33,7 @@ class EagerHistory(Node):
 
 
 class Through(Node):
-    """What was the end of the history of a stand-in for a leaf, and leads to the end of the leaf's own history now."""
+    """A node that ended the history of a stand-in for a leaf, and leads to the end of the leaf's own history now."""
 
     def apply(self, gradients: list[Tensor | None], needs: Sequence[bool]) -> Sequence[Tensor | None]:
         return gradients

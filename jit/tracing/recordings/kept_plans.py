@@ -21,7 +21,7 @@ import numpy as np
 from jit.ir import Graph, Node, TensorType, Value
 from jit.ir.dtypes import DType
 from jit.ir.graph import Ref
-from jit.runtime.arrays.interpreter import Interpreter
+from jit.runtime.arrays.programs import Engine
 from jit.runtime.kernels import cache, recipes
 from jit.runtime.plans import entry
 from jit.runtime.plans.threads import planned_count
@@ -39,7 +39,7 @@ _SIDES = ("needed", "exposed", "copied")
 def name_of(trace: Trace) -> str | None:
     """The name of a recording's plan; None if it has none, or if plans are not kept."""
     switched = {name for name in ("JIT_NATIVE", "JIT_NATIVE_CALLS", "JIT_DUMP") if os.environ.get(name)}
-    if switched or trace.checkpoints or cache.shared() is None or not entry.available():
+    if switched or trace.tape.checkpoints or cache.shared() is None or not entry.available():
         return None
     try:
         text = marshal.dumps(_recording(trace), 2)  # of this version, equal things have equal bytes
@@ -49,7 +49,7 @@ def name_of(trace: Trace) -> str | None:
     return recipes.name_of([f"plan {planned_count()} {hashlib.sha256(text).hexdigest()}"], target)
 
 
-def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Interpreter]) -> Plan | None:
+def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Engine]) -> Plan | None:
     """The plan that is kept under a name; None if there is none that runs here.
 
     Args:
@@ -61,20 +61,20 @@ def recalled(name: str, source: Callable[[], Graph], make: Callable[[Graph], Int
     data = kept.load(name) if kept is not None else None
     if data is None:
         return None
-    from jit.runtime.plans.recalled import RecalledInterpreter, in_memory, unpack
+    from jit.runtime.plans.restored import RestoredEngine, in_memory, unpack
 
     head, block = unpack(data)
     memory = in_memory(head, block)
     if memory is None:
         return None
     sides = ({(stage, index) for stage, index in head[side]} for side in _SIDES)
-    return Plan(RecalledInterpreter(head, memory, source, make), Aliasing(*sides))
+    return Plan(RestoredEngine(head, memory, source, make), Aliasing(*sides))
 
 
 def keep(name: str, plan: Plan) -> None:
     """Store a plan for other processes, if it is plain data."""
     from jit.runtime.plans.plan_image import Unkeepable, image_of
-    from jit.runtime.plans.recalled import pack
+    from jit.runtime.plans.restored import pack
 
     kept = cache.shared()
     try:
@@ -94,7 +94,7 @@ def _recording(trace: Trace) -> tuple[Any, ...]:
     nodes = {node: index for index, node in enumerate(trace.graph.nodes)}
     composites = [
         (nodes[c.node], tuple(nodes[part] for part in c.parts), tuple(numbers[value] for value in c.taken))
-        for c in trace.composites
+        for c in trace.tape.composites
     ]
     return graph, tuple(composites)
 

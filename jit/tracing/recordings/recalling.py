@@ -1,4 +1,4 @@
-"""What Python functions have returned during one call, so that none of them runs twice when the call starts again.
+"""Results of Python functions during one call, so that none of them runs twice when the call starts again.
 
 Note [Once]
     A recording runs up to a guard that fails; then another one runs from the start, or the function itself does. An
@@ -38,11 +38,11 @@ class Returned:
     kind: Any
     """The class of what it returned: a tuple, a list, or a tensor."""
     history: Any
-    """Its autograd node, or None."""
+    """The autograd node of the results, or None."""
     carrying: list[bool]
-    """Which outputs have that history."""
+    """A mask of the outputs that have that history."""
     error: Exception | None = None
-    """What it raised instead."""
+    """The exception that it raised instead."""
 
     def had(self, tensors: Sequence[Any]) -> bool:
         """Whether it was called with arrays like these."""
@@ -63,7 +63,7 @@ class Recollection:
         """Whether an operator has raised: a recording may have called functions that come behind it."""
 
     def recall(self, function: Any, tensors: Sequence[Any], tracked: bool) -> Returned | None:
-        """What `function` returned, if it is the next that was called and its history is (not) wanted as then."""
+        """The results of `function`, if it is the next that was called and its history is (not) wanted as then."""
         if self.at < len(self.made):
             known = self.made[self.at]
             fits = known.function is function and (known.error is not None or (known.history is not None) == tracked)
@@ -100,7 +100,7 @@ _RECOLLECTION: ContextVar[Recollection | None] = ContextVar("recollection", defa
 
 
 def recollection() -> Recollection | None:
-    """That of the call under way, if it has one."""
+    """The recollection of the call under way, if it has one."""
     return _RECOLLECTION.get()
 
 

@@ -5,40 +5,36 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jit.autograd.nodes import Edge, edge_of
-from jit.eager import context, dispatch
-from jit.eager.effects import note_write
+from jit.eager import dispatch
 from jit.eager.generators import Generator
-from jit.eager.pytree import paths, unflatten
-from jit.eager.tensors import Tensor, tensor_of
-from jit.eager.view_paths import ViewStep
+from jit.eager.tensors import Tensor
 from jit.ir import Graph
 from jit.ir.attempts import KIND
 from jit.ir.errors import Error
 from jit.ir.scalars import exactly
 from jit.passes import CLEANUP, run
 from jit.runtime.arrays import blocks
-from jit.runtime.arrays.interpreter import GuardFailed, Interpreter
+from jit.runtime.arrays.programs import Engine, GuardFailed
 
 from ..patience import patience
-from ..recorder.metadata import FACTS, Move, Tag, move, set_tag
 from ..recorder.tracer import Trace
-from ..recorder.views import shown
-from ..surroundings.properties import contents_of, has_hooks, kind_of
-from ..surroundings.sharing import sharing_of
+from ..surroundings.properties import contents_of, kind_of
 from .aliasing import analyse
 from .chains import Chain, Key, Plan, fork, graph_of, numbered
+from .changes import EffectSpec
 from .compiling import engine, unoptimised
-from .histories import give_history, overwrite
+from .conditions import Conditions
 from .hosting import PythonHost
 from .kept_plans import keep, name_of, recalled
 from .recalling import recollection
+from .results import ResultSpec, Returned
 from .shapes import forget_sizes
 from .stage_node import Kept, StageNode, mark_of
 
@@ -53,65 +49,33 @@ class OperatorRaised(Exception):
         self.error = error
 
 
-@dataclass(slots=True)
-class OutputSpec:
-    """How one output of the function is made from a run."""
-
-    kind: str
-    """"fresh": the array that the plan returns as number `index`. "view": a view of that by `path`. "input": a view of
-    input `index` by `path`. "itself": input `index`, which has become a view of itself. "same": output `index` again.
-    "number": the number that the plan returns."""
-    index: int = 0
-    path: tuple[ViewStep, ...] = ()
-    requires_grad: bool = False
-
-
 @dataclass(eq=False)
 class Recording:
     """One recorded path through a function."""
 
-    outputs: list[OutputSpec]
-    structure: Any
-    """Of the function's result."""
+    result: ResultSpec
     positions: list[int]
-    """Which of the tensors among the arguments are inputs of stage 0; captures follow."""
+    """Positions of the tensors among the arguments that are inputs of stage 0; captures follow."""
     optimise: Optimise
     chains: list[Chain] = field(default_factory=list)
+    effects: EffectSpec = field(default_factory=EffectSpec)
+    conditions: Conditions = field(default_factory=Conditions)
     differentiable: list[int] = field(default_factory=list)
-    """Which stage-0 returns (outputs, then updates) carry gradients."""
-    targets: list[int] = field(default_factory=list)
-    """Per update: the index of the input that it is written to."""
-    count: int = 0
-    """How many of `outputs` are the function's result; further ones go to `.grad` of something."""
-    slots: list[tuple[int, int | None]] = field(default_factory=list)
-    """Pairs (input, output): which output becomes the `.grad` of an input; None clears it."""
-    reads: list[tuple[int, int | None]] = field(default_factory=list)
-    """Pairs (input, other input): what the `.grad` of an input has to be at first; None: there must be none."""
-    hookless: list[int] = field(default_factory=list)
-    """Inputs at which a backward inside the function ends: leaves without hooks."""
-    facts: list[tuple[int, str, Any]] = field(default_factory=list)
-    """Triples (input, name, answer): what else an input has to be; see Note [Metadata] in
-    jit.tracing.recorder.metadata."""
-    moves: list[Move] = field(default_factory=list)
-    """Inputs that become views of themselves."""
-    tags: list[Tag] = field(default_factory=list)
-    """Attributes of the results."""
+    """The stage-0 returns (outputs, then updates) that carry gradients."""
     read: list[Any] = field(default_factory=list)
     """The Python values in its key that it has baked in: lines of the constants ledger."""
     general: bool = False
     """Whether it serves many sizes; see jit.tracing.recordings.shapes."""
     varying: tuple[tuple[int, int], ...] = ()
-    """Which ones: pairs of an input and a dim."""
+    """The sizes that vary: pairs of an input and a dim."""
     calls_python: bool = False
     """Whether it calls autograd.Functions, whose results are remembered during a call."""
     damaged: type[Error] | None = None
-    """What to raise where a recording that came in a file stumbles; None for those that were made here."""
+    """The error to raise where a recording that came in a file stumbles; None for those that were made here."""
     spent: bool = False
     """Whether the function has itself gone backward through all that it returns."""
-    sharing: tuple[Any, ...] = ()
-    """Which inputs shared memory, if any input is written to."""
     outcomes: tuple[Any, ...] = ()
-    """What the guards of stage 0 saw, in order; see `exactly`."""
+    """The outcomes of the guards of stage 0, in order; see `exactly`."""
     examples: list[Any] = field(default_factory=list)
     """The arrays that it was recorded with, where somebody asked to keep them."""
     tried: Any = None
@@ -154,10 +118,11 @@ class Recording:
             plan = Plan(interpreter, analyse(interpreter.graph))
             if name is not None:
                 keep(name, plan)
-        plan.memory.copied -= {(0, i) for i, spec in enumerate(self.outputs) if spec.kind not in ("fresh", "number")}
+        outputs = enumerate(self.result.outputs)
+        plan.memory.copied -= {(0, i) for i, spec in outputs if spec.kind not in ("fresh", "number")}
         return plan
 
-    def _interpreter(self, graph: Graph) -> Interpreter:
+    def _interpreter(self, graph: Graph) -> Engine:
         return engine(self.optimise(numbered(graph)), self.optimise is not unoptimised, PythonHost())
 
     def _graph_of(self, chain: Chain) -> Graph:
@@ -181,14 +146,10 @@ class Recording:
 
     def generalised(self, varying: Sequence[tuple[int, int]]) -> Recording:
         """A recording of the same program, its forward alone, in which the sizes (input, dim) vary."""
-        trace = fork(self.trace, 1)
-        names = (
-            "outputs", "structure", "positions", "differentiable", "targets", "count", "slots", "reads", "hookless",
-            "calls_python", "damaged", "spent", "sharing", "outcomes", "facts", "moves", "tags", "read",
+        return replace(
+            self, chains=[Chain(fork(self.trace, 1))], optimise=unoptimised, general=True, varying=tuple(varying),
+            examples=[], tried=None, lock=threading.RLock(),
         )  # fmt: skip
-        made = Recording(optimise=unoptimised, chains=[Chain(trace)], **{name: getattr(self, name) for name in names})
-        made.general, made.varying = True, tuple(varying)
-        return made
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -203,7 +164,7 @@ class Recording:
             numbers: The promoted numbers of the call.
         """
         chosen: list[Any] = [arguments[i] for i in self.positions]
-        for capture in self.trace.captures:
+        for capture in self.trace.captures.found:
             if tensors is not None and capture.place is not None:
                 chosen.append(tensors[capture.place])
             elif tensors is not None and capture.number is not None:
@@ -223,28 +184,26 @@ class Recording:
         """
         if self.chains[0].is_spoilt:
             return "an interrupt has spoilt it"
-        for index, found in self.reads:
-            if owners[index]._grad is not (None if found is None else owners[found]):
-                return f"{self._name(index)}.grad is {'there now' if found is None else 'another tensor or missing'}"
+        return (
+            self.conditions.other_gradient(owners, self._name)
+            or self._other_capture(owners, known)
+            or self.conditions.unmet(owners, self._name, writes=bool(self.effects.targets))
+        )
+
+    def _name(self, index: int) -> str:
+        return self.trace.graph.inputs[index].name
+
+    def _other_capture(self, owners: Sequence[Any], known: Callable[[Any], bool]) -> str | None:
+        """Why the captures are not what they have to be, if so."""
         if any(known(owner) for c, owner in self._captured(owners) if c.gradient_of is not None and c.place is None):
             return "the .grad of a tensor is also another tensor now"
         for capture, owner in self._captured(owners):
             if capture.kind is not None and kind_of(owner) != capture.kind:
                 return f"the captured tensor {capture.name} is of another kind"
-        for index, name, answer in self.facts:
-            if FACTS[name](owners[index]) != answer:
-                return f"{name} of {self._name(index)} is another one"
-        if any(has_hooks(owners[index]) for index in self.hookless):
-            return "a tensor has hooks now that run in a backward inside of it"
-        if self.targets and sharing_of(owners) != self.sharing:
-            return "tensors that it writes to share memory in another way"
         return None
 
     def _captured(self, owners: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        return zip(self.trace.captures, owners[len(self.positions) :], strict=True)
-
-    def _name(self, index: int) -> str:
-        return self.trace.graph.inputs[index].name
+        return zip(self.trace.captures.found, owners[len(self.positions) :], strict=True)
 
     def run(self, owners: Sequence[Any]) -> Any:
         """Call the recorded function; nothing has happened yet if it raises one of these.
@@ -254,7 +213,7 @@ class Recording:
             OperatorRaised: So it would perhaps, since an operator has raised something.
         """
         plan = self.plan(self.chains[0])
-        with _drawing_alone(owners) if self.trace.drawn() else contextlib.nullcontext():
+        with _drawing_alone(owners) if self.trace.randomness.drawn() else contextlib.nullcontext():
             values = [contents_of(owner) for owner in owners]
             node = None
             if self.differentiable and any(map(dispatch.requires_grad, owners)):
@@ -268,7 +227,7 @@ class Recording:
                 raise OperatorRaised(error) from error
             if node is not None and node.kept is not None:
                 node.state, node.plan = state, plan
-            self.commit(owners, updates, node, len(outputs))
+            self.effects.commit(owners, updates, len(outputs), node, self.differentiable)
         return self.rebuild(outputs, owners, node)
 
     def node_of(self, owners: Sequence[Any], values: Sequence[Any], edges: Sequence[Edge | None]) -> StageNode:
@@ -278,7 +237,7 @@ class Recording:
             node.sizes = tuple(v.shape if isinstance(v, np.ndarray) else None for v in values)
         if self.spent:  # a second backward is an error, so there is nothing to keep
             return node
-        written = set(self.targets)
+        written = set(self.effects.targets)
         used = self.used([True] * len(owners))
         arrays = [v.copy() if i in written and isinstance(v, np.ndarray) else v for i, v in enumerate(values)]
         arrays = [v if u or not isinstance(v, np.ndarray) else None for v, u in zip(arrays, used, strict=True)]
@@ -294,22 +253,9 @@ class Recording:
 
     @property
     def returns(self) -> int:
-        """How many values stage 0 returns, updates included."""
+        """The number of values that stage 0 returns, updates included."""
         stage = self.trace.graph.stages[0]
         return len(stage.outputs) + len(stage.updates)
-
-    def commit(self, owners: Sequence[Any], updates: Sequence[Any], node: StageNode | None, first: int) -> None:
-        """Write what the function has mutated; after the last guard, so all of it or nothing."""
-        for number, (index, value) in enumerate(zip(self.targets, updates, strict=True), first):
-            owner = owners[index]
-            if isinstance(owner, Generator):
-                owner.state = value
-            elif node is not None and number in self.differentiable:
-                overwrite(owner, value, node, number)
-            else:
-                note_write(owner)
-                np.copyto(owner._array, value, casting="unsafe")
-                owner._storage.written()
 
     def rebuild(
         self,
@@ -329,37 +275,16 @@ class Recording:
             objects: The objects behind the inputs, where the function itself has made other views of some.
         """
         objects = owners if objects is None else objects
-        fresh: dict[int, Tensor] = {}
-
-        def tensor(index: int) -> Tensor:
-            if index not in fresh:
-                made = fresh[index] = tensor_of(results[index], storages[index] if storages else None)
-                if node is not None and index in self.differentiable:
-                    give_history(made, node, index)
-            return fresh[index]
-
-        made: list[Any] = []
-        for spec in self.outputs:
-            if spec.kind == "number":
-                made.append(results[spec.index])
-            elif spec.kind == "same":
-                made.append(made[spec.index])
-            elif spec.kind == "itself":
-                made.append(objects[spec.index])
-            elif spec.kind == "fresh":
-                made.append(tensor(spec.index))
-            else:
-                made.append(_viewed(spec, owners[spec.index] if spec.kind == "input" else tensor(spec.index)))
+        returned = Returned(results, storages, node, self.differentiable)
+        made = self.result.made(returned, owners, objects)
         if node is not None and node.kept is not None:
-            node.kept.made = [{index: mark_of(t) for index, t in fresh.items()}]
-        for index, number in self.slots:
-            objects[index]._grad = None if number is None else made[number]
-        for index, path, requires_grad in self.moves:
-            if objects[index] is owners[index]:
-                move(owners[index], path, requires_grad)
-        for index, name, structure, start in self.tags:
-            set_tag(made[index], name, unflatten(structure, made[start : start + len(paths(structure))]))
-        return unflatten(self.structure, made[: self.count])
+            node.kept.made = [{index: mark_of(t) for index, t in returned.tensors.items()}]
+        self.effects.leave(made, owners, objects)
+        return self.result.assembled(made)
+
+
+PARTS = {"result": ResultSpec, "effects": EffectSpec, "conditions": Conditions}
+"""Fields of a recording that are records themselves."""
 
 
 def seen_by(recording: Recording, failed: GuardFailed) -> tuple[Any, ...]:
@@ -380,15 +305,8 @@ def may_follow(recording: Recording, seen: tuple[Any, ...]) -> bool:
 
 def watches_error(recording: Recording, index: int | None) -> bool:
     """Whether a guard, or one of them all, asks whether an operator raises."""
-    guards = recording.trace.guards
+    guards = recording.trace.guards.records
     return any(guard.node.inputs[0].node.kind == KIND for guard in (guards if index is None else guards[index:][:1]))
-
-
-def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
-    if not spec.path:
-        return base
-    with context.set_grad_enabled(spec.requires_grad):
-        return shown(spec.path, base)
 
 
 @contextlib.contextmanager

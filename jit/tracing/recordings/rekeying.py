@@ -22,7 +22,7 @@ Locate = Callable[[Any], tuple[str | None, int | None]]
 
 
 class Change:
-    """From keys of a smaller world to keys of a larger one, which are the same surroundings."""
+    """A change from keys of a smaller world to keys of a larger one, which are the same surroundings."""
 
     def __init__(self, before: World, after: World) -> None:
         self._before, self._after = before, after
@@ -31,12 +31,12 @@ class Change:
         self._kept: list[Any] = []
 
     def cache(self, entries: dict[Key, Entry]) -> dict[Key, Entry]:
-        """What of a cache holds on."""
+        """The part of a cache that holds on."""
         pairs = ((self.key(key), self._entry(entry)) for key, entry in entries.items() if self.key(key) is not None)
         return {key: entry for key, entry in pairs if key is not None}
 
     def families(self, families: dict[Key, Family]) -> dict[Key, Family]:
-        """What of the families holds on."""
+        """The part of the families that holds on."""
         return {new: self._family(f) for key, f in families.items() if (new := self.key(key)) is not None}
 
     def key(self, key: Key) -> Key | None:
@@ -90,7 +90,7 @@ def relocate(recording: Recording, locate: Locate) -> str | None:
 
 
 def _captures(recording: Recording) -> Iterator[Any]:
-    return (capture for chain in recording.chains for capture in chain.trace.captures)
+    return (capture for chain in recording.chains for capture in chain.trace.captures.found)
 
 
 __all__ = ["Change", "relocate"]

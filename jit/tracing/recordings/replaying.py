@@ -82,15 +82,15 @@ def _bind(trace: Trace, environment: dict[Value, Any], value: Value, result: Any
 
 
 def _hook(trace: Trace, value: Value, tensor: Tensor) -> None:
-    for hook in trace.hooks.get(value, ()) if tensor.requires_grad else ():
+    for hook in trace.gradients.hooks.get(value, ()) if tensor.requires_grad else ():
         tensor.register_hook(hook)
 
 
 def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> None:
     """Composites with a derivative of their own run as themselves, others as their parts."""
-    whole = {c.node for c in trace.composites if (op := find(c.node.kind)) is not None and op.is_differentiable}
-    skipped = {part for c in trace.composites if c.node in whole for part in c.parts}
-    taken = {c.node: c.taken for c in trace.composites if c.node not in whole}
+    whole = {c.node for c in trace.tape.composites if (op := find(c.node.kind)) is not None and op.is_differentiable}
+    skipped = {part for c in trace.tape.composites if c.node in whole for part in c.parts}
+    taken = {c.node: c.taken for c in trace.tape.composites if c.node not in whole}
     for node in trace.graph.nodes:
         if node.stage >= stages or node in skipped:
             continue
@@ -103,7 +103,7 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
             continue
         token = context.SOURCE.set(node.source)
         try:
-            with context.set_grad_enabled(node not in trace.untracked):
+            with context.set_grad_enabled(node not in trace.tape.untracked):
                 results = _results(trace, environment, node)
         finally:
             context.SOURCE.reset(token)
@@ -112,10 +112,10 @@ def _replay_nodes(trace: Trace, environment: dict[Value, Any], stages: int) -> N
 
 
 def _with_history(trace: Trace, environment: dict[Value, Any], value: Value, result: Any) -> Any:
-    """What was written over a tensor without recording derivatives has the history of what it held before."""
-    if value not in trace.histories or not isinstance(result, Tensor):
+    """A tensor written over without recording derivatives, with the history of what it held before."""
+    if value not in trace.tape.histories or not isinstance(result, Tensor):
         return result
-    edge = edge_of(environment[trace.histories[value]])
+    edge = edge_of(environment[trace.tape.histories[value]])
     if edge is None:
         return result
     written = alias(result, Variable)
@@ -164,7 +164,7 @@ def _run_python(trace: Trace, node: Node, tensors: list[Any]) -> list[Any]:
     outputs = dispatch.unpack(result)
     if len(outputs) < len(node.outputs):
         if history is not None:
-            trace.handles[history] = node.outputs[-1]
+            trace.functions.handles[history] = node.outputs[-1]
         outputs = [*outputs, history]
     return outputs
 

@@ -29,14 +29,14 @@ from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.graph import map_template
 
 OFTEN = 32
-"""How many calls of one size earn it a recording of its own."""
+"""The number of calls of one size that earn it a recording of its own."""
 
 Dims = Mapping[str, Sequence[int]]
-"""By the names of tensors: the dims whose sizes vary."""
+"""The dims whose sizes vary, by the names of tensors."""
 
 
 def general_kind(kind: tuple[Any, ...], dims: Sequence[int] | None) -> tuple[Any, ...]:
-    """What `kind_of` says of a tensor, with sizes of 2 and more made alike; of contiguous and expanded ones alone.
+    """The kind of a tensor with sizes of 2 and more made alike; of contiguous and expanded ones alone.
 
     Args:
         kind: A tuple of dtype, sizes, layout and more.
@@ -53,7 +53,7 @@ def general_kind(kind: tuple[Any, ...], dims: Sequence[int] | None) -> tuple[Any
 
 
 def _strides(sizes: Sequence[int], expanded: Sequence[bool]) -> tuple[int, ...]:
-    """Those of memory in row-major order that was expanded along some dims."""
+    """Row-major strides, with 0 for every expanded dim."""
     strides, step = [], 1
     for size, along in zip(reversed(sizes), reversed(expanded), strict=True):
         strides.append(0 if along else step)
@@ -62,11 +62,11 @@ def _strides(sizes: Sequence[int], expanded: Sequence[bool]) -> tuple[int, ...]:
 
 
 Pattern = tuple[tuple[int, ...], ...]
-"""For each tensor among the arguments the dims whose sizes vary."""
+"""The dims whose sizes vary, for each tensor among the arguments."""
 
 
 def pattern_of(kinds: Sequence[Any], others: Sequence[Any]) -> Pattern:
-    """Where the sizes of two keys differ."""
+    """The dims in which the sizes of two keys differ."""
     pairs = [(a[1], b[1]) if len(a) > 2 else ((), ()) for a, b in zip(kinds, others, strict=True)]
     return tuple(tuple(d for d, (n, m) in enumerate(zip(*pair, strict=True)) if n != m) for pair in pairs)
 
@@ -76,11 +76,11 @@ class Family:
     """All that was recorded of keys that differ in sizes alone."""
 
     general: dict[Pattern, dict[Any, Any]] = field(default_factory=dict)
-    """By the sizes that vary and the rest of the key: entries with general recordings."""
+    """Entries with general recordings, by the sizes that vary and the rest of the key."""
     samples: list[tuple[Any, Any]] = field(default_factory=list)
     """Pairs (key, recording) that have no equal yet."""
     calls: Counter[Any] = field(default_factory=Counter)
-    """How often each key came."""
+    """The number of calls of each key."""
     closed: str | None = None
     """Why no further general recordings are made."""
 
@@ -102,12 +102,14 @@ class Family:
 def signature(recording: Any) -> Any:
     """All that makes a recording's stage 0, except sizes and strides."""
     trace = recording.trace
-    captures = [(c.name, c.place, c.gradient_of, c.number, c.place is None and id(c.owner)) for c in trace.captures]
-    outputs = [(o.kind, o.index, _path(o.path), o.requires_grad) for o in recording.outputs]
-    rest = (recording.structure, recording.positions, recording.targets, recording.slots, recording.reads)
-    moves = [(i, _path(path), grad) for i, path, grad in recording.moves]
-    metadata = (recording.facts, moves, recording.tags)
-    counted = (recording.hookless, recording.spent, recording.count)
+    found = trace.captures.found
+    captures = [(c.name, c.place, c.gradient_of, c.number, c.place is None and id(c.owner)) for c in found]
+    result, effects, conditions = recording.result, recording.effects, recording.conditions
+    outputs = [(o.kind, o.index, _path(o.path), o.requires_grad) for o in result.outputs]
+    rest = (result.structure, recording.positions, effects.targets, effects.slots, conditions.reads)
+    moves = [(i, _path(path), grad) for i, path, grad in effects.moves]
+    metadata = (conditions.facts, moves, result.tags)
+    counted = (conditions.hookless, recording.spent, result.count)
     return (skeleton(trace.graph, 0), captures, outputs, *rest, *metadata, *counted)
 
 

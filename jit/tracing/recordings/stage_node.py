@@ -18,7 +18,7 @@ from jit.autograd.nodes import Edge, Node, edge_of
 from jit.eager import context, dispatch
 from jit.eager.tensors import Tensor, tensor_of
 from jit.ir.errors import AutogradError, Error
-from jit.runtime.arrays.interpreter import GuardFailed
+from jit.runtime.arrays.programs import GuardFailed
 
 from ..patience import patience
 from ..surroundings.properties import kind_of
@@ -44,7 +44,7 @@ def mark_of(tensor: Tensor) -> Mark:
 
 @dataclass(slots=True)
 class Kept:
-    """What a StageNode keeps for a backward that has not been recorded yet."""
+    """The values that a StageNode keeps for a backward that has not been recorded yet."""
 
     inputs: list[list[Any]]
     """Per stage so far, the values that went in."""
@@ -55,7 +55,7 @@ class Kept:
     made: list[dict[int, Mark]] = field(default_factory=list)
     """Per stage, what was returned, by number."""
     calls: Recollection | None = None
-    """What Python functions have returned in stage 0."""
+    """The results of Python functions in stage 0."""
 
     def recalled(self) -> Any:
         """Within this block none of these functions runs again."""
@@ -149,7 +149,7 @@ class StageNode(Node):
         return results
 
     def _state(self, plan: Plan) -> Any:
-        """What the stages before have left for the next one; if that is not there, or spoilt, they run again."""
+        """The state that earlier stages have left for the next one; if it is not there, or spoilt, they run again."""
         assert self.kept is not None
         if self.plan is plan and self.kept.is_intact(plan.memory.exposed):
             self.kept.check(self, plan.memory.needed)
@@ -177,7 +177,7 @@ class StageNode(Node):
             self.live = None
             return self._record(key, gradients, wanted, create, keep)
         if (
-            live is not self.live and chain.trace.hooks
+            live is not self.live and chain.trace.gradients.hooks
         ):  # they may look at what the first call held: only the graph is right
             return self._run(chain, gradients, create)
         if self.recording.general:

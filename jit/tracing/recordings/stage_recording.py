@@ -14,7 +14,6 @@ from jit.eager.tensors import Tensor, Variable, alias
 from jit.ir.errors import TraceError
 from jit.ir.scalars import exactly
 
-from ..recorder.raising import forget_errors, look_at_caught
 from ..recorder.tracer import Trace
 from ..surroundings.impurity import watching
 from ..surroundings.origins import is_foreign
@@ -29,7 +28,7 @@ class Live:
     outputs: list[Any]
     """Tensors, where they can carry a gradient; anything else where not."""
     edges: list[Edge | None]
-    """What to differentiate by, one per edge of the StageNode; None where no gradient can be wanted."""
+    """The tensors to differentiate by, one per edge of the StageNode; None where no gradient can be wanted."""
     trace: Trace
     """The recording that knows these tensors."""
 
@@ -40,26 +39,26 @@ def record_stage(
     """Run the backward of `live` through autograd, recorded as the next stage of `chain`."""
     trace = chain.trace
     chain.prepare()
-    before = trace.memory.updates(), trace.drawn()
-    guards = len(trace.guards)
-    hooks = view_of_objects([("a hook", hook) for hooks in trace.hooks.values() for hook in hooks])
-    impure, trace.impure = trace.impure, None
+    before = trace.memory.updates(), trace.randomness.drawn()
+    guards = len(trace.guards.records)
+    hooks = view_of_objects([("a hook", hook) for hooks in trace.gradients.hooks.values() for hook in hooks])
+    impure, trace.impurity.reason = trace.impurity.reason, None
     trace.graph.add_stage()
     stage = len(trace.graph.stages) - 1
     try:
         roots, weights = _roots(trace, live, gradients, create)
         chosen = [want and edge is not None for edge, want in zip(live.edges, wanted, strict=True)]
         edges = [edge for edge, want in zip(live.edges, chosen, strict=True) if want]
-        with context.tracing(trace), watching(trace, is_foreign):
+        with context.tracing(trace), watching(trace.impurity, is_foreign):
             found = iter(run_backward(roots, weights, edges, True, create, within=True))
             results = [next(found) if want else None for want in chosen]
             trace.graph.set_return([None if r is None else trace.value_of(r) for r in results])
-        if (trace.memory.updates(), trace.drawn()) != before:
+        if (trace.memory.updates(), trace.randomness.drawn()) != before:
             raise TraceError(
                 "the backward of a traced function changes a buffer or draws random numbers; run it outside the trace"
             )
-        look_at_caught(trace)
-        what = trace.impure or (hooks and hooks.effect() and f"changes {hooks.effect()}")
+        trace.errors.look_at_caught()
+        what = trace.impurity.reason or (hooks and hooks.effect() and f"changes {hooks.effect()}")
         if what and impure is None:
             raise _unrepeatable(trace, what)
     except BaseException:
@@ -67,9 +66,9 @@ def record_stage(
         raise
     finally:
         chain.outdate()
-        trace.impure = impure
-        forget_errors(trace)
-    outcomes = tuple(exactly(g.outcome) for g in trace.guards[guards:])
+        trace.impurity.reason = impure
+        trace.errors.forget()
+    outcomes = tuple(exactly(g.outcome) for g in trace.guards.records[guards:])
     chain.keys = (*chain.keys, (key, outcomes))
     carrying = tuple(i for i, r in enumerate(results) if r is not None and r.requires_grad)
     chain.differentiable = (*chain.differentiable, carrying)
@@ -86,7 +85,7 @@ def _drop(chain: Chain, stage: int, guards: int) -> None:
 
 
 def _unrepeatable(trace: Trace, what: str) -> TraceError:
-    functions = (getattr(hook, "__code__", None) for hooks in trace.hooks.values() for hook in hooks)
+    functions = (getattr(hook, "__code__", None) for hooks in trace.gradients.hooks.values() for hook in hooks)
     lines = [f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" for code in functions if code is not None]
     where = f"at {', '.join(lines)}: " if lines else ""
     return TraceError(

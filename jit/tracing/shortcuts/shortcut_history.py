@@ -42,9 +42,9 @@ def with_history(
     needs = [owner.requires_grad for owner in owners]
     captured = list(owners[len(positions) :])
     sizes = tuple(owner._array.shape for owner in owners) if recording.general else None
-    results = [(spec.index, number) for spec, number in zip(recording.outputs, order, strict=True)]
+    results = [(spec.index, number) for spec, number in zip(recording.result.outputs, order, strict=True)]
     carrying, count = frozenset(recording.differentiable), recording.returns
-    is_bare = recording.structure == TENSOR
+    is_bare = recording.result.structure == TENSOR
     registers, left = _left_by(plan)
     last = max(positions, default=-1)
 
@@ -80,11 +80,11 @@ def with_history(
 
 
 def _left_by(plan: Plan) -> tuple[int, list[tuple[int, int]]]:
-    """How many registers there are, and what stage 0 leaves in them: pairs of a register and an input or, counted
+    """The number of registers, and those that stage 0 leaves: pairs of a register and an input or, counted
     behind those, an output of its native call."""
     program = plan.interpreter.programs[0]
-    results = plan.interpreter.whole(0).results
+    results = plan.interpreter.native_call(0).results
     held = {register: number for number, register in enumerate((*program.inputs, *results))}
     for register in (*program.unused, *program.frees[0], *program.returned):
         held.pop(register, None)
-    return plan.interpreter._count, sorted(held.items())
+    return plan.interpreter.count, sorted(held.items())

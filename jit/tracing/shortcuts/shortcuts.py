@@ -20,12 +20,8 @@ Note [What a shortcut looks at]
 
 from __future__ import annotations
 
-import functools
-import gc
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,19 +32,8 @@ from jit.eager.tensors import Storage, Tensor, Variable, tensor_of
 from jit.ir.graph import Ref
 from jit.runtime.plans import entry
 
-from ..surroundings.contents import same_contents
-from ..surroundings.places import (
-    _class_entry,
-    _class_of,
-    _contents,
-    _default,
-    _entry,
-    _item,
-    _itself,
-    _names_in,
-    _wrapped_by,
-)
-from ..surroundings.surroundings import View, _identities, _space_at, _type_of
+from ..surroundings.native_checks import native_checks
+from ..surroundings.views import View
 from .shortcut_history import with_history
 
 if TYPE_CHECKING:
@@ -64,7 +49,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     """A function that does what this call did, for the same arguments; None if the call needs Python."""
     if not entry.available() or _needs_python(call, recording):
         return None
-    native = recording.plan(recording.chains[0]).interpreter.whole(0)
+    native = recording.plan(recording.chains[0]).interpreter.native_call(0)
     order = None if native is None else _order(native, recording)
     if native is None or order is None:
         return None
@@ -72,7 +57,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     owners = recording.inputs(call.leaves, call.world.tensors, call.numbers)
     keeps = bool(recording.differentiable) and any(t.requires_grad for t in owners)
     inputs = _inputs(items, owners, recording, native, keeps)
-    wrapping = _wrapping(recording.structure == TENSOR, context.INFERENCE.get())
+    wrapping = _wrapping(recording.result.structure == TENSOR, context.INFERENCE.get())
     if inputs is None or wrapping is None:
         return None
     tables = native.code.tables()
@@ -91,7 +76,7 @@ def shortcut(call: Call, recording: Recording) -> Shortcut | None:
     run: Shortcut = entry.make_entry(tables)
     if keeps:
         run = with_history(run, recording, owners, [i for i, a in enumerate(items) if isinstance(a, Tensor)], order)
-    return _unpacking(_structured(_following_bases(run, items), recording.structure), call.args)
+    return _unpacking(_structured(_following_bases(run, items), recording.result.structure), call.args)
 
 
 def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
@@ -127,20 +112,13 @@ def _needs_python(call: Call, recording: Recording) -> bool:
         or len(leaves) > _ARGUMENTS
         or not all(isinstance(a, Tensor) or _is_plain(a) for a in items)
         or bool(
-            recording.targets
-            or recording.slots
-            or recording.reads
-            or recording.hookless
-            or recording.trace.drawn()
-            or recording.facts
-            or recording.moves
-            or recording.tags
+            recording.effects or recording.conditions or recording.result.tags or recording.trace.randomness.drawn()
         )
-        or bool(recording.trace.backwards)  # where NaN may be looked for
+        or bool(recording.trace.tape.backwards)  # where NaN may be looked for
         or any(not isinstance(t, Tensor) or t._array is None or t._array.size == 0 for t in owners)
         or any(t._array.size == 0 for t in leaves)
         or any(vars(t) for t in (*owners, *leaves))
-        or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures)
+        or any(c.gradient_of is not None or c.number is not None for c in recording.trace.captures.found)
     )
 
 
@@ -155,10 +133,10 @@ def _order(native: Any, recording: Recording) -> list[int] | None:
     """Which outputs of the stretch the function returns; None if its results are more than that."""
     plan = recording.plan(recording.chains[0])
     returned = plan.interpreter.programs[0].outputs
-    specs = recording.outputs
+    specs = recording.result.outputs
     if any(spec.kind != "fresh" for spec in specs) or len({spec.index for spec in specs}) != len(specs):
         return None
-    if any(number == 0 for number, _ in plan.memory.copied) or recording.count != len(specs):
+    if any(number == 0 for number, _ in plan.memory.copied) or recording.result.count != len(specs):
         return None
     made = {Ref(register): number for number, register in enumerate(native.results)}
     found = [made.get(returned[spec.index], -1) for spec in specs]
@@ -223,139 +201,12 @@ def _input(owner: Tensor, may_have_history: bool = False) -> entry.Input | None:
 
 def _add_surroundings(tables: entry.Tables, view: View, captured: set[int]) -> None:
     """Everything that the view has seen but captures: as rows of tables, or as work for a Python function."""
-    slots: dict[tuple[int, Any], _Row] = {}
-    rest: list[tuple[Any, Any]] = []
-    cells, classes = list(tables.cells), list(tables.classes)
-    items: list[tuple[Any, int, Any]] = []
-    functions = {id(f): (f, defaults, keywords, code) for _, f, (code, defaults, keywords) in view._functions}
-    held = {id(value) for _, _, value in view._slots}
-    fetches: list[tuple[Any, Any]] = [(fetch, value) for _, fetch, value in view._slots]
-    for fetch, value in fetches:
-        rows = _rows(fetch, value)
-        if rows is not None:
-            slots |= {(id(place), key): (place, key, inside) for place, key, inside in rows}
-        if rows is not None and _asks(fetch, _contents):
-            cells.append((fetch.args[0], value))
-        elif rows is not None:
-            continue
-        elif _asks(fetch, _class_of) and id(thing := fetch.args[0]()) in held:
-            classes.append((thing, value))
-        elif _asks(fetch, _item) and type(fetch.args[0]) is list:
-            items.append((*fetch.args, value))
-        elif _asks(fetch, _default) and fetch() is value:
-            function = fetch.args[0]
-            functions.setdefault(
-                id(function), (function, function.__defaults__, function.__kwdefaults__, function.__code__)
-            )
-        else:
-            rest.append((fetch, value))
-    tables.slots, tables.cells, tables.classes = list(slots.values()), cells, classes
-    for _, fetch, space in view._spaces:
-        if id(thing := fetch()) in held:
-            tables.spaces.append((thing, space))
-        else:
-            rest.append((functools.partial(_space_at, fetch), space))
-    tables.lineages = [lineage for _, *lineage in view._lineages]
-    tables.items, tables.functions = items, list(functions.values())
-    tables.sizes = list({(id(held), size): (held, size) for _, held, size in view._sizes}.values())
-    facts = _distinct((ask, answer) for _, ask, answer in view._facts)
-    facts = [(ask, answer) for ask, answer in facts if not _add_fact(tables, ask, answer, captured)]
-    rest = _distinct(rest)
-    types = [(tensor, kind) for tensor, kind in view._types if id(tensor) not in captured]
-    contents = [(value, copy) for _, value, copy in view._contents]
-    if rest or types or contents or facts:
-        tables.residue = functools.partial(_unchanged, rest, types, contents, facts)
-
-
-def _distinct(questions: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Pairs of a question and its answer, each once: all modules of a network ask about what they share."""
-    found: dict[Any, tuple[Any, Any]] = {}
-    for ask, answer in questions:
-        is_partial = isinstance(ask, functools.partial) and not ask.keywords
-        key: Any = (id(ask.func), *map(id, ask.args)) if is_partial else id(ask)
-        if key in found and found[key][1] is not answer and found[key][1] != answer:
-            key = object()
-        found[key] = (ask, answer)
-    return list(found.values())
-
-
-def _add_fact(tables: entry.Tables, ask: Any, answer: Any, captured: set[int]) -> bool:
-    """Add rows for a fact of the view, if it can be said with rows."""
-    if _asks(ask, _names_in):
-        return id(ask.args[0]) in captured and answer == ()  # inputs are looked at anyway
-    if not _asks(ask, _identities) or ask() != answer:
-        return False
-    (container,) = ask.args
-    if answer == () and isinstance(container, (dict, set)) and type(container).__len__ in _LENGTHS:
-        tables.sizes = [*tables.sizes, (container, 0)]
-    elif isinstance(container, dict) and type(container).__iter__ is dict.__iter__:
-        tables.orders = [*tables.orders, (container, list(container))]
-    else:
-        return False
-    return True
-
-
-_LENGTHS = (dict.__len__, set.__len__, OrderedDict.__len__)
-
-
-def _asks(ask: Any, function: Any) -> bool:
-    return isinstance(ask, functools.partial) and ask.func is function
-
-
-_Row = tuple[Any, Any, Any]
-
-
-def _rows(fetch: Any, value: Any) -> list[_Row] | None:
-    """Rows (dict, key, value) that say what `fetch() is value` says; None if it takes Python."""
-    if not isinstance(fetch, functools.partial) or fetch.keywords:
-        return None
-    function, args = fetch.func, fetch.args
-    place = getattr(function, "__self__", None)
-    if function is _itself or (function is _item and type(args[0]) is tuple):
-        return []
-    if function is _contents:
-        return [] if value is not None and _contents(args[0]) is value else None
-    if function is _class_entry:
-        return _rows_of_class(args[0], args[1], value)
-    if function is _wrapped_by and type(args[0]) is FunctionType:
-        return _rows_of([(vars(args[0]), "__wrapped__", value)])
-    if getattr(function, "__name__", "") == "get" and len(args) == 1:
-        return _rows_of([(place, args[0], value)])
-    if function is _entry:
-        space, table, key = args
-        return _rows_of([(space, table, space.get(table)), (space.get(table), key, value)])
-    return None
-
-
-def _rows_of_class(kind: type, key: str, value: Any) -> list[_Row] | None:
-    """The row for an entry of a class: in the dict behind its `__dict__`, which is a view."""
-    view: Any = vars(kind)
-    found = gc.get_referents(view)
-    if type(view) is not MappingProxyType or len(found) != 1 or _class_entry(kind, key) is not value:
-        return None
-    return _rows_of([(found[0], key, view.get(key))])
-
-
-def _rows_of(wanted: Sequence[_Row]) -> list[_Row] | None:
-    """Rows, if all are plain entries: of dicts that look keys up natively, under keys that compare natively."""
-    for place, key, value in wanted:
-        if type(place) not in (dict, OrderedDict) or type(key) not in (str, int) or place.get(key) is not value:
-            return None
-    return [(place, key, value if key in place else entry.MISSING) for place, key, value in wanted]
-
-
-def _unchanged(rest: Sequence[Any], types: Sequence[Any], contents: Sequence[Any], facts: Sequence[Any]) -> bool:
-    """What `View.has_changed` asks, of what native code cannot see."""
-    for fetch, value in rest:
-        if fetch() is not value:
-            return False
-    for tensor, kind in types:
-        if _type_of(tensor) != kind:
-            return False
-    for ask, answer in facts:
-        if ask() != answer:
-            return False
-    return all(same_contents(value, copy) for value, copy in contents)
+    checks = native_checks(view, captured)
+    tables.slots, tables.cells, tables.classes = checks.table("slots"), checks.table("cells"), checks.table("classes")
+    tables.spaces, tables.lineages = checks.table("spaces"), checks.table("lineages")
+    tables.items, tables.functions = checks.table("items"), checks.table("functions")
+    tables.sizes, tables.orders = checks.table("sizes"), checks.table("orders")
+    tables.residue = checks.residue
 
 
 # -- lists, tuples and dicts among the arguments -----------------------------------------------------------------

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Key(NamedTuple):
-    """What a recording is specialised on."""
+    """The facts on which a recording is specialised."""
 
     structure: tuple[Structure, ...]
     tensors: tuple[Any, ...]
@@ -55,7 +55,7 @@ class Call:
     promoted: dict[str, Any]
     """The promoted numbers among the arguments."""
     raised: Exception | None = None
-    """What an operator of a recording has raised first."""
+    """The first error that an operator of a recording has raised."""
 
     def note_raised(self, error: Exception, made: Recollection | None) -> None:
         """A recording has come to an operator that raised, as the function does, which may catch that.
@@ -88,7 +88,7 @@ def signature_of(function: Any) -> inspect.Signature | None:
 
 
 def marks_of(function: Any) -> list[Any] | None:
-    """What can be set anew of a function's parameters; None if nothing can, or nobody knows."""
+    """The settable parts of a function's parameters; None if there are none, or nobody knows."""
     if isinstance(function, types.MethodType):
         function = function.__func__
     if type(function) is types.FunctionType:

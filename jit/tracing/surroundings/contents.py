@@ -22,21 +22,20 @@ _DRAWING = (np.random.Generator, np.random.RandomState, random.Random)
 
 
 class RandomState(tuple[Any, ...]):
-    """What a generator of random numbers holds, by value."""
+    """The state of a generator of random numbers, by value."""
 
     __slots__ = ()
 
 
-def is_copied(value: Any) -> bool:
-    """Whether a value is watched by a copy of what it holds."""
-    kind: Any = type(value)
+def is_copied(kind: Any) -> bool:
+    """Whether objects of a class are watched by a copy of what they hold."""
     if issubclass(kind, (np.ndarray, np.void, *_DRAWING, *COPIED)):
         return True
     return issubclass(kind, _C_TYPES) and _has_no_pointers(kind)
 
 
 def copy_of(value: Any) -> Any:
-    """What a value holds, hashable unless it is an array."""
+    """The content of a value, hashable unless it is an array."""
     if isinstance(value, np.ndarray):
         copy = np.array(_elements(value))
         copy.flags.writeable = value.flags.writeable
@@ -57,7 +56,7 @@ def copy_of(value: Any) -> Any:
 
 
 def _elements(array: Any) -> Any:
-    """What an array holds by itself, whatever its class makes of that."""
+    """The elements of an array itself, whatever its class makes of that."""
     return np.ndarray.view(array, np.ndarray)
 
 
@@ -102,7 +101,7 @@ def words_of(state: Any) -> Any:
 
 
 def random_states() -> Any:
-    """What the random generators that Python and numpy share among all hold."""
+    """The states of the random generators that Python and numpy share among all."""
     return random.getstate(), words_of(np.random.get_state())
 
 

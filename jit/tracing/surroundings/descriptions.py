@@ -1,4 +1,4 @@
-"""What functions, classes and their like say of themselves: names, defaults, annotations, bases, subclasses.
+"""Descriptions of functions, classes and their like: names, defaults, annotations, bases, subclasses.
 
 Hardly any code asks for them, so they count where code of the user's or of Python's library names them, and not
 because attributes are looked up by names made at run time.
@@ -6,13 +6,11 @@ because attributes are looked up by names made at run time.
 
 from __future__ import annotations
 
-import functools
 import types
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-Child = tuple[str, Callable[[], Any], "str | None"]
+from .places import Child, DescriptionOf, EntryOf, SubclassesOf
 
 _OF_FUNCTIONS = (
     "__defaults__", "__kwdefaults__", "__code__", "__name__", "__qualname__", "__doc__", "__annotations__",
@@ -24,55 +22,44 @@ DESCRIPTIONS = frozenset({*_OF_FUNCTIONS, *_OF_CLASSES, "__closure__", "__subcla
 
 
 def said_of_function(prefix: str, function: types.FunctionType) -> Iterator[Child]:
-    """What code can ask of a function that it does not call."""
+    """The description that code can ask of a function that it does not call."""
     for name in _OF_FUNCTIONS:
-        yield f"{prefix}{name}", functools.partial(getattr, function, name, None), name
+        yield f"{prefix}{name}", DescriptionOf(function, name), name
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield f"{prefix}{name}", functools.partial(getattr, cell, "cell_contents", None), "__closure__"
+        yield f"{prefix}{name}", DescriptionOf(cell, "cell_contents"), "__closure__"
 
 
 def said_of_class(prefix: str, kind: type) -> Iterator[Child]:
-    """What code can ask of a class besides its entries."""
+    """The description that code can ask of a class besides its entries."""
     for name in _OF_CLASSES:
-        yield f"{prefix}{name}", functools.partial(getattr, kind, name, None), name
+        yield f"{prefix}{name}", DescriptionOf(kind, name), name
 
 
 def subclasses_below(prefix: str, kind: type) -> Iterator[Child]:
     """The classes that are derived from a class, now and later."""
-    yield f"{prefix}__subclasses__", functools.partial(_subclasses, kind), "__subclasses__"
-
-
-_SUBCLASSES: weakref.WeakKeyDictionary[type, tuple[Any, ...]] = weakref.WeakKeyDictionary()
-
-
-def _subclasses(kind: type) -> tuple[Any, ...]:
-    """References to the subclasses: the same tuple as long as they are the same."""
-    found: tuple[Any, ...] = tuple(map(weakref.ref, type.__subclasses__(kind)))
-    if _SUBCLASSES.get(kind) != found:
-        _SUBCLASSES[kind] = found
-    return _SUBCLASSES[kind]
+    yield f"{prefix}__subclasses__", SubclassesOf(kind), "__subclasses__"
 
 
 def said_of_property(prefix: str, value: property) -> Iterator[Child]:
-    """Its doc."""
-    yield f"{prefix}__doc__", functools.partial(getattr, value, "__doc__", None), "__doc__"
+    """The docstring of a property."""
+    yield f"{prefix}__doc__", DescriptionOf(value, "__doc__"), "__doc__"
 
 
 def said_by_cell(prefix: str, value: types.CellType) -> Iterator[Child]:
-    """What a closure cell holds."""
-    yield f"{prefix}contents", functools.partial(getattr, value, "cell_contents", None), None
+    """The content of a closure cell."""
+    yield f"{prefix}contents", DescriptionOf(value, "cell_contents"), None
 
 
 def said_of_typing(prefix: str, value: Any) -> Iterator[Child]:
-    """What an object of `typing` is made of, and what somebody has attached to it."""
+    """The parts of an object of `typing`, and what somebody has attached to it."""
     for name in ("__origin__", "__args__", "__metadata__"):
         if getattr(value, name, None) is not None:
-            yield f"{prefix}{name}", functools.partial(getattr, value, name, None), None
+            yield f"{prefix}{name}", DescriptionOf(value, name), None
     space = getattr(value, "__dict__", None)
     if not isinstance(space, dict):
         return
     for name in space:
-        yield f"{prefix}{name}", functools.partial(space.get, name), name
+        yield f"{prefix}{name}", EntryOf(space.get, name), name
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What a function has run so far, and by which names that code looks things up.
+"""Footprints: the code that a function has run so far, and the names by which it looks things up.
 
 Note [Footprints]
     What a deterministic program reads next is decided by what it has read before. So as long as the places that the
@@ -38,12 +38,12 @@ _COPIERS = {
 }  # fmt: skip
 """Modules of Python's that look at whatever attributes an object has: by some of their functions, or by all."""
 _ON_OBJECTS = tuple(f"{PACKAGE}{folder}{os.sep}" for folder in ("nn", "optim"))
-"""Where code of this package looks up attributes of the user's objects."""
+"""Code of this package that looks up attributes of the user's objects."""
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
 class Scan(NamedTuple):
-    """What code says of itself, code inside of it included."""
+    """The names that code, and code inside of it, mentions."""
 
     loaded: tuple[str, ...]
     """The names that it reads or writes as globals."""
@@ -52,7 +52,7 @@ class Scan(NamedTuple):
     names: frozenset[str]
     """These, and the words in its strings."""
     strings: frozenset[str]
-    """Its strings as they are."""
+    """Strings of the code as they are."""
     imported: tuple[str, ...]
     """The modules that it imports while it runs."""
     dynamic: bool
@@ -78,7 +78,7 @@ def scan(code: types.CodeType) -> Scan:
 
 
 def words_in(text: str) -> set[str]:
-    """What may be names of attributes in a text."""
+    """The words of a text that may be names of attributes."""
     return {*_WORD.findall(text)}
 
 
@@ -137,7 +137,7 @@ def _takes_constant(instructions: list[dis.Instruction], at: int) -> bool:
 
 
 def _effect(instruction: dis.Instruction) -> int:
-    """How much deeper the stack is after an instruction; a call on Python 3.11 is two."""
+    """The growth of the stack by an instruction; a call on Python 3.11 is two."""
     if instruction.opname in ("CALL", "PRECALL"):
         return -1 - (instruction.arg or 0) if instruction.opname == "CALL" else 0
     return dis.stack_effect(instruction.opcode, instruction.arg, jump=False)
@@ -198,7 +198,7 @@ def f():
 
 
 Step = tuple[types.CodeType, dict[str, Any]] | str | frozenset[str] | None
-"""How a footprint grows: code starts to run, with its globals; a module is imported by a name made at run time; names
+"""Growth of a footprint: code starts to run, with its globals; a module is imported by a name made at run time; names
 are looked up by a getter; or nobody knows what will run."""
 
 

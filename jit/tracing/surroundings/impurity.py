@@ -56,12 +56,12 @@ Ran = Callable[[types.CodeType, dict[str, Any]], None]
 
 
 class Listener(Protocol):
-    """Who wants to know: a Trace."""
+    """The one who wants to know: a Trace."""
 
     printing: int
-    """How many calls of `print` are under way; what they are given becomes text for people alone."""
+    """The number of calls of `print` under way; what they are given becomes text for people alone."""
     deeds: list[str]
-    """What it has been told."""
+    """The deeds that it has been told."""
 
     def note_failure(self, code: types.CodeType, instruction: int) -> None:
         """A function in C that is called there has raised something."""
@@ -182,7 +182,7 @@ class _Eye:
             self.unknown = function if what.startswith("calls ") else None
 
     def _what(self, file: str, function: Any, owner: Any) -> str | None:
-        """What speaks against a call; None if nothing does."""
+        """The words against a call; None if nothing speaks against it."""
         what = _ANYWHERE.get(function) or _CLOCKS.get(function)
         if what is None and owner is not None:
             what = _of_object(owner, getattr(function, "__name__", ""))
@@ -236,12 +236,12 @@ class _Eye:
 
 
 _LOOKS = ("opens a file", "asks the operating system", "looks at a folder")
-"""What Python does for tracebacks and imports, too."""
+"""Functions that Python calls for tracebacks and imports, too."""
 
 
 _SHOWING = getattr(getattr(sys.modules["numpy"], "_core", None), "arrayprint", None)
 _SHOWING = getattr(getattr(_SHOWING, "_array2string", None), "__code__", None)
-"""What makes text of arrays."""
+"""Functions that make text of arrays."""
 
 
 def _is_shown_by_log(frame: Any) -> bool:
@@ -270,7 +270,7 @@ def _of_object(owner: Any, name: str) -> str | None:
 
 
 def _unknown(file: str, function: Any, owner: Any) -> str | None:
-    """What speaks against a function in C of which nothing is known yet; None if it is pure."""
+    """The words against a function in C of which nothing is known yet; None if it is pure."""
     if issubclass(type(owner), _WRITERS) and getattr(function, "__name__", "") in ("write", "writelines"):
         shared = any(owner is each for each in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__))
         return None if shared or is_harmless(file) else "writes to a file"

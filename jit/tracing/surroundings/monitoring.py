@@ -32,7 +32,7 @@ from .purity import is_pure
 
 _monitoring: Any = getattr(sys, "monitoring", None)
 _NUMBERS = (5, 4, 3, 2, 1, 0)
-"""Those that Python means for optimizers, for anybody, for profilers, coverage and debuggers."""
+"""The tool numbers that Python means for optimizers, for anybody, for profilers, coverage and debuggers."""
 _NAME = "jit"
 
 
@@ -175,7 +175,7 @@ def _started(code: types.CodeType, offset: int) -> Any:
 
 
 _holding: dict[int, types.CodeType] = {}
-"""By identity: code of this package that holds something, and so is seen each time."""
+"""Code of this package that holds something, and so is seen each time; by identity."""
 _OURS = (PACKAGE, "<jit")
 _TELLING = frozenset(
     {"print", "open", "read", "read1", "readline", "readlines", "readinto", "readall", "peek", "get", "get_nowait",

@@ -1,4 +1,4 @@
-"""Where code comes from: from this package, from Python's library, or from anybody else, who is watched.
+"""Origins of code: this package, Python's library, or anybody else, who is watched.
 
 Note [Harmless modules]
     Code of Python's library is watched as the user's is, unless its module is one of `HARMLESS`: what such a module

@@ -22,45 +22,31 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jit.ir.errors import UsageError
 
+from .places import Place
+
 KINDS = (int, float)
-"""What can be promoted."""
+"""The kinds of numbers that can be promoted."""
 DRIFT = 3
-"""How many recordings differ from a call in the value of a float, and in floats alone, before it is promoted."""
+"""The number of recordings that differ from a call in the value of a float alone before it is promoted."""
 
 
 class Number(NamedTuple):
     """A promoted number that stands somewhere around the function."""
 
     name: str
-    fetch: Callable[[], Any]
+    place: Place
     value: Any
-
-
-def setter(fetch: Callable[[], Any]) -> Callable[[Any], None] | None:
-    """What writes to the place that `fetch` reads; None where Python cannot."""
-    function: Any = getattr(fetch, "func", None)
-    args: tuple[Any, ...] = getattr(fetch, "args", ())
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, dict) and len(args) == 1:
-        return lambda value: owner.__setitem__(args[0], value)
-    if getattr(function, "__name__", "") == "_contents":
-        return lambda value: setattr(args[0], "cell_contents", value)
-    if getattr(function, "__name__", "") == "_item" and isinstance(args[0], list):
-        return lambda value: args[0].__setitem__(args[1], value)
-    if getattr(function, "__name__", "") == "_class_entry":
-        return lambda value: setattr(args[0], args[1], value)
-    return None
 
 
 @contextlib.contextmanager
 def replaced(numbers: Sequence[Number], stand_ins: Sequence[Any]) -> Iterator[None]:
     """Within this block traced numbers stand in the places of promoted ones."""
-    setters = [setter(number.fetch) for number in numbers]
+    setters = [number.place.writer() for number in numbers]
     for number, write in zip(numbers, setters, strict=True):
         if write is None:
             raise UsageError(f"{number.name!r} cannot be promoted: it is part of a tuple, a default or a property")
@@ -78,7 +64,7 @@ def replaced(numbers: Sequence[Number], stand_ins: Sequence[Any]) -> Iterator[No
 
 def _put_back(numbers: Sequence[Number], setters: Sequence[Any], stand_ins: Sequence[Any]) -> None:
     for number, write, stand_in in zip(numbers, setters, stand_ins, strict=True):
-        if number.fetch() is stand_in:
+        if number.place() is stand_in:
             write(number.value)
 
 
@@ -90,7 +76,7 @@ def drifting(key: Any, others: Iterable[Any]) -> set[str]:
 
 
 def _floats_between(old: Any, new: Any) -> list[str]:
-    """Which floats differ in what two keys say of the function's surroundings; none if anything else does."""
+    """The floats in which two keys' surroundings differ; none if anything else does."""
     (before, *others), (after, *rest) = old.surroundings, new.surroundings
     if others != rest or len(before) != len(after):
         return []

@@ -1,4 +1,4 @@
-"""What a recording takes for granted of a tensor, and what an input holds."""
+"""Properties that a recording takes for granted of a tensor, and the content of an input."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 
 from jit.eager import context
 from jit.eager.generators import Generator
-from jit.eager.tensors import Tensor
+from jit.eager.tensors import Tensor, Variable
 from jit.ir import TensorType
 from jit.ir.dtypes import from_numpy
 from jit.ir.types import is_contiguous
 
 from .promoting import KINDS
-from .surroundings import class_of
 
 INFERENCE = "an inference tensor"
 """Stands beside the class of one outside of `inference_mode`, where it may not be written to, nor saved."""
@@ -27,7 +26,7 @@ def type_of(tensor: Tensor) -> TensorType:
 
 @functools.lru_cache(maxsize=10_000)
 def _type_of(dtype: Any, shape: tuple[int, ...], steps: tuple[int, ...], device: str) -> TensorType:
-    """Of `steps` in bytes. Types are never changed, so tensors that are alike share one."""
+    """The type of an array with `steps` in bytes. Types are never changed, so tensors that are alike share one."""
     strides = tuple(s // dtype.itemsize for s in steps)
     return TensorType(from_numpy(dtype), shape, None if is_contiguous(shape, strides) else strides, device)
 
@@ -38,7 +37,7 @@ def row_major(type: TensorType) -> TensorType:
 
 
 def kind_of(tensor: Any) -> tuple[Any, ...]:
-    """What a recording takes for granted of a tensor."""
+    """The kind of a tensor: all that a recording takes for granted of it."""
     array = getattr(tensor, "_array", None)
     if array is None:
         return ("undefined",)
@@ -51,13 +50,28 @@ def kind_of(tensor: Any) -> tuple[Any, ...]:
     return (array.dtype, array.shape, layout, *flags, kind)
 
 
+def look_of(tensor: Tensor) -> tuple[Any, ...]:
+    """What Python can ask of a tensor in reach without reading its elements."""
+    array = tensor._array
+    if array is None:
+        return ("undefined",)
+    kind: Any = type(tensor)
+    kind = Tensor if kind is Variable else kind  # `class_of`, written out: each tensor of a network is asked
+    return (array.dtype, array.shape, array.strides, tensor.requires_grad, array.flags.writeable, kind)
+
+
+def class_of(tensor: Any) -> Any:
+    """The class of a tensor, as far as it matters: a Tensor becomes a Variable unasked."""
+    return Tensor if type(tensor) is Variable else type(tensor)
+
+
 def has_hooks(leaf: Any) -> bool:
     """Whether somebody has hooked something to the gradient of a leaf."""
     return any(leaf.__dict__.get(name) for name in ("gradient_hooks", "post_accumulate_hooks"))
 
 
 def contents_of(owner: Any) -> Any:
-    """What the owner of an input holds now: an array, the state of a generator, or the number itself."""
+    """The content of an input's owner now: an array, the state of a generator, or the number itself."""
     if type(owner) in KINDS:
         return owner
     return owner.state if isinstance(owner, Generator) else owner._array

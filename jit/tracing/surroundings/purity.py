@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .places import is_opaque
+from .kinds import known
 
 _MODULES = frozenset({
     "_abc", "_ast", "_asyncio", "_bisect", "_bz2", "_codecs", "_collections", "_contextvars", "_csv",
@@ -50,7 +50,7 @@ def is_pure(function: Any, owner: Any) -> bool:
         return _is_pure_of_module(_module_of(function, owner), getattr(function, "__name__", ""))
     if _is_a(owner, type):
         return not is_opaque_class(owner)
-    return _is_a(owner, _ENDLESS) or not is_opaque(owner)
+    return _is_a(owner, _ENDLESS) or not known.is_opaque(owner)
 
 
 def _is_a(owner: Any, kinds: Any) -> bool:
@@ -64,7 +64,7 @@ def draws_for_all(function: Any, owner: Any) -> bool:
 
 
 def words_for(function: Any, owner: Any) -> str:
-    """What a call of a function in C is, as far as its name says, in words that fit behind "the call"."""
+    """The deed that a call of a function in C is by its name, in words that fit behind "the call"."""
     module = _module_of(function, owner) if owner is None or _is_a(owner, types.ModuleType) else ""
     if module in ("posix", "nt"):
         return f"asks the operating system (os.{_name(function)})"
@@ -75,11 +75,7 @@ def words_for(function: Any, owner: Any) -> str:
 @functools.lru_cache(4096)
 def is_opaque_class(kind: type) -> bool:
     """Whether nobody can say what class methods of `kind` read."""
-    from .places import _is_opaque_class
-
-    if kind.__module__ == "builtins":
-        return False
-    return _is_opaque_class(kind)
+    return kind.__module__ != "builtins" and known.is_opaque_class(kind)
 
 
 def _is_pure_of_module(module: str, name: str) -> bool:

@@ -11,11 +11,11 @@ import numpy as np
 from jit.eager.pytree import Static, Structure, paths
 
 MOST = 3
-"""How many differences are named."""
+"""The most differences that are named."""
 
 
 def why_anew(key: Any, others: Sequence[Any], names: Sequence[str]) -> str:
-    """What differs, as a clause.
+    """The differences, as a clause.
 
     Args:
         key: The key of the call.
@@ -29,7 +29,7 @@ def why_anew(key: Any, others: Sequence[Any], names: Sequence[str]) -> str:
 
 
 def _likeness(key: Any, other: Any) -> float:
-    """How many parts of two keys are equal; of parts that are not, how much."""
+    """The number of equal parts of two keys; of parts that are not, how much."""
     return sum(_share(a, b) for a, b in zip(key, other, strict=True))
 
 
@@ -92,7 +92,7 @@ def _keys(structure: Structure) -> str:
 
 
 def _of_tensor(name: str, old: Any, new: Any) -> Iterator[str]:
-    """What is another one of two `kind_of`."""
+    """The difference of two `kind_of`."""
     if len(old) != len(new):
         yield f"{name} is {'undefined' if len(new) == 1 else 'defined'} now"
         return
@@ -141,7 +141,7 @@ def _of_surroundings(old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
 
 
 def _of_entry(old: Any, new: Any) -> str:
-    """How two lines of a fingerprint differ."""
+    """The difference of two lines of a fingerprint."""
     if new[0] == "promoted" or old[0] == "promoted":
         return "has become an input" if new[0] == "promoted" else "is baked in again"
     if old[0] == new[0] == "tensor" and old[1] == new[1] and len(old[2]) == len(new[2]) > 1:

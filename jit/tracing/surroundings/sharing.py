@@ -1,4 +1,4 @@
-"""Where tensors lie in memory: which of them share it, and which are one and the same."""
+"""Sharing of memory: which tensors lie in the same memory, and which are one and the same."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def sharing_of(tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """For each tensor that shares memory with an earlier one: which, at what distance, and if they are one tensor."""
+    """Earlier tensors that each tensor shares memory with: which, at what distance, and if they are one tensor."""
     if len(tensors) < 2:
         return ()
     known = [(extent_of(t._array), i) for i, t in enumerate(tensors) if isinstance(t, Tensor) and t._array is not None]

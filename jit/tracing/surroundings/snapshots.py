@@ -3,7 +3,7 @@
 Note [Snapshots]
     Elements are copied when they are first written to (see jit.eager.effects), arguments and small tensors at once,
     since foreign code may write to them unseen. Everything else is Python: what the walk of
-    jit.tracing.surroundings.surroundings meets - objects, modules, optimizers, containers, arrays, classes, functions
+    jit.tracing.surroundings.views meets - objects, modules, optimizers, containers, arrays, classes, functions
     with their cells and globals, random generators - is noted one level deep at the beginning, and put back where it
     differs. Storages count their versions from a number that never comes again, so that nothing saved meanwhile is
     taken for what they hold afterwards. What nobody can look into stays as it is: generators and other iterators,
@@ -34,10 +34,12 @@ from jit.eager.hooks import Event
 from jit.eager.tensors import Storage, Tensor
 
 from .footprints import names_in_code
+from .known_types import has_state
 from .origins import is_foreign_class
-from .places import asked, has_state, slots_of
-from .promoting import setter
-from .surroundings import Surroundings, View
+from .peeking import asked, slots_of
+from .places import EntryOf, Itself, Place, Write
+from .surroundings import Surroundings
+from .views import View
 
 Undo = Callable[[], object]
 
@@ -72,12 +74,12 @@ def preserved(function: Any, owner: Any = None, *arguments: Any) -> Iterator[Non
 
 
 class _Snapshot:
-    """What there was."""
+    """The state of before, to be put back."""
 
     def __init__(self, function: Any, owner: Any, arguments: Sequence[Any]) -> None:
         around = Surroundings(function, owner).reach()
-        given = View([("argument", functools.partial(_itself, arguments))])
-        hooks = View([("a hook", functools.partial(_itself, hook)) for hook in _hooks_of((around, given))])
+        given = View([("argument", Itself(arguments))])
+        hooks = View([("a hook", Itself(hook)) for hook in _hooks_of((around, given))])
         views = (around, given, hooks)
         tensors = _with_relatives([t for view in views for t in view.tensors if isinstance(t, Tensor) and t.defined])
         self.memory = _Memory(tensors, [t for t in given.tensors if isinstance(t, Tensor) and t.defined])
@@ -86,8 +88,8 @@ class _Snapshot:
         self._undo: list[Undo] = [*map(_random, generators), *_shared_random(), _mode()]
         for thing in {id(thing): thing for thing in objects}.values():
             self._undo += _undoing(thing)
-        for name_and_fetch in (place for view in views for place in view.places()):
-            self._undo += _undoing_place(name_and_fetch[1])
+        for _, place in (named for view in views for named in view.places()):
+            self._undo += _undoing_place(place)
 
     def restore(self) -> None:
         """Everything as it was; more than once does no harm."""
@@ -180,25 +182,23 @@ def _mode() -> Undo:
     return functools.partial(context.GRAD_ENABLED.set, context.GRAD_ENABLED.get())
 
 
-def _undoing_place(fetch: Any) -> Iterator[Undo]:
-    """For a global, a cell, or an entry of a user's module: its value, and of a counter where it stands."""
-    function, args = getattr(fetch, "func", None), getattr(fetch, "args", ())
-    space = getattr(function, "__self__", None)
-    if type(space) is dict and getattr(function, "__name__", "") == "get" and len(args) == 1:
-        yield _names(space, args)
-    value = fetch()
-    write = setter(fetch) if type(value) is itertools.count else None
+def _undoing_place(place: Place) -> Iterator[Undo]:
+    """The way back of a global, a cell, or an entry of a user's module: its value, and of a counter where it stands."""
+    if isinstance(place, EntryOf) and type(place.space) is dict:
+        yield _names(place.space, [place.key])
+    value = place()
+    write = place.writer() if type(value) is itertools.count else None
     if write is not None:
-        yield _counter(fetch, write, value)
+        yield _counter(place, write, value)
 
 
-def _counter(fetch: Any, write: Any, value: Any) -> Undo:
+def _counter(place: Place, write: Write, value: Any) -> Undo:
     """An `itertools.count`, which cannot be set back: another one takes its place."""
     start = repr(value)
     arguments = [int(n) if n.lstrip("-").isdigit() else float(n) for n in start[6:-1].split(", ")]
 
     def undo() -> None:
-        if fetch() is value and repr(value) != start:
+        if place() is value and repr(value) != start:
             write(itertools.count(*arguments))
 
     return undo
@@ -208,7 +208,7 @@ def _counter(fetch: Any, write: Any, value: Any) -> Undo:
 
 
 def _undoing(thing: Any) -> Iterator[Undo]:
-    """How to put back what `thing` itself holds, one level deep."""
+    """The way back of all that `thing` itself holds, one level deep."""
     if isinstance(thing, Tensor):
         yield from undoing_tensor(thing)
     elif isinstance(thing, (types.FunctionType, types.MethodType)):
@@ -422,10 +422,6 @@ def _contents(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:
         return _MISSING
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 __all__ = ["Undo", "preserved", "undoing_tensor"]

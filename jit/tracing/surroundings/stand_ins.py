@@ -10,10 +10,11 @@ from typing import Any
 
 from jit.eager.tensors import Size
 
-from .places import has_state, slots_of
+from .known_types import has_state
+from .peeking import slots_of
 
 Swap = Callable[[Any], Any]
-"""From what a container holds to what it shall hold: mostly the same."""
+"""A map of the contents of a container to what it shall hold: mostly the same."""
 
 
 def replace_everywhere(pairs: Sequence[tuple[Any, Any]], but: Any) -> None:

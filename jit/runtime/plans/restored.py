@@ -15,7 +15,7 @@ Note [A plan as data]
 Note [More than a call]
     Whoever asks for more than its calls - arrays in another layout than planned, the line behind an error, kernels to
     look at - is answered by the plan that this process would have made without the cache, made at that moment: the
-    `original`. It is made from the same graph, hence the same, step by step.
+    `local_plan`. It is made from the same graph, hence the same, step by step.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ from jit.ir.errors import CompileError
 from jit.ir.graph import Ref
 from jit.ir.types import TENSOR
 
-from ..arrays.interpreter import Interpreter, Program, Registers
-from ..kernels.codegen import Place, placed
+from ..arrays.interpreter import Assembler
+from ..arrays.programs import Engine, Program, Registers, Runner
+from ..kernels.code_store import STORE, Place
 from . import entry
 
 ALIGNMENT = 64
-"""Of whatever is in a block, in bytes."""
+"""The alignment of all that is in a block, in bytes."""
 _DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
 _HEAD_BYTES = 8
 
@@ -83,7 +84,7 @@ def _address_of(function: Sequence[Any]) -> int | None:
         except (ImportError, CompileError):  # SciPy has gone since
             return None
     image, name, count, imports = function
-    return placed(Place(image, name, count, tuple((a, b) for a, b in imports)))
+    return STORE.placed(Place(image, name, count, tuple((a, b) for a, b in imports)))
 
 
 def _data(array: Any) -> int:
@@ -91,24 +92,24 @@ def _data(array: Any) -> int:
 
 
 @dataclass(eq=False)
-class RecalledCode:
-    """What `plan.Code` is for other plans, as far as calls need it."""
+class RestoredCode:
+    """The code of a recalled plan, with as much of `plan.Code` as calls need."""
 
     layouts: list[entry.Input]
     outputs: list[tuple[tuple[int, ...], Any]]
     facts: dict[str, Any]
     memory: Any
-    original: Callable[[], Any]
+    local: Callable[[], Any]
     """Makes the `plan.Code` that this one stands for."""
 
     def failed(self, status: int) -> None:
         """Raise what a run has returned."""
         if status < 0:
             raise MemoryError(f"{self.facts['arena']} bytes for temporaries")
-        self.original().failed(status)
+        self.local().failed(status)
 
     def tables(self) -> entry.Tables:
-        """What an entry for arrays looks at."""
+        """The tables that an entry for arrays looks at."""
         base, facts = _data(self.memory), self.facts
         program = self.memory[facts["program"] :].view(np.int64)
         constants = [base + offset for offset in facts["constants"]]
@@ -118,10 +119,10 @@ class RecalledCode:
         )  # fmt: skip
 
 
-class RecalledNative:
+class RestoredNative:
     """A native call, callable with arrays, that another process has compiled."""
 
-    def __init__(self, facts: dict[str, Any], memory: Any, original: Callable[[], Any]) -> None:
+    def __init__(self, facts: dict[str, Any], memory: Any, local: Callable[[], Any]) -> None:
         self.reads: list[int] = facts["reads"]
         self.results: list[int] = facts["results"]
         layouts = [
@@ -129,18 +130,18 @@ class RecalledNative:
             for index, (name, shape, strides) in enumerate(facts["layouts"])
         ]
         outputs = [(tuple(shape), _DTYPES[name].numpy) for name, shape in facts["outputs"]]
-        self.code = RecalledCode(layouts, outputs, facts, memory, lambda: original().code)
+        self.code = RestoredCode(layouts, outputs, facts, memory, lambda: local().code)
         self._call = entry.make_entry(self.code.tables())
-        self._original = original
+        self._local = local
 
     def __call__(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """The outputs."""
         found: Sequence[Any] | None = self._call(*arrays)
-        return found if found is not None else self._original()(arrays)
+        return found if found is not None else self._local()(arrays)
 
 
-class RecalledInterpreter(Interpreter):
-    """A planned interpreter of another process's making: native calls, and single nodes between them.
+class RestoredEngine(Runner):
+    """A plan of another process's making: native calls, and single nodes between them.
 
     Args:
         head: What `plan_image.image_of` says.
@@ -150,36 +151,40 @@ class RecalledInterpreter(Interpreter):
     """
 
     def __init__(
-        self, head: dict[str, Any], memory: Any, source: Callable[[], Graph], make: Callable[[Graph], Interpreter]
+        self, head: dict[str, Any], memory: Any, source: Callable[[], Graph], make: Callable[[Graph], Engine]
     ) -> None:
         self._source = source
         self._make = make
-        self._made: Interpreter | None = None
-        self._count = head["count"]
-        self._guards = 0
-        self._host = None
-        self.programs = [self._program(stage, facts, memory) for stage, facts in enumerate(head["stages"])]
+        self._made: Engine | None = None
+        self._assembler = Assembler(Graph())
+        programs = [self._program(stage, facts, memory) for stage, facts in enumerate(head["stages"])]
+        super().__init__(programs, head["count"])
 
     @property
-    def original(self) -> Any:
+    def local_plan(self) -> Any:
         """The plan that this one stands for, see Note [More than a call]."""
         if self._made is None:
             self._made = self._make(self._source())
         return self._made
 
     @property
-    def graph(self) -> Graph:  # type: ignore[override]
+    def graph(self) -> Graph:
         """The optimised graph."""
-        made: Graph = self.original.graph
+        made: Graph = self.local_plan.graph
         return made
 
-    def hold(self) -> None:
+    @property
+    def natives(self) -> Any:
+        """Those of the local plan."""
+        return self.local_plan.natives
+
+    def freeze(self) -> None:
         """The graph is about to change: keep what the plan was made of."""
         if self._made is None:
             graph = self._source()
             self._source = lambda: graph
 
-    def whole(self, stage: int) -> Any:
+    def native_call(self, stage: int) -> Any:
         """The one native call that a stage consists of; None if there is more to it."""
         steps = self.programs[stage].instructions
         return getattr(steps[0], "native", None) if len(steps) == 1 else None
@@ -194,23 +199,23 @@ class RecalledInterpreter(Interpreter):
         for number, step in enumerate(facts["steps"]):
             if "kind" in step:
                 node, registers = _node(step, memory)
-                run = self._instruction(node, step["results"], registers)
+                run = self._assembler.instruction(node, step["results"], registers)
             else:
-                run = _native_instruction(RecalledNative(step, memory, partial(self._native, stage, next(natives))))
+                run = _native_instruction(RestoredNative(step, memory, partial(self._native, stage, next(natives))))
             program.instructions.append(run)
             program.nodes.append(_Site(partial(self._node, stage, number)))  # type: ignore[arg-type]
         return program
 
     def _native(self, stage: int, number: int) -> Any:
-        return self.original.natives[stage][number]
+        return self.local_plan.natives[stage][number]
 
     def _node(self, stage: int, number: int) -> Node:
-        node: Node = self.original.programs[stage].nodes[number]
+        node: Node = self.local_plan.programs[stage].nodes[number]
         return node
 
 
 class _Site:
-    """Stands for a node of the original in error messages."""
+    """Stands for a node of the local plan in error messages."""
 
     def __init__(self, node: Callable[[], Node]) -> None:
         self._node = node
@@ -226,7 +231,7 @@ class _Site:
         return self._node().kind
 
 
-def _native_instruction(native: RecalledNative) -> Callable[[Registers], None]:
+def _native_instruction(native: RestoredNative) -> Callable[[Registers], None]:
     def run(r: Registers) -> None:
         for result, value in zip(native.results, native([r[i] for i in native.reads]), strict=True):
             r[result] = value

@@ -1,0 +1,122 @@
+"""What a step of a plan calls, whatever computes it: a function of machine code, its arguments, and how long it takes.
+
+A kind of work is one class in one file: `NestWork` here beside; in `jit.runtime.products` the products of BLAS and
+packed ones, convolutions, the gradients of their weights, pooling, and products with a kernel behind them by tiles.
+Planner, profiler and views ask all of them the same questions, and never which one they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from .codegen import Kernel
+    from .nest import Nest
+
+Sizes = tuple[int, ...]
+
+
+class NestUse(NamedTuple):
+    """A nest that is compiled for some work."""
+
+    nest: Nest
+    calls: int
+    """How often the work calls it."""
+    share: float
+    """How much of the node's work a call does."""
+
+
+class Work(Protocol):
+    """The function `i32 kernel(ptr data, ptr geometry)` of a step, called once or in parts that threads share."""
+
+    grain: ClassVar[int] = 1
+    """Parts begin at multiples of so many panels, where there are enough."""
+    long: ClassVar[int] = 1 << 23
+    """The effort of some hundred microseconds, many times what waking a thread takes."""
+    is_linear: ClassVar[bool] = False
+    """Whether it takes as long as its operands are large, so that small operands are soon done with."""
+
+    @property
+    def panels(self) -> int:
+        """How many ranges the work can be cut into."""
+
+    @property
+    def effort(self) -> int:
+        """How many operations it takes, to be compared with `long`."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory for the function's own use, as its last operand; 0 for none."""
+        return 0
+
+    @property
+    def kept(self) -> Any:
+        """The arrays whose addresses a geometry holds, nested anyhow; they live as long as the plan."""
+        return ()
+
+    @property
+    def nests(self) -> Sequence[NestUse]:
+        """The nests that have to be compiled for it."""
+        return ()
+
+    def bind(self, kernels: Mapping[int, Kernel]) -> None:
+        """Take the compiled `nests` by their `id`; what follows is asked for afterwards."""
+        return None
+
+    def function(self) -> int:
+        """The function's address."""
+
+    def geometry(self, first: int = 0, last: int | None = None) -> Any:
+        """The function's second argument for a range of `panels`: an array of int64, numpy's or of ctypes."""
+
+    def in_tiles(self) -> Tileable | None:
+        """The work as it is done tile by tile, so that a pointwise kernel can follow each tile; None if it is not."""
+        return None
+
+    def moved_bytes(self, operands: int) -> int:
+        """How many bytes are read and written at least, of operands of so many bytes."""
+        return operands
+
+    def flops(self, *of_nodes: int) -> int:
+        """How many operators at elements are computed, for nodes that count as so many (see `views.flops_of`)."""
+        return of_nodes[0]
+
+    def label(self, operator: str) -> str:
+        """A name for profiles; `operator` is that of the node."""
+        return operator
+
+
+# -- work by tiles ---------------------------------------------------------------------------------------------------
+
+
+class Pieces(NamedTuple):
+    """The calls of a product for tiles, each a row."""
+
+    functions: Sequence[int]
+    geometries: Any
+    offsets: Any
+    """Offsets in bytes, of each operand, the result last."""
+
+
+class Tileable(Work, Protocol):
+    """A product that can be computed tile by tile."""
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the result."""
+
+    @property
+    def axes(self) -> Sizes:
+        """The sizes of the result, along which tiles are cut."""
+
+    @property
+    def tile(self) -> Sizes:
+        """The sizes of a tile; the last one along an axis may be smaller."""
+
+    @property
+    def scatters(self) -> bool:
+        """Whether it writes a tile here and there, which is faster where nothing else lies in between."""
+
+    def pieces(self, starts: Any, sizes: Any, in_place: bool) -> Pieces:
+        """The calls for tiles: where they are in the whole result, or each a row-major array of its own."""

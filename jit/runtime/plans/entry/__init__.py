@@ -1,0 +1,24 @@
+"""The native side of a call: from Python objects to kernels and back, without a line of Python in between.
+
+One function, compiled once per process, serves every plan; what it checks, runs and returns is read from tables of
+words that belong to the plan. An entry is a Python callable around such tables. It returns None, having done nothing,
+if anything differs from what the tables say; the caller then goes the long way round.
+
+    entry(a, b)  ->  arguments as recorded?  surroundings as recorded?  arrays of the planned layout, not overlapping?
+                     outputs made, GIL released, the steps of the program run, GIL taken, outputs wrapped
+
+`checks` is the list of what is compared, `tables` what is said about a plan, `layout` how that lies in memory, `code`
+the function that reads it, `program` the part of it that runs the steps, and `cpython` all that depends on CPython.
+"""
+
+from .availability import available
+from .checks import MISSING
+from .cpython import slot_offset
+from .making import hits_of, make_entry
+from .program import STEP, executing, executor
+from .tables import Input, Tables, Wrapping
+
+__all__ = [
+    "MISSING", "STEP", "Input", "Tables", "Wrapping", "available", "executing", "executor", "hits_of", "make_entry",
+    "slot_offset",
+]  # fmt: skip

@@ -1,0 +1,62 @@
+"""Makes entries: Python functions without Python, each around the tables of a plan."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from ...kernels.codegen import compile_routine
+from .code import code_of
+from .cpython import FASTCALL, function_address
+from .layout import header_of
+from .records import Memory
+from .tables import Tables, header_words
+
+
+def make_entry(tables: Tables) -> Callable[..., Any]:
+    """The callable for `tables`: returns outputs, or None if the call is another than they describe."""
+    kind: type = type(tables)
+    memory = Memory()
+    header = header_words(tables, memory)
+    held = (header, _Spare(header, header_of(kind).places["spare"]), memory)
+    return _new_function()(ctypes.byref(_method(kind)), held, None)
+
+
+def hits_of(entry: Any) -> int:
+    """How many calls of an entry have found what it describes."""
+    return int(entry.__self__[0][header_of(Tables).places["hits"]])
+
+
+class _Spare:
+    """Frees what an entry keeps for its next call."""
+
+    def __init__(self, header: Any, place: int) -> None:
+        self._header = header
+        self._place = place
+        self._free = ctypes.CFUNCTYPE(None, ctypes.c_int64)(function_address("PyMem_RawFree"))
+
+    def __del__(self) -> None:
+        if self._header[self._place]:
+            self._free(int(self._header[self._place]))
+
+
+class _Method(ctypes.Structure):
+    """CPython's description of a native function."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)
+    )  # fmt: skip
+
+
+@cache  # descriptions are to live as long as the functions made from them, that is for ever
+def _method(kind: type) -> _Method:
+    name = "entry" if kind is Tables else f"entry {code_of(kind)}"  # others may stand outside of `jit.runtime`
+    return _Method(b"entry", compile_routine(name, lambda: code_of(kind)), FASTCALL, None)
+
+
+@cache
+def _new_function() -> Any:
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    return new(("PyCFunction_NewEx", ctypes.pythonapi))

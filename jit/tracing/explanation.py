@@ -1,0 +1,64 @@
+"""Why the last recording was made, or why a call was not kept, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jit.runtime.arrays.programs import GuardFailed
+
+from .recordings.recording import Recording, watches_error
+from .surroundings.reasons import why_anew
+
+
+class Explanation:
+    """What `explain()` of a traced function says."""
+
+    def __init__(self) -> None:
+        self._said: tuple[str, str, str] = ("", "it has not been called yet", "")
+        """How the sentence begins, why, and what more there is to say; replaced as a whole, as threads do."""
+
+    def __str__(self) -> str:
+        return "".join(self._said)
+
+    @property
+    def reason(self) -> str:
+        """Why, without what was done therefore."""
+        return self._said[1]
+
+    def _say(self, beginning: str, reason: str) -> None:
+        self._said = (beginning, reason, "")
+
+    def first_call(self) -> None:
+        """There was no recording yet."""
+        self._say("it was recorded because ", "this was its first call")
+
+    def other_key(self, key: Any, keys: Sequence[Any], names: Sequence[str]) -> None:
+        """No recording was made for `key`, but for the keys `keys`; `names` are those of the arguments."""
+        self.anew(why_anew(key, keys, names))
+
+    def anew(self, why: str) -> None:
+        """A call was recorded although there are recordings of its key."""
+        self._say("it was recorded anew because ", why)
+
+    def other_path(self, recording: Recording, failed: GuardFailed) -> None:
+        """A guard of a recording has failed."""
+        guard = recording.trace.guards.records[failed.index]
+        if watches_error(recording, failed.index):
+            why = f"the error that the function caught at {guard.source} did not come"
+        else:
+            why = f"the value decided upon at {guard.source} was {failed.actual!r}, not {guard.outcome!r}"
+        self._say("it took another path because ", why)
+
+    def not_kept(self, effect: str) -> None:
+        """The call has done something that a recording cannot repeat."""
+        self._say("it was not kept, because ", f"the call {effect}, which a recording cannot repeat")
+
+    def loaded(self) -> None:
+        """It came in a file."""
+        self._say("", "it was loaded")
+
+    def also(self, words: str) -> None:
+        """Say something more."""
+        beginning, reason, further = self._said
+        self._said = (beginning, reason, f"{further}; {words}")

@@ -1,0 +1,72 @@
+"""The run of a function that is recorded: on stand-ins, watched, and done anew where traced numbers led it astray."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jit.eager import context
+
+from .parameters import Parameters
+from .recorder.anew import Notes, Run, Suspicions
+from .recorder.exact_types import asks_exact_types, note_exact_types
+from .recorder.tracer import Trace
+from .recordings.drafting import Draft
+from .surroundings.calls import Call
+from .surroundings.impurity import watching
+from .surroundings.origins import is_foreign
+from .surroundings.promoting import replaced
+from .surroundings.surroundings import GrowingWorld
+
+
+@dataclass(eq=False)
+class FirstRuns:
+    """Runs one function under recorders, and remembers which kind of numbers it takes."""
+
+    function: Callable[..., Any]
+    forward: Any
+    """That of its module, if it belongs to one."""
+    strict: bool
+    _asks: bool | None = None
+    """Whether the function asks numbers for their exact type, or code that it has called so far does."""
+    _suspicions: Suspicions = field(default_factory=Suspicions)
+
+    def run(self, call: Call, parameters: Parameters, where: Callable[[], str], open_sizes: bool) -> Run:
+        """Run the function under a recorder, as eager mode would have it.
+
+        Args:
+            call: Its world becomes that of the run.
+            parameters: Those of the function.
+            where: Says where the function is defined, for errors.
+            open_sizes: Whether sizes that depend on elements may be left open.
+        """
+        before = call.world
+        if self._asks is None:
+            self._asks = asks_exact_types([self.function, self.forward])
+
+        def once(plain: bool) -> Run:
+            call.world = world = GrowingWorld(before)
+            trace = Trace(world.locate, strict=self.strict, open_sizes=open_sizes, plain_numbers=plain)
+            run = Run(Draft(trace, call, where), world, Notes(trace), plain)
+            self._run(run, call, parameters)
+            return run
+
+        run, self._asks = self._suspicions.settled(once, self._asks)
+        return run
+
+    def _run(self, run: Run, call: Call, parameters: Parameters) -> None:
+        world, draft = run.world, run.draft
+        world.watch_random()
+        with run.noted(), context.tracing(draft.trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
+            run.result = self._watched(run, *parameters.arguments(call.names, draft.values))
+
+    def _watched(self, run: Run, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Run the function, and look at what its code can read before that runs."""
+        world, trace = run.world, run.draft.trace
+        world.tell = functools.partial(note_exact_types, trace)
+        with watching(trace.impurity, is_foreign, world.note_code) as sees:
+            if not sees:
+                world.see_everything()
+            return self.function(*args, **kwargs)

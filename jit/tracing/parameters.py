@@ -1,0 +1,65 @@
+"""The parameters of a traced function: from the arguments of a call to names and values, and back."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .surroundings.calls import CallError, marks_of, same_marks, signature_of
+
+
+class Parameters:
+    """The parameters of one function, as they are now: defaults can be set anew.
+
+    Args:
+        described: Gives the function whose parameters these are.
+        marks: What its signature depends on, as far as it can change.
+    """
+
+    def __init__(self, described: Callable[[], Any], marks: list[Any] | None) -> None:
+        self.signature = signature_of(described())
+        """None if nobody knows it."""
+        self._described = described
+        self._marks = marks
+
+    @classmethod
+    def fixed(cls, signature: inspect.Signature | None) -> Parameters:
+        """Parameters that a file tells of."""
+        made = cls(lambda: None, None)
+        made.signature = signature
+        return made
+
+    @property
+    def named(self) -> Mapping[str, inspect.Parameter]:
+        """By their names; none if nobody knows them."""
+        return {} if self.signature is None else self.signature.parameters
+
+    def bind(self, function: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        """The names and the values of all parameters in a call, defaults included.
+
+        Args:
+            function: Its name, for errors.
+            args: As in the call.
+            kwargs: As in the call.
+
+        Raises:
+            CallError: The function does not take these arguments.
+        """
+        if self._marks is not None and not same_marks(self._marks, marks_of(described := self._described())):
+            self.signature, self._marks = signature_of(described), marks_of(described)
+        if self.signature is None:
+            return [f"input_{i}" for i in range(len(args))] + list(kwargs), [*args, *kwargs.values()]
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise CallError(f"{function}: {error}") from None
+        bound.apply_defaults()
+        return list(bound.arguments), list(bound.arguments.values())
+
+    def arguments(self, names: Sequence[str], values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The inverse of `bind`: what to call the function with."""
+        if self.signature is None:
+            return values, {}
+        bound = inspect.BoundArguments(self.signature, dict(zip(names, values, strict=True)))
+        return bound.args, bound.kwargs

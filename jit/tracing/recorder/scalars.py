@@ -1,0 +1,66 @@
+"""The traced numbers that a function has got: whether they are plain, and which ways to views depend on them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from jit.eager.proxies import TracedScalar
+from jit.eager.view_paths import ViewStep
+from jit.ir.graph import leaves
+
+
+class Scalars:
+    """The traced numbers of one trace.
+
+    Args:
+        plain: Whether the function gets plain numbers, all of them guarded; see Note [Exact types].
+        open_sizes: Whether sizes that depend on elements are not fixed: for exporting, where all sizes are looked at
+            anew.
+    """
+
+    def __init__(self, plain: bool = False, open_sizes: bool = False) -> None:
+        self.plain = plain
+        self.open_sizes = open_sizes
+        self.left_open = False
+        """Whether there were any sizes that depend on elements, and are not fixed."""
+        self.asked_late = False
+        """Whether code that asks for exact types has begun to run when numbers had been handed out."""
+        self.handed_out: list[weakref.ref[TracedScalar]] = []
+        self._steps: dict[int, tuple[ViewStep, list[TracedScalar]]] = {}
+        """The traced numbers behind plain ones, by the identity of the step."""
+
+    @property
+    def alive(self) -> list[TracedScalar]:
+        """Those that somebody still has."""
+        return [number for reference in self.handed_out if (number := reference()) is not None]
+
+    def given(self, number: TracedScalar) -> Any:
+        """What the function gets for a traced number."""
+        return number._decide() if self.plain else number
+
+    def become_plain(self) -> None:
+        """From now on the function gets plain numbers."""
+        if any(reference() is not None for reference in self.handed_out):
+            self.asked_late = True
+        self.plain = True
+
+    # -- ways to views -------------------------------------------------------------------------------------------
+
+    def note_step(self, step: ViewStep, arguments: Any) -> None:
+        """Remember what a step knows as plain numbers, and was given as traced ones."""
+        if numbers := [n for n in leaves(tuple(arguments)) if type(n) is TracedScalar]:
+            self._steps[id(step)] = (step, numbers)
+
+    def behind(self, step: ViewStep) -> Sequence[TracedScalar]:
+        """The traced numbers behind the plain ones of a step."""
+        return self._steps[id(step)][1] if id(step) in self._steps else ()
+
+    def settle(self, path: Sequence[ViewStep], returned: bool = False) -> None:
+        """A way to a view is gone once more, by numbers that are plain there: from now on these are decided upon."""
+        if returned and self.open_sizes:  # nobody goes that way
+            return
+        for step in path:
+            for number in self.behind(step):
+                number._decide()

@@ -1,0 +1,106 @@
+"""The graph that a trace writes, and what it notes of the nodes besides their operands."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jit.autograd.nodes import next_serial
+from jit.eager import context
+from jit.ir import Graph, Node, Value
+from jit.ir.types import Type
+from jit.passes.support.builder import Builder
+
+from .records import Composite
+
+
+class Tape:
+    """A graph that grows, and how its nodes ran: all that a replay of it needs to know."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.composites: list[Composite] = []
+        self.untracked: set[Node] = set()
+        """Nodes of operators that ran without recording derivatives; a replay runs them so, too."""
+        self.checkpoints: dict[Node, tuple[int, ...]] = {}
+        """Nodes recorded under checkpoints, and which those are, the outermost first."""
+        self.backwards: set[Node] = set()
+        """Nodes of stage 0 that a backward inside of the function has recorded."""
+        self.histories: dict[Value, Value] = {}
+        """Values written over tensors without recording derivatives -> what they held before, whose history stays."""
+        self._outer_backward = context.BACKWARD.get()
+        """The backward that the function itself runs in."""
+
+    def add(self, kind: str, operands: Sequence[Any], attributes: dict[str, Any], types: Sequence[Type]) -> Node:
+        """A node of the line that runs."""
+        node = self.graph.add(kind, operands, attributes, types)
+        self.mark(node)
+        return node
+
+    def mark(self, node: Node) -> None:
+        """A node belongs to the line, the scope and the grad mode that it was asked for in."""
+        node.source, node.scope = context.user_source(), context.SCOPE.get()
+        if not context.GRAD_ENABLED.get():
+            self.untracked.add(node)
+        if len(self.graph.stages) == 1:
+            if around := context.CHECKPOINTS.get():
+                self.checkpoints[node] = around
+            if self._is_in_backward():
+                self.backwards.add(node)
+
+    def _is_in_backward(self) -> bool:
+        return context.BACKWARD.get() is not self._outer_backward
+
+    @contextlib.contextmanager
+    def building(self) -> Iterator[Builder]:
+        """Write nodes; they belong to the line that made them necessary."""
+        last = self.graph._last
+        yield Builder(self.graph)
+        for node in nodes_after(self.graph, last):
+            self.mark(node)
+
+    @contextlib.contextmanager
+    def checkpointed(self) -> Iterator[None]:
+        """What is recorded in this block stands under a checkpoint of its own, unless a backward runs it."""
+        around = context.CHECKPOINTS.get()
+        token = context.CHECKPOINTS.set(around if self._is_in_backward() else (*around, next_serial()))
+        try:
+            yield
+        finally:
+            context.CHECKPOINTS.reset(token)
+
+    def drop_stage(self, stage: int) -> None:
+        """Forget a stage that could not be recorded."""
+        self.composites = [c for c in self.composites if c.node.stage < stage]
+        self.graph.drop_stages(stage)
+
+    def copied(self, stages: int) -> tuple[Tape, dict[Value, Value], dict[Node, Node]]:
+        """A copy up to `stages`, and the maps of old values and nodes to new ones."""
+        values: dict[Value, Value] = {}
+        graph = self.graph.clone(values)
+        nodes = {old: new for old, new in zip(self.graph.nodes, graph.nodes, strict=True)}
+        early = {old: new for old, new in nodes.items() if old.stage < stages}
+        copy = Tape(graph)
+        copy.composites = [
+            Composite(new, [nodes[part] for part in c.parts], [values[v] for v in c.taken])
+            for c in self.composites
+            if (new := early.get(c.node)) is not None
+        ]
+        copy.checkpoints = {early[n]: path for n, path in self.checkpoints.items() if n in early}
+        copy.backwards = {nodes[n] for n in self.backwards if n in nodes}
+        copy.untracked = {early[n] for n in self.untracked if n in early}
+        written = [(v, before) for v, before in self.histories.items() if v in values and v.stage < stages]
+        copy.histories = {values[v]: values[before] for v, before in written}
+        graph.drop_stages(stages)
+        return copy, values, nodes
+
+
+def nodes_after(graph: Graph, last: Node | None) -> list[Node]:
+    """The nodes behind `last`, in order; all of them if it is None."""
+    node = graph._first if last is None else last._next
+    found = []
+    while node is not None:
+        found.append(node)
+        node = node._next
+    return found

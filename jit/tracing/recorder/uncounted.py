@@ -1,0 +1,95 @@
+"""Writes through `.data`, of which the version counters of other tensors know nothing.
+
+Note [Uncounted writes]
+    What a derivative has saved is memory, and a backward reads what that holds then. Where a version counter tells of a
+    write in between, that is an error; `.data` has a counter of its own, so a write through it goes unnoticed:
+
+        y = x * w             saves w
+        w.data.mul_(2)
+        y.backward()          x.grad is 2 * w
+
+    A backward inside of the function is recorded so, because a saved tensor is bound to its cell and reads the root of
+    that. Two things are no part of a recording, since in a later call what was saved is not the memory that is written
+    to: the backward of a Python function, and one that comes after the call, and may have to be recorded from a replay
+    of the graph, where the product and its derivative read one Value, the old one. A call with such a history is not
+    kept, and what it returns has the history of eager mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jit.autograd.nodes import CopySlices, Node, SavedTensor, next_serial
+from jit.eager import context
+from jit.eager.tensors import Storage, Tensor
+from jit.ir.graph import leaves
+
+if TYPE_CHECKING:
+    from .memory import Cell, Memory
+    from .tracer import Trace
+
+
+class UncountedWrites:
+    """The writes of one trace to memory that several version counters tell of."""
+
+    def __init__(self) -> None:
+        self.possible = False
+        """Whether there is such memory."""
+        self._writes: list[tuple[Cell, Storage, int]] = []
+        """Which cell, the storage that has counted it, and a number between those of the autograd nodes around."""
+
+    def note(self, cell: Cell, storage: Storage) -> None:
+        """A cell was written to through a tensor of `storage`."""
+        if self.possible:
+            self._writes.append((cell, storage, next_serial()))
+
+    def over(self, node: Node, memory: Memory) -> Storage | None:
+        """The storage that has counted a write over what `node` has saved, if the saved tensor's own has not."""
+        for saved in saved_by(node) if self._writes else ():
+            binding = memory.binding(saved)
+            cells = memory.cells_of(saved.storage) if binding is None else [binding.cell]
+            for cell, storage, serial in self._writes:
+                if cell in cells and storage is not saved.storage and serial > node.serial:
+                    return storage
+        return None
+
+    def are_behind(self, trace: Trace, outputs: Sequence[Any]) -> bool:
+        """Whether there is one over what a node in the histories of `outputs` has saved: then nothing is kept."""
+        histories = list(nodes_behind(outputs)) if self._writes else ()
+        return any([self.refuse_over(trace, node) for node in histories])
+
+    def refuse_over(self, trace: Trace, node: Node) -> bool:
+        """Whether there is one over what `node` has saved: then nothing is kept."""
+        storage = self.over(node, trace.memory)
+        if storage is None:
+            return False
+        token = context.SOURCE.set(storage.writer)
+        try:
+            trace.note_impure(f"writes through .data over what {node.name} has saved")
+        finally:
+            context.SOURCE.reset(token)
+        return True
+
+
+def saved_by(node: Node) -> Iterator[SavedTensor]:
+    """The tensors that an autograd node keeps for its derivative, those of a Python function among them."""
+    if isinstance(node, CopySlices):
+        yield from () if node.inner is None else saved_by(node.inner)
+        return
+    kept = getattr(node, "saved", None)
+    of_function = getattr(getattr(node, "ctx", None), "_saved", None)
+    items = [*(kept.values() if kept else ()), *(of_function or ())]
+    yield from (leaf for item in items for leaf in leaves(item) if isinstance(leaf, SavedTensor))
+
+
+def nodes_behind(outputs: Sequence[Any], outside: Container[Node] = ()) -> Iterator[Node]:
+    """The autograd nodes in the histories of the tensors among `outputs`, each once; nothing behind those `outside`."""
+    stack: list[Any] = [t.grad_fn for t in outputs if isinstance(t, Tensor) and t.grad_fn is not None]
+    seen: set[Node] = set(stack)
+    while stack:
+        node = stack.pop()
+        yield node
+        following = set() if node in outside else {edge.node for edge in node.edges if edge is not None} - seen
+        seen |= following
+        stack += following

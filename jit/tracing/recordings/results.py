@@ -1,0 +1,105 @@
+"""How the result of a call is made from what a run of a recording returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jit.eager import context
+from jit.eager.pytree import paths, unflatten
+from jit.eager.tensors import Tensor, tensor_of
+from jit.eager.view_paths import ViewStep
+
+from ..recorder.metadata import Tag, set_tag
+from ..recorder.views import shown
+from .histories import give_history
+
+
+@dataclass(slots=True)
+class OutputSpec:
+    """The way of one output of the function out of a run."""
+
+    kind: str
+    """"fresh": the array that the plan returns as number `index`. "view": a view of that by `path`. "input": a view of
+    input `index` by `path`. "itself": input `index`, which has become a view of itself. "same": output `index` again.
+    "number": the number that the plan returns."""
+    index: int = 0
+    path: tuple[ViewStep, ...] = ()
+    requires_grad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSpec:
+    """How the result of a call is made."""
+
+    outputs: list[OutputSpec]
+    structure: Any
+    """The structure of the function's result."""
+    count: int = 0
+    """The number of `outputs` that are the function's result; further ones go to `.grad` of something."""
+    tags: list[Tag] = field(default_factory=list)
+    """Attributes of the results."""
+
+    def made(self, returned: Returned, owners: Sequence[Any], objects: Sequence[Any]) -> list[Any]:
+        """The outputs.
+
+        Args:
+            returned: What the run returned.
+            owners: The tensors behind the inputs.
+            objects: The objects behind the inputs, where the function itself has made other views of some.
+        """
+        made: list[Any] = []
+        for spec in self.outputs:
+            if spec.kind == "number":
+                made.append(returned.results[spec.index])
+            elif spec.kind == "same":
+                made.append(made[spec.index])
+            elif spec.kind == "itself":
+                made.append(objects[spec.index])
+            elif spec.kind == "fresh":
+                made.append(returned.tensor(spec.index))
+            else:
+                made.append(_viewed(spec, owners[spec.index] if spec.kind == "input" else returned.tensor(spec.index)))
+        return made
+
+    def assembled(self, made: Sequence[Any]) -> Any:
+        """The function's result, with the attributes that it has been given."""
+        for index, name, structure, start in self.tags:
+            set_tag(made[index], name, unflatten(structure, made[start : start + len(paths(structure))]))
+        return unflatten(self.structure, made[: self.count])
+
+
+class Returned:
+    """What a run has returned, as tensors that are made when somebody first wants them.
+
+    Args:
+        results: Arrays and numbers.
+        storages: Per result, what identifies its memory, where that is known already.
+        node: The history of the result, if gradients are recorded.
+        carrying: Which results have it.
+    """
+
+    __slots__ = ("_carrying", "_node", "_storages", "results", "tensors")
+
+    def __init__(self, results: Sequence[Any], storages: Sequence[Any], node: Any, carrying: Sequence[int]) -> None:
+        self.results = results
+        self.tensors: dict[int, Tensor] = {}
+        """Those made so far, by number."""
+        self._storages, self._node, self._carrying = storages, node, carrying
+
+    def tensor(self, index: int) -> Tensor:
+        """Result `index`, always the same object."""
+        if index not in self.tensors:
+            storage = self._storages[index] if self._storages else None
+            made = self.tensors[index] = tensor_of(self.results[index], storage)
+            if self._node is not None and index in self._carrying:
+                give_history(made, self._node, index)
+        return self.tensors[index]
+
+
+def _viewed(spec: OutputSpec, base: Tensor) -> Tensor:
+    if not spec.path:
+        return base
+    with context.set_grad_enabled(spec.requires_grad):
+        return shown(spec.path, base)

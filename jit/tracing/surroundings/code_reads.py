@@ -1,0 +1,118 @@
+"""What code reads: the globals that it names and attributes of modules among them, closure cells, defaults."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jit.eager.tensors import Tensor
+
+from .facts import FILTERS, LEVELS, NUMPY_ERRORS
+from .footprints import scan
+from .known_types import PLAIN
+from .origins import is_known_module, is_ours
+from .places import CellOf, Child, ClassEntryOf, DefaultOf, EntryOf, Itself
+
+
+def globals_read(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]:
+    """The globals that code names, and the attributes of modules among them."""
+    found = scan(code)
+    for name in found.loaded:
+        yield name, EntryOf(space.get, name), None
+        if name not in space:
+            yield f"builtins.{name}", EntryOf(_builtins_of(space).get, name), None
+        if isinstance(module := space.get(name), types.ModuleType):
+            yield from _module_entries(name, module, code, {id(module)})
+    if not {"globals", "eval", "exec", "vars"}.isdisjoint(found.loaded):
+        yield from _plain_globals(space)
+    for name in dict.fromkeys(outer for inner in found.imported for outer in _with_parents(inner)):
+        yield f"sys.modules.{name}", EntryOf(sys.modules.get, name), None
+        if isinstance(module := sys.modules.get(name), types.ModuleType):
+            yield from _module_entries(name, module, code, {id(module)})
+    if not {"environ", "getenv", "environb", "getenvb"}.isdisjoint(found.named):
+        yield "os.environ", Itself(os.environ), None
+    if "getLogger" in found.named:
+        yield "logging.levels", Itself(LEVELS), None
+    if "warn" in found.named:
+        yield "warnings.filters", Itself(FILTERS), None
+    if any(space.get(name) is np for name in found.loaded):
+        yield "numpy.errors", Itself(NUMPY_ERRORS), None
+    yield from _methods_named(found.named)
+
+
+def _methods_named(names: Iterable[str]) -> Iterator[Child]:
+    """Methods of tensors, which programs replace as they do those of their own classes."""
+    for name in names:
+        if not name.startswith("__") and hasattr(Tensor, name):
+            for base in Tensor.__mro__:
+                yield f"{base.__name__}.{name}", ClassEntryOf(base, name), None
+                if name in vars(base):
+                    break
+
+
+def functions_called(code: types.CodeType, space: dict[str, Any]) -> Iterator[Child]:
+    """The functions of `nn.functional` that code of a layer calls, which programs replace, too."""
+    functional: Any = sys.modules["jit.nn.functional"]
+    home, found = vars(functional), scan(code)
+    if space is not home and not any(space.get(name) is functional for name in found.loaded):
+        return
+    for name in found.loaded if space is home else found.named:
+        if type(home.get(name)) is types.FunctionType:
+            yield f"functional.{name}", EntryOf(home.get, name), None
+
+
+def _builtins_of(space: dict[str, Any]) -> dict[str, Any]:
+    found = space.get("__builtins__", builtins)
+    return found if isinstance(found, dict) else vars(found)
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    """The packages around a module, and the module."""
+    parts = name.split(".")
+    return (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+
+
+def _plain_globals(space: dict[str, Any]) -> Iterator[Child]:
+    """For code that may read globals by names made at run time: all numbers, strings, tensors and containers."""
+    for name, value in list(space.items()):
+        if isinstance(value, (*PLAIN, Tensor, list, tuple, dict, np.ndarray)) and not name.startswith("__"):
+            yield name, EntryOf(space.get, name), None
+
+
+def _module_entries(prefix: str, module: Any, code: types.CodeType, seen: set[int]) -> Iterator[Child]:
+    """What code may read from a module that it names."""
+    space, found = vars(module), scan(code)
+    may_miss = not {"hasattr", "getattr", "AttributeError"}.isdisjoint(found.loaded)
+    for name in [*found.named, *(s for s in found.strings if s in space)] if may_miss else found.named:
+        inner = space.get(name)
+        if isinstance(inner, types.ModuleType):
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                yield f"{prefix}.{name}", EntryOf(space.get, name), None
+                yield from _module_entries(f"{prefix}.{name}", inner, code, seen)
+        elif name in space or (may_miss and not is_known_module(module)):
+            yield f"{prefix}.{name}", EntryOf(space.get, name), None
+
+
+def cells_of(function: types.FunctionType) -> Iterator[Child]:
+    """What a function's code reads besides globals: closure cells and defaults."""
+    if "declarations" in vars(function) and is_ours(function.__code__.co_filename):
+        return  # an operator
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if name not in ("dispatch_cache", "cache_token") or function.__module__ != "functools":
+            yield name, (place := CellOf(cell)), None
+            if isinstance(module := place(), types.ModuleType):
+                yield from _module_entries(name, module, function.__code__, {id(module)})
+    for index in range(len(function.__defaults__ or ())):
+        yield f"default{index}", DefaultOf(function, index), None
+    for name in function.__kwdefaults__ or ():
+        yield f"default.{name}", EntryOf(function.__kwdefaults__.get, name), None  # type: ignore[union-attr]
+
+
+__all__ = ["cells_of", "functions_called", "globals_read"]

@@ -1,0 +1,170 @@
+"""What can be called: functions, methods, partials, caches, properties, getters."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import operator
+import random
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jit.eager.tensors import Tensor
+
+from ..descriptions import said_of_function, said_of_property
+from ..facts import GenerationOf
+from ..footprints import Footprint
+from ..known_types import PLAIN
+from ..observations import Observations
+from ..origins import is_ours
+from ..places import AttributeOf, Child, EntryOf, Itself
+from .object_kind import Line, ObjectKind, Same, wrapped_by
+
+
+class Functions(ObjectKind):
+    """Functions of Python: what is attached to them. What their code reads counts once it has run (Note [Growing])."""
+
+    called = "a function"
+    types = (types.FunctionType,)
+    attributes = "never"
+
+    def look(self, seen: Observations, name: str, value: Any) -> Line:
+        seen.note_size(name, vars(value))
+        return (name, Same(value), Same(value.__code__))
+
+    def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+        for key in vars(value):
+            if key != "__wrapped__":
+                yield f"{prefix}{key}", EntryOf(vars(value).get, key), key
+        yield from wrapped_by(prefix, value)
+        if not is_ours(value.__code__.co_filename):
+            yield from said_of_function(prefix, value)
+
+
+class Methods(ObjectKind):
+    """Bound methods of Python."""
+
+    called = "a bound method"
+    types = (types.MethodType,)
+    attributes = "of subclasses"
+
+    def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+        yield f"{prefix}self", Itself(value.__self__), None
+        yield f"{prefix}function", Itself(value.__func__), None
+
+
+class Builtins(ObjectKind):
+    """Functions in C: what they are bound to."""
+
+    called = "a function in C"
+    types = (types.BuiltinMethodType, types.MethodWrapperType)
+    attributes = "of subclasses"
+
+    def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+        owner = value.__self__
+        if not isinstance(owner, (types.ModuleType, random.Random, np.random.RandomState, np.random.Generator)):
+            yield f"{prefix}self", Itself(owner), None
+
+
+class Partials(ObjectKind):
+    """Objects of `functools.partial`."""
+
+    called = "a partial"
+    types = (functools.partial,)
+    attributes = "of subclasses"
+
+    def look(self, seen: Observations, name: str, value: Any) -> Line:
+        seen.note_size(name, vars(value))
+        return (name, Same(value), None)
+
+    def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+        for part in ("func", "args", "keywords"):
+            yield f"{prefix}{part}", AttributeOf(value, part), None
+        for key in vars(value):
+            yield f"{prefix}{key}", EntryOf(vars(value).get, key), key
+
+
+class CachedFunctions(ObjectKind):
+    """Functions that keep their results: the function inside, and what an unbounded cache keeps."""
+
+    called = "a cached function"
+    types = (functools._lru_cache_wrapper,)
+    attributes = "of subclasses"
+
+    def look(self, seen: Observations, name: str, value: Any) -> Line:
+        return (name, Same(value), seen.note_fact(name, GenerationOf(value)))
+
+    def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+        yield from wrapped_by(prefix, value)
+        for number, kept in enumerate(_kept_results(value)):
+            yield f"{prefix}{number}", Itself(kept), None
+
+
+def _kept_results(cached: Any) -> list[Any]:
+    """The results that an unbounded cache keeps; nobody can look into a bounded one."""
+    tables = [table for table in gc.get_referents(cached) if type(table) is dict and table is not vars(cached)]
+    held = (thing for table in tables for thing in table.values())
+    return [thing for thing in held if isinstance(thing, (Tensor, tuple, list, dict))]
+
+
+class Properties(ObjectKind):
+    """Properties."""
+
+    called = "a property"
+    types = (property,)
+    attributes = "of subclasses"
+
+    def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+        for part in ("fget", "fset", "fdel"):
+            if getattr(value, part) is not None:
+                yield f"{prefix}{part}", Itself(getattr(value, part)), None
+        yield from said_of_property(prefix, value)
+
+
+class StaticMethods(ObjectKind):
+    """Static methods and class methods."""
+
+    called = "a static method or a class method"
+    types = (staticmethod, classmethod)
+    attributes = "of subclasses"
+
+    def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+        yield f"{prefix}function", Itself(value.__func__), None
+
+
+class DispatchingMethods(ObjectKind):
+    """Objects of `functools.singledispatchmethod`, which hold a cache besides, from Python 3.13 on."""
+
+    called = "a method that dispatches on a type"
+    types = (functools.singledispatchmethod,)
+    attributes = "of subclasses"
+
+    def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+        for part in ("dispatcher", "func"):
+            yield f"{prefix}{part}", AttributeOf(value, part), None
+
+
+class Getters(ObjectKind):
+    """Objects of `attrgetter` and `methodcaller`."""
+
+    called = "a getter"
+    types = (operator.attrgetter, operator.methodcaller)
+    attributes = "of subclasses"
+
+    def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
+        for thing in value.__reduce__()[1]:
+            if not isinstance(thing, PLAIN):
+                yield f"{prefix}part", Itself(thing), None
+
+    def names_looked_up(self, value: Any) -> frozenset[str]:
+        texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
+        return frozenset(word for text in texts for word in text.split("."))
+
+
+__all__ = [
+    "Builtins", "CachedFunctions", "DispatchingMethods", "Functions", "Getters", "Methods", "Partials", "Properties",
+    "StaticMethods",
+]  # fmt: skip

@@ -1,0 +1,179 @@
+"""What a walk has seen, and whether all of it is still as it was."""
+
+from __future__ import annotations
+
+import io
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jit.eager.tensors import Tensor
+
+from .contents import COPIED, same_contents
+from .facts import Fact, OrderOf
+from .known_types import PLAIN
+from .peeking import space_of
+from .places import Place, reference_to
+from .properties import look_of
+
+
+class Observations:
+    """What a walk has seen, noted in the form in which it is compared."""
+
+    def __init__(self, kinds: dict[int, Any] | None = None) -> None:
+        self._given_kinds = kinds or {}
+        """By identity: what tensors are to be taken for, whatever they are now."""
+        self.tensors: list[Any] = []
+        """Tensors and generators in the order in which they were met, each once."""
+        self.numbers: list[tuple[str, Place]] = []
+        """The places of promoted numbers."""
+        self.slots: list[tuple[str, Place, Any]] = []
+        """Places, and the object that stood in each."""
+        self.sizes: list[tuple[str, Any, int]] = []
+        """Containers, and their lengths."""
+        self.contents: list[tuple[str, Any, Any]] = []
+        """Objects, and copies of what they held."""
+        self.facts: list[tuple[str, Fact, Any]] = []
+        """Things to ask again, and what was answered."""
+        self.types: list[tuple[Any, Any]] = []
+        """Tensors, and what Python could ask of them."""
+        self.functions: list[tuple[str, types.FunctionType, Any]] = []
+        """Functions that ran, and what can be set anew of them."""
+        self.spaces: list[tuple[str, Any, Any]] = []
+        """Ways to objects, and the dicts of their attributes, of which others may take the place."""
+        self.lineages: list[tuple[str, type, Any, str]] = []
+        """Classes of the user's, what they inherit from, and what they are called in texts."""
+        self._index: dict[int, int] = {}
+        self._names: list[str] = []
+
+    # -- taking notes --------------------------------------------------------------------------------------------
+
+    def note_fact(self, name: str, fact: Fact) -> Any:
+        """Something can be asked again; returns the answer."""
+        answer = fact()
+        self.facts.append((name, fact, answer))
+        return answer
+
+    def note_order(self, name: str, container: Any) -> None:
+        """A container has certain keys or elements, in this order."""
+        self.note_fact(name, OrderOf(container))
+
+    def note_size(self, name: str, container: Any) -> None:
+        """A container has a length."""
+        self.sizes.append((name, container, len(container)))
+
+    def note_contents(self, name: str, value: Any, copy: Any) -> None:
+        """An object holds what `copy` does."""
+        self.contents.append((name, value, copy))
+
+    def note_space(self, name: str, value: Any, space: dict[str, Any]) -> None:
+        """An object has its attributes in this dict."""
+        self.spaces.append((name, reference_to(value), space))
+
+    def note_lineage(self, name: str, kind: type) -> None:
+        """A class inherits from others."""
+        self.lineages.append((name, kind, kind.__mro__, kind.__qualname__))
+
+    def note_function(self, name: str, function: types.FunctionType) -> None:
+        """A function has run."""
+        self.functions.append((name, function, _state_of(function)))
+
+    def note_owner(self, name: str, owner: Any) -> int:
+        """A tensor or a generator stands somewhere; returns its number: the first place counts, others refer to it."""
+        index = self._index.setdefault(id(owner), len(self.tensors))
+        if index == len(self.tensors):
+            self.tensors.append(owner)
+            self._names.append(name)
+        elif name.count(".") < self._names[index].count("."):
+            self._names[index] = name  # a parameter is better known as the model's than as the optimizer's
+        return index
+
+    def note_type(self, tensor: Tensor) -> Any:
+        """What Python can ask of a tensor is noted, and returned."""
+        kind = self._given_kinds.get(id(tensor)) or look_of(tensor)
+        self.types.append((tensor, kind))
+        return kind
+
+    # -- comparing -----------------------------------------------------------------------------------------------
+
+    def effect(self) -> str | None:
+        """The name of a place where Python has changed something since; None if there is none."""
+        for name, place, value in self.slots:
+            if place() is not value:
+                return name
+        for name, container, size in self.sizes:
+            if len(container) != size:
+                return name
+        for name, fact, answer in self.facts:
+            if fact() != answer:
+                return name
+        for name, reference, space in self.spaces:
+            if space_of(reference()) is not space:
+                return name
+        for name, kind, line, called in self.lineages:
+            if kind.__mro__ is not line or kind.__qualname__ is not called:
+                return name
+        for name, function, state in self.functions:
+            if any(a is not b for a, b in zip(_state_of(function), state, strict=True)):
+                return name
+        return next((name for name, value, copy in self.contents if not same_contents(value, copy)), None)
+
+    def has_other_types(self) -> bool:
+        """Whether a tensor is no longer of the type that it was seen with."""
+        return any(look_of(tensor) != kind for tensor, kind in self.types)
+
+    def has_changed(self) -> bool:
+        """Whether anything is no longer as it was seen, the types of tensors included."""
+        return self.effect() is not None or self.has_other_types()
+
+    def iterator(self) -> str | None:
+        """The name of an iterator in reach, from which the function may take in a way that nobody can see."""
+        return next((name for name, _, value in self.slots if _gives_unseen(value)), None)
+
+    # -- looking things up ---------------------------------------------------------------------------------------
+
+    def name_of(self, owner: Any) -> str | None:
+        """The user's name for a tensor: a state-dict path, a variable, an item of a list."""
+        index = self._index.get(id(owner))
+        return None if index is None else self._names[index]
+
+    def index_of(self, owner: Any) -> int | None:
+        """The place of a tensor among `tensors`."""
+        return self._index.get(id(owner))
+
+    def plain(self) -> Iterator[tuple[str, Any]]:
+        """The numbers, strings and arrays that were met, by name."""
+        return ((name, value) for name, _, value in self.slots if isinstance(value, (*PLAIN, np.ndarray, np.generic)))
+
+    def places(self) -> Iterator[tuple[str, Place]]:
+        """Every place that was looked at, promoted numbers included."""
+        yield from ((name, place) for name, place, _ in self.slots)
+        yield from self.numbers
+
+    def objects(self) -> Iterator[Any]:
+        """Everything that was looked at."""
+        return (value for _, _, value in self.slots)
+
+    def kinds(self) -> dict[int, Any]:
+        """By identity: what each tensor was when it was first looked at."""
+        return {id(tensor): kind for tensor, kind in self.types}
+
+
+def _state_of(function: types.FunctionType) -> tuple[Any, Any, Any]:
+    """What can be set anew of a function."""
+    return function.__code__, function.__defaults__, function.__kwdefaults__
+
+
+def _gives_unseen(value: Any) -> bool:
+    """Whether something can be taken from an object in a way that leaves no trace in what is watched."""
+    if not isinstance(value, Iterator) or isinstance(value, COPIED) or type(value) in weakref.ProxyTypes:
+        return False
+    if isinstance(getattr(type(value), "__next__", None), types.FunctionType) and not isinstance(value, io.IOBase):
+        return False  # what it has left is in its attributes
+    return not isinstance(value, io.IOBase) or (not value.closed and value.readable())
+
+
+__all__ = ["Observations"]
