@@ -232,6 +232,11 @@ def _sharing(obj: Any) -> Tensor | None:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, of its memory where that is possible.
 
+    Args:
+        data: A tensor, an array, numbers or nested lists of them.
+        dtype: The element type; that of the data if left out.
+        device: The device; the default one if left out.
+
     >>> import jit
     >>> jit.as_tensor([1, 2]).dtype
     jit.int64

@@ -20,6 +20,8 @@ class RNNCellBase(Module):
         input_size: Size of the input.
         hidden_size: Size of the state.
         bias: Whether to add biases.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
     """
 
     gates = 1
@@ -72,6 +74,8 @@ class RNNCell(RNNCellBase):
         hidden_size: Size of the state.
         bias: Whether to add biases.
         nonlinearity: "tanh" or "relu".
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     Shape:
         Input `[N, input_size]` or `[input_size]`, state and output `[N, hidden_size]` or `[hidden_size]`.

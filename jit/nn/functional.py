@@ -369,6 +369,10 @@ def embedding_bag(
     Returns:
         `[bags, size of a row]`.
 
+    Raises:
+        UsageError: Offsets are missing or superfluous, the mode is unknown, or options do not go together.
+        ShapeError: Indices have more than two dims, or the weights of samples other sizes.
+
     >>> import jit
     >>> jit.nn.functional.embedding_bag(jit.tensor([[0, 1]]), jit.ones(2, 3), mode="sum").tolist()
     [[2.0, 2.0, 2.0]]
@@ -741,6 +745,8 @@ def l1_loss(
         input: A tensor.
         target: A tensor of the same sizes.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     _tell_of_sizes("l1_loss", input, target)
     return F.l1_loss(input, target, reduction_code(size_average, reduce, reduction))
@@ -755,6 +761,8 @@ def mse_loss(
         input: A tensor.
         target: A tensor of the same sizes.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
 
     >>> import jit
     >>> jit.nn.functional.mse_loss(jit.zeros(4), jit.ones(4) * 2).item()
@@ -775,6 +783,8 @@ def smooth_l1_loss(
         target: A tensor of the same sizes.
         reduction: "none", "mean" or "sum".
         beta: Where the parabola ends; 0 gives `l1_loss`.
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     _tell_of_sizes("smooth_l1_loss", input, target)
     return F.smooth_l1_loss(input, target, reduction_code(size_average, reduce, reduction), beta)
@@ -805,6 +815,8 @@ def nll_loss(
         weight: A weight per class, or None.
         ignore_index: Targets of this value count nothing.
         reduction: "none", "mean" (weighted) or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     return F.nll_loss_nd(input, target, weight, reduction_code(size_average, reduce, reduction), ignore_index)
 
@@ -822,6 +834,8 @@ def cross_entropy(
         ignore_index: Targets of this value count nothing.
         reduction: "none", "mean" (weighted) or "sum".
         label_smoothing: The share of the target that is spread evenly over all classes.
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
 
     >>> import jit
     >>> round(jit.nn.functional.cross_entropy(jit.zeros(2, 4), jit.tensor([1, 3])).item(), 4)
@@ -842,6 +856,8 @@ def binary_cross_entropy(
         target: The wanted probabilities, of the same sizes.
         weight: A weight per element, which is broadcast, or None.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     return F.binary_cross_entropy(input, target, weight, reduction_code(size_average, reduce, reduction))
 
@@ -858,6 +874,8 @@ def binary_cross_entropy_with_logits(
         weight: A weight per element, which is broadcast, or None.
         reduction: "none", "mean" or "sum".
         pos_weight: A factor of the term of ``target``, which is broadcast, or None.
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
 
     >>> import jit
     >>> round(jit.nn.functional.binary_cross_entropy_with_logits(jit.zeros(3), jit.ones(3)).item(), 4)
@@ -879,6 +897,8 @@ def kl_div(
         target: The probabilities that they should be, of the same sizes.
         reduction: "none", "mean" (by all elements, with a warning), "batchmean" or "sum".
         log_target: Whether targets are logarithms, too.
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     if reduction == "mean":
         told = "kl_div with reduction='mean' divides by the number of elements, and the divergence by that of samples"

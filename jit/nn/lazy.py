@@ -36,7 +36,8 @@ class UninitializedParameter(Parameter):
 
     Args:
         requires_grad: Whether gradients will be wanted.
-        dtype: What it will hold.
+        device: The device; the default one if left out.
+        dtype: The element type; float32 if left out.
     """
 
     __slots__ = ()
@@ -50,7 +51,13 @@ class UninitializedParameter(Parameter):
         raise UsageError("this parameter has no sizes yet; call its module once, or load a state dict")
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become a parameter of these sizes; its numbers are whatever the memory holds."""
+        """Become a parameter of these sizes; its numbers are whatever the memory holds.
+
+        Args:
+            shape: The sizes.
+            device: Checked; makes no difference.
+            dtype: The element type; that which it has if left out.
+        """
         resolve(device)
         kept = self.dtype if dtype is None else dtype
         self.__class__ = Parameter  # type: ignore[assignment]
@@ -135,6 +142,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     Args:
         out_features: Size of the last dim of the output.
         bias: Whether to add a bias.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     >>> import jit
     >>> layer = jit.nn.LazyLinear(2)

@@ -28,6 +28,8 @@ class Linear(Module):
         in_features: Size of the last dim of the input.
         out_features: Size of the last dim of the output.
         bias: Whether to add a bias.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     Shape:
         Input `[..., in_features]`, output `[..., out_features]`; the weight is `[out_features, in_features]`.
@@ -67,6 +69,8 @@ class Bilinear(Module):
         in2_features: Size of the last dim of the second input, x2.
         out_features: Size of the last dim of the output.
         bias: Whether to add a bias.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     Shape:
         Inputs `[..., in1_features]` and `[..., in2_features]`, output `[..., out_features]`; the weight is

@@ -32,6 +32,11 @@ def margin_ranking_loss(
         target: 1 or -1 for each element.
         margin: How far they should be apart.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        ShapeError: The tensors have different numbers of dims.
 
     >>> import jit
     >>> jit.nn.functional.margin_ranking_loss(jit.zeros(1), jit.ones(1), jit.ones(1), margin=0.5).item()
@@ -55,6 +60,8 @@ def hinge_embedding_loss(
         target: 1 or -1 for each of them.
         margin: The distance from which on unlike ones cost nothing.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     alike = F.where(F.ne(target, -1), input, 0)
     losses = alike + F.where(F.ne(target, 1), F.clamp(margin - input, min=0), 0)
@@ -70,6 +77,8 @@ def soft_margin_loss(
         input: Scores.
         target: 1 or -1 for each of them.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     return reduced(F.softplus(-target * input), size_average, reduce, reduction)
 
@@ -86,6 +95,11 @@ def cosine_embedding_loss(
         target: 1 or -1, `[N]` or `[]`.
         margin: The cosine up to which unlike ones cost nothing.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        ShapeError: The sizes do not fit.
     """
     if input1.ndim != target.ndim + 1 or input1.ndim not in (1, 2):
         sizes = f"{list(input1.shape)} and {list(target.shape)}"
@@ -112,6 +126,12 @@ def multi_margin_loss(
         margin: How far the target's score should lie above the others.
         weight: A weight per class, `[C]`, or None.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        UsageError: `p` is neither 1 nor 2.
+        ShapeError: The sizes do not fit, or there are no classes.
     """
     if p not in (1, 2):
         raise UsageError(f"multi_margin_loss: p is 1 or 2, and {p} was given")
@@ -143,6 +163,11 @@ def multilabel_margin_loss(
         input: Scores `[N, C]` or `[C]`.
         target: Classes of input's sizes, those before the first -1.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        ShapeError: The sizes differ, or there are no classes.
     """
     input, target = (F.reshape(t, [1]) if t.ndim == 0 else t for t in (input, target))
     if input.shape != target.shape or input.ndim not in (1, 2):
@@ -171,6 +196,8 @@ def multilabel_soft_margin_loss(
         target: 0 or 1 for each of them.
         weight: A weight per class, `[C]`, or None.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     losses = -(target * F.log_sigmoid(input) + (1 - target) * F.log_sigmoid(-input))
     losses = losses if weight is None else losses * weight
@@ -193,6 +220,8 @@ def poisson_nll_loss(
         full: Whether to add Stirling's approximation of the term that does not depend on the rates.
         eps: Added to rates of which the logarithm is taken.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     losses = F.exp(input) - target * input if log_input else input - target * F.log(input + eps)
     if full:
@@ -213,6 +242,10 @@ def gaussian_nll_loss(
         full: Whether to add the constant term.
         eps: The least variance; it is no part of the gradient.
         reduction: "none", "mean" or "sum".
+
+    Raises:
+        UsageError: A variance is negative.
+        ShapeError: The variances do not fit.
     """
     var = F.full_like(input, var) if isinstance(var, (int, float)) else _variances(input, var)
     if bool(F.any(F.lt(var, 0))):
@@ -250,6 +283,12 @@ def triplet_margin_loss(
         eps: Added to each element of a difference.
         swap: Whether to take ``d(positive, negative)`` where that is smaller than ``d(anchor, negative)``.
         reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        ShapeError: The tensors have different numbers of dims.
+        UsageError: The margin is not above 0.
     """
 
     def distance(a: Any, b: Any) -> Any:

@@ -245,6 +245,8 @@ class LayerNorm(Module):
         eps: Added to the variance.
         elementwise_affine: Whether to learn a scale and a shift per element.
         bias: Whether there is a shift.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     Shape:
         Input `[..., *normalized_shape]`; output of the same sizes.
@@ -291,6 +293,8 @@ class GroupNorm(Module):
         eps: Added to the variance.
         affine: Whether to learn a scale and a shift per channel.
         bias: Whether there is a shift, if there is a scale.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     Shape:
         Input `[N, num_channels, ...]`; output of the same sizes.
@@ -339,6 +343,7 @@ class RMSNorm(Module):
         normalized_shape: The last sizes of the input: a number, or one for each dim.
         eps: Added to the mean square; the smallest step of the dtype if left out.
         elementwise_affine: Whether to learn a scale per element.
+        device: The device of the parameters; the default one if left out.
 
     Shape:
         Input `[..., *normalized_shape]`; output of the same sizes.

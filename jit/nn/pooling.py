@@ -355,6 +355,14 @@ class MaxUnpool1d(_MaxUnpool):
     """
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        """Put the elements back.
+
+        Args:
+            input: `[N, C, L]` or `[C, L]`.
+            indices: The places that the pooling returned, of the same sizes.
+            output_size: The sizes of the result, all or the last one; those that follow from the window if left out.
+        """
+
         return functional.max_unpool1d(input, indices, *self._options(), output_size)
 
 
@@ -376,6 +384,14 @@ class MaxUnpool2d(_MaxUnpool):
     """
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        """Put the elements back.
+
+        Args:
+            input: `[N, C, H, W]` or `[C, H, W]`.
+            indices: The places that the pooling returned, of the same sizes.
+            output_size: The sizes of the result, all or the last two; those that follow from the window if left out.
+        """
+
         return functional.max_unpool2d(input, indices, *self._options(), output_size)
 
 
@@ -392,6 +408,14 @@ class MaxUnpool3d(_MaxUnpool):
     """
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        """Put the elements back.
+
+        Args:
+            input: `[N, C, D, H, W]` or `[C, D, H, W]`.
+            indices: The places that the pooling returned, of the same sizes.
+            output_size: The sizes of the result, all or the last three; those that follow from the window if left out.
+        """
+
         return functional.max_unpool3d(input, indices, *self._options(), output_size)
 
 

@@ -32,6 +32,8 @@ class RNNBase(Module):
         dropout: The probability of zeroing an output of any layer but the last, while training.
         bidirectional: Whether to read sequences backwards as well; outputs of both directions stand side by side.
         proj_size: If not zero, the size to which an LSTM's output is projected.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
     """
 
     def __init__(

@@ -226,6 +226,8 @@ class Transformer(Module):
         batch_first: Whether sequences are `[N, L, E]` instead of `[L, N, E]`.
         norm_first: Whether norms come before attention and network, instead of after the sum.
         bias: Whether linear layers and norms have biases.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     Shape:
         Source `[S, N, E]` and target `[L, N, E]`, N first if `batch_first`; output of the target's sizes.
@@ -272,5 +274,14 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
-        """The causal mask: -inf above the diagonal, zeros elsewhere."""
+        """The causal mask: -inf above the diagonal, zeros elsewhere.
+
+        Args:
+            sz: The length of the sequence.
+            device: The device; the default one if left out.
+            dtype: The element type; float32 if left out.
+
+        Returns:
+            `[sz, sz]`.
+        """
         return F.triu(F.full((sz, sz), -math.inf, device=device, dtype=dtype), 1)

@@ -53,7 +53,7 @@ class Adafactor(Optimizer):
         self.update(parameter, gradient, state, group)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         if gradient.is_complex():
             raise DTypeError("Adafactor takes no complex parameters")
         if not state:

@@ -46,7 +46,7 @@ class Adam(Optimizer):
         super().__init__(params, {**options, "amsgrad": amsgrad, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         if group["weight_decay"] and self.decoupled:
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
         elif group["weight_decay"]:

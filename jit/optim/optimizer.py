@@ -299,7 +299,13 @@ def check_betas(betas: Iterable[float]) -> tuple[float, ...]:
 
 
 def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
-    """The gradient with the pull to zero, or the gradient itself where the pull acts on the parameter at once."""
+    """The gradient with the pull to zero, or the gradient itself where the pull acts on the parameter at once.
+
+    Args:
+        parameter: The parameter, which is changed where the pull acts on it at once.
+        gradient: Its gradient.
+        group: The options, of which "weight_decay", "decoupled_weight_decay" and "lr" count.
+    """
     decay = group["weight_decay"]
     if not decay:
         return gradient

@@ -43,7 +43,7 @@ class SGD(Optimizer):
         super().__init__(params, {**options, "nesterov": nesterov, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         if group["weight_decay"]:
             gradient = gradient + parameter * group["weight_decay"]
         if group["momentum"]:

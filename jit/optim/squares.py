@@ -35,7 +35,7 @@ class Adagrad(Optimizer):
         super().__init__(params, {**options, "initial_accumulator_value": initial_accumulator_value})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
             state["step"] = F.zeros(())
@@ -71,7 +71,7 @@ class RMSprop(Optimizer):
         super().__init__(params, {**options, "centered": centered, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
             state["step"] = F.zeros(())
@@ -120,7 +120,7 @@ class Adadelta(Optimizer):
         super().__init__(params, options)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
             state.update(step=F.zeros(()), square_avg=F.zeros_like(gradient), acc_delta=F.zeros_like(gradient))
