@@ -49,10 +49,15 @@ def module_of(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def is_setter(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    """Whether this is the second half of a property, which is described at its first."""
+    return any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
+
+
 def definitions(node: ast.AST, within: str) -> Iterator[Definition]:
     """Functions, classes and methods, but nothing inside of functions."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(child, (ast.FunctionDef, ast.ClassDef)) and not is_setter(child):
             yield Definition(f"{within}.{child.name}", child)
         if not isinstance(child, (ast.FunctionDef, ast.Lambda)):
             yield from definitions(child, f"{within}.{child.name}" if isinstance(child, ast.ClassDef) else within)
@@ -128,7 +133,10 @@ def offences(found: Definition, others: dict[str, str], inherited: dict[str, str
         yield "raises"
 
 
-INHERITED = ("jit.nn.modules.Module.", "jit.optim.optimizer.Optimizer.", "jit.optim.lr_scheduler.base.LRScheduler.")
+INHERITED = (
+    "jit.nn.modules.Module.", "jit.optim.optimizer.Optimizer.", "jit.optim.lr_scheduler.base.LRScheduler.",
+    "jit.optim.lr_scheduler.decays._Factor.", "jit.autograd.nodes.Node.",
+)  # fmt: skip
 """Methods that subclasses define anew are described by their base."""
 
 

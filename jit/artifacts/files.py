@@ -99,7 +99,11 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
 
 
 def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
-    """The function in an artifact's bytes; Error if there is none."""
+    """The function in an artifact's bytes; Error if there is none.
+
+    Raises:
+        ArtifactError: The bytes are damaged, no artifact, or of another format.
+    """
     try:
         members = _members(data)
         manifest = json.loads(members.pop(_MANIFEST))
@@ -232,7 +236,11 @@ class LoadedFunction(TracedFunction):
 
 
 def pickled(function: TracedFunction) -> Any:
-    """The reduction of a traced function for `pickle`: its artifact; without recordings, its place in Python."""
+    """The reduction of a traced function for `pickle`: its artifact; without recordings, its place in Python.
+
+    Raises:
+        UsageError: There is neither a recording nor a name to find the function by.
+    """
     if any(entry.recordings for entry in function._cache.entries.values()):
         return loads, (dumps(function),)
     name = getattr(function, "__qualname__", function.__name__)

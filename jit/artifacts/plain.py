@@ -123,6 +123,9 @@ def _write_record(record: Any) -> Any:
 def decode(data: Any, depth: int = 0) -> Any:
     """The value that `encode` has written; PlainError if it has written nothing like this.
 
+    Raises:
+        PlainError: `encode` has written nothing like this.
+
     >>> decode(encode({"a": (1, float("inf"))}))
     {'a': (1, inf)}
     """

@@ -149,7 +149,11 @@ def _is_scalar(node: Node) -> bool:
 
 
 def check(recording: Recording, key: Key) -> None:
-    """PlainError if a recording says of its graphs what is not so."""
+    """Raise an error if a recording says of its graphs what is not so.
+
+    Raises:
+        PlainError: It does.
+    """
     for problem in _problems(recording, key):
         raise PlainError(f"a recording contradicts its graph: {problem}")
 

@@ -155,6 +155,9 @@ def _default_dtype(array: Any, is_numpy: bool) -> dtypes.DType:
 def from_numpy(array: Any) -> Tensor:
     """A tensor that shares memory with a numpy array: what changes in one changes in the other.
 
+    Raises:
+        UsageError: It is no numpy array.
+
     >>> import numpy as np, jit
     >>> a = np.zeros(2, np.float32)
     >>> t = jit.from_numpy(a)
@@ -197,6 +200,9 @@ def asarray(
         device: Where it is to lie; there is the CPU alone.
         copy: True for a copy, False to refuse one; None copies where it must.
         requires_grad: Whether gradients are wanted; a tensor keeps its history only if they are.
+
+    Raises:
+        UsageError: `copy` is False, and the tensor cannot be had without a copy.
 
     >>> import numpy as np, jit
     >>> a = np.zeros(2)

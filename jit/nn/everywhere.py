@@ -66,7 +66,14 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
 
 
 def registered(kind: str, module: Any, name: str, member: Any) -> Any:
-    """`member`, or what a hook wants in its place."""
+    """`member`, or what a hook wants in its place.
+
+    Args:
+        kind: The kind of the hooks: a key of `REGISTRATIONS`.
+        module: The module that gets a member.
+        name: Its name there.
+        member: The member.
+    """
     for hook in tuple(REGISTRATIONS[kind].values()):
         replaced = hook(module, name, member)
         member = member if replaced is None else replaced

@@ -47,7 +47,11 @@ class UninitializedParameter(Parameter):
 
     @property
     def shape(self) -> NoReturn:
-        """Not known yet."""
+        """Not known yet.
+
+        Raises:
+            UsageError: Always.
+        """
         raise UsageError("this parameter has no sizes yet; call its module once, or load a state dict")
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
@@ -79,7 +83,11 @@ def is_lazy(parameter: Any) -> bool:
 
 
 def refuse_lazy(parameters: Iterable[Any], verb: str) -> None:
-    """UsageError if one of these parameters has no sizes yet."""
+    """Raise an error if one of these parameters has no sizes yet.
+
+    Raises:
+        UsageError: There is one.
+    """
     if any(map(is_lazy, parameters)):
         raise UsageError(f"there is a parameter without sizes yet, which nobody can {verb}; call its module once")
 
@@ -96,7 +104,11 @@ class LazyModuleMixin(Module):
         self._state_hooks["load"][-1] = take_sizes
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give the parameters sizes; takes what `forward` takes."""
+        """Give the parameters sizes; takes what `forward` takes.
+
+        Raises:
+            UsageError: The class does not define it.
+        """
         raise UsageError(f"{type(self).__name__} does not define initialize_parameters(self, input)")
 
     def has_uninitialized_params(self) -> bool:
@@ -110,7 +122,11 @@ class LazyModuleMixin(Module):
 
 
 def infer_parameters(module: Any, args: tuple[Any, ...]) -> None:
-    """The hook in front of the first call."""
+    """The hook in front of the first call.
+
+    Raises:
+        UsageError: The call is being traced, or a parameter is left without sizes.
+    """
     if context.TRACE.get() is not None:
         raise UsageError(f"call this {type(module).__name__} once before it is traced: its sizes are not known yet")
     with context.no_grad():
@@ -123,7 +139,13 @@ def infer_parameters(module: Any, args: tuple[Any, ...]) -> None:
 
 
 def take_sizes(module: Any, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:
-    """The hook in front of loading: sizes are those of the state dict."""
+    """The hook in front of loading: sizes are those of the state dict.
+
+    Args:
+        module: The lazy module.
+        state: The state dict.
+        prefix: The beginning of the module's names in it.
+    """
     for name, parameter in module._parameters.items():
         if is_lazy(parameter) and prefix + name in state:
             parameter.materialize(state[prefix + name].shape)
@@ -161,6 +183,8 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def initialize_parameters(self, input: Any) -> None:
+        """Give weight and bias the sizes that follow from the input's last size."""
+
         layer: Any = self
         self.in_features = input.shape[-1]
         if self.has_uninitialized_params():

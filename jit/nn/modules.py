@@ -450,11 +450,19 @@ class Module(Network):
         return state
 
     def get_extra_state(self) -> Any:
-        """State that is no tensor, for the state dict; subclasses define it together with `set_extra_state`."""
+        """State that is no tensor, for the state dict; subclasses define it together with `set_extra_state`.
+
+        Raises:
+            UsageError: The subclass does not define it.
+        """
         raise UsageError(f"{type(self).__name__} does not define get_extra_state(self), which its state dict calls for")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take over what `get_extra_state` gave."""
+        """Take over what `get_extra_state` gave.
+
+        Raises:
+            UsageError: The subclass does not define it.
+        """
         raise UsageError(f"{type(self).__name__} does not define set_extra_state(self, state), but one is loaded")
 
     def _has_extra_state(self) -> bool:

@@ -105,7 +105,17 @@ class TransformerEncoderLayer(_Layer):
     """
 
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
-        """Args: src `[L, N, E]`; masks as of `MultiheadAttention`. Returns: the same sizes."""
+        """Run the layer.
+
+        Args:
+            src: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            src_mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
+            src_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            is_causal: Says that `src_mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `src`.
+        """
         x = self._summed(1, src, lambda x: self._look(x, src_mask, src_key_padding_mask, is_causal))
         return self._summed(2, x, self._feed_forward)
 
@@ -138,7 +148,21 @@ class TransformerDecoderLayer(_Layer):
         self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
         memory_key_padding_mask: Any = None, tgt_is_causal: bool = False, memory_is_causal: bool = False,
     ) -> Any:  # fmt: skip
-        """Args: tgt `[L, N, E]`, memory `[S, N, E]`; masks as of `MultiheadAttention`. Returns: the sizes of tgt."""
+        """Run the layer.
+
+        Args:
+            tgt: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            memory: The output of the encoder, `[S, N, E]`, `[N, S, E]` or `[S, E]`.
+            tgt_mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
+            memory_mask: `[L, S]` or `[N * nhead, L, S]`, likewise.
+            tgt_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            memory_key_padding_mask: `[N, S]` or `[S]`, likewise.
+            tgt_is_causal: Says that `tgt_mask` is the causal one.
+            memory_is_causal: Says that `memory_mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `tgt`.
+        """
 
         def look_back(x: Any) -> Any:
             options = {"attn_mask": memory_mask, "key_padding_mask": memory_key_padding_mask}
@@ -177,7 +201,17 @@ class TransformerEncoder(Module):
     def forward(
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
     ) -> Any:
-        """Args: src `[L, N, E]`; masks as of `MultiheadAttention`. Returns: the same sizes."""
+        """Run the layers one after the other.
+
+        Args:
+            src: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
+            src_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            is_causal: Says that `mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `src`.
+        """
         for layer in self.layers:
             src = layer(src, mask, src_key_padding_mask, is_causal=bool(is_causal))
         return src if self.norm is None else self.norm(src)
@@ -202,7 +236,21 @@ class TransformerDecoder(Module):
         self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
         memory_key_padding_mask: Any = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Any:  # fmt: skip
-        """Args: as of `TransformerDecoderLayer`. Returns: the sizes of tgt."""
+        """Run the layers one after the other.
+
+        Args:
+            tgt: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            memory: The output of the encoder, `[S, N, E]`, `[N, S, E]` or `[S, E]`.
+            tgt_mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
+            memory_mask: `[L, S]` or `[N * nhead, L, S]`, likewise.
+            tgt_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            memory_key_padding_mask: `[N, S]` or `[S]`, likewise.
+            tgt_is_causal: Says that `tgt_mask` is the causal one.
+            memory_is_causal: Says that `memory_mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `tgt`.
+        """
         masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
         for layer in self.layers:
             tgt = layer(tgt, memory, *masks, bool(tgt_is_causal), memory_is_causal)
@@ -267,7 +315,24 @@ class Transformer(Module):
         src_key_padding_mask: Any = None, tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
         src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Any:  # fmt: skip
-        """Args: src `[S, N, E]`, tgt `[L, N, E]`; masks as of the layers. Returns: the sizes of tgt."""
+        """Run the encoder on `src`, and the decoder on `tgt` and what comes out.
+
+        Args:
+            src: `[S, N, E]`, `[N, S, E]` if `batch_first`, or `[S, E]`.
+            tgt: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            src_mask: `[S, S]` or `[N * nhead, S, S]`: True for hidden places, or numbers added to scores.
+            tgt_mask: `[L, L]` or `[N * nhead, L, L]`, likewise.
+            memory_mask: `[L, S]` or `[N * nhead, L, S]`, likewise.
+            src_key_padding_mask: `[N, S]` or `[S]`, likewise.
+            tgt_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            memory_key_padding_mask: `[N, S]` or `[S]`, likewise, for the decoder's looks at the encoder's output.
+            src_is_causal: Says that `src_mask` is the causal one.
+            tgt_is_causal: Says that `tgt_mask` is the causal one.
+            memory_is_causal: Says that `memory_mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `tgt`.
+        """
         memory = self.encoder(src, src_mask, src_key_padding_mask, is_causal=src_is_causal)
         masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
         return self.decoder(tgt, memory, *masks, tgt_is_causal, memory_is_causal)

@@ -275,7 +275,12 @@ _IGNORED = ("foreach", "fused", "capturable")
 
 
 def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that all optimizers have and that make a difference here: "differentiable"."""
+    """The options that all optimizers have and that make a difference here: "differentiable".
+
+    Raises:
+        KindError: There is no such option.
+        UsageError: A step is to be fused and differentiable.
+    """
     for name in options:
         if name not in (*_IGNORED, "differentiable"):
             raise KindError(f"an optimizer has no option {name!r}")

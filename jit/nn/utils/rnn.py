@@ -143,6 +143,10 @@ def pad_sequence(
         padding_value: What fills the shorter ones up.
         padding_side: "right" or "left".
 
+    Raises:
+        UsageError: `padding_side` is neither "right" nor "left".
+        KindError: A single tensor is given, or nothing that has several.
+
     >>> import jit
     >>> jit.nn.utils.rnn.pad_sequence([jit.ones(2), jit.ones(1)], batch_first=True).tolist()
     [[1.0, 1.0], [1.0, 0.0]]

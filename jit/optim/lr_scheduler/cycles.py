@@ -39,7 +39,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on to the next epoch, or to any `epoch`, which may be a fraction: `epoch + batch / batches`."""
+        """Go on to the next epoch, or to any `epoch`, which may be a fraction: `epoch + batch / batches`.
+
+        Raises:
+            UsageError: The epoch is negative.
+        """
         if self._step_count == 1 and epoch is None:
             self._check_order()
         self._step_count += 1
