@@ -95,10 +95,11 @@ def described(doc: str, others: dict[str, str]) -> set[str]:
     return names
 
 
-def invented(doc: str, own: list[str]) -> list[str]:
+def invented(doc: str, node: ast.FunctionDef) -> list[str]:
     """Entries of the arguments' section that are no parameters."""
     heads = re.findall(r"^    ([a-z_][\w, ]*):", section(doc, "Args"), re.MULTILINE)
-    known = {*own, "args", "kwargs"}
+    gathering = [a.arg for a in (node.args.vararg, node.args.kwarg) if a is not None]
+    known = {*parameters(node), *gathering}
     return [name.strip() for head in heads for name in head.split(",") if name.strip() not in known]
 
 
@@ -127,7 +128,7 @@ def offences(found: Definition, others: dict[str, str], inherited: dict[str, str
         yield "docstring"
     if len(own) >= 3 and not set(own) <= described(doc, others):
         yield "args"
-    if isinstance(found.node, ast.FunctionDef) and found.doc and invented(found.doc, own):
+    if isinstance(found.node, ast.FunctionDef) and found.doc and invented(found.doc, found.node):
         yield "invented"
     if raises(found.node) and "Raises" not in doc:
         yield "raises"

@@ -106,7 +106,13 @@ SCALAR_OPS: dict[str, ScalarOp] = {
 
 
 def write_scalar(g: Builder, name: str, operands: Sequence[Any]) -> Scalar:
-    """The result of `prim::name` on operands of which at least one is a Scalar."""
+    """The result of `prim::name` on operands of which at least one is a Scalar.
+
+    Args:
+        g: The builder of the model.
+        name: The operator's name after `prim::`.
+        operands: Numbers and Scalars.
+    """
     op = SCALAR_OPS[name]
     kind = op.operands or _widest(operands, name)
     dtype = _DTYPES[kind]

@@ -55,7 +55,13 @@ class Signature:
     def result_dtype(
         self, index: int, inputs: list[tuple[int, DType | None]], attributes: dict[str, Any]
     ) -> DType | None:
-        """The element type of output `index`, given (input number, dtype) pairs; None where it cannot be told."""
+        """The element type of output `index`, given (input number, dtype) pairs; None where it cannot be told.
+
+        Args:
+            index: The number of the output.
+            inputs: Pairs of an input's number and its element type.
+            attributes: The node's attributes.
+        """
         formal = self.outputs[min(index, len(self.outputs) - 1)]
         for name in ("to", "dtype", "output_datatype"):
             if attributes.get(name) in DTYPES and name in self.attributes:

@@ -236,7 +236,14 @@ def _disagreement(
 def first_divergence(
     model: Any, feed: Arrays, known: Mapping[str, Any], table: Mapping[DType, Tolerance] = TOLERANCES
 ) -> str | None:
-    """A description of the first node, in the order of the model, one of whose outputs is not what `known` says."""
+    """A description of the first node, in the order of the model, one of whose outputs is not what `known` says.
+
+    Args:
+        model: The model.
+        feed: The inputs by name.
+        known: The right values of outputs of nodes, by name.
+        table: The tolerances by element type.
+    """
     subject = _loaded(model)
     watched = [(node, value) for node in subject.graph for value in node.outputs if value.name in known]
     with _exposed(subject, [value for _, value in watched]) as wider:

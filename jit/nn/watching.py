@@ -37,6 +37,8 @@ class Gate(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
+        """Show the gradients, and hand on what comes back."""
+
         return (None, *ctx.show(gradients))
 
 
