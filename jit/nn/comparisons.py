@@ -64,7 +64,15 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """``max(0, margin - target * (input1 - input2))``."""
+    """``max(0, margin - target * (input1 - input2))``.
+
+    Args:
+        margin: How far the inputs should be apart; default 0.
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Two inputs and a target of 1 and -1, of the same sizes; output `[]`, or their sizes with "none".
+    """
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         """Compute the loss.
@@ -78,7 +86,15 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
+    """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
+
+    Args:
+        margin: The cosine up to which unlike ones cost nothing; default 0.
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Inputs `[N, D]` or `[D]`, target of 1 and -1 `[N]` or `[]`; output `[]`, or the target's sizes with "none".
+    """
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         """Compute the loss.
@@ -118,7 +134,14 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-target * input))``."""
+    """``log(1 + exp(-target * input))``.
+
+    Args:
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Input and target of 1 and -1 of the same sizes; output `[]`, or their sizes with "none".
+    """
 
     def forward(self, input: Any, target: Any) -> Any:
         return functional.soft_margin_loss(input, target, reduction=self.reduction)
@@ -180,7 +203,15 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean binary cross-entropy of the logits of all classes."""
+    """The mean binary cross-entropy of the logits of all classes.
+
+    Args:
+        weight: A weight per class, `[C]`, or None.
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Logits and targets of 0 and 1 `[N, C]` or `[C]`; output `[]`, or `[N]` or `[]` with "none".
+    """
 
     def forward(self, input: Any, target: Any) -> Any:
         return functional.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)

@@ -88,6 +88,9 @@ class Embedding(_Table):
         device: The device of the parameters; the default one if left out.
         dtype: The element type of the parameters; float32 if left out.
 
+    Shape:
+        Input of integers of any sizes `[...]`; output `[..., embedding_dim]`.
+
     >>> import jit
     >>> jit.nn.Embedding(10, 4)(jit.tensor([[1, 2], [3, 4]])).shape
     jit.Size([2, 2, 4])
@@ -124,6 +127,9 @@ class EmbeddingBag(_Table):
         padding_idx: A row that counts nothing.
         device: The device of the parameters; the default one if left out.
         dtype: The element type of the parameters; float32 if left out.
+
+    Shape:
+        Input `[bags, size]`, or `[N]` with offsets `[bags]`; output `[bags, embedding_dim]`.
 
     >>> import jit
     >>> jit.nn.EmbeddingBag(10, 4, mode="sum")(jit.tensor([1, 2, 4]), jit.tensor([0, 2])).shape

@@ -31,14 +31,31 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """``|input - target|``."""
+    """``|input - target|``, reduced.
+
+    Args:
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
+    """
 
     def forward(self, input: Any, target: Any) -> Any:
         return functional.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """``(input - target)²``.
+    """``(input - target)²``, reduced.
+
+    Args:
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.MSELoss()(jit.zeros(4), jit.ones(4) * 2).item()
@@ -76,7 +93,15 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """`SmoothL1Loss` times delta."""
+    """`SmoothL1Loss` times delta.
+
+    Args:
+        reduction: "none", "mean" or "sum"; default "mean".
+        delta: The difference at which the parabola goes over into a line; default 1.
+
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)

@@ -203,7 +203,14 @@ class _Adaptive(Module):
 
 
 class AdaptiveAvgPool1d(_Adaptive):
-    """The mean of each of `output_size` parts of a sequence."""
+    """The mean of each of `output_size` parts of a sequence.
+
+    Args:
+        output_size: The number of parts.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output `[..., output_size]`.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_avg_pool1d(input, self.output_size)
@@ -211,6 +218,12 @@ class AdaptiveAvgPool1d(_Adaptive):
 
 class AdaptiveAvgPool2d(_Adaptive):
     """The mean of each of `output_size` parts of an image; None in a pair keeps that size.
+
+    Args:
+        output_size: The numbers of parts, one or a pair; None keeps a size.
+
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output the same with `output_size` for H and W.
 
     >>> import jit
     >>> jit.nn.AdaptiveAvgPool2d(1)(jit.ones(2, 3, 5, 7)).shape
@@ -222,7 +235,14 @@ class AdaptiveAvgPool2d(_Adaptive):
 
 
 class AdaptiveAvgPool3d(_Adaptive):
-    """The mean of each of `output_size` parts of a volume."""
+    """The mean of each of `output_size` parts of a volume.
+
+    Args:
+        output_size: The numbers of parts, one or three; None keeps a size.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with `output_size` for D, H and W.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_avg_pool3d(input, self.output_size)
@@ -237,21 +257,45 @@ class _AdaptiveMax(_Adaptive):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMax):
-    """The largest element of each of `output_size` parts of a sequence."""
+    """The largest element of each of `output_size` parts of a sequence.
+
+    Args:
+        output_size: The number of parts.
+        return_indices: Whether to return where the largest elements were, too.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output `[..., output_size]`.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMax):
-    """The largest element of each of `output_size` parts of an image."""
+    """The largest element of each of `output_size` parts of an image.
+
+    Args:
+        output_size: The numbers of parts, one or a pair; None keeps a size.
+        return_indices: Whether to return where the largest elements were, too.
+
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output the same with `output_size` for H and W.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMax):
-    """The largest element of each of `output_size` parts of a volume."""
+    """The largest element of each of `output_size` parts of a volume.
+
+    Args:
+        output_size: The numbers of parts, one or three; None keeps a size.
+        return_indices: Whether to return where the largest elements were, too.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with `output_size` for D, H and W.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_max_pool3d(input, self.output_size, self.return_indices)

@@ -72,7 +72,15 @@ class Unflatten(Module):
 
 
 class PixelShuffle(Module):
-    """Moves channels into space: `[N, C * r², H, W]` to `[N, C, H * r, W * r]`."""
+    """Moves channels into space: `[N, C * r², H, W]` to `[N, C, H * r, W * r]`.
+
+    Args:
+        upscale_factor: r.
+
+    >>> import jit
+    >>> jit.nn.PixelShuffle(2)(jit.zeros(1, 8, 3, 3)).shape
+    jit.Size([1, 2, 6, 6])
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -86,7 +94,15 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """The inverse of `PixelShuffle`: `[N, C, H * r, W * r]` to `[N, C * r², H, W]`."""
+    """The inverse of `PixelShuffle`: `[N, C, H * r, W * r]` to `[N, C * r², H, W]`.
+
+    Args:
+        downscale_factor: r.
+
+    >>> import jit
+    >>> jit.nn.PixelUnshuffle(2)(jit.zeros(1, 2, 6, 6)).shape
+    jit.Size([1, 8, 3, 3])
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -100,7 +116,11 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Puts the channels of `[N, C, ...]` in the order in which one of each group comes after the other."""
+    """Puts the channels of `[N, C, ...]` in the order in which one of each group comes after the other.
+
+    Args:
+        groups: The number of groups, which divides that of the channels.
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -214,35 +234,75 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """`Dropout` of whole channels of sequences."""
+    """`Dropout` of whole channels of sequences.
+
+    Args:
+        p: The probability that one channel is dropped.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_Dropout):
-    """`Dropout` of whole channels of images."""
+    """`Dropout` of whole channels of images.
+
+    Args:
+        p: The probability that one channel is dropped.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input `[N, C, H, W]`; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_Dropout):
-    """`Dropout` of whole channels of volumes."""
+    """`Dropout` of whole channels of volumes.
+
+    Args:
+        p: The probability that one channel is dropped.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input `[N, C, D, H, W]` or `[C, D, H, W]`; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_Dropout):
-    """`Dropout` for SELU networks: mean and variance stay as they are."""
+    """`Dropout` for SELU networks: mean and variance stay as they are.
+
+    Args:
+        p: The probability that one element is dropped.
+        inplace: Accepted; the input is not written to.
+
+    Shape:
+        Input of any sizes; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_Dropout):
-    """`AlphaDropout` of whole channels."""
+    """`AlphaDropout` of whole channels.
+
+    Args:
+        p: The probability that one channel is dropped.
+        inplace: Accepted; the input is not written to.
+
+    Shape:
+        Input `[N, C, ...]`; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.feature_alpha_dropout(input, self.p, self.training)

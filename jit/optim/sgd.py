@@ -11,7 +11,9 @@ from .optimizer import Optimizer, check_not_negative, chosen
 
 
 class SGD(Optimizer):
-    """Gradient descent, with momentum if wanted.
+    """Gradient descent, with momentum if wanted: ``v = momentum * v + (1 - dampening) * g`` and ``p -= lr * v``.
+
+    The first v is g itself; with `nesterov` the step is ``lr * (g + momentum * v)``.
 
     Args:
         params: What to optimize; see `Optimizer`.

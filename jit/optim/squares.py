@@ -14,6 +14,8 @@ from .optimizer import Optimizer, check_not_negative, chosen, decayed, number_of
 class Adagrad(Optimizer):
     """Divides by the root of the sum of all squared gradients so far (Duchi et al., 2011).
 
+    ``s += g²`` and ``p -= lr / (1 + t * lr_decay) * g / (sqrt(s) + eps)``, where t counts the steps before.
+
     Args:
         params: What to optimize; see `Optimizer`.
         lr: The learning rate.
@@ -48,6 +50,8 @@ class Adagrad(Optimizer):
 
 class RMSprop(Optimizer):
     """Divides by the root of a running average of squared gradients (Hinton, 2012).
+
+    ``s = alpha * s + (1 - alpha) * g²`` and ``p -= lr * g / (sqrt(s) + eps)``.
 
     Args:
         params: What to optimize; see `Optimizer`.
@@ -98,6 +102,9 @@ class RMSprop(Optimizer):
 
 class Adadelta(Optimizer):
     """Scales gradients by how far past steps went for past gradients (Zeiler, 2012).
+
+    ``s = rho * s + (1 - rho) * g²``, the step is ``d = sqrt(u + eps) / sqrt(s + eps) * g``, then
+    ``u = rho * u + (1 - rho) * d²`` and ``p -= lr * d``.
 
     Args:
         params: What to optimize; see `Optimizer`.
