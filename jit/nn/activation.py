@@ -29,7 +29,8 @@ class ReLU(_InPlace):
     Args:
         inplace: Whether the result overwrites the input; default False.
 
-    Shape: input of any sizes; output of the same.
+    Shape:
+        Input of any sizes; output of the same.
 
     >>> import jit
     >>> jit.nn.ReLU()(jit.tensor([-1.0, 2.0])).tolist()
@@ -181,7 +182,8 @@ class Hardtanh(Module):
         max_val: The largest result; default 1.
         inplace: Whether the result overwrites the input; default False.
 
-    Shape: input of any sizes; output of the same.
+    Shape:
+        Input of any sizes; output of the same.
 
     >>> import jit
     >>> jit.nn.Hardtanh()(jit.tensor([-3.0, 0.5])).tolist()
@@ -222,7 +224,8 @@ class PReLU(Module):
         device: Where the slopes lie; there is the CPU alone.
         dtype: Their element type; float32 if left out.
 
-    Shape: input `[N, C, ...]`; output of the same sizes.
+    Shape:
+        Input `[N, C, ...]`; output of the same sizes.
 
     >>> import jit
     >>> jit.nn.PReLU()(jit.tensor([-4.0, 2.0])).tolist()
@@ -316,7 +319,8 @@ class Threshold(Module):
         value: The result at and below the bound.
         inplace: Whether the result overwrites the input; default False.
 
-    Shape: input of any sizes; output of the same.
+    Shape:
+        Input of any sizes; output of the same.
 
     >>> import jit
     >>> jit.nn.Threshold(1.0, 7.0)(jit.tensor([0.5, 2.0])).tolist()
@@ -342,7 +346,8 @@ class RReLU(Module):
         upper: The largest slope; default 1/3.
         inplace: Whether the result overwrites the input; default False.
 
-    Shape: input of any sizes; output of the same.
+    Shape:
+        Input of any sizes; output of the same.
 
     >>> import jit
     >>> jit.nn.RReLU(0.25, 0.75).eval()(jit.tensor([-2.0, 2.0])).tolist()

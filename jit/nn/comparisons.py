@@ -34,8 +34,6 @@ class PairwiseDistance(Module):
         eps: Added to each difference, so that the derivative exists at 0; default 1e-6.
         keepdim: Whether the result keeps the last dim, with size 1; default False.
 
-    Shape: inputs `[N, D]` or `[D]`, broadcast; output `[N]` or `[]`.
-
     Shape:
         Inputs `[N, D]` or `[D]`; output `[N]` or `[]`.
 
@@ -116,7 +114,8 @@ class HingeEmbeddingLoss(_MarginLoss):
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" or "sum"; default "mean".
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.HingeEmbeddingLoss()(jit.tensor([0.5, 0.25]), jit.tensor([1.0, -1.0])).item()
@@ -158,8 +157,6 @@ class MultiMarginLoss(_WeightedLoss):
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" or "sum"; default "mean".
 
-    Shape: input `[N, C]` or `[C]`, target `[N]` or `[]`; output `[]`, or the target's sizes with "none".
-
     Shape:
         Input `[N, C]` or `[C]`, target `[N]` or `[]`; output 0-d, or of the target's sizes with "none".
 
@@ -182,9 +179,6 @@ class MultiMarginLoss(_WeightedLoss):
 
 class MultiLabelMarginLoss(_Loss):
     """Multi-label hinge loss: ``max(0, 1 - (x[target] - x[other]))``, summed over all pairs and divided by C.
-
-    Shape: input `[N, C]` or `[C]`; target of the same sizes, classes before the first -1;
-    output `[]`, or `[N]` with "none".
 
     Args:
         reduction: "none", "mean" or "sum".
@@ -228,7 +222,8 @@ class PoissonNLLLoss(_Loss):
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" or "sum"; default "mean".
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.PoissonNLLLoss()(jit.zeros(2), jit.ones(2)).item()
@@ -254,8 +249,6 @@ class GaussianNLLLoss(_Loss):
         full: Whether to add the constant ``0.5 * log(2π)``; default False.
         eps: The least variance; it is no part of the gradient. Default 1e-6.
         reduction: "none", "mean" or "sum"; default "mean".
-
-    Shape: input, target and variance of the same sizes; output `[]`, or their sizes with "none".
 
     Shape:
         Means (input) and targets of the same sizes; variances likewise, or with 1 for the last size, or without it.
@@ -291,8 +284,6 @@ class TripletMarginLoss(_Loss):
         size_average: Older word for `reduction`: False means "sum".
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" or "sum"; default "mean".
-
-    Shape: inputs `[N, D]` or `[D]`; output `[]`, or `[N]` with "none".
 
     Shape:
         Three tensors `[N, D]` or `[D]`; output 0-d, or `[N]` or `[]` with "none".

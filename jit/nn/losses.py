@@ -75,7 +75,8 @@ class SmoothL1Loss(_Loss):
         reduction: "none", "mean" or "sum"; default "mean".
         beta: The difference at which the parabola goes over into a line; default 1.
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.SmoothL1Loss()(jit.tensor([3.0]), jit.zeros(1)).item()
@@ -121,7 +122,8 @@ class NLLLoss(_WeightedLoss):
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" (weighted) or "sum"; default "mean".
 
-    Shape: input `[N, C, ...]` or `[C]`, target `[N, ...]` or `[]`; output `[]`, or the target's sizes with "none".
+    Shape:
+        Input `[N, C, ...]` or `[C]`, target `[N, ...]` or `[]`; output `[]`, or the target's sizes with "none".
 
     >>> import jit
     >>> jit.nn.NLLLoss()(jit.tensor([[-0.5, -1.0]]), jit.tensor([1])).item()
@@ -153,8 +155,9 @@ class CrossEntropyLoss(_WeightedLoss):
         reduction: "none", "mean" (weighted) or "sum"; default "mean".
         label_smoothing: The share of the target that is spread evenly over all classes; default 0.
 
-    Shape: logits `[N, C, ...]` or `[C]`, target classes `[N, ...]` or `[]`, or probabilities of the logits' sizes;
-    output `[]`, or the sizes of target classes with "none".
+    Shape:
+        Logits `[N, C, ...]` or `[C]`, target classes `[N, ...]` or `[]`, or probabilities of the logits' sizes;
+        output `[]`, or the sizes of target classes with "none".
 
     >>> import jit
     >>> round(jit.nn.CrossEntropyLoss()(jit.zeros(2, 4), jit.tensor([1, 3])).item(), 4)
@@ -193,7 +196,8 @@ class BCEWithLogitsLoss(_WeightedLoss):
         reduction: "none", "mean" or "sum"; default "mean".
         pos_weight: A weight of the positive targets, broadcast, or None.
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> round(jit.nn.BCEWithLogitsLoss()(jit.zeros(2), jit.ones(2)).item(), 4)
@@ -222,7 +226,8 @@ class KLDivLoss(_Loss):
         reduction: "none", "mean", "sum" or "batchmean", the sum divided by the first size; default "mean".
         log_target: Whether the target holds logarithms too; default False.
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.KLDivLoss(reduction="sum")(jit.zeros(2), jit.ones(2)).item()
