@@ -19,35 +19,38 @@ import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from . import ir
-from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
-from .eager.context import (
-    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, scope, set_grad_enabled,
-)  # fmt: skip
-from .eager.creation import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, is_tensor, tensor
-from .eager.functions import public
-from .eager.generators import (
-    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
-)  # fmt: skip
-from .ir.devices import device, get_default_device, set_default_device
-from .ir.dtypes import (
-    DType, bfloat16, complex64, complex128, float16, float32, float64, int8, int16, int32, int64, uint8,
-)  # fmt: skip
-from .ir.dtypes import bool_ as bool
-from .ir.errors import (
-    AutogradError, CompileError, DimError, DivisionError, DTypeError, Error, EscapedTracerError, ExportError,
-    GraphError, ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
-)  # fmt: skip
-from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
-from .library.limits import finfo, iinfo
-from .eager.parallel import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
-from .eager.tensors import Size, Tensor, Variable
-from .eager import methods
-from .library import spellings  # complete Tensor
-from . import autograd, backends, nn, optim
-from .autograd import checkpoint, checkpoint_sequential, grad
-from .tracing.function import trace
-from . import inspection as inspection  # completes traced functions
+from .ir.collector import collector_resting
+
+with collector_resting():  # what importing makes stays: to search it for garbage takes a fifth of the time
+    from . import ir
+    from .backends import are_deterministic_algorithms_enabled, use_deterministic_algorithms
+    from .eager.context import (
+        enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, scope, set_grad_enabled,
+    )  # fmt: skip
+    from .eager.creation import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, is_tensor, tensor
+    from .eager.functions import public
+    from .eager.generators import (
+        Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+    )  # fmt: skip
+    from .ir.devices import device, get_default_device, set_default_device
+    from .ir.dtypes import (
+        DType, bfloat16, complex64, complex128, float16, float32, float64, int8, int16, int32, int64, uint8,
+    )  # fmt: skip
+    from .ir.dtypes import bool_ as bool
+    from .ir.errors import (
+        AutogradError, CompileError, DimError, DivisionError, DTypeError, Error, EscapedTracerError, ExportError,
+        GraphError, ParseError, SchemaError, ShapeError, TraceError, UsageError, VerificationError,
+    )  # fmt: skip
+    from .ir.memory_formats import MemoryFormat, channels_last, channels_last_3d, contiguous_format, preserve_format
+    from .library.limits import finfo, iinfo
+    from .eager.parallel import get_num_interop_threads, get_num_threads, set_num_interop_threads, set_num_threads
+    from .eager.tensors import Size, Tensor, Variable
+    from .eager import methods
+    from .library import spellings  # complete Tensor
+    from . import autograd, backends, nn, optim
+    from .autograd import checkpoint, checkpoint_sequential, grad
+    from .tracing.function import trace
+    from . import inspection as inspection  # completes traced functions
 
 if TYPE_CHECKING:
     from . import export as export, fft as fft, linalg as linalg, passes as passes, runtime as runtime

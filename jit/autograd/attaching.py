@@ -90,8 +90,8 @@ def _saver(op: Op, name: str) -> Saver:
     if name in arguments:
         position = arguments.index(name)
         return lambda values, outputs: _saved(name, values[position])
-    position = arguments.index(name.removesuffix("_meta"))
-    if op.kind == "view" or op.kernel.product:
+    position = arguments.index(name.removesuffix("_meta").removesuffix("_geometry"))
+    if op.kind == "view" or name.endswith("_geometry"):
         return lambda values, outputs: _geometry_of(values[position])
     return lambda values, outputs: _metas_of(values[position])
 
@@ -119,8 +119,8 @@ def _metas_of(value: Any) -> Any:
     return meta_of(value) if isinstance(value, Tensor) else None
 
 
-def _geometry_of(value: Tensor | None) -> Any:
-    return None if value is None else meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
+def _geometry_of(value: Tensor) -> Any:
+    return meta_of(value)._replace(strides=value.stride(), offset=value.storage_offset())
 
 
 # -- in place ----------------------------------------------------------------------------------------------------------

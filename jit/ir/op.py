@@ -11,7 +11,8 @@ Facets that fit on a line are keywords; longer ones are attached beneath: `@tanh
 * the decorated function is the op itself. Its first parameter is the math namespace `m` (pointwise, array, random),
   a `Geometry` (view) or the op namespace `F` (composite); then come the schema's arguments, in order.
 * `grad` is a dict {argument: lambda} whose lambdas name what they need of `F`, `g` (the incoming gradient), `out`,
-  the op's arguments, and `<argument>_meta` for sizes, dtype and device alone - only what is named gets saved;
+  the op's arguments, and `<argument>_meta` for sizes, dtype and device alone, `<argument>_geometry` for strides and
+  offset as well (of view ops both are the same) - only what is named gets saved;
   or an attached function with `needs` among its parameters that returns one gradient per tensor argument.
 * `onnx` is the name of an ONNX operator that takes the same inputs, or a function of a node builder.
 * `kernel` is a `Kernel`: what loops, plans and profiles need to know; `cost=25` says of a pointwise operator about how
@@ -217,7 +218,7 @@ class Op:
     def _derivative(self, function: Callable[..., Any]) -> Derivative:
         names = _parameters(function)
         known = {"F", "g", "out", "needs", *self.schema.argument_names}
-        known |= {f"{self.schema.arguments[i].name}_meta" for i in self.tensors}
+        known |= {self.schema.arguments[i].name + what for i in self.tensors for what in ("_meta", "_geometry")}
         for name in names:
             if name not in known:
                 raise SchemaError(f"{self.name}: the derivative asks for {name!r}, which is none of {sorted(known)}")

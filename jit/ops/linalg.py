@@ -60,10 +60,10 @@ _MV = ((2, 1), (((0, 1), (1, 0)),))
 _DOT = ((1, 1), (((0, 0), (1, 0)),))
 
 
-def _grad_of_right(F: Ops, g: Tensor, self: Tensor, mat2_meta: Meta) -> Any:
+def _grad_of_right(F: Ops, g: Tensor, self: Tensor, mat2_geometry: Meta) -> Any:
     """self.T @ g; of a transposed operand, such as the weight in `x @ w.T`, lying as it does: so that the gradients of
     `w`, which are added up, are row-major."""
-    rows, columns = mat2_meta.stride()
+    rows, columns = mat2_geometry.stride()
     return F.mm(F.t(self), g) if rows >= columns else F.t(F.mm(F.t(g), self))
 
 

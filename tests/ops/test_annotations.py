@@ -66,7 +66,8 @@ def word(argument: Argument, tensor: str) -> str:
 def words(op: Op, name: str) -> dict[str, str]:
     """What a facet's parameters are, by their names."""
     tensor, given = GIVEN[name]
-    told = {f"{a.name}_meta": word(a, "Meta") for a in op.arguments} if name == "grad" else {}
+    metas = ("_meta", "_geometry") if name == "grad" else ()
+    told = {a.name + what: word(a, "Meta") for a in op.arguments for what in metas}
     return {**told, **given, **{a.name: word(a, tensor) for a in op.arguments}}
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from ...kernels.codegen import compile_routine
 from .code import code_of
 from .cpython import FASTCALL, function_address
 from .layout import header_of
@@ -52,6 +51,8 @@ class _Method(ctypes.Structure):
 
 @cache  # descriptions are to live as long as the functions made from them, that is for ever
 def _method(kind: type) -> _Method:
+    from ...kernels.codegen import compile_routine  # when a first call is compiled, not when jit is imported
+
     name = "entry" if kind is Tables else f"entry {code_of(kind)}"  # others may stand outside of `jit.runtime`
     return _Method(b"entry", compile_routine(name, lambda: code_of(kind)), FASTCALL, None)
 

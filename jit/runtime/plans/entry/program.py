@@ -14,7 +14,6 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from ...kernels.codegen import compile_routine
 from ...llvm.words import Routine, Word
 from .. import pool
 from .records import address_of
@@ -68,6 +67,8 @@ def executing() -> tuple[str, ...]:
 @cache
 def executor() -> Any:
     """`execute(program, bases, most)` for ctypes, which releases the GIL; for where entries are not available."""
+    from ...kernels.codegen import compile_routine  # when a first call is compiled, not when jit is imported
+
     address = compile_routine("execute", lambda: ((pool.share(),), execute().replace("@execute(", "@kernel(")))
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(address)
     return lambda program, bases, most: function(program, bases, most, address_of(pool.cell))
