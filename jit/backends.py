@@ -69,7 +69,11 @@ class Cudnn:
 
     @contextmanager
     def flags(self, **values: Any) -> Iterator[None]:
-        """Within this block the flags given have other values."""
+        """Within this block the flags given have other values.
+
+        Raises:
+            TypeError: There is no such flag.
+        """
         unknown = values.keys() - {"enabled", "benchmark", "deterministic", "allow_tf32"}
         if unknown:
             raise TypeError(f"cudnn.flags() got an unexpected keyword argument {min(unknown)!r}")

@@ -49,10 +49,15 @@ def module_of(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def is_setter(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    """Whether this is the second half of a property, which is described at its first."""
+    return any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
+
+
 def definitions(node: ast.AST, within: str) -> Iterator[Definition]:
     """Functions, classes and methods, but nothing inside of functions."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(child, (ast.FunctionDef, ast.ClassDef)) and not is_setter(child):
             yield Definition(f"{within}.{child.name}", child)
         if not isinstance(child, (ast.FunctionDef, ast.Lambda)):
             yield from definitions(child, f"{within}.{child.name}" if isinstance(child, ast.ClassDef) else within)
@@ -90,10 +95,11 @@ def described(doc: str, others: dict[str, str]) -> set[str]:
     return names
 
 
-def invented(doc: str, own: list[str]) -> list[str]:
+def invented(doc: str, node: ast.FunctionDef) -> list[str]:
     """Entries of the arguments' section that are no parameters."""
     heads = re.findall(r"^    ([a-z_][\w, ]*):", section(doc, "Args"), re.MULTILINE)
-    known = {*own, "args", "kwargs"}
+    gathering = [a.arg for a in (node.args.vararg, node.args.kwarg) if a is not None]
+    known = {*parameters(node), *gathering}
     return [name.strip() for head in heads for name in head.split(",") if name.strip() not in known]
 
 
@@ -122,13 +128,16 @@ def offences(found: Definition, others: dict[str, str], inherited: dict[str, str
         yield "docstring"
     if len(own) >= 3 and not set(own) <= described(doc, others):
         yield "args"
-    if isinstance(found.node, ast.FunctionDef) and found.doc and invented(found.doc, own):
+    if isinstance(found.node, ast.FunctionDef) and found.doc and invented(found.doc, found.node):
         yield "invented"
     if raises(found.node) and "Raises" not in doc:
         yield "raises"
 
 
-INHERITED = ("jit.nn.modules.Module.", "jit.optim.optimizer.Optimizer.", "jit.optim.lr_scheduler.base.LRScheduler.")
+INHERITED = (
+    "jit.nn.modules.Module.", "jit.optim.optimizer.Optimizer.", "jit.optim.lr_scheduler.base.LRScheduler.",
+    "jit.optim.lr_scheduler.decays._Factor.", "jit.autograd.nodes.Node.",
+)  # fmt: skip
 """Methods that subclasses define anew are described by their base."""
 
 

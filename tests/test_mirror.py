@@ -13,6 +13,7 @@ OF_THE_WHOLE = {
         "test_mirror",
         "test_operator_names",
         "test_packaging",
+        "test_public_names",
         "test_readme",
         "test_startup",
     ),

@@ -99,7 +99,11 @@ def load(path: str | os.PathLike[str]) -> LoadedFunction:
 
 
 def loads(data: bytes, name: str = "the artifact") -> LoadedFunction:
-    """The function in an artifact's bytes; Error if there is none."""
+    """The function in an artifact's bytes; Error if there is none.
+
+    Raises:
+        ArtifactError: The bytes are damaged, no artifact, or of another format.
+    """
     try:
         members = _members(data)
         manifest = json.loads(members.pop(_MANIFEST))
@@ -215,7 +219,7 @@ class LoadedFunction(TracedFunction):
         self._refuse()
 
     def _damage(self, entry: Entry, error: Exception) -> Exception:
-        """What an error in a run is: of an operator or of Python code, itself; any other tells of a damaged file."""
+        """The error to raise for one in a run: itself if an operator or Python code raised it, else that of damage."""
         mine = isinstance(error, (Error, MemoryError, ArithmeticError))
         if mine or any(recording.calls_python for recording in entry.recordings):
             return error
@@ -232,7 +236,11 @@ class LoadedFunction(TracedFunction):
 
 
 def pickled(function: TracedFunction) -> Any:
-    """What `pickle` is told of a traced function: its artifact; without recordings, where Python finds it."""
+    """The reduction of a traced function for `pickle`: its artifact; without recordings, its place in Python.
+
+    Raises:
+        UsageError: There is neither a recording nor a name to find the function by.
+    """
     if any(entry.recordings for entry in function._cache.entries.values()):
         return loads, (dumps(function),)
     name = getattr(function, "__qualname__", function.__name__)

@@ -39,7 +39,7 @@ RECORDING = {
     "outcomes": [(type, object)], "facts": [(int, str, object)], "moves": [(int, tuple, bool)],
     "tags": [(int, str, Structure, int)],
 }  # fmt: skip
-"""What of a recording is plain, and how it is made: lists and tuples of items, tuples of such parts, types."""
+"""The plain fields of a recording, and how each is made: lists and tuples of items, tuples of such parts, types."""
 CHAIN = {"keys": [((tuple, tuple, bool), [(type, object)])], "differentiable": [[int]], "sizes": tuple | None}
 CARRIERS = {"bfloat16": np.dtype("uint16"), "complex128": np.dtype("float64")}
 """The numpy dtype that carries elements which safetensors cannot store."""
@@ -152,7 +152,7 @@ class Writer:
         return [[name, *self._written(name, owner, sharing)] for name, owner in self._found]
 
     def _written(self, name: str, owner: Any, sharing: dict[int, list[Tensor]]) -> list[Any]:
-        """Its kind and what is to be known of it."""
+        """The owner's kind and what is to be known of it."""
         if isinstance(owner, Generator):
             return ["default generator"] if owner is default_generator() else ["generator", encode(owner.state)]
         if not isinstance(owner, Tensor):

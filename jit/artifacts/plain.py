@@ -32,7 +32,7 @@ from ..nn import Parameter
 from ..tracing.function import _Promoted
 
 DEEPEST = 200
-"""How far data may be nested."""
+"""The greatest depth of nested data."""
 
 _NAN = "nan:"
 
@@ -122,6 +122,9 @@ def _write_record(record: Any) -> Any:
 
 def decode(data: Any, depth: int = 0) -> Any:
     """The value that `encode` has written; PlainError if it has written nothing like this.
+
+    Raises:
+        PlainError: `encode` has written nothing like this.
 
     >>> decode(encode({"a": (1, float("inf"))}))
     {'a': (1, inf)}

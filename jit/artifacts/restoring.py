@@ -1,4 +1,4 @@
-"""From an artifact's plain data to recordings that run, with every number compared with the graph that it is about.
+"""Restoring of an artifact's plain data to recordings that run; every number is compared with the graph it is about.
 
 A file that lies is refused: `jit.ir.verify` checks the graphs, and `vetting` what the manifest says of
 them.

@@ -149,7 +149,11 @@ def _is_scalar(node: Node) -> bool:
 
 
 def check(recording: Recording, key: Key) -> None:
-    """PlainError if a recording says of its graphs what is not so."""
+    """Raise an error if a recording says of its graphs what is not so.
+
+    Raises:
+        PlainError: It does.
+    """
     for problem in _problems(recording, key):
         raise PlainError(f"a recording contradicts its graph: {problem}")
 
@@ -251,7 +255,7 @@ def _problems_of_outputs(recording: Recording) -> Iterator[str]:
 
 
 def _problems_of_effects(recording: Recording) -> Iterator[str]:
-    """What a recording takes for granted of its inputs, and what it writes to them."""
+    """Faults in what a recording takes for granted of its inputs, and in what it writes to them."""
     stage, effects, conditions = recording.trace.graph.stages[0], recording.effects, recording.conditions
     inputs, made = len(stage.inputs), len(recording.result.outputs)
     if any(name not in FACTS or not _all_below([index], inputs) for index, name, _ in conditions.facts):

@@ -133,6 +133,18 @@ def gradgradcheck(
 ) -> bool:  # fmt: skip
     """`gradcheck` of the gradients: second derivatives by the inputs and by the incoming gradients.
 
+    Args:
+        func: A function of tensors that returns one tensor or several.
+        inputs: Its arguments; those to be checked are float64 leaves that require grad.
+        grad_outputs: The incoming gradients, one for each output that requires grad; drawn if left out.
+        eps: The step of the differences.
+        atol, rtol: Allowed difference, absolute and relative.
+        raise_exception: Raise on a mismatch; otherwise return False.
+        fast_mode: Compare along one random direction instead of all elements.
+
+    Raises:
+        VerificationError: The first Jacobian that does not agree, with both shown.
+
     >>> import jit
     >>> x = jit.tensor([1.0, 2.0], dtype=jit.float64, requires_grad=True)
     >>> jit.autograd.gradgradcheck(lambda x: x * x * x, (x,))

@@ -56,7 +56,11 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors that `save_for_backward` kept."""
+        """The tensors that `save_for_backward` kept.
+
+        Raises:
+            AutogradError: They were freed by an earlier backward.
+        """
         node = self._node()
         if self._saved is None or node is None:
             raise AutogradError("the saved tensors were freed by an earlier backward; say retain_graph=True there")
@@ -168,21 +172,48 @@ class Function:
 
     @staticmethod
     def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compute the outputs; to be defined by the subclass: without `ctx`, if it defines `setup_context`, too."""
+        """Compute the outputs; to be defined by the subclass: without `ctx`, if it defines `setup_context`, too.
+
+        Args:
+            ctx: The context, in which to leave what `backward` needs.
+            args: The arguments of `apply`.
+            kwargs: Those that have names.
+
+        Raises:
+            UnwrittenError: The subclass does not define it.
+        """
         raise UnwrittenError("define a static forward(ctx, ...) in the Function")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Leave in `ctx` what `backward` needs; an alternative to doing so in `forward`."""
+        """Leave in `ctx` what `backward` needs; an alternative to doing so in `forward`.
+
+        Args:
+            ctx: The context.
+            inputs: The arguments of `forward`, a tuple.
+            output: The result of `forward`.
+        """
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        """One gradient per argument of forward; to be defined by the subclass."""
+        """One gradient per argument of forward; to be defined by the subclass.
+
+        Args:
+            ctx: The context that `forward` had.
+            gradients: The gradients of the outputs.
+
+        Raises:
+            UnwrittenError: The subclass does not define it.
+        """
         raise UnwrittenError("define a static backward(ctx, ...) in the Function")
 
     @staticmethod
     def vjp(ctx: Any, *gradients: Any) -> Any:
-        """Another name for `backward`, of which a subclass defines one."""
+        """Another name for `backward`, of which a subclass defines one.
+
+        Raises:
+            UnwrittenError: The subclass does not define it.
+        """
         raise UnwrittenError("define a static backward(ctx, ...) in the Function")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

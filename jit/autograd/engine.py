@@ -33,7 +33,11 @@ LEVELS = 16
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
-    """Call `callback()` when the backward that runs now is through; for hooks that wait for the last gradient."""
+    """Call `callback()` when the backward that runs now is through; for hooks that wait for the last gradient.
+
+    Raises:
+        UsageError: No backward runs.
+    """
     task: Task | None = context.BACKWARD.get()
     if task is None:
         raise UsageError("queue_callback() is for hooks and functions that run in a backward, and none runs")

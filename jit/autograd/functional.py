@@ -28,6 +28,13 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         create_graph: Whether the results can be differentiated.
         strict: Whether an output that does not depend on an input is an error instead of a zero.
 
+    Returns:
+        The outputs, and the product: a tensor or a tuple of them, as `inputs` are.
+
+    Raises:
+        AutogradError: With `strict`, an output that does not depend on an input.
+        ShapeError: `v` does not have the outputs' sizes.
+
     >>> import jit
     >>> jit.autograd.functional.vjp(lambda x: x * x, jit.tensor([1.0, 2.0]), jit.tensor([1.0, 10.0]))[1].tolist()
     [2.0, 40.0]
@@ -41,6 +48,16 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The result of `func`, and the product of its Jacobian with a vector of the inputs' sizes; see `vjp`.
+
+    Args:
+        func: A function of tensors that returns a tensor or a tuple of them.
+        inputs: One tensor or a tuple of them.
+        v: Directions of the inputs' sizes; None for an input of a single number.
+        create_graph: Whether the results can be differentiated.
+        strict: Whether an output that does not depend on an input is an error instead of a zero.
+
+    Returns:
+        The outputs, and the product: a tensor or a tuple of them, as the outputs are.
 
     >>> import jit
     >>> jit.autograd.functional.jvp(lambda x: x.sum() * x, jit.tensor([1.0, 2.0]), jit.tensor([1.0, 0.0]))[1].tolist()
@@ -93,6 +110,17 @@ def hessian(
 ) -> Any:  # fmt: skip
     """All second derivatives of a function that returns a single number: the Jacobian of its gradient; see `jacobian`.
 
+    Args:
+        func: A function of tensors that returns a tensor of a single number.
+        inputs: One tensor or a tuple of them.
+        create_graph: Whether the result can be differentiated.
+        strict: Whether an output that does not depend on an input is an error instead of a zero.
+        vectorize: Accepted, and without a meaning. Not together with strict.
+        outer_jacobian_strategy: "reverse-mode", or, which makes no difference here, "forward-mode" with vectorize.
+
+    Returns:
+        A tensor of the input's sizes twice over, or for a tuple of inputs a tuple of tuples, one tensor for each pair.
+
     >>> import jit
     >>> jit.autograd.functional.hessian(lambda x: (x * x * x).sum(), jit.tensor([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
@@ -110,6 +138,16 @@ def hessian(
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The value of a function that returns a single number, and the product of a vector with its Hessian.
 
+    Args:
+        func: A function of tensors that returns a tensor of a single number.
+        inputs: One tensor or a tuple of them.
+        v: Directions of the inputs' sizes; None for an input of a single number.
+        create_graph: Whether the results can be differentiated.
+        strict: Whether an output that does not depend on an input is an error instead of a zero.
+
+    Returns:
+        The value, and the product: a tensor or a tuple of them, as `inputs` are.
+
     >>> import jit
     >>> value, product = jit.autograd.functional.vhp(lambda x: x.prod(), jit.tensor([2.0, 3.0]), jit.tensor([1.0, 0.0]))
     >>> value.item(), product.tolist()
@@ -125,7 +163,18 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """The same as `vhp`: a Hessian is symmetric."""
+    """The same as `vhp`: a Hessian is symmetric.
+
+    Args:
+        func: A function of tensors that returns a tensor of a single number.
+        inputs: One tensor or a tuple of them.
+        v: Directions of the inputs' sizes; None for an input of a single number.
+        create_graph: Whether the results can be differentiated.
+        strict: Whether an output that does not depend on an input is an error instead of a zero.
+
+    Returns:
+        The value, and the product: a tensor or a tuple of them, as `inputs` are.
+    """
     return vhp(func, inputs, v, create_graph, strict)
 
 

@@ -79,6 +79,9 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], hook: Callable[[Any], No
 
     Returns:
         A handle whose `remove()` takes the hook away.
+
+    Raises:
+        UsageError: There are no tensors, or the mode is neither.
     """
     if not tensors:
         raise UsageError("register_multi_grad_hook() needs a tensor to wait for")

@@ -91,6 +91,9 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, **options: 
         input: What the first function is called with.
         options: As for `checkpoint`.
 
+    Raises:
+        UsageError: There are fewer functions than segments, or no segment.
+
     >>> import jit
     >>> net = jit.nn.Sequential(jit.nn.Linear(3, 3), jit.nn.ReLU(), jit.nn.Linear(3, 1))
     >>> jit.checkpoint_sequential(net, 2, jit.ones(4, 3)).shape

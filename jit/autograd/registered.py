@@ -44,7 +44,11 @@ def registered(kind: str) -> Any:
 
 
 def kind_of_call(function: Any) -> str:
-    """The kind of the nodes that call `function`: `^Name` or `cpp::name`; UsageError for anything else."""
+    """The kind of the nodes that call `function`: `^Name` or `cpp::name`; UsageError for anything else.
+
+    Raises:
+        UsageError: The function is of neither kind.
+    """
     from .custom import Function
 
     if isinstance(function, type) and issubclass(function, Function):

@@ -199,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _user_line(error: Exception) -> str:
-    """Where in the user's code it happened: the innermost frame that is not ours, a library's or the interpreter's."""
+    """The user's line where it happened: the innermost frame that is not ours, a library's or the interpreter's."""
     foreign = (PACKAGE, *sysconfig.get_paths().values(), "<")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(foreign)]
     return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

@@ -1,4 +1,4 @@
-"""What `jit doctor` looks at: versions, and one small run of every engine."""
+"""The diagnosis of `jit doctor`: versions, and one small run of every engine."""
 
 from __future__ import annotations
 

@@ -57,7 +57,13 @@ _BASES = {
 
 
 def annotation(op: Op, position: int, bases: Mapping[str, str] = _BASES) -> str:
-    """The Python type of an argument: `Tensor | _number` where it is promoted, `_int | Sequence[_int]` of int[2]."""
+    """The Python type of an argument: `Tensor | _number` where it is promoted, `_int | Sequence[_int]` of int[2].
+
+    Args:
+        op: The operator.
+        position: The number of the argument.
+        bases: Python types by the bases of schemas.
+    """
     kind = op.arguments[position].type
     text = bases.get(kind.base, "object")
     if kind.base == "Tensor" and not kind.is_list and position in op.promoted and len(op.promoted) > 1:
@@ -83,7 +89,13 @@ def result_class(op: Op) -> str:
 
 
 def signatures(name: str, ops: Sequence[Op], method: bool) -> Iterator[str]:
-    """Every way of calling the declarations of one name, as the part of a `def` after the word."""
+    """Every way of calling the declarations of one name, as the part of a `def` after the word.
+
+    Args:
+        name: The name.
+        ops: Its declarations.
+        method: Whether the first argument is `self`.
+    """
     for op in ops:
         given = ["self"] if method else []
         returned = "Tensor" if name.endswith("_") else result(op)

@@ -1,4 +1,4 @@
-"""What the command line is asked to work on: `path/to/file.py:name`, `package.module:name`, and inputs for it."""
+"""Targets of the command line: `path/to/file.py:name`, `package.module:name`, and inputs for it."""
 
 from __future__ import annotations
 
@@ -197,7 +197,11 @@ def _from_file(name: str | None, path: Path) -> list[tuple[str | None, Any]]:
 
 
 def parse_dynamic(texts: Sequence[str]) -> dict[str, dict[int, str]]:
-    """`x:0=batch,2=height` as {"x": {0: "batch", 2: "height"}}."""
+    """`x:0=batch,2=height` as {"x": {0: "batch", 2: "height"}}.
+
+    Raises:
+        UsageError: A text is not of this form.
+    """
     axes: dict[str, dict[int, str]] = {}
     for text in texts:
         name, _, rest = text.partition(":")

@@ -155,6 +155,9 @@ def _default_dtype(array: Any, is_numpy: bool) -> dtypes.DType:
 def from_numpy(array: Any) -> Tensor:
     """A tensor that shares memory with a numpy array: what changes in one changes in the other.
 
+    Raises:
+        UsageError: It is no numpy array.
+
     >>> import numpy as np, jit
     >>> a = np.zeros(2, np.float32)
     >>> t = jit.from_numpy(a)
@@ -198,6 +201,9 @@ def asarray(
         copy: True for a copy, False to refuse one; None copies where it must.
         requires_grad: Whether gradients are wanted; a tensor keeps its history only if they are.
 
+    Raises:
+        UsageError: `copy` is False, and the tensor cannot be had without a copy.
+
     >>> import numpy as np, jit
     >>> a = np.zeros(2)
     >>> jit.asarray(a)[0] = 1
@@ -232,6 +238,11 @@ def _sharing(obj: Any) -> Tensor | None:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, of its memory where that is possible.
 
+    Args:
+        data: A tensor, an array, numbers or nested lists of them.
+        dtype: The element type; that of the data if left out.
+        device: The device; the default one if left out.
+
     >>> import jit
     >>> jit.as_tensor([1, 2]).dtype
     jit.int64
@@ -240,10 +251,20 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A vector of the memory of a Python buffer, read as elements of `dtype` from byte `offset` on.
+    r"""A vector of the memory of a Python buffer, read as elements of `dtype` from byte `offset` on.
+
+    Args:
+        buffer: An object with Python's buffer protocol; its memory is shared.
+        dtype: The element type.
+        count: How many elements; all that there are if it is -1.
+        offset: Where they begin, in bytes.
+        requires_grad: Whether gradients are wanted.
+
+    Raises:
+        UsageError: There is nothing to read, or it does not divide into elements.
 
     >>> import jit
-    >>> jit.frombuffer(bytearray(b"\\x01\\x00\\x02\\x00"), dtype=jit.int16).tolist()
+    >>> jit.frombuffer(bytearray(b"\x01\x00\x02\x00"), dtype=jit.int16).tolist()
     [1, 2]
     """
     element = dtypes.as_dtype(dtype).numpy

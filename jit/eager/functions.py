@@ -49,7 +49,7 @@ def make_function(
                 resume(hook)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = _documentation(ops)
+    function.__doc__ = _documentation(ops, invoke is call_inplace)
     function.__dict__["declarations"] = tuple(ops)
     return function
 
@@ -71,9 +71,26 @@ def _from_binder(error: TypeError) -> bool:
     return at is not None and at.tb_next is None
 
 
-def _documentation(ops: Sequence[Op]) -> str:
+def _documentation(ops: Sequence[Op], overwrites: bool = False) -> str:
+    """The formula, then each declaration: arguments with their defaults, results, and by what it is differentiated."""
     text = (ops[0].body.__doc__ or "").strip()
-    return "\n".join([*([text, ""] if text else []), *(str(op.schema) for op in ops)])
+    written = ["In place: the result overwrites `self`, and is returned.", ""] if overwrites else []
+    return "\n".join([*([text, ""] if text else []), *written, *(f"{op.schema}\n    {_facts(op)}" for op in ops)])
+
+
+def _facts(op: Op) -> str:
+    viewed = op.schema.view_of
+    return _derivative(op) if viewed is None else f"A view of `{viewed}`. {_derivative(op)}"
+
+
+def _derivative(op: Op) -> str:
+    if "grad" in op.missing:
+        return f"No derivative: {op.missing['grad']}."
+    if op.kind == "composite" and not op.is_differentiable:
+        return "Differentiated through the operators that it consists of."
+    names = [op.arguments[i].name for i in op.tensors] if op.backward is not None else op.derivatives
+    found = [f"`{name}`" for name in names if f"grad.{name}" not in op.missing and name != "index"]
+    return f"Differentiable by {', '.join(found)}."
 
 
 def _resolve(name: str, ops: Sequence[Op], args: Sequence[Any], kwargs: dict[str, Any], invoke: Any) -> Any:

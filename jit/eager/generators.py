@@ -45,7 +45,11 @@ class Generator:
             self._state = state
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the sequence of `seed` from its beginning."""
+        """Start the sequence of `seed` from its beginning.
+
+        Raises:
+            UsageError: The seed is no whole number.
+        """
         self._note_in_trace(sets=True)
         try:
             state = RandomState(seed=int(seed))
@@ -72,7 +76,11 @@ class Generator:
         return self.state
 
     def set_state(self, state: RandomState) -> Generator:
-        """Continue from `state`."""
+        """Continue from `state`.
+
+        Raises:
+            KindError: It is no state that `get_state` gave.
+        """
         if not isinstance(state, RandomState):
             raise KindError(f"a state of random numbers comes from get_state(), and {type(state).__name__} was given")
         self._note_in_trace(sets=True)

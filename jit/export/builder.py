@@ -57,7 +57,7 @@ class Origin:
 
     @property
     def properties(self) -> dict[str, str]:
-        """As ONNX keeps it with a node."""
+        """The origin as ONNX keeps it with a node."""
         parts = {"jit.op": self.op, "jit.scope": self.scope, "jit.source": self.source}
         return {key: text for key, text in parts.items() if text}
 
@@ -157,7 +157,13 @@ class Builder:
         return legacy.write(self, call)
 
     def constant(self, value: Any, like: Proxy | None = None, dtype: DType | str | None = None) -> Proxy:
-        """`value` (a number, list, array or traced number) in `dtype`, or in the element type of `like`."""
+        """`value` (a number, list, array or traced number) in `dtype`, or in the element type of `like`.
+
+        Args:
+            value: A number, a list, an array or a traced number.
+            like: A proxy whose element type is wanted, or None.
+            dtype: The element type, which comes before that of `like`; that of the value if neither is given.
+        """
         if dtype is None:
             dtype = like.dtype if like is not None else None
         dtype = None if dtype is None else dtypes.as_dtype(dtype)
@@ -200,7 +206,15 @@ class Builder:
         return Pairs(pairs)
 
     def reduce(self, name: str, x: Proxy, dim: Any, keepdim: bool, **attributes: Any) -> Proxy:
-        """`name`, one of the `Reduce...` operators, over `dim` (None or empty: all of them)."""
+        """`name`, one of the `Reduce...` operators, over `dim` (None or empty: all of them).
+
+        Args:
+            name: The operator.
+            x: The tensor.
+            dim: A dim, several, or None.
+            keepdim: Whether the dims stay, of size 1.
+            attributes: Further attributes of the node.
+        """
         dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list)) else dim, x.ndim)
         axes = None if len(dims) >= x.ndim else self.ints(sorted(dims))  # a 0-d tensor has a dim 0 by courtesy
         return self.op(name, x, axes, keepdims=int(keepdim), **attributes)
@@ -217,7 +231,13 @@ class Builder:
     # -- sizes ---------------------------------------------------------------------------------------------------
 
     def size_of(self, x: Proxy, dim: int, name: str | None) -> Scalar:
-        """The size of dim `dim` of `x`, which is that of the dynamic axis `name` if it has one."""
+        """The size of dim `dim` of `x`, which is that of the dynamic axis `name` if it has one.
+
+        Args:
+            x: The tensor.
+            dim: Its dim.
+            name: The dynamic axis, or None.
+        """
         if name in self.axes and name is not None:
             x, dim = self.axes[name]
         key = (x.value, dim)
@@ -246,7 +266,13 @@ class Builder:
         return Scalar(self, dtype, write)
 
     def arithmetic(self, name: str, left: Any, right: Any) -> Scalar:
-        """A traced number computed from others: "add", "sub", "mul", "floordiv", "mod", ..."""
+        """A traced number computed from others: "add", "sub", "mul", "floordiv", "mod", ...
+
+        Args:
+            name: The operator's name after `prim::`.
+            left: A number, traced or not.
+            right: A number, traced or not.
+        """
         from .scalars import write_scalar
 
         return write_scalar(self, name, (left, right))
@@ -357,7 +383,14 @@ class Builder:
     def stand_in(
         self, value: onnx_ir.Value, dtype: DType | None, dims: tuple[Dim, ...] | None, constant: Any = None
     ) -> Proxy:
-        """The Proxy of a value that no node makes; of complex numbers, the value holds pairs."""
+        """The Proxy of a value that no node makes; of complex numbers, the value holds pairs.
+
+        Args:
+            value: The ONNX value.
+            dtype: The element type, or None if it is not known.
+            dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+            constant: The numbers, if the model holds them.
+        """
         if dtype is not None and dtype.is_complex:
             dims = None if dims is None else (*dims, 2)
             return Pairs(self.stand_in(value, dtypes.real_of(dtype), dims), constant)
@@ -365,13 +398,25 @@ class Builder:
         return self.proxies[value]
 
     def new_value(self, dtype: DType | None, dims: tuple[Dim, ...] | None, name: str | None = None) -> onnx_ir.Value:
-        """A value that no node makes: an input, an initializer, a constant."""
+        """A value that no node makes: an input, an initializer, a constant.
+
+        Args:
+            dtype: The element type, or None if it is not known.
+            dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+            name: The name of the value, or None.
+        """
         value = self._ir.Value(name=name)
         self.set_type(value, dtype, dims)
         return value
 
     def set_type(self, value: onnx_ir.Value, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
-        """Say the element type and sizes of a value."""
+        """Say the element type and sizes of a value.
+
+        Args:
+            value: The ONNX value.
+            dtype: The element type, or None if it is not known.
+            dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+        """
         if dtype is not None and dtype.is_complex:
             dtype, dims = dtypes.real_of(dtype), None if dims is None else (*dims, 2)
         if dtype is not None:

@@ -69,7 +69,11 @@ def is_complex(call: Call) -> bool:
 
 
 def write(g: Builder, call: Call) -> Any:
-    """Write a call over pairs."""
+    """Write a call over pairs.
+
+    Raises:
+        Unsupported: ONNX cannot compute it.
+    """
     form = FORMS.get(call.name)
     if form is None:
         raise Unsupported(f"{call.name} of complex numbers is nothing that ONNX computes")

@@ -334,7 +334,7 @@ WRITERS: dict[str, Callable[[Converter, Node], Any]] = {
     **dict.fromkeys(SIZES, _write_size),
     "prim::item": _write_item,
 }
-"""How kinds that are in no registry are written."""
+"""Writers of the kinds that are in no registry."""
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------

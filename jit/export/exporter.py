@@ -1,4 +1,4 @@
-"""From a graph to an ONNX model: names, inputs and outputs, and the parts of this package in their order.
+"""Export of a graph as an ONNX model: names, inputs and outputs, and the parts of this package in their order.
 
 graph --sizes--> what follows the dynamic axes --converter--> ONNX nodes --peephole--> fewer --writer--> a file
 """
@@ -39,7 +39,9 @@ class Exported:
     """A model that was made from a graph."""
 
     model: onnx_ir.Model
+    """The model, not yet in a file."""
     report: ExportReport
+    """The account of the export."""
     names: dict[Value, str]
     """The graph's tensors -> the names that they have in the model, for those that are in it."""
 

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 def infer_dims(g: Builder, node: onnx_ir.Node, output: onnx_ir.Value) -> tuple[Dim, ...] | None:
-    """The dims of `output`, one of `node`'s; None where even the rank is not known."""
+    """The dims of `output`, one of `node`'s; None where even the rank is not known.
+
+    Args:
+        g: The builder of the model.
+        node: The node.
+        output: The output.
+    """
     import onnx
     from onnx.shape_inference import InferenceError, infer_node_outputs
 

@@ -186,7 +186,7 @@ def _resize(g: Builder, call: Call) -> tuple[Proxy, ...]:
 
 
 def _whole_factors(dims: Any, sizes: Any) -> Any:
-    """By which whole factors dims grow to sizes; None where that cannot be said."""
+    """The whole factors by which dims grow to sizes; None where that cannot be said."""
     if dims is None or sizes is None or not all(isinstance(size, int) and size for size in dims):
         return None
     factors = [int(size) // dim for dim, size in zip(dims, sizes, strict=True)]
@@ -195,7 +195,7 @@ def _whole_factors(dims: Any, sizes: Any) -> Any:
 
 
 ALWAYS = 1000
-"""For rewrites that every opset wants."""
+"""The condition of rewrites that every opset wants."""
 REWRITES: dict[str, tuple[int, Callable[[Builder, Call], tuple[Proxy, ...]]]] = {
     "Equal": (11, _equal),
     "Gemm": (11, _gemm),

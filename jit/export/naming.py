@@ -45,5 +45,5 @@ def path(scope: str, *parts: str) -> str:
 
 
 def short(kind: str) -> str:
-    """What a node kind is called in names: `aten::max.dim` is `max`, `^Clip` is `Clip`."""
+    """The short form of a node kind for names: `aten::max.dim` is `max`, `^Clip` is `Clip`."""
     return kind.lstrip("^").rpartition("::")[2].partition(".")[0] or "value"

@@ -39,7 +39,11 @@ TYPE_STRINGS: dict[DType, str] = {
 
 
 def check_opset(opset: Any) -> int:
-    """`opset` (None: the default) if it is one that we can write; UsageError otherwise."""
+    """`opset` (None: the default) if it is one that we can write; UsageError otherwise.
+
+    Raises:
+        UsageError: It is none.
+    """
     if opset is None:
         return DEFAULT_OPSET
     if isinstance(opset, bool) or not isinstance(opset, int) or opset not in OPSETS:
@@ -48,7 +52,11 @@ def check_opset(opset: Any) -> int:
 
 
 def element_type(dtype: DType) -> int:
-    """The number of `dtype` in ONNX; ExportError for a type that onnx runtimes do not compute with."""
+    """The number of `dtype` in ONNX; ExportError for a type that onnx runtimes do not compute with.
+
+    Raises:
+        ExportError: There is none.
+    """
     if dtype.is_complex:
         raise ExportError(
             f"ONNX operators do not compute with {dtype.name}: export the real and imaginary parts instead."

@@ -1,4 +1,4 @@
-"""What a symbolic handles: stand-ins for ONNX values (`Proxy`) and for traced numbers (`Scalar`).
+"""Proxies that symbolics handle, for ONNX values (`Proxy`) and for traced numbers (`Scalar`).
 
 Note [Sizes in a symbolic]
     `x.shape` is a tuple in which a size that every run shares is an `int`, and a size that follows a dynamic axis is a
@@ -38,7 +38,15 @@ class Unsupported(Exception):
 
 
 class Proxy:
-    """A tensor of the model being built."""
+    """A tensor of the model being built.
+
+    Args:
+        builder: The builder of the model.
+        value: The ONNX value.
+        dtype: The element type, or None if it is not known.
+        dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+        constant: The numbers, if the model holds them.
+    """
 
     def __init__(
         self,
@@ -96,7 +104,14 @@ class Proxy:
 
 
 class Missing(Proxy):
-    """An output that ONNX does not give: an obstacle as soon as a node wants it as an input."""
+    """An output that ONNX does not give: an obstacle as soon as a node wants it as an input.
+
+    Args:
+        builder: The builder of the model.
+        reason: The reason to give to whom wants it.
+        dtype: The element type, or None if it is not known.
+        dims: Sizes and names of dynamic axes, or None if not even the rank is known.
+    """
 
     def __init__(self, builder: Builder, reason: str, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
         self._builder = builder
@@ -107,12 +122,23 @@ class Missing(Proxy):
 
     @property
     def value(self) -> onnx_ir.Value:
-        """There is none: Unsupported."""
+        """There is none: Unsupported.
+
+        Raises:
+            Unsupported: Always.
+        """
         raise Unsupported(self.reason)
 
 
 class Scalar(Proxy):
-    """A traced number that is not the same in every run; its ONNX value is 0-d and made when first needed."""
+    """A traced number that is not the same in every run; its ONNX value is 0-d and made when first needed.
+
+    Args:
+        builder: The builder of the model.
+        dtype: The element type.
+        make: A function that makes the ONNX value.
+        name: The dynamic axis that it is the size of, or None.
+    """
 
     def __init__(
         self, builder: Builder, dtype: DType, make: Callable[[], onnx_ir.Value], name: str | None = None

@@ -1,4 +1,4 @@
-"""What an export did, for people (`str`) and for programs (`to_json`)."""
+"""The account of an export, for people (`str`) and for programs (`to_json`)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 @dataclass
 class Verified:
-    """How a model was checked against the program that it was made from."""
+    """The check of a model against the program that it was made from."""
 
     engine: str
-    """What ran the model: `onnxruntime 1.31.1`."""
+    """The program that ran the model: `onnxruntime 1.31.1`."""
     max_abs_error: float = 0.0
+    """The largest difference of two elements."""
     max_rel_error: float = 0.0
     """The largest error relative to the largest magnitude of its tensor."""
     sizes: list[dict[str, list[int]]] = field(default_factory=list)
@@ -29,7 +30,7 @@ class Verified:
 
 @dataclass
 class ExportReport:
-    """What an export wrote.
+    """The model that an export wrote, in numbers.
 
     >>> print(ExportReport(path="m.onnx", opset=20, ir_version=10, inputs={"x": "float32 (batch, 3)"}))
     exported to m.onnx (opset 20, IR 10)
@@ -41,23 +42,31 @@ class ExportReport:
     """
 
     path: str | None
-    """Where the model is; None if it was not written."""
+    """The file of the model; None if it was not written."""
     opset: int
+    """The version of the set of operators."""
     ir_version: int
+    """The version of the file format."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Name -> element type and shape, as text."""
     outputs: dict[str, str] = field(default_factory=dict)
+    """The same of the outputs."""
     node_count: int = 0
+    """The number of operators."""
     op_histogram: dict[str, int] = field(default_factory=dict)
     """ONNX operator -> how often it is used, the most frequent first."""
     initializers: int = 0
+    """The number of weights and constants."""
     initializer_bytes: int = 0
+    """The bytes of all of them."""
     external_data: str | None = None
     """The file beside the model that holds its weights, if they are not in it."""
     is_random: bool = False
     """Whether the model draws random numbers, so that its outputs cannot be compared."""
     verified: Verified | None = None
+    """The check of the model; None without one."""
     warnings: list[str] = field(default_factory=list)
+    """Remarks, a sentence each."""
 
     def __str__(self) -> str:
         ops = ", ".join(f"{name} {count}" for name, count in self.op_histogram.items())

@@ -22,7 +22,7 @@ _DTYPES = {"bool": dtypes.bool_, "int": dtypes.int64, "float": dtypes.float64}
 
 @dataclass(frozen=True)
 class ScalarOp:
-    """How one operator on Python numbers is written; what it gives is in `jit.ir.scalars`."""
+    """The writing of one operator on Python numbers; what it gives is in `jit.ir.scalars`."""
 
     write: Callable[..., Proxy]
     """`write(g, *operands)`: the nodes, for operands of one element type."""
@@ -102,11 +102,17 @@ SCALAR_OPS: dict[str, ScalarOp] = {
     "trunc": ScalarOp(lambda g, a: g.cast(a, dtypes.int64), result="int", operands="float"),
     "sqrt": ScalarOp(_node("Sqrt"), operands="float"),
 }
-"""By the name after `prim::`."""
+"""Operators on Python numbers by the name after `prim::`."""
 
 
 def write_scalar(g: Builder, name: str, operands: Sequence[Any]) -> Scalar:
-    """The result of `prim::name` on operands of which at least one is a Scalar."""
+    """The result of `prim::name` on operands of which at least one is a Scalar.
+
+    Args:
+        g: The builder of the model.
+        name: The operator's name after `prim::`.
+        operands: Numbers and Scalars.
+    """
     op = SCALAR_OPS[name]
     kind = op.operands or _widest(operands, name)
     dtype = _DTYPES[kind]

@@ -1,4 +1,4 @@
-"""What ONNX says about its operators at each opset: inputs, outputs, attributes, element types, and since when."""
+"""Signatures of ONNX's operators at each opset: inputs, outputs, attributes, element types, and since when."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Formal:
 
     name: str
     letter: str
-    """Its type variable, such as `T`; inputs and outputs with the same one have the same element type."""
+    """The type variable, such as `T`; inputs and outputs with the same one have the same element type."""
     allowed: frozenset[str]
     """Element types that may stand there: `tensor(float)`, ..."""
     variadic: bool
@@ -47,7 +47,7 @@ class Signature:
     attributes: dict[str, Attribute]
 
     def formal(self, index: int) -> Formal | None:
-        """What is declared for input number `index`; None beyond the last."""
+        """The declaration of input number `index`; None beyond the last."""
         if index < len(self.inputs):
             return self.inputs[index]
         return self.inputs[-1] if self.inputs and self.inputs[-1].variadic else None
@@ -55,7 +55,13 @@ class Signature:
     def result_dtype(
         self, index: int, inputs: list[tuple[int, DType | None]], attributes: dict[str, Any]
     ) -> DType | None:
-        """The element type of output `index`, given (input number, dtype) pairs; None where it cannot be told."""
+        """The element type of output `index`, given (input number, dtype) pairs; None where it cannot be told.
+
+        Args:
+            index: The number of the output.
+            inputs: Pairs of an input's number and its element type.
+            attributes: The node's attributes.
+        """
         formal = self.outputs[min(index, len(self.outputs) - 1)]
         for name in ("to", "dtype", "output_datatype"):
             if attributes.get(name) in DTYPES and name in self.attributes:

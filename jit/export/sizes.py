@@ -1,4 +1,4 @@
-"""Which sizes and numbers of a graph are the same in every run, and which follow a dynamic axis or the data.
+"""Sizes and numbers of a graph: those that are the same in every run, and those that follow a dynamic axis or the data.
 
 Note [Trying other sizes]
     A trace holds the sizes of one run. Which of them follow a dynamic axis is found by inferring the graph's types

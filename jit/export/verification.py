@@ -37,7 +37,7 @@ class Tolerance(NamedTuple):
     relative: float
     of_largest: float
     of_one: float = 0.0
-    """How far apart numbers next to 1 are: the floor in runs whose values are that large. Engines compute a sigmoid as
+    """The distance of numbers next to 1: the floor in runs whose values are that large. Engines compute a sigmoid as
     a half and something, which leaves a tiny one with the rounding of the half."""
 
 
@@ -48,24 +48,28 @@ TOLERANCES: dict[DType, Tolerance] = {
     dtypes.float16: Tolerance(1e-2, 5e-3),
     dtypes.bfloat16: Tolerance(5e-2, 4e-2),
 }
-"""How far two engines may be apart, by the element type of a tensor; types that are not listed agree exactly."""
+"""The tolerance between two engines, by the element type of a tensor; types that are not listed agree exactly."""
 OF_THE_NOISE = 8.0
-"""How many times as much as rounding the inputs otherwise changes a result, two engines may be apart."""
+"""The tolerance between two engines in multiples of the change of a result by rounding the inputs otherwise."""
 OF_THE_REFERENCE = {**TOLERANCES, dtypes.float64: TOLERANCES[dtypes.float32]}
 """The same for onnx.reference, which computes some functions of float64 in float32."""
 
 
 @dataclass
 class Verification:
-    """What a verification found: all runs agreed (otherwise it would have raised)."""
+    """The findings of a verification: all runs agreed (otherwise it would have raised)."""
 
     engine: str
+    """The program that ran the model."""
     max_abs_error: float = 0.0
+    """The largest difference of two elements."""
     max_rel_error: float = 0.0
+    """The largest error relative to the largest magnitude of its tensor."""
     sizes: list[dict[str, list[int]]] = field(default_factory=list)
+    """The shapes of the inputs, one entry for each run."""
 
     def for_report(self) -> Verified:
-        """As an ExportReport holds it."""
+        """The same as an ExportReport holds it."""
         return Verified(self.engine, self.max_abs_error, self.max_rel_error, self.sizes)
 
 
@@ -127,7 +131,7 @@ def verify_model(
 
 @dataclass(frozen=True)
 class Difference:
-    """How two arrays differ; an empty message means that they agree."""
+    """The difference of two arrays; an empty message means that they agree."""
 
     message: str = ""
     absolute: float = 0.0
@@ -170,7 +174,7 @@ def compare(
 
 
 def _noise(expected: Any, noisy: Any) -> float:
-    """How far the elements of two arrays are apart at most; 0 where that cannot be said."""
+    """The largest difference of the elements of two arrays; 0 where that cannot be said."""
     if noisy.shape != expected.shape:
         return 0.0
     with np.errstate(all="ignore"):
@@ -232,7 +236,14 @@ def _disagreement(
 def first_divergence(
     model: Any, feed: Arrays, known: Mapping[str, Any], table: Mapping[DType, Tolerance] = TOLERANCES
 ) -> str | None:
-    """A description of the first node, in the order of the model, one of whose outputs is not what `known` says."""
+    """A description of the first node, in the order of the model, one of whose outputs is not what `known` says.
+
+    Args:
+        model: The model.
+        feed: The inputs by name.
+        known: The right values of outputs of nodes, by name.
+        table: The tolerances by element type.
+    """
     subject = _loaded(model)
     watched = [(node, value) for node in subject.graph for value in node.outputs if value.name in known]
     with _exposed(subject, [value for _, value in watched]) as wider:
@@ -273,7 +284,7 @@ class _exposed:  # noqa: N801 - read as a verb: with _exposed(model, values) as 
 
 
 def open_engine(model: Any) -> tuple[str, Run]:
-    """What can run the model, by name and as a function from inputs to outputs: onnxruntime, else onnx's reference."""
+    """An engine for the model: its name and its function from inputs to outputs: onnxruntime, else onnx's reference."""
     try:
         import onnxruntime
     except ImportError:

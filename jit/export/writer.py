@@ -26,7 +26,11 @@ EXTERNAL_MODES = ("auto", "always", "never")
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Where a model may be written; UsageError if it cannot be, before any work is done."""
+    """The path to write a model to; UsageError if it cannot be written, before any work is done.
+
+    Raises:
+        UsageError: The path is none, is a folder or a device, or lies in a folder that is not there or read-only.
+    """
     try:
         target = Path(os.path.realpath(os.fspath(path)))
     except (TypeError, ValueError) as error:
@@ -50,7 +54,11 @@ def initializer_bytes(model: onnx_ir.Model) -> int:
 
 
 def to_bytes(model: onnx_ir.Model) -> bytes:
-    """The model as a file would hold it; the same model gives the same bytes."""
+    """The model as a file would hold it; the same model gives the same bytes.
+
+    Raises:
+        ExportError: The model does not fit into one file.
+    """
     import onnx_ir
 
     if initializer_bytes(model) > MESSAGE_LIMIT:

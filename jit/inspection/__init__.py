@@ -1,3 +1,3 @@
-"""What a traced function says of itself: its kernels, where its time goes, why lines are one kernel or are not."""
+"""Inspection of a traced function: its kernels, where its time goes, why lines are one kernel or are not."""
 
 from . import inspected as inspected

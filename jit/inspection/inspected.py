@@ -80,7 +80,7 @@ def _kernels(self: TracedFunction) -> list[KernelView]:
 
 
 def _profile(self: TracedFunction, *args: Any, **kwargs: Any) -> Profile:
-    """Where the time of a call with these arguments goes: a table of time, bytes and flops by kernel and by line.
+    """The profile of a call with these arguments: a table of time, bytes and flops by kernel and by line.
 
     The recording is run several times without writing anything back (once if it calls PythonOps), each kernel by
     itself; backwards that have been seen run from gradients of ones.

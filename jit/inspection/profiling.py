@@ -133,7 +133,16 @@ def _quantity(number: float, unit: str) -> str:
 
 
 def measure(name: str, recordings: Sequence[Recording], owners_of: Callable[[Recording], Sequence[Any]]) -> Profile:
-    """Profile the first of `recordings` whose guards let the call pass; UsageError if there is none."""
+    """Profile the first of `recordings` whose guards let the call pass; UsageError if there is none.
+
+    Args:
+        name: The function's, for the error.
+        recordings: The recordings to try.
+        owners_of: A function from a recording to the owners of its captured values, for this call.
+
+    Raises:
+        UsageError: There is no recording for these arguments.
+    """
     raised: Exception | None = None
     for recording in recordings:
         try:

@@ -17,6 +17,12 @@ BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
 class DType:
     """An element type, e.g. `jit.float32`: one instance per type, compared by identity.
 
+    Args:
+        name: `float32`.
+        text: The name in the text of graphs, `Float`.
+        numpy: The numpy dtype of its elements.
+        category: Its place in promotion: bool, integral, floating or complex.
+
     >>> float32.itemsize, float32.is_floating_point
     (4, True)
     """

@@ -22,6 +22,9 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
         dim: The dims wanted; all if left out.
         edge_order: 1 or 2, the order of the differences at the ends.
 
+    Raises:
+        UsageError: `edge_order` is neither 1 nor 2, or the spacings do not fit the dims.
+
     >>> import jit
     >>> jit.gradient(jit.tensor([1.0, 4.0, 9.0]))[0].tolist()
     [3.0, 4.0, 5.0]

@@ -40,6 +40,13 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements of `isclose` are true.
 
+    Args:
+        input: A tensor.
+        other: A tensor, which is broadcast.
+        rtol: The allowed difference relative to `other`.
+        atol: The allowed difference.
+        equal_nan: Whether NaN equals NaN.
+
     >>> import jit
     >>> jit.allclose(jit.ones(2), jit.ones(2) + 1e-7)
     True
@@ -56,6 +63,14 @@ def is_nonzero(input: Tensor) -> bool:
 def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
     """The places of the elements that are not zero: a row for each, or (`as_tuple`) a 1-d tensor for each dim.
 
+    Args:
+        input: A tensor.
+        out: A tensor to write to, or None.
+        as_tuple: Whether to return a tensor for each dim.
+
+    Raises:
+        UsageError: Both `out` and `as_tuple` are given.
+
     >>> import jit
     >>> jit.nonzero(jit.tensor([0, 3, 4])).tolist()
     [[1], [2]]
@@ -70,6 +85,15 @@ def nonzero(input: Tensor, *, out: Any = None, as_tuple: bool = False) -> Any:
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """`input` where the condition holds, `other` elsewhere; of a condition alone, the places where it holds, as
     `nonzero(condition, as_tuple=True)`.
+
+    Args:
+        condition: A tensor of bools.
+        input: A tensor or a number.
+        other: A tensor or a number.
+        out: A tensor to write to, or None.
+
+    Raises:
+        DTypeError: The condition is not a tensor of bools.
 
     >>> import jit
     >>> jit.where(jit.tensor([True, False]), 1, 2).tolist(), jit.where(jit.tensor([0, 3]))[0].tolist()
@@ -89,6 +113,12 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
 def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` written, or added, where a tuple of index tensors points to.
 
+    Args:
+        input: A tensor.
+        indices: A tuple of tensors of integers or bools, one for each leading dim.
+        values: What to write, which is broadcast.
+        accumulate: Whether to add to what is there.
+
     >>> import jit
     >>> jit.index_put(jit.zeros(3), (jit.tensor([0, 2]),), jit.tensor(1.0)).tolist()
     [1.0, 0.0, 1.0]
@@ -98,7 +128,14 @@ def index_put(input: Tensor, indices: Any, values: Any, accumulate: bool = False
 
 
 def index_put_(input: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    """`index_put` written into `input`."""
+    """`index_put` written into `input`.
+
+    Args:
+        input: The tensor that is written to.
+        indices: A tuple of tensors of integers or bools, one for each leading dim.
+        values: What to write, which is broadcast.
+        accumulate: Whether to add to what is there.
+    """
     _warn_of_bytes(indices)
     return F.index_put_(input, indices, values, accumulate)
 
@@ -111,6 +148,15 @@ def _warn_of_bytes(indices: Any) -> None:
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     """The sum of products over `dims`: that many last dims of a and first dims of b, or a list of dims for each.
+
+    Args:
+        a: A tensor.
+        b: A tensor.
+        dims: A number of dims, or a pair of lists, the dims of `a` and those of `b`.
+        out: A tensor to write to, or None.
+
+    Returns:
+        A tensor of the dims of `a` that are left, then those of `b`.
 
     >>> import jit
     >>> jit.tensordot(jit.ones(2, 3), jit.ones(3, 4), dims=1).shape
@@ -127,6 +173,14 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> list[Tensor]:
     """Views of `input` cut along `dim`: into so many sections, or at these indices; either may be a tensor.
+
+    Args:
+        input: A tensor.
+        indices_or_sections: A number of sections, or a list of the indices at which to cut.
+        dim: The dim.
+
+    Raises:
+        UsageError: A tensor says where to cut that does not hold integers, or has more than one dim.
 
     >>> import jit
     >>> [t.tolist() for t in jit.tensor_split(jit.arange(4), jit.tensor([1, 3]))]
@@ -149,6 +203,13 @@ def unique(
     """The distinct elements, or slices along `dim`, in order; with them, if asked for, which of them each element is,
     and how often each stands.
 
+    Args:
+        input: A tensor.
+        sorted: Accepted; the result is in order in any case.
+        return_inverse: Whether to return the number of the distinct element that each element is.
+        return_counts: Whether to return how often each stands.
+        dim: The dim whose slices are compared; elements are if it is None.
+
     >>> import jit
     >>> [t.tolist() for t in jit.unique(jit.tensor([3, 1, 3]), return_counts=True)]
     [[1, 3], [1, 2]]
@@ -165,6 +226,12 @@ def unique_consecutive(
 ) -> Any:
     """The elements, or slices along `dim`, that differ from the one before; with them what `unique` gives.
 
+    Args:
+        input: A tensor.
+        return_inverse: Whether to return the number of the element of the result that each element is.
+        return_counts: Whether to return how often each stands.
+        dim: The dim whose slices are compared; elements are if it is None.
+
     >>> import jit
     >>> jit.unique_consecutive(jit.tensor([1, 1, 2, 1])).tolist()
     [1, 2, 1]
@@ -178,7 +245,14 @@ def _asked_for(found: Any, inverse: bool, counts: bool) -> Any:
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, *, out: Any = None) -> Any:
-    """`(LU, pivots)` of `jit.linalg.lu_factor`, and with `get_infos` where a pivot is 0."""
+    """`(LU, pivots)` of `jit.linalg.lu_factor`, and with `get_infos` where a pivot is 0.
+
+    Args:
+        A: Matrices `[..., M, N]`.
+        pivot: Whether rows may be exchanged.
+        get_infos: Whether to return where a pivot is 0, instead of raising.
+        out: Tensors to write to, or None.
+    """
     found = F.linalg_lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
     wanted = (found[0], found[1], found[2]) if get_infos else (found[0], found[1])
     for target, result in zip(() if out is None else out, wanted, strict=out is not None):
@@ -227,7 +301,13 @@ def can_cast(from_: Any, to: Any) -> bool:
 
 
 def resize_as_(input: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
-    """`input` with the sizes of another tensor, in place."""
+    """`input` with the sizes of another tensor, in place.
+
+    Args:
+        input: The tensor that is changed.
+        the_template: The tensor that has the sizes.
+        memory_format: The order of the dims in memory; row-major if left out.
+    """
     return _resize_as_(input, the_template, memory_format)
 
 
@@ -282,7 +362,14 @@ def detach_(input: Tensor) -> Tensor:
 
 
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """`as_strided` of a tensor in its own place."""
+    """`as_strided` of a tensor in its own place.
+
+    Args:
+        input: The tensor that is changed.
+        size: The new sizes.
+        stride: The distances in memory of neighbours along each dim, in elements.
+        storage_offset: The place of the first element; that of `input` if left out.
+    """
     expect("as_strided_", input)
     return input.as_strided_(size, stride, storage_offset)
 

@@ -29,7 +29,8 @@ class ReLU(_InPlace):
     Args:
         inplace: Whether the result overwrites the input; default False.
 
-    Shape: input of any sizes; output of the same.
+    Shape:
+        Input of any sizes; output of the same.
 
     >>> import jit
     >>> jit.nn.ReLU()(jit.tensor([-1.0, 2.0])).tolist()
@@ -55,28 +56,56 @@ class SELU(_InPlace):
 
 
 class SiLU(_InPlace):
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``.
+
+    Args:
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input of any sizes; output of the same.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.silu(input, self.inplace)
 
 
 class Mish(_InPlace):
-    """``x * tanh(softplus(x))``."""
+    """``x * tanh(softplus(x))``.
+
+    Args:
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input of any sizes; output of the same.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.mish(input, self.inplace)
 
 
 class Hardswish(_InPlace):
-    """``x * relu6(x + 3) / 6``."""
+    """``x * relu6(x + 3) / 6``.
+
+    Args:
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input of any sizes; output of the same.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.hardswish(input, self.inplace)
 
 
 class Hardsigmoid(_InPlace):
-    """``relu6(x + 3) / 6``."""
+    """``relu6(x + 3) / 6``.
+
+    Args:
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input of any sizes; output of the same.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.hardsigmoid(input, self.inplace)
@@ -118,7 +147,18 @@ class Tanhshrink(Module):
 
 
 class GELU(Module):
-    """``x * Φ(x)``, Φ being the normal distribution function; or its approximation by a tanh."""
+    """``x * Φ(x)``, Φ being the normal distribution function; or its approximation by a tanh.
+
+    Args:
+        approximate: "none", or "tanh" for the approximation.
+
+    Shape:
+        Input of any sizes; output of the same.
+
+    >>> import jit
+    >>> round(jit.nn.GELU()(jit.ones(1)).item(), 4)
+    0.8413
+    """
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -132,7 +172,19 @@ class GELU(Module):
 
 
 class LeakyReLU(Module):
-    """``max(x, 0) + negative_slope * min(x, 0)``."""
+    """``max(x, 0) + negative_slope * min(x, 0)``.
+
+    Args:
+        negative_slope: The slope below zero; default 0.01.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input of any sizes; output of the same.
+
+    >>> import jit
+    >>> jit.nn.LeakyReLU(0.5)(jit.tensor([-4.0, 2.0])).tolist()
+    [-2.0, 2.0]
+    """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
@@ -146,7 +198,15 @@ class LeakyReLU(Module):
 
 
 class ELU(Module):
-    """``max(x, 0) + min(alpha * (exp(x) - 1), 0)``."""
+    """``max(x, 0) + min(alpha * (exp(x) - 1), 0)``.
+
+    Args:
+        alpha: Minus the limit for very negative elements; default 1.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input of any sizes; output of the same.
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -160,7 +220,15 @@ class ELU(Module):
 
 
 class Softplus(Module):
-    """``log(1 + exp(beta * x)) / beta``; linear where ``beta * x`` exceeds the threshold."""
+    """``log(1 + exp(beta * x)) / beta``; linear where ``beta * x`` exceeds the threshold.
+
+    Args:
+        beta: How sharp the bend is; default 1.
+        threshold: The value of ``beta * x`` from which on the output is x; default 20.
+
+    Shape:
+        Input of any sizes; output of the same.
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -181,7 +249,8 @@ class Hardtanh(Module):
         max_val: The largest result; default 1.
         inplace: Whether the result overwrites the input; default False.
 
-    Shape: input of any sizes; output of the same.
+    Shape:
+        Input of any sizes; output of the same.
 
     >>> import jit
     >>> jit.nn.Hardtanh()(jit.tensor([-3.0, 0.5])).tolist()
@@ -200,7 +269,18 @@ class Hardtanh(Module):
 
 
 class GLU(Module):
-    """The first half along a dim, times the sigmoid of the second half."""
+    """The first half along a dim, times the sigmoid of the second half.
+
+    Args:
+        dim: The dim; default the last one.
+
+    Shape:
+        Input of any sizes, `dim` of an even one; output with half of it.
+
+    >>> import jit
+    >>> jit.nn.GLU()(jit.tensor([4.0, 0.0])).tolist()
+    [2.0]
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -222,7 +302,8 @@ class PReLU(Module):
         device: Where the slopes lie; there is the CPU alone.
         dtype: Their element type; float32 if left out.
 
-    Shape: input `[N, C, ...]`; output of the same sizes.
+    Shape:
+        Input `[N, C, ...]`; output of the same sizes.
 
     >>> import jit
     >>> jit.nn.PReLU()(jit.tensor([-4.0, 2.0])).tolist()
@@ -265,14 +346,28 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """The logarithm of the softmax along a dim."""
+    """The logarithm of the softmax along a dim.
+
+    Args:
+        dim: The dim; left out, it is chosen by the number of dims, with a warning.
+
+    Shape:
+        Input of any sizes; output of the same.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.log_softmax(input, self.dim)
 
 
 class Softmin(_AlongDim):
-    """The softmax of ``-x`` along a dim."""
+    """The softmax of ``-x`` along a dim.
+
+    Args:
+        dim: The dim; left out, it is chosen by the number of dims, with a warning.
+
+    Shape:
+        Input of any sizes; output of the same.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.softmin(input, self.dim)
@@ -295,7 +390,15 @@ class Softmax2d(Module):
 
 
 class CELU(Module):
-    """``max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)``."""
+    """``max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)``.
+
+    Args:
+        alpha: Minus the limit for very negative elements; default 1.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input of any sizes; output of the same.
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -316,7 +419,8 @@ class Threshold(Module):
         value: The result at and below the bound.
         inplace: Whether the result overwrites the input; default False.
 
-    Shape: input of any sizes; output of the same.
+    Shape:
+        Input of any sizes; output of the same.
 
     >>> import jit
     >>> jit.nn.Threshold(1.0, 7.0)(jit.tensor([0.5, 2.0])).tolist()
@@ -342,7 +446,8 @@ class RReLU(Module):
         upper: The largest slope; default 1/3.
         inplace: Whether the result overwrites the input; default False.
 
-    Shape: input of any sizes; output of the same.
+    Shape:
+        Input of any sizes; output of the same.
 
     >>> import jit
     >>> jit.nn.RReLU(0.25, 0.75).eval()(jit.tensor([-2.0, 2.0])).tolist()
@@ -371,14 +476,36 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """x where it is further than `lambd` from zero, zero elsewhere."""
+    """x where it is further than `lambd` from zero, zero elsewhere.
+
+    Args:
+        lambd: The distance; default 0.5.
+
+    Shape:
+        Input of any sizes; output of the same.
+
+    >>> import jit
+    >>> jit.nn.Hardshrink()(jit.tensor([-0.25, 2.0])).tolist()
+    [0.0, 2.0]
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved toward zero by `lambd`, zero where it is nearer."""
+    """x moved toward zero by `lambd`, zero where it is nearer.
+
+    Args:
+        lambd: The distance; default 0.5.
+
+    Shape:
+        Input of any sizes; output of the same.
+
+    >>> import jit
+    >>> jit.nn.Softshrink()(jit.tensor([0.25, 2.0])).tolist()
+    [0.0, 1.5]
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.softshrink(input, self.lambd)

@@ -35,6 +35,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: Where each cluster begins, in rising order.
         div_value: By how much the inner size shrinks from one cluster to the next.
         head_bias: Whether the head has a bias.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     Raises:
         UsageError: The cutoffs do not rise, or leave the range of the classes.
@@ -76,7 +78,19 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             second.reset_parameters()
 
     def forward(self, input_: Any, target_: Any) -> ASMoutput:
-        """Args: input `[N, in_features]` or `[in_features]`, target `[N]` or `[]`. Returns: (output, loss)."""
+        """Args: input `[N, in_features]` or `[in_features]`, target `[N]` or `[]`. Returns: (output, loss).
+
+        Args:
+            input_: `[N, in_features]` or `[in_features]`.
+            target_: Classes, `[N]` or `[]`.
+
+        Returns:
+            The log-probabilities of the targets and the loss.
+
+        Raises:
+            ShapeError: There is not one class for each input.
+            UsageError: A target is none of the classes.
+        """
         if input_.ndim != target_.ndim + 1 or input_.ndim not in (1, 2) or input_.shape[:-1] != target_.shape:
             sizes = f"{list(input_.shape)} and {list(target_.shape)}"
             raise ShapeError(f"inputs [N, in_features] or [in_features] take a class for each, got the sizes {sizes}")

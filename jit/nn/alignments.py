@@ -41,6 +41,10 @@ def ctc_loss(
         reduction: "none", "mean" (each loss by its number of labels, then their mean) or "sum".
         zero_infinity: Whether sequences too short for their labels count nothing instead of infinity.
 
+    Raises:
+        UsageError: The blank is no class, or a length is negative or longer than its sequence.
+        DTypeError: The log-probabilities are not floating.
+
     >>> import jit
     >>> certain = jit.tensor([[0.0, -9.0], [-9.0, 0.0]])
     >>> round(jit.nn.functional.ctc_loss(certain, jit.tensor([1]), jit.tensor(2), jit.tensor(1)).item(), 4)

@@ -20,23 +20,32 @@ def multi_head_attention_forward(
     v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None, average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Attention of several heads (Vaswani et al., 2017).
+    """``softmax(q kᵀ / sqrt(E / heads)) v`` for several heads, between linear projections (Vaswani et al., 2017).
 
     Args:
         query: `[L, N, E]` or `[L, E]`.
-        key: `[S, N, E_k]` or `[S, E_k]`; `value` likewise, with E_v.
+        key: `[S, N, E_k]` or `[S, E_k]`.
+        value: `[S, N, E_v]` or `[S, E_v]`.
         embed_dim_to_check: E.
         num_heads: Into how many heads E is cut.
         in_proj_weight: `[3 * E, E]`, the projections of query, key and value, or None with three separate ones.
         in_proj_bias: `[3 * E]` or None.
-        bias_k: `[1, 1, E]`, one more key; `bias_v`, its value; or None.
+        bias_k: `[1, 1, E]`, one more key, or None.
+        bias_v: `[1, 1, E]`, the value of that key, or None.
         add_zero_attn: Whether to add a key and a value of zeros.
         dropout_p: Which share of the weights is dropped while training.
-        out_proj_weight: `[E, E]`, the projection of the result; `out_proj_bias` its bias or None.
+        out_proj_weight: `[E, E]`, the projection of the result.
+        out_proj_bias: `[E]` or None.
+        training: Whether to drop at all.
         key_padding_mask: `[N, S]` or `[S]`: True for keys that are not looked at, or numbers added to their scores.
         need_weights: Whether to return the weights.
         attn_mask: `[L, S]` or `[N * num_heads, L, S]`, likewise.
-        static_k: `[N * num_heads, S, E / num_heads]`, keys that are used as they are; `static_v` likewise.
+        use_separate_proj_weight: Whether the three following project, instead of `in_proj_weight`.
+        q_proj_weight: `[E, E]`.
+        k_proj_weight: `[E, E_k]`.
+        v_proj_weight: `[E, E_v]`.
+        static_k: `[N * num_heads, S, E / num_heads]`, keys that are used as they are, or None.
+        static_v: Values of the same sizes, or None.
         average_attn_weights: Whether the weights are averaged over the heads.
         is_causal: Says that `attn_mask` is the causal one.
 

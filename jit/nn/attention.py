@@ -26,6 +26,8 @@ class MultiheadAttention(Module):
         kdim: Size of the keys; E if left out.
         vdim: Size of the values; E if left out.
         batch_first: Whether sequences are `[N, L, E]` instead of `[L, N, E]`.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     >>> import jit
     >>> attention = jit.nn.MultiheadAttention(8, 2, batch_first=True)

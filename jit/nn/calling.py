@@ -20,7 +20,14 @@ class ForwardHook(NamedTuple):
 
 
 class HookedCall:
-    """One call of a module, with its hooks."""
+    """One call of a module, with its hooks.
+
+    Args:
+        module: The module that is called.
+        args: Positional arguments.
+        kwargs: Arguments by name.
+        hooks: The hooks that run after `forward`, in their order.
+    """
 
     def __init__(
         self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], hooks: Sequence[ForwardHook]

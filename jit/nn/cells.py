@@ -14,7 +14,15 @@ from .parameter import Parameter
 
 
 class RNNCellBase(Module):
-    """Two linear maps, of the input and of the hidden state, for several gates at once."""
+    """Two linear maps, of the input and of the hidden state, for several gates at once.
+
+    Args:
+        input_size: Size of the input.
+        hidden_size: Size of the state.
+        bias: Whether to add biases.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
+    """
 
     gates = 1
 
@@ -61,6 +69,17 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """``tanh(W_ih x + b_ih + W_hh h + b_hh)``, or the same with a ReLU.
 
+    Args:
+        input_size: Size of the input.
+        hidden_size: Size of the state.
+        bias: Whether to add biases.
+        nonlinearity: "tanh" or "relu".
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
+
+    Shape:
+        Input `[N, input_size]` or `[input_size]`, state and output `[N, hidden_size]` or `[hidden_size]`.
+
     >>> import jit
     >>> jit.nn.RNNCell(3, 4)(jit.zeros(2, 3)).shape
     jit.Size([2, 4])
@@ -84,6 +103,15 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997).
 
+    Args:
+        input_size: Size of the input.
+        hidden_size: Size of both states.
+        bias: Whether to add biases.
+
+    Shape:
+        Input `[N, input_size]` or `[input_size]`, states h and c `[N, hidden_size]` or `[hidden_size]`, zeros if left
+        out; output the next (h, c).
+
     >>> import jit
     >>> h, c = jit.nn.LSTMCell(3, 4)(jit.zeros(2, 3))
     >>> h.shape, c.shape
@@ -103,6 +131,14 @@ class LSTMCell(RNNCellBase):
 
 class GRUCell(RNNCellBase):
     """One step of a gated recurrent unit (Cho et al., 2014).
+
+    Args:
+        input_size: Size of the input.
+        hidden_size: Size of the state.
+        bias: Whether to add biases.
+
+    Shape:
+        Input `[N, input_size]` or `[input_size]`, state and output `[N, hidden_size]` or `[hidden_size]`.
 
     >>> import jit
     >>> jit.nn.GRUCell(3, 4)(jit.zeros(2, 3)).shape

@@ -11,7 +11,12 @@ from .modules import Module
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between two vectors along a dim."""
+    """``x1 · x2 / (‖x1‖ * ‖x2‖)``: the cosine of the angle between two vectors along a dim.
+
+    Args:
+        dim: The dim along which the vectors lie.
+        eps: The least divisor.
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -29,7 +34,8 @@ class PairwiseDistance(Module):
         eps: Added to each difference, so that the derivative exists at 0; default 1e-6.
         keepdim: Whether the result keeps the last dim, with size 1; default False.
 
-    Shape: inputs `[N, D]` or `[D]`, broadcast; output `[N]` or `[]`.
+    Shape:
+        Inputs `[N, D]` or `[D]`; output `[N]` or `[]`.
 
     >>> import jit
     >>> round(jit.nn.PairwiseDistance()(jit.zeros(1, 2), jit.tensor([[3.0, 4.0]])).item(), 3)
@@ -56,7 +62,15 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """``max(0, margin - target * (input1 - input2))``."""
+    """``max(0, margin - target * (input1 - input2))``.
+
+    Args:
+        margin: How far the inputs should be apart; default 0.
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Two inputs and a target of 1 and -1, of the same sizes; output `[]`, or their sizes with "none".
+    """
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         """Compute the loss.
@@ -70,7 +84,15 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
+    """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
+
+    Args:
+        margin: The cosine up to which unlike ones cost nothing; default 0.
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Inputs `[N, D]` or `[D]`, target of 1 and -1 `[N]` or `[]`; output `[]`, or the target's sizes with "none".
+    """
 
     def forward(self, input1: Any, input2: Any, target: Any) -> Any:
         """Compute the loss.
@@ -92,7 +114,8 @@ class HingeEmbeddingLoss(_MarginLoss):
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" or "sum"; default "mean".
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.HingeEmbeddingLoss()(jit.tensor([0.5, 0.25]), jit.tensor([1.0, -1.0])).item()
@@ -110,7 +133,14 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-target * input))``."""
+    """``log(1 + exp(-target * input))``.
+
+    Args:
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Input and target of 1 and -1 of the same sizes; output `[]`, or their sizes with "none".
+    """
 
     def forward(self, input: Any, target: Any) -> Any:
         return functional.soft_margin_loss(input, target, reduction=self.reduction)
@@ -127,7 +157,8 @@ class MultiMarginLoss(_WeightedLoss):
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" or "sum"; default "mean".
 
-    Shape: input `[N, C]` or `[C]`, target `[N]` or `[]`; output `[]`, or the target's sizes with "none".
+    Shape:
+        Input `[N, C]` or `[C]`, target `[N]` or `[]`; output 0-d, or of the target's sizes with "none".
 
     >>> import jit
     >>> jit.nn.MultiMarginLoss()(jit.tensor([[0.0, 0.5]]), jit.tensor([0])).item()
@@ -149,8 +180,12 @@ class MultiMarginLoss(_WeightedLoss):
 class MultiLabelMarginLoss(_Loss):
     """Multi-label hinge loss: ``max(0, 1 - (x[target] - x[other]))``, summed over all pairs and divided by C.
 
-    Shape: input `[N, C]` or `[C]`; target of the same sizes, classes before the first -1;
-    output `[]`, or `[N]` with "none".
+    Args:
+        reduction: "none", "mean" or "sum".
+
+    Shape:
+        Input and target `[N, C]` or `[C]`, targets those classes that stand before the first -1; output 0-d, or `[N]`
+        or `[]` with "none".
 
     >>> import jit
     >>> jit.nn.MultiLabelMarginLoss()(jit.tensor([[1.0, 0.5]]), jit.tensor([[0, -1]])).item()
@@ -162,7 +197,15 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean binary cross-entropy of the logits of all classes."""
+    """The mean binary cross-entropy of the logits of all classes.
+
+    Args:
+        weight: A weight per class, `[C]`, or None.
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Logits and targets of 0 and 1 `[N, C]` or `[C]`; output `[]`, or `[N]` or `[]` with "none".
+    """
 
     def forward(self, input: Any, target: Any) -> Any:
         return functional.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
@@ -179,7 +222,8 @@ class PoissonNLLLoss(_Loss):
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" or "sum"; default "mean".
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.PoissonNLLLoss()(jit.zeros(2), jit.ones(2)).item()
@@ -206,7 +250,8 @@ class GaussianNLLLoss(_Loss):
         eps: The least variance; it is no part of the gradient. Default 1e-6.
         reduction: "none", "mean" or "sum"; default "mean".
 
-    Shape: input, target and variance of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Means (input) and targets of the same sizes; variances likewise, or with 1 for the last size, or without it.
 
     >>> import jit
     >>> jit.nn.GaussianNLLLoss()(jit.zeros(2), jit.ones(2), jit.ones(2)).item()
@@ -240,7 +285,8 @@ class TripletMarginLoss(_Loss):
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" or "sum"; default "mean".
 
-    Shape: inputs `[N, D]` or `[D]`; output `[]`, or `[N]` with "none".
+    Shape:
+        Three tensors `[N, D]` or `[D]`; output 0-d, or `[N]` or `[]` with "none".
 
     >>> import jit
     >>> round(jit.nn.TripletMarginLoss()(jit.zeros(1, 2), jit.zeros(1, 2), jit.tensor([[0.5, 0.0]])).item(), 4)

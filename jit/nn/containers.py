@@ -101,7 +101,12 @@ class Sequential(_Listed):
         return type(self)(dict(items))  # type: ignore[arg-type]
 
     def insert(self, index: int, module: Module) -> Sequential:
-        """Add a module before the one at `index`, which is a place in the sequence or its end."""
+        """Add a module before the one at `index`, which is a place in the sequence or its end.
+
+        Raises:
+            KindError: It is no module.
+            DimError: There is no such place.
+        """
         if isinstance(module, Module) and not -len(self) <= index <= len(self):
             raise DimError(f"index {index} is out of range: {self._get_name()} holds {len(self)} modules")
         super().insert(index, module)
@@ -162,7 +167,12 @@ class ModuleList(_Listed):
 
 
 def named_members(given: Any) -> Iterable[tuple[str, Any]]:
-    """The names and members of a dictionary, of a module that is like one, or of an iterable of pairs."""
+    """The names and members of a dictionary, of a module that is like one, or of an iterable of pairs.
+
+    Raises:
+        KindError: It is none of these, or a member is no pair.
+        UsageError: A member does not have two parts.
+    """
     if isinstance(given, Mapping) or (isinstance(given, Module) and hasattr(given, "items")):
         return list(given.items())
     if not isinstance(given, Iterable):

@@ -86,18 +86,27 @@ class _Convolution(Module):
 
 
 class Conv1d(_Convolution):
-    """Convolution over one spatial dim.
+    """Convolution over one spatial dim: ``y[n, o] = bias[o] + sum over i of weight[o, i] ⋆ x[n, i]``.
+
+    The sum goes over input channels, and ⋆ is the cross-correlation: windows are not mirrored.
 
     Args:
         in_channels: Channels of the input.
         out_channels: Channels of the output.
         kernel_size: Size of the window.
         stride: Step of the window.
-        padding: Zeros put on both sides, or "same", or "valid".
+        padding: Zeros put on both sides, or "same" (as many as keep the size), or "valid" (none).
         dilation: Distance of the window's elements.
         groups: Into how many independent convolutions the channels divide.
         bias: Whether to add a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
+
+    Shape:
+        Input `[N, in_channels, L]` or `[in_channels, L]`; output `[N, out_channels, L']` or `[out_channels, L']` with
+        ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``.
+
+    Raises:
+        UsageError: The groups do not divide the channels, or a word for the padding is none of these.
 
     >>> import jit
     >>> jit.nn.Conv1d(3, 8, 5, padding=2)(jit.zeros(1, 3, 10)).shape
@@ -113,7 +122,22 @@ class Conv1d(_Convolution):
 
 
 class Conv2d(_Convolution):
-    """Convolution over two spatial dims; the arguments are those of `Conv1d`, numbers or pairs.
+    """Convolution over two spatial dims: that of `Conv1d` with windows of height and width.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        kernel_size: Size of the window, a number or a pair; the same for stride, padding and dilation.
+        stride: Step of the window.
+        padding: Zeros put on every side, or "same", or "valid".
+        dilation: Distance of the window's elements.
+        groups: Into how many independent convolutions the channels divide; `in_channels` for one per channel.
+        bias: Whether to add a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+
+    Shape:
+        Input `[N, in_channels, H, W]` or `[in_channels, H, W]`; output `[N, out_channels, H', W']` or without N, each
+        size as of `Conv1d`. The weight is `[out_channels, in_channels / groups, *kernel_size]`.
 
     >>> import jit
     >>> jit.nn.Conv2d(3, 8, 3, stride=2, padding=1)(jit.zeros(1, 3, 10, 10)).shape
@@ -129,7 +153,27 @@ class Conv2d(_Convolution):
 
 
 class Conv3d(_Convolution):
-    """Convolution over three spatial dims; the arguments are those of `Conv1d`, numbers or triples."""
+    """Convolution over three spatial dims: that of `Conv1d` with windows of depth, height and width.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        kernel_size: Size of the window, a number or three; the same for stride, padding and dilation.
+        stride: Step of the window.
+        padding: Zeros put on every side, or "same", or "valid".
+        dilation: Distance of the window's elements.
+        groups: Into how many independent convolutions the channels divide.
+        bias: Whether to add a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+
+    Shape:
+        Input `[N, in_channels, D, H, W]` or without N; output `[N, out_channels, D', H', W']` or without N, each size
+        as of `Conv1d`.
+
+    >>> import jit
+    >>> jit.nn.Conv3d(3, 8, 3, padding=1)(jit.zeros(1, 3, 4, 5, 6)).shape
+    jit.Size([1, 8, 4, 5, 6])
+    """
 
     dims = 3
 
@@ -175,7 +219,32 @@ class _ConvTranspose(_Convolution):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The transpose of `Conv1d`, which makes sequences longer."""
+    """The transpose of `Conv1d` (the gradient of its input), which makes sequences longer.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        kernel_size: Size of the window.
+        stride: Distance in the output of neighbours in the input.
+        padding: How much is cut off on both sides.
+        output_padding: How much is added on one side, where several output sizes would fit.
+        groups: Into how many independent convolutions the channels divide.
+        bias: Whether to add a bias.
+        dilation: Distance of the window's elements.
+        padding_mode: "zeros"; there is no other.
+
+    Shape:
+        Input `[N, in_channels, L]` or without N; output `[N, out_channels, L']` or without N with
+        ``L' = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+
+    Raises:
+        UsageError: The groups do not divide the channels, or the padding is not a number of zeros.
+
+    >>> import jit
+    >>> layer = jit.nn.ConvTranspose1d(3, 2, 4, stride=2, padding=1)
+    >>> layer(jit.zeros(1, 3, 5)).shape, layer(jit.zeros(1, 3, 5), output_size=[11]).shape
+    (jit.Size([1, 2, 10]), jit.Size([1, 2, 11]))
+    """
 
     dims = 1
 
@@ -188,18 +257,23 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The transpose of `Conv2d`, which makes images larger.
+    """The transpose of `Conv2d` (the gradient of its input), which makes images larger.
 
     Args:
         in_channels: Channels of the input.
         out_channels: Channels of the output.
         kernel_size: Size of the window, a number or a pair; the same for the following.
-        stride: By how much sizes are multiplied, roughly.
+        stride: Distance in the output of neighbours in the input.
         padding: How much is cut off on every side.
         output_padding: How much is added on one side, where several output sizes would fit.
         groups: Into how many independent convolutions the channels divide.
         bias: Whether to add a bias.
         dilation: Distance of the window's elements.
+        padding_mode: "zeros"; there is no other.
+
+    Shape:
+        Input `[N, in_channels, H, W]` or without N; output `[N, out_channels, H', W']` or without N, each size as of
+        `ConvTranspose1d`.
 
     >>> import jit
     >>> jit.nn.ConvTranspose2d(8, 3, 4, stride=2, padding=1)(jit.zeros(1, 8, 5, 5)).shape
@@ -217,7 +291,24 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The transpose of `Conv3d`."""
+    """The transpose of `Conv3d` (the gradient of its input), which makes volumes larger.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the output.
+        kernel_size: Size of the window, a number or three; the same for the following.
+        stride: Distance in the output of neighbours in the input.
+        padding: How much is cut off on every side.
+        output_padding: How much is added on one side, where several output sizes would fit.
+        groups: Into how many independent convolutions the channels divide.
+        bias: Whether to add a bias.
+        dilation: Distance of the window's elements.
+        padding_mode: "zeros"; there is no other.
+
+    Shape:
+        Input `[N, in_channels, D, H, W]` or without N; output `[N, out_channels, D', H', W']` or without N, each size
+        as of `ConvTranspose1d`.
+    """
 
     dims = 3
 

@@ -22,8 +22,13 @@ def register_module_forward_hook(
 ) -> RemovableHandle:
     """Call `hook(module, args, output)` after each `forward` of any module; what it returns replaces the output.
 
-    With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; with `always_call` it runs if the call
-    raises, too.
+    Args:
+        hook: The function.
+        with_kwargs: Whether it is called as `hook(module, args, kwargs, output)`.
+        always_call: Whether it runs if the call raises, too.
+
+    Returns:
+        A handle, whose `remove()` takes the hook off again.
 
     >>> import jit
     >>> seen = []
@@ -61,7 +66,14 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
 
 
 def registered(kind: str, module: Any, name: str, member: Any) -> Any:
-    """`member`, or what a hook wants in its place."""
+    """`member`, or what a hook wants in its place.
+
+    Args:
+        kind: The kind of the hooks: a key of `REGISTRATIONS`.
+        module: The module that gets a member.
+        name: Its name there.
+        member: The member.
+    """
     for hook in tuple(REGISTRATIONS[kind].values()):
         replaced = hook(module, name, member)
         member = member if replaced is None else replaced

@@ -93,7 +93,7 @@ def _largest(x: Any, kernel: Any, wanted: Any, drawn: Any) -> tuple[Any, Any]:
 
 
 def _starts(drawn: Any, entries: int, kernel: int, windows: int) -> Any:
-    """Where the windows of each channel begin, `[N, C, windows]`."""
+    """The places where the windows of each channel begin, `[N, C, windows]`."""
     last = F.full([*drawn.shape, 1], entries - kernel, dtype=dtypes.int64)
     if windows == 0:
         return F.slice(last, -1, 0, 0)

@@ -50,7 +50,7 @@ def _optionally_inplace(name: str, options: int) -> Callable[..., Any]:
         return written(*args, **kwargs) if inplace else plain(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{plain.__doc__}\nWith `inplace=True`, the result overwrites the input."
+    function.__doc__ = f"{plain.__doc__}\n\nWith `inplace=True`, the result overwrites the input."
     return function
 
 
@@ -115,7 +115,7 @@ def sigmoid(input: Any) -> Any:
 
 
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
-    """`input` divided by its p-norm along `dim`.
+    """``input / max(‖input‖, eps)`` with p-norms along `dim`.
 
     Args:
         input: A tensor.
@@ -123,6 +123,13 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out:
         dim: The dim of the vectors.
         eps: The least divisor.
         out: The tensor to write to, or None.
+
+    Returns:
+        A tensor of the input's sizes.
+
+    >>> import jit
+    >>> jit.nn.functional.normalize(jit.tensor([[3.0, 4.0]])).tolist() == jit.tensor([[0.6, 0.8]]).tolist()
+    True
     """
     norms = F.norm(input, p, [dim], True).clamp(min=eps)
     return input / norms if out is None else F.div(input, norms, out=out)
@@ -137,6 +144,9 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float
         hard: Whether to return one-hot vectors, with the gradient of soft ones.
         eps: The least uniform number that is drawn.
         dim: The dim of the classes.
+
+    Returns:
+        A tensor of the sizes of `logits`, which sums to 1 along `dim`.
     """
     noise = -F.log(-F.log(F.rand_like(logits).clamp(min=eps)))
     soft = F.softmax((logits + noise) / tau, dim)
@@ -175,6 +185,9 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         training: Whether to drop at all.
         inplace: Whether the result overwrites the input.
 
+    Raises:
+        UsageError: p lies outside of 0 to 1.
+
     >>> import jit
     >>> jit.nn.functional.dropout(jit.ones(3), 0.5, training=False).tolist()
     [1.0, 1.0, 1.0]
@@ -188,6 +201,12 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     """`dropout` of whole channels of `[N, C, L]` or `[C, L]`.
 
     Args: those of `dropout`.
+
+    Args:
+        input: `[N, C, L]` or `[C, L]`.
+        p: The probability that a channel is zeroed.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
     """
     return _channel_dropout(input, p, training, inplace, 1)
 
@@ -196,6 +215,12 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     """`dropout` of whole channels of `[N, C, H, W]` or `[C, H, W]`.
 
     Args: those of `dropout`.
+
+    Args:
+        input: `[N, C, H, W]`; of three dims, it is taken for `[N, C, L]`, with a warning.
+        p: The probability that a channel is zeroed.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
     """
     return _channel_dropout(input, p, training, inplace, 2)
 
@@ -204,6 +229,12 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     """`dropout` of whole channels of `[N, C, D, H, W]` or `[C, D, H, W]`.
 
     Args: those of `dropout`.
+
+    Args:
+        input: `[N, C, D, H, W]` or `[C, D, H, W]`.
+        p: The probability that a channel is zeroed.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
     """
     return _channel_dropout(input, p, training, inplace, 3)
 
@@ -212,6 +243,12 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
     """`dropout` for SELU networks: what is dropped is its lower bound, and mean and variance stay as they are.
 
     Args: those of `dropout`.
+
+    Args:
+        input: A tensor.
+        p: The probability.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
     """
     _check_probability(p)
     return (F.alpha_dropout_ if inplace else F.alpha_dropout)(input, p, training)
@@ -221,6 +258,12 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
     """`alpha_dropout` of whole channels of `[N, C, ...]`.
 
     Args: those of `dropout`.
+
+    Args:
+        input: `[N, C, ...]`.
+        p: The probability that a channel is dropped.
+        training: Whether to drop at all.
+        inplace: Whether to write into the input.
     """
     _check_probability(p)
     if not training or p == 0:
@@ -273,13 +316,21 @@ def embedding(
         input: Integers of any sizes.
         weight: `[rows, size]`.
         padding_idx: A row that gets no gradient.
-        max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
-        sparse: Accepted; gradients are dense all the same.
+        max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
+        norm_type: Which norm `max_norm` is about.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
+        sparse: Accepted; gradients are dense all the same.
+
+    Returns:
+        `[*input.shape, size]`.
 
     Raises:
         ShapeError: The weight is no matrix.
         UsageError: `padding_idx` is not a row of the table.
+
+    >>> import jit
+    >>> jit.nn.functional.embedding(jit.tensor([1, 1]), jit.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[3.0, 4.0], [3.0, 4.0]]
     """
     if max_norm is not None and weight.ndim == 2:
         _renormalise_rows(weight, input, max_norm, norm_type)
@@ -306,12 +357,21 @@ def embedding_bag(
         input: Bags `[bags, size]`, or all indices `[N]` one after the other.
         weight: `[rows, size]`.
         offsets: For indices `[N]`, where each bag begins.
-        max_norm: If given, rows that are looked up and longer than this, by their `norm_type`-norm, are scaled to it.
+        max_norm: If given, rows that are looked up and longer than this are scaled to it, in place.
+        norm_type: Which norm `max_norm` is about.
+        scale_grad_by_freq: Whether to divide gradients by how often a row was looked up; not for "max".
         mode: "sum", "mean" or "max".
         sparse: Accepted; gradients are dense all the same.
         per_sample_weights: A factor for each index, for sums.
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: A row that counts nothing.
+
+    Returns:
+        `[bags, size of a row]`.
+
+    Raises:
+        UsageError: Offsets are missing or superfluous, the mode is unknown, or options do not go together.
+        ShapeError: Indices have more than two dims, or the weights of samples other sizes.
 
     >>> import jit
     >>> jit.nn.functional.embedding_bag(jit.tensor([[0, 1]]), jit.ones(2, 3), mode="sum").tolist()
@@ -356,6 +416,13 @@ def _pair(value: Any) -> Any:
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Each patch of `[N, C, H, W]` as a column: `[N, C * kernel, patches]`.
 
+    Args:
+        input: `[N, C, H, W]` or `[C, H, W]`.
+        kernel_size: Height and width of a patch, a number or a pair; the same for the following.
+        dilation: Distance of a patch's elements.
+        padding: Zeros put on every side.
+        stride: Step from patch to patch.
+
     >>> import jit
     >>> jit.nn.functional.unfold(jit.zeros(1, 2, 3, 3), 2).shape
     jit.Size([1, 8, 4])
@@ -364,7 +431,19 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """The image that columns of patches, as `unfold` makes them, add up to."""
+    """The image that columns of patches, as `unfold` makes them, add up to.
+
+    Args:
+        input: `[N, C * kernel, patches]` or `[C * kernel, patches]`.
+        output_size: Height and width of the image, a number or a pair; the same for the following.
+        kernel_size: Height and width of a patch.
+        dilation: Distance of a patch's elements.
+        padding: What the image was padded with on every side.
+        stride: Step from patch to patch.
+
+    Returns:
+        `[N, C, *output_size]` or `[C, *output_size]`.
+    """
     return F.col2im(input, *map(_pair, (output_size, kernel_size, dilation, padding, stride)))
 
 
@@ -389,11 +468,16 @@ def batch_norm(
 
     Args:
         input: `[N, C, ...]`.
-        running_mean: `[C]`, updated in place while training; used otherwise. So is `running_var`.
-        weight: `[C]` or None. So is `bias`.
+        running_mean: `[C]` or None, updated in place while training; used otherwise.
+        running_var: `[C]` or None, likewise.
+        weight: `[C]` or None.
+        bias: `[C]` or None.
         training: Whether to normalise by the batch's own statistics.
         momentum: The weight of this batch in the running statistics.
         eps: Added to the variance.
+
+    Returns:
+        ``(input - mean) / sqrt(var + eps) * weight + bias``.
 
     Raises:
         UsageError: There are no running statistics, and `training` is False.
@@ -407,12 +491,34 @@ def instance_norm(
     input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
     use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """`batch_norm` of each sample by itself."""
+    """`batch_norm` of each sample by itself.
+
+    Args:
+        input: `[N, C, ...]`.
+        running_mean: `[C]` or None, updated in place by the mean over the batch with `use_input_stats`; used otherwise.
+        running_var: `[C]` or None, likewise.
+        weight: `[C]` or None.
+        bias: `[C]` or None.
+        use_input_stats: Whether to normalise by the samples' own statistics.
+        momentum: The weight of this batch in the running statistics.
+        eps: Added to the variance.
+    """
     return F.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False)
 
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    """Bring the last dims, of sizes `normalized_shape`, to zero mean and unit variance; scale and shift per element."""
+    """Bring the last dims, of sizes `normalized_shape`, to zero mean and unit variance; scale and shift per element.
+
+    Args:
+        input: `[..., *normalized_shape]`.
+        normalized_shape: The sizes of the last dims.
+        weight: A scale of these sizes, or None.
+        bias: A shift of these sizes, or None.
+        eps: Added to the variance.
+
+    Returns:
+        ``(input - mean) / sqrt(var + eps) * weight + bias``.
+    """
     return F.layer_norm(input, tuple(normalized_shape), weight, bias, eps)
 
 
@@ -515,7 +621,16 @@ def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
-    """The mean of each window over the last dim."""
+    """The mean of each window over the last dim.
+
+    Args:
+        input: `[N, C, L]` or `[C, L]`.
+        kernel_size: Size of the window.
+        stride: Step of the window; its size if left out.
+        padding: Zeros put on both sides.
+        ceil_mode: Whether a window may reach over the edge.
+        count_include_pad: Whether the zeros count.
+    """
     return F.avg_pool1d(input, kernel_size, () if stride is None else stride, padding, ceil_mode, count_include_pad)
 
 
@@ -624,7 +739,15 @@ def _tell_of_sizes(name: str, input: Any, target: Any) -> None:
 def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
-    """``|input - target|``, reduced."""
+    """``|input - target|``, reduced.
+
+    Args:
+        input: A tensor.
+        target: A tensor of the same sizes.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+    """
     _tell_of_sizes("l1_loss", input, target)
     return F.l1_loss(input, target, reduction_code(size_average, reduce, reduction))
 
@@ -633,6 +756,13 @@ def mse_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
     """``(input - target)²``, reduced.
+
+    Args:
+        input: A tensor.
+        target: A tensor of the same sizes.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
 
     >>> import jit
     >>> jit.nn.functional.mse_loss(jit.zeros(4), jit.ones(4) * 2).item()
@@ -646,13 +776,29 @@ def smooth_l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:  # fmt: skip
-    """A parabola near zero, ``|input - target| - beta / 2`` beyond beta; reduced."""
+    """A parabola near zero, ``d² / (2 * beta)``, then ``d - beta / 2``, for ``d = |input - target|``; reduced.
+
+    Args:
+        input: A tensor.
+        target: A tensor of the same sizes.
+        reduction: "none", "mean" or "sum".
+        beta: Where the parabola ends; 0 gives `l1_loss`.
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+    """
     _tell_of_sizes("smooth_l1_loss", input, target)
     return F.smooth_l1_loss(input, target, reduction_code(size_average, reduce, reduction), beta)
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
-    """`smooth_l1_loss` times delta."""
+    """`smooth_l1_loss` times delta.
+
+    Args:
+        input: A tensor.
+        target: A tensor of the same sizes.
+        reduction: "none", "mean" or "sum".
+        delta: Where the parabola ends, above 0.
+    """
     _tell_of_sizes("huber_loss", input, target)
     return F.huber_loss(input, target, reduction_code(None, None, reduction), delta)
 
@@ -669,6 +815,8 @@ def nll_loss(
         weight: A weight per class, or None.
         ignore_index: Targets of this value count nothing.
         reduction: "none", "mean" (weighted) or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     return F.nll_loss_nd(input, target, weight, reduction_code(size_average, reduce, reduction), ignore_index)
 
@@ -686,6 +834,8 @@ def cross_entropy(
         ignore_index: Targets of this value count nothing.
         reduction: "none", "mean" (weighted) or "sum".
         label_smoothing: The share of the target that is spread evenly over all classes.
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
 
     >>> import jit
     >>> round(jit.nn.functional.cross_entropy(jit.zeros(2, 4), jit.tensor([1, 3])).item(), 4)
@@ -699,7 +849,16 @@ def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """``-(target * log(input) + (1 - target) * log(1 - input))``, reduced; logarithms are cut off at -100."""
+    """``-(target * log(input) + (1 - target) * log(1 - input))``, reduced; logarithms are cut off at -100.
+
+    Args:
+        input: Probabilities, from 0 to 1.
+        target: The wanted probabilities, of the same sizes.
+        weight: A weight per element, which is broadcast, or None.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+    """
     return F.binary_cross_entropy(input, target, weight, reduction_code(size_average, reduce, reduction))
 
 
@@ -707,7 +866,21 @@ def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean", pos_weight: Any = None,
 ) -> Any:  # fmt: skip
-    """`binary_cross_entropy` of ``sigmoid(input)``, right for large logits too."""
+    """`binary_cross_entropy` of ``sigmoid(input)``, right for large logits too.
+
+    Args:
+        input: Logits.
+        target: The wanted probabilities, of the same sizes.
+        weight: A weight per element, which is broadcast, or None.
+        reduction: "none", "mean" or "sum".
+        pos_weight: A factor of the term of ``target``, which is broadcast, or None.
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    >>> import jit
+    >>> round(jit.nn.functional.binary_cross_entropy_with_logits(jit.zeros(3), jit.ones(3)).item(), 4)
+    0.6931
+    """
     return F.binary_cross_entropy_with_logits(
         input, target, weight, pos_weight, reduction_code(size_average, reduce, reduction)
     )
@@ -717,7 +890,16 @@ def kl_div(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     log_target: bool = False,
 ) -> Any:  # fmt: skip
-    """``target * (log(target) - input)``, reduced; "batchmean" divides the sum by the first size."""
+    """``target * (log(target) - input)``, reduced; "batchmean" divides the sum by the first size.
+
+    Args:
+        input: Logarithms of the probabilities of a model.
+        target: The probabilities that they should be, of the same sizes.
+        reduction: "none", "mean" (by all elements, with a warning), "batchmean" or "sum".
+        log_target: Whether targets are logarithms, too.
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+    """
     if reduction == "mean":
         told = "kl_div with reduction='mean' divides by the number of elements, and the divergence by that of samples"
         warnings.warn(f"{told}; say reduction='batchmean'", stacklevel=2)

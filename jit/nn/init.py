@@ -18,7 +18,11 @@ GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much the weights in front of an activation are enlarged so that signals neither grow nor fade.
+    """The factor of the weights in front of an activation with which signals neither grow nor fade.
+
+    Args:
+        nonlinearity: "linear", "conv1d", ..., "sigmoid", "tanh", "relu", "leaky_relu" or "selu".
+        param: The negative slope of "leaky_relu"; 0.01 if left out.
 
     Raises:
         UsageError: No gain is known for the activation, or the slope is no number.
@@ -58,6 +62,9 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
         a: The lower bound.
         b: The upper bound.
         generator: The source of draws; the default one if left out.
+
+    Returns:
+        The tensor.
     """
     expect("init.uniform_", tensor)
     with context.no_grad():
@@ -72,6 +79,9 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
         mean: The mean.
         std: The standard deviation.
         generator: The source of draws; the default one if left out.
+
+    Returns:
+        The tensor.
     """
     expect("init.normal_", tensor)
     with context.no_grad():
@@ -90,6 +100,9 @@ def trunc_normal_(
         a: The least draw.
         b: The largest draw.
         generator: The source of draws; the default one if left out.
+
+    Returns:
+        The tensor.
     """
     expect("init.trunc_normal_", tensor)
     if mean < a - 2 * std or mean > b + 2 * std:
@@ -146,6 +159,11 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any
     """Fill with normal draws of variance ``gain² * 2 / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
 
     Args: those of `xavier_uniform_`.
+
+    Args:
+        tensor: What to fill, of two dims at least.
+        gain: See `calculate_gain`.
+        generator: What to draw from; the default generator if left out.
     """
     return normal_(tensor, 0.0, _xavier_deviation(tensor, gain), generator)
 
@@ -180,6 +198,13 @@ def kaiming_normal_(
     """Fill with normal draws of variance ``gain² / fan`` (He et al., 2015).
 
     Args: those of `kaiming_uniform_`.
+
+    Args:
+        tensor: What to fill, of two dims at least.
+        a: The negative slope of the leaky ReLU that follows.
+        mode: "fan_in" keeps the scale of the forward pass, "fan_out" that of the backward pass.
+        nonlinearity: What follows: see `calculate_gain`.
+        generator: What to draw from; the default generator if left out.
     """
     expect("init.kaiming_normal_", tensor)
     if 0 in tensor.shape:
@@ -197,6 +222,14 @@ def _kaiming_deviation(tensor: Any, a: float, mode: str, nonlinearity: str) -> f
 
 def orthogonal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Fill with a matrix of orthonormal rows or columns (Saxe et al., 2013); dims behind the first are taken as one.
+
+    Args:
+        tensor: What to fill, of two dims at least.
+        gain: A factor of the matrix.
+        generator: What to draw from; the default generator if left out.
+
+    Returns:
+        The tensor.
 
     Raises:
         UsageError: The tensor has fewer than two dims.
@@ -235,6 +268,15 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
     """Fill a matrix with draws of a normal distribution, and each column with that share of zeros (Martens, 2010).
+
+    Args:
+        tensor: What to fill, a matrix.
+        sparsity: The share of zeros in each column, from 0 to 1.
+        std: The standard deviation of the other elements.
+        generator: What to draw from; the default generator if left out.
+
+    Returns:
+        The tensor.
 
     Raises:
         UsageError: The tensor is no matrix.

@@ -8,6 +8,7 @@ Note [Lazy layers]
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -35,7 +36,8 @@ class UninitializedParameter(Parameter):
 
     Args:
         requires_grad: Whether gradients will be wanted.
-        dtype: What it will hold.
+        device: The device; the default one if left out.
+        dtype: The element type; float32 if left out.
     """
 
     __slots__ = ()
@@ -45,11 +47,21 @@ class UninitializedParameter(Parameter):
 
     @property
     def shape(self) -> NoReturn:
-        """Not known yet."""
+        """Not known yet.
+
+        Raises:
+            UsageError: Always.
+        """
         raise UsageError("this parameter has no sizes yet; call its module once, or load a state dict")
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become a parameter of these sizes; its numbers are whatever the memory holds."""
+        """Become a parameter of these sizes; its numbers are whatever the memory holds.
+
+        Args:
+            shape: The sizes.
+            device: Checked; makes no difference.
+            dtype: The element type; that which it has if left out.
+        """
         resolve(device)
         kept = self.dtype if dtype is None else dtype
         self.__class__ = Parameter  # type: ignore[assignment]
@@ -71,7 +83,11 @@ def is_lazy(parameter: Any) -> bool:
 
 
 def refuse_lazy(parameters: Iterable[Any], verb: str) -> None:
-    """UsageError if one of these parameters has no sizes yet."""
+    """Raise an error if one of these parameters has no sizes yet.
+
+    Raises:
+        UsageError: There is one.
+    """
     if any(map(is_lazy, parameters)):
         raise UsageError(f"there is a parameter without sizes yet, which nobody can {verb}; call its module once")
 
@@ -88,7 +104,11 @@ class LazyModuleMixin(Module):
         self._state_hooks["load"][-1] = take_sizes
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give the parameters sizes; takes what `forward` takes."""
+        """Give the parameters sizes; takes what `forward` takes.
+
+        Raises:
+            UsageError: The class does not define it.
+        """
         raise UsageError(f"{type(self).__name__} does not define initialize_parameters(self, input)")
 
     def has_uninitialized_params(self) -> bool:
@@ -102,7 +122,11 @@ class LazyModuleMixin(Module):
 
 
 def infer_parameters(module: Any, args: tuple[Any, ...]) -> None:
-    """The hook in front of the first call."""
+    """The hook in front of the first call.
+
+    Raises:
+        UsageError: The call is being traced, or a parameter is left without sizes.
+    """
     if context.TRACE.get() is not None:
         raise UsageError(f"call this {type(module).__name__} once before it is traced: its sizes are not known yet")
     with context.no_grad():
@@ -115,7 +139,13 @@ def infer_parameters(module: Any, args: tuple[Any, ...]) -> None:
 
 
 def take_sizes(module: Any, state: Mapping[str, Any], prefix: str, *rest: Any) -> None:
-    """The hook in front of loading: sizes are those of the state dict."""
+    """The hook in front of loading: sizes are those of the state dict.
+
+    Args:
+        module: The lazy module.
+        state: The state dict.
+        prefix: The beginning of the module's names in it.
+    """
     for name, parameter in module._parameters.items():
         if is_lazy(parameter) and prefix + name in state:
             parameter.materialize(state[prefix + name].shape)
@@ -134,6 +164,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     Args:
         out_features: Size of the last dim of the output.
         bias: Whether to add a bias.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
 
     >>> import jit
     >>> layer = jit.nn.LazyLinear(2)
@@ -151,6 +183,8 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def initialize_parameters(self, input: Any) -> None:
+        """Give weight and bias the sizes that follow from the input's last size."""
+
         layer: Any = self
         self.in_features = input.shape[-1]
         if self.has_uninitialized_params():
@@ -244,10 +278,20 @@ UNBATCHED = (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
 """Norms that take one sample without a batch dim, too."""
 
 
+def _other_arguments(plain: type) -> str:
+    """The documentation of a layer's arguments, less the first: its number of channels."""
+    _, _, arguments = inspect.cleandoc(plain.__doc__ or "").partition("Args:\n")
+    _, _, others = arguments.partition("\n\n")[0].partition("\n")
+    return others
+
+
 def _lazy(base: type, plain: type) -> Any:
     """The lazy form of a layer."""
-    text = f"""A `{plain.__name__}` that takes the number of channels from its first input; its arguments are those of
-    `{plain.__name__}`, without that number. See Note [Lazy layers]."""
+    text = f"""A `{plain.__name__}` that takes the number of channels from its first input; see Note [Lazy layers].
+
+Args:
+{_other_arguments(plain)}
+"""
     space = {"cls_to_become": plain, "__doc__": text, "__module__": __name__}
     return type(f"Lazy{plain.__name__}", (base, plain), space)
 

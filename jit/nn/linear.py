@@ -28,6 +28,11 @@ class Linear(Module):
         in_features: Size of the last dim of the input.
         out_features: Size of the last dim of the output.
         bias: Whether to add a bias.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
+
+    Shape:
+        Input `[..., in_features]`, output `[..., out_features]`; the weight is `[out_features, in_features]`.
 
     >>> import jit
     >>> jit.nn.Linear(3, 2)(jit.zeros(5, 4, 3)).shape
@@ -57,7 +62,24 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """``x1 @ weight[k] @ x2 + bias[k]`` for every output feature k."""
+    """``x1 @ weight[k] @ x2 + bias[k]`` for every output feature k.
+
+    Args:
+        in1_features: Size of the last dim of the first input, x1.
+        in2_features: Size of the last dim of the second input, x2.
+        out_features: Size of the last dim of the output.
+        bias: Whether to add a bias.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
+
+    Shape:
+        Inputs `[..., in1_features]` and `[..., in2_features]`, output `[..., out_features]`; the weight is
+        `[out_features, in1_features, in2_features]`.
+
+    >>> import jit
+    >>> jit.nn.Bilinear(2, 3, 4)(jit.zeros(5, 2), jit.zeros(5, 3)).shape
+    jit.Size([5, 4])
+    """
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,

@@ -85,6 +85,11 @@ class Embedding(_Table):
         norm_type: Which p-norm tells how long a row is.
         scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
         sparse: Accepted; gradients are dense all the same.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
+
+    Shape:
+        Input of integers of any sizes `[...]`; output `[..., embedding_dim]`.
 
     >>> import jit
     >>> jit.nn.Embedding(10, 4)(jit.tensor([[1, 2], [3, 4]])).shape
@@ -120,6 +125,11 @@ class EmbeddingBag(_Table):
         sparse: Accepted; gradients are dense all the same.
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: A row that counts nothing.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
+
+    Shape:
+        Input `[bags, size]`, or `[N]` with offsets `[bags]`; output `[bags, embedding_dim]`.
 
     >>> import jit
     >>> jit.nn.EmbeddingBag(10, 4, mode="sum")(jit.tensor([1, 2, 4]), jit.tensor([0, 2])).shape

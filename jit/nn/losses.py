@@ -31,14 +31,31 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """``|input - target|``."""
+    """``|input - target|``, reduced.
+
+    Args:
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
+    """
 
     def forward(self, input: Any, target: Any) -> Any:
         return functional.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """``(input - target)²``.
+    """``(input - target)²``, reduced.
+
+    Args:
+        size_average: Older word for `reduction`: False means "sum".
+        reduce: Older word for `reduction`: False means "none".
+        reduction: "none", "mean" or "sum"; default "mean".
+
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.MSELoss()(jit.zeros(4), jit.ones(4) * 2).item()
@@ -58,7 +75,8 @@ class SmoothL1Loss(_Loss):
         reduction: "none", "mean" or "sum"; default "mean".
         beta: The difference at which the parabola goes over into a line; default 1.
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.SmoothL1Loss()(jit.tensor([3.0]), jit.zeros(1)).item()
@@ -76,7 +94,15 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """`SmoothL1Loss` times delta."""
+    """`SmoothL1Loss` times delta.
+
+    Args:
+        reduction: "none", "mean" or "sum"; default "mean".
+        delta: The difference at which the parabola goes over into a line; default 1.
+
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -96,7 +122,8 @@ class NLLLoss(_WeightedLoss):
         reduce: Older word for `reduction`: False means "none".
         reduction: "none", "mean" (weighted) or "sum"; default "mean".
 
-    Shape: input `[N, C, ...]` or `[C]`, target `[N, ...]` or `[]`; output `[]`, or the target's sizes with "none".
+    Shape:
+        Input `[N, C, ...]` or `[C]`, target `[N, ...]` or `[]`; output `[]`, or the target's sizes with "none".
 
     >>> import jit
     >>> jit.nn.NLLLoss()(jit.tensor([[-0.5, -1.0]]), jit.tensor([1])).item()
@@ -128,8 +155,9 @@ class CrossEntropyLoss(_WeightedLoss):
         reduction: "none", "mean" (weighted) or "sum"; default "mean".
         label_smoothing: The share of the target that is spread evenly over all classes; default 0.
 
-    Shape: logits `[N, C, ...]` or `[C]`, target classes `[N, ...]` or `[]`, or probabilities of the logits' sizes;
-    output `[]`, or the sizes of target classes with "none".
+    Shape:
+        Logits `[N, C, ...]` or `[C]`, target classes `[N, ...]` or `[]`, or probabilities of the logits' sizes;
+        output `[]`, or the sizes of target classes with "none".
 
     >>> import jit
     >>> round(jit.nn.CrossEntropyLoss()(jit.zeros(2, 4), jit.tensor([1, 3])).item(), 4)
@@ -168,7 +196,8 @@ class BCEWithLogitsLoss(_WeightedLoss):
         reduction: "none", "mean" or "sum"; default "mean".
         pos_weight: A weight of the positive targets, broadcast, or None.
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> round(jit.nn.BCEWithLogitsLoss()(jit.zeros(2), jit.ones(2)).item(), 4)
@@ -197,7 +226,8 @@ class KLDivLoss(_Loss):
         reduction: "none", "mean", "sum" or "batchmean", the sum divided by the first size; default "mean".
         log_target: Whether the target holds logarithms too; default False.
 
-    Shape: input and target of the same sizes; output `[]`, or their sizes with "none".
+    Shape:
+        Input and target of the same sizes; output `[]`, or their sizes with "none".
 
     >>> import jit
     >>> jit.nn.KLDivLoss(reduction="sum")(jit.zeros(2), jit.ones(2)).item()

@@ -26,6 +26,18 @@ def margin_ranking_loss(
 ) -> Any:  # fmt: skip
     """``max(0, margin - target * (input1 - input2))``, reduced: a target of 1 wants `input1` to be larger.
 
+    Args:
+        input1: A tensor.
+        input2: A tensor of the same sizes.
+        target: 1 or -1 for each element.
+        margin: How far they should be apart.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        ShapeError: The tensors have different numbers of dims.
+
     >>> import jit
     >>> jit.nn.functional.margin_ranking_loss(jit.zeros(1), jit.ones(1), jit.ones(1), margin=0.5).item()
     1.5
@@ -41,7 +53,16 @@ def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """`input` where the target is 1, ``max(0, margin - input)`` where it is -1; reduced."""
+    """`input` where the target is 1, ``max(0, margin - input)`` where it is -1; reduced.
+
+    Args:
+        input: Distances.
+        target: 1 or -1 for each of them.
+        margin: The distance from which on unlike ones cost nothing.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+    """
     alike = F.where(F.ne(target, -1), input, 0)
     losses = alike + F.where(F.ne(target, 1), F.clamp(margin - input, min=0), 0)
     return reduced(losses, size_average, reduce, reduction)
@@ -50,7 +71,15 @@ def hinge_embedding_loss(
 def soft_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
-    """``log(1 + exp(-target * input))``, reduced."""
+    """``log(1 + exp(-target * input))``, reduced.
+
+    Args:
+        input: Scores.
+        target: 1 or -1 for each of them.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+    """
     return reduced(F.softplus(-target * input), size_average, reduce, reduction)
 
 
@@ -61,8 +90,16 @@ def cosine_embedding_loss(
     """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos - margin)`` where it is -1; reduced.
 
     Args:
-        input1: `[N, D]` or `[D]`. So is `input2`.
-        target: `[N]` or `[]`.
+        input1: `[N, D]` or `[D]`.
+        input2: Of the same sizes.
+        target: 1 or -1, `[N]` or `[]`.
+        margin: The cosine up to which unlike ones cost nothing.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        ShapeError: The sizes do not fit.
     """
     if input1.ndim != target.ndim + 1 or input1.ndim not in (1, 2):
         sizes = f"{list(input1.shape)} and {list(target.shape)}"
@@ -86,7 +123,15 @@ def multi_margin_loss(
         input: Scores `[N, C]` or `[C]`.
         target: Classes `[N]` or `[]`.
         p: 1 or 2.
+        margin: How far the target's score should lie above the others.
         weight: A weight per class, `[C]`, or None.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        UsageError: `p` is neither 1 nor 2.
+        ShapeError: The sizes do not fit, or there are no classes.
     """
     if p not in (1, 2):
         raise UsageError(f"multi_margin_loss: p is 1 or 2, and {p} was given")
@@ -112,11 +157,17 @@ def _refuse_no_classes(name: str, input: Any) -> None:
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Any:
-    """How far scores of classes that are no targets come within 1 of those that are, summed, by C; reduced.
+    """The sum of ``max(0, 1 - input[target] + input[other])`` over targets and other classes, by C; reduced.
 
     Args:
         input: Scores `[N, C]` or `[C]`.
         target: Classes of input's sizes, those before the first -1.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        ShapeError: The sizes differ, or there are no classes.
     """
     input, target = (F.reshape(t, [1]) if t.ndim == 0 else t for t in (input, target))
     if input.shape != target.shape or input.ndim not in (1, 2):
@@ -138,7 +189,16 @@ def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """The binary cross-entropy of the logits `input` in each class, its mean over classes, reduced."""
+    """The binary cross-entropy of the logits `input` in each class, its mean over classes, reduced.
+
+    Args:
+        input: Logits `[..., C]`.
+        target: 0 or 1 for each of them.
+        weight: A weight per class, `[C]`, or None.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+    """
     losses = -(target * F.log_sigmoid(input) + (1 - target) * F.log_sigmoid(-input))
     losses = losses if weight is None else losses * weight
     return reduced(F.mean(losses, -1), size_average, reduce, reduction)
@@ -154,8 +214,14 @@ def poisson_nll_loss(
     """Minus the log-likelihood of the counts `target` for rates `input` (their logarithms if `log_input`), reduced.
 
     Args:
+        input: Rates, or their logarithms.
+        target: Counts.
+        log_input: Whether inputs are logarithms.
         full: Whether to add Stirling's approximation of the term that does not depend on the rates.
         eps: Added to rates of which the logarithm is taken.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
     """
     losses = F.exp(input) - target * input if log_input else input - target * F.log(input + eps)
     if full:
@@ -170,9 +236,16 @@ def gaussian_nll_loss(
     """Minus the log-likelihood of `target` for normal variables of means `input` and variances `var`, reduced.
 
     Args:
+        input: Means.
+        target: Draws, of the same sizes.
         var: Of input's sizes, or with 1 for its last size, or without its last dim, or one number.
         full: Whether to add the constant term.
         eps: The least variance; it is no part of the gradient.
+        reduction: "none", "mean" or "sum".
+
+    Raises:
+        UsageError: A variance is negative.
+        ShapeError: The variances do not fit.
     """
     var = F.full_like(input, var) if isinstance(var, (int, float)) else _variances(input, var)
     if bool(F.any(F.lt(var, 0))):
@@ -202,7 +275,20 @@ def triplet_margin_loss(
     """``max(0, margin + d(anchor, positive) - d(anchor, negative))`` with distances in the p-norm, reduced.
 
     Args:
+        anchor: `[N, D]` or `[D]`.
+        positive: A tensor of the same sizes that should be near.
+        negative: A tensor of the same sizes that should be far.
+        margin: How much further the negative should be than the positive.
+        p: Which norm.
+        eps: Added to each element of a difference.
         swap: Whether to take ``d(positive, negative)`` where that is smaller than ``d(anchor, negative)``.
+        reduction: "none", "mean" or "sum".
+        size_average: An older spelling of `reduction`: False is "sum".
+        reduce: An older spelling of `reduction`: False is "none".
+
+    Raises:
+        ShapeError: The tensors have different numbers of dims.
+        UsageError: The margin is not above 0.
     """
 
     def distance(a: Any, b: Any) -> Any:
@@ -219,7 +305,17 @@ def triplet_margin_with_distance_loss(
     anchor: Any, positive: Any, negative: Any, *, distance_function: Callable[[Any, Any], Any] | None = None,
     margin: float = 1.0, swap: bool = False, reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """`triplet_margin_loss` with any distance; without one, that of Euclid."""
+    """`triplet_margin_loss` with any distance; without one, that of Euclid.
+
+    Args:
+        anchor: A tensor.
+        positive: A tensor of the same sizes that should be near.
+        negative: A tensor of the same sizes that should be far.
+        distance_function: The distance of two tensors, a loss per sample.
+        margin: How much further the negative should be than the positive.
+        swap: Whether to take ``d(positive, negative)`` where that is smaller than ``d(anchor, negative)``.
+        reduction: "none", "mean" or "sum".
+    """
     distance = F.pairwise_distance if distance_function is None else distance_function
     return reduced(_triplets(anchor, positive, negative, distance, margin, swap), None, None, reduction)
 

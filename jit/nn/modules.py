@@ -132,8 +132,13 @@ class Module(Network):
     ) -> RemovableHandle:
         """Call `hook(module, args)` before each `forward`; what it returns replaces the arguments.
 
-        With `with_kwargs` it is called as `hook(module, args, kwargs)` and returns a pair; with `prepend` it runs
-        before the module's other hooks of its kind.
+        Args:
+            hook: The function.
+            prepend: Whether it runs before the module's other hooks of its kind.
+            with_kwargs: Whether it is called as `hook(module, args, kwargs)` and returns a pair.
+
+        Returns:
+            A handle, whose `remove()` takes the hook off again.
         """
         return self._forward_pre_hooks.register((hook, with_kwargs), prepend)
 
@@ -142,8 +147,14 @@ class Module(Network):
     ) -> RemovableHandle:
         """Call `hook(module, args, output)` after each `forward`; what it returns replaces the output.
 
-        With `with_kwargs` it is called as `hook(module, args, kwargs, output)`; with `prepend` it runs before the
-        module's other hooks of its kind; with `always_call` it runs if the call raises, too.
+        Args:
+            hook: The function.
+            prepend: Whether it runs before the module's other hooks of its kind.
+            with_kwargs: Whether it is called as `hook(module, args, kwargs, output)`.
+            always_call: Whether it runs if the call raises, too.
+
+        Returns:
+            A handle, whose `remove()` takes the hook off again.
         """
         return self._forward_hooks.register((hook, with_kwargs, always_call), prepend)
 
@@ -304,7 +315,13 @@ class Module(Network):
     def named_modules(
         self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all inside it, outer ones first, with dotted names; the module itself is ``""``."""
+        """This module and all inside it, outer ones first, with dotted names; the module itself is ``""``.
+
+        Args:
+            memo: The ids of modules to leave out; those that come are added.
+            prefix: The name of this module.
+            remove_duplicate: Whether a module that is in several places comes once.
+        """
         memo = set() if memo is None else memo
         if id(self) in memo:
             return
@@ -322,7 +339,17 @@ class Module(Network):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """All parameters with their dotted names; a shared one once, under its first name."""
+        """All parameters with their dotted names; a shared one once, under its first name.
+
+        Args:
+            prefix: What comes before each name, and a dot.
+            recurse: Whether to go into the modules inside.
+            remove_duplicate: Whether a shared parameter comes once.
+
+        >>> import jit
+        >>> [name for name, _ in jit.nn.Linear(2, 3).named_parameters("layer")]
+        ['layer.weight', 'layer.bias']
+        """
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -332,7 +359,13 @@ class Module(Network):
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """All buffers with their dotted names."""
+        """All buffers with their dotted names.
+
+        Args:
+            prefix: What comes before each name, and a dot.
+            recurse: Whether to go into the modules inside.
+            remove_duplicate: Whether a shared buffer comes once.
+        """
         return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
@@ -417,11 +450,19 @@ class Module(Network):
         return state
 
     def get_extra_state(self) -> Any:
-        """State that is no tensor, for the state dict; subclasses define it together with `set_extra_state`."""
+        """State that is no tensor, for the state dict; subclasses define it together with `set_extra_state`.
+
+        Raises:
+            UsageError: The subclass does not define it.
+        """
         raise UsageError(f"{type(self).__name__} does not define get_extra_state(self), which its state dict calls for")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take over what `get_extra_state` gave."""
+        """Take over what `get_extra_state` gave.
+
+        Raises:
+            UsageError: The subclass does not define it.
+        """
         raise UsageError(f"{type(self).__name__} does not define set_extra_state(self, state), but one is loaded")
 
     def _has_extra_state(self) -> bool:
@@ -565,8 +606,25 @@ class Module(Network):
     def to(
         self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, memory_format: Any = None
     ) -> Self:
-        """Convert parameters and buffers that are floating point or complex, in place; takes a dtype, a device, both,
-        or a tensor. Those of 4 and 5 dims can be laid out in a memory format."""
+        """Convert parameters and buffers that are floating point or complex, in place.
+
+        Args:
+            args: A dtype, a device, both, or a tensor that has them.
+            dtype: The element type, floating point or complex.
+            device: The device.
+            non_blocking: Accepted; makes no difference.
+            memory_format: The order in memory of the dims of tensors that have 4 or 5.
+
+        Returns:
+            This module.
+
+        Raises:
+            KindError: The dtype is neither floating point nor complex, or a bool is given.
+
+        >>> import jit
+        >>> jit.nn.Linear(2, 3).to(jit.float64).weight.dtype
+        jit.float64
+        """
         if any(isinstance(arg, bool) for arg in args[:2]):
             raise KindError("a module is converted to a dtype, a device, both, or as a tensor is, not to a bool")
         wanted, device, _ = conversion(args, dtype, device)
@@ -597,19 +655,19 @@ class Module(Network):
         return self
 
     def float(self) -> Self:
-        """To float32; complex numbers stay."""
+        """Convert to float32; complex numbers stay."""
         return self._to_floats(dtypes.float32)
 
     def double(self) -> Self:
-        """To float64; complex numbers stay."""
+        """Convert to float64; complex numbers stay."""
         return self._to_floats(dtypes.float64)
 
     def half(self) -> Self:
-        """To float16; complex numbers stay."""
+        """Convert to float16; complex numbers stay."""
         return self._to_floats(dtypes.float16)
 
     def bfloat16(self) -> Self:
-        """To bfloat16; complex numbers stay."""
+        """Convert to bfloat16; complex numbers stay."""
         return self._to_floats(dtypes.bfloat16)
 
     def _to_floats(self, dtype: Any) -> Self:
@@ -626,11 +684,11 @@ class Module(Network):
         return self._apply(F.empty_like)
 
     def cpu(self) -> Self:
-        """To the CPU."""
+        """Move to the CPU."""
         return self.to("cpu")
 
     def cuda(self, device: Any = None) -> Self:
-        """To a CUDA device."""
+        """Move to a CUDA device."""
         return self.to(accelerator(device))
 
     # -- showing -------------------------------------------------------------------------------------------------

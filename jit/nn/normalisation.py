@@ -85,6 +85,8 @@ class _BatchNorm(_RunningNorm):
 class BatchNorm1d(_BatchNorm):
     """Normalises each feature over the batch while training, by running statistics afterwards.
 
+    The output is ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and variance of each feature.
+
     Args:
         num_features: Size of dim 1 of the input.
         eps: Added to the variance.
@@ -92,6 +94,9 @@ class BatchNorm1d(_BatchNorm):
         affine: Whether to learn a scale and a shift per feature.
         track_running_stats: Whether to keep running statistics; without, each batch is normalised by its own always.
         bias: Whether there is a shift, if there is a scale.
+
+    Shape:
+        Input `[N, num_features]` or `[N, num_features, L]`; output of the same sizes.
 
     >>> import jit
     >>> jit.nn.BatchNorm1d(3)(jit.randn(8, 3)).shape
@@ -102,7 +107,18 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalises each channel of images over batch, height and width; the arguments are those of `BatchNorm1d`.
+    """Normalises each channel of images over batch, height and width, as `BatchNorm1d` does each feature.
+
+    Args:
+        num_features: Channels of the input.
+        eps: Added to the variance.
+        momentum: The weight of a new batch in the running statistics; None averages over all batches.
+        affine: Whether to learn a scale and a shift per channel.
+        track_running_stats: Whether to keep running statistics; without, each batch is normalised by its own always.
+        bias: Whether there is a shift, if there is a scale.
+
+    Shape:
+        Input `[N, num_features, H, W]`; output of the same sizes.
 
     >>> import jit
     >>> layer = jit.nn.BatchNorm2d(3)
@@ -115,7 +131,19 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalises each channel of volumes; the arguments are those of `BatchNorm1d`."""
+    """Normalises each channel of volumes over batch, depth, height and width, as `BatchNorm1d` does each feature.
+
+    Args:
+        num_features: Channels of the input.
+        eps: Added to the variance.
+        momentum: The weight of a new batch in the running statistics; None averages over all batches.
+        affine: Whether to learn a scale and a shift per channel.
+        track_running_stats: Whether to keep running statistics; without, each batch is normalised by its own always.
+        bias: Whether there is a shift, if there is a scale.
+
+    Shape:
+        Input `[N, num_features, D, H, W]`; output of the same sizes.
+    """
 
     ranks = (5,)
 
@@ -152,31 +180,76 @@ class _InstanceNorm(_RunningNorm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalises each channel of each sequence over its length."""
+    """Normalises each channel of each sequence over its length: ``(x - mean) / sqrt(var + eps)``.
+
+    Args:
+        num_features: Channels of the input.
+        eps: Added to the variance.
+        momentum: The weight of a new batch in the running statistics, if there are any.
+        affine: Whether to learn a scale and a shift per channel.
+        track_running_stats: Whether to keep running statistics, and to normalise by them in evaluation.
+        bias: Whether there is a shift, if there is a scale.
+
+    Shape:
+        Input `[N, num_features, L]` or `[num_features, L]`; output of the same sizes.
+
+    >>> import jit
+    >>> jit.nn.InstanceNorm1d(1)(jit.tensor([[[1.0, 3.0]]])).round().tolist()
+    [[[-1.0, 1.0]]]
+    """
 
     ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalises each channel of each image over height and width."""
+    """Normalises each channel of each image over height and width: ``(x - mean) / sqrt(var + eps)``.
+
+    Args:
+        num_features: Channels of the input.
+        eps: Added to the variance.
+        momentum: The weight of a new batch in the running statistics, if there are any.
+        affine: Whether to learn a scale and a shift per channel.
+        track_running_stats: Whether to keep running statistics, and to normalise by them in evaluation.
+        bias: Whether there is a shift, if there is a scale.
+
+    Shape:
+        Input `[N, num_features, H, W]` or `[num_features, H, W]`; output of the same sizes.
+    """
 
     ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalises each channel of each volume over its spatial dims."""
+    """Normalises each channel of each volume over its spatial dims: ``(x - mean) / sqrt(var + eps)``.
+
+    Args:
+        num_features: Channels of the input.
+        eps: Added to the variance.
+        momentum: The weight of a new batch in the running statistics, if there are any.
+        affine: Whether to learn a scale and a shift per channel.
+        track_running_stats: Whether to keep running statistics, and to normalise by them in evaluation.
+        bias: Whether there is a shift, if there is a scale.
+
+    Shape:
+        Input `[N, num_features, D, H, W]` or without N; output of the same sizes.
+    """
 
     ranks = (4, 5)
 
 
 class LayerNorm(Module):
-    """Normalises over the last dims, each position by itself.
+    """Normalises over the last dims, each position by itself: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
         normalized_shape: Sizes of those dims, or the size of the last one.
         eps: Added to the variance.
         elementwise_affine: Whether to learn a scale and a shift per element.
         bias: Whether there is a shift.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
+
+    Shape:
+        Input `[..., *normalized_shape]`; output of the same sizes.
 
     >>> import jit
     >>> jit.nn.LayerNorm(4)(jit.randn(2, 3, 4)).shape
@@ -220,6 +293,14 @@ class GroupNorm(Module):
         eps: Added to the variance.
         affine: Whether to learn a scale and a shift per channel.
         bias: Whether there is a shift, if there is a scale.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
+
+    Shape:
+        Input `[N, num_channels, ...]`; output of the same sizes.
+
+    Raises:
+        UsageError: The groups do not divide the channels.
 
     >>> import jit
     >>> jit.nn.GroupNorm(2, 6)(jit.randn(4, 6, 5)).shape
@@ -256,12 +337,16 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divides the last dims by the root of their mean square.
+    """Divides the last dims by the root of their mean square: ``x / sqrt(mean(x²) + eps) * weight``.
 
     Args:
         normalized_shape: The last sizes of the input: a number, or one for each dim.
         eps: Added to the mean square; the smallest step of the dtype if left out.
         elementwise_affine: Whether to learn a scale per element.
+        device: The device of the parameters; the default one if left out.
+
+    Shape:
+        Input `[..., *normalized_shape]`; output of the same sizes.
 
     >>> import jit
     >>> jit.nn.RMSNorm(4)(jit.randn(2, 4)).shape
@@ -293,7 +378,21 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divides by ``(k + alpha * mean of squares) ** beta`` over `size` neighbouring channels."""
+    """Divides by ``(k + alpha * mean of squares) ** beta`` over `size` neighbouring channels.
+
+    Args:
+        size: How many neighbouring channels the mean is taken over.
+        alpha: The factor of the mean.
+        beta: The power of the divisor.
+        k: The least divisor, before the power is taken.
+
+    Shape:
+        Input `[N, C, ...]` of three dims at least; output of the same sizes.
+
+    >>> import jit
+    >>> jit.nn.LocalResponseNorm(2)(jit.zeros(2, 3, 4)).shape
+    jit.Size([2, 3, 4])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

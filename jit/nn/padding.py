@@ -33,7 +33,7 @@ class _Pad(Module):
         return functional.pad(input, self.padding, self.mode, self.value)
 
     def _check(self, input: Any) -> None:
-        """What lengthens by elements that there are needs some in each dim, but no batch."""
+        """Refuse empty dims: padding with elements that there are needs some in each dim, but no batch."""
         rank = self.rank
         bare = 0 in input.shape[-rank - 1 :] and self.mode != "circular"
         if input.ndim not in (rank + 1, rank + 2) or bare:
@@ -56,6 +56,13 @@ class _ConstantPad(_Pad):
 class ConstantPad1d(_ConstantPad):
     """Lengthens the last dim by a constant.
 
+    Args:
+        padding: How much is added on each side: one number, or two, left and right.
+        value: The constant.
+
+    Shape:
+        Input of 1 dims or more; output the same with the last size longer.
+
     >>> import jit
     >>> jit.nn.ConstantPad1d((1, 2), 7.0)(jit.zeros(1, 1, 2)).tolist()
     [[[7.0, 0.0, 0.0, 7.0, 7.0]]]
@@ -65,13 +72,29 @@ class ConstantPad1d(_ConstantPad):
 
 
 class ConstantPad2d(_ConstantPad):
-    """Lengthens the last two dims by a constant."""
+    """Lengthens the last two dims by a constant.
+
+    Args:
+        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+        value: The constant.
+
+    Shape:
+        Input of 2 dims or more; output the same with the last two sizes longer.
+    """
 
     rank = 2
 
 
 class ConstantPad3d(_ConstantPad):
-    """Lengthens the last three dims by a constant."""
+    """Lengthens the last three dims by a constant.
+
+    Args:
+        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+        value: The constant.
+
+    Shape:
+        Input of 3 dims or more; output the same with the last three sizes longer.
+    """
 
     rank = 3
 
@@ -81,19 +104,40 @@ class _ZeroPad(_Pad):
 
 
 class ZeroPad1d(_ZeroPad):
-    """Lengthens the last dim by zeros."""
+    """Lengthens the last dim by zeros.
+
+    Args:
+        padding: How much is added on each side: one number, or two, left and right.
+
+    Shape:
+        Input of 1 dims or more; output the same with the last size longer.
+    """
 
     rank = 1
 
 
 class ZeroPad2d(_ZeroPad):
-    """Lengthens the last two dims by zeros."""
+    """Lengthens the last two dims by zeros.
+
+    Args:
+        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+
+    Shape:
+        Input of 2 dims or more; output the same with the last two sizes longer.
+    """
 
     rank = 2
 
 
 class ZeroPad3d(_ZeroPad):
-    """Lengthens the last three dims by zeros."""
+    """Lengthens the last three dims by zeros.
+
+    Args:
+        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+
+    Shape:
+        Input of 3 dims or more; output the same with the last three sizes longer.
+    """
 
     rank = 3
 
@@ -105,6 +149,12 @@ class _ReflectionPad(_Pad):
 class ReflectionPad1d(_ReflectionPad):
     """Lengthens the last dim by its mirror image.
 
+    Args:
+        padding: How much is added on each side: one number, or two, left and right.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output the same with a longer last size.
+
     >>> import jit
     >>> jit.nn.ReflectionPad1d(1)(jit.tensor([[[1.0, 2.0, 3.0]]])).tolist()
     [[[2.0, 1.0, 2.0, 3.0, 2.0]]]
@@ -114,13 +164,27 @@ class ReflectionPad1d(_ReflectionPad):
 
 
 class ReflectionPad2d(_ReflectionPad):
-    """Lengthens the last two dims by their mirror image."""
+    """Lengthens the last two dims by their mirror image.
+
+    Args:
+        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output the same with the last two sizes longer.
+    """
 
     rank = 2
 
 
 class ReflectionPad3d(_ReflectionPad):
-    """Lengthens the last three dims by their mirror image."""
+    """Lengthens the last three dims by their mirror image.
+
+    Args:
+        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with the last three sizes longer.
+    """
 
     rank = 3
 
@@ -130,19 +194,40 @@ class _ReplicationPad(_Pad):
 
 
 class ReplicationPad1d(_ReplicationPad):
-    """Lengthens the last dim by its ends."""
+    """Lengthens the last dim by its ends.
+
+    Args:
+        padding: How much is added on each side: one number, or two, left and right.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output the same with a longer last size.
+    """
 
     rank = 1
 
 
 class ReplicationPad2d(_ReplicationPad):
-    """Lengthens the last two dims by their ends."""
+    """Lengthens the last two dims by their ends.
+
+    Args:
+        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output the same with the last two sizes longer.
+    """
 
     rank = 2
 
 
 class ReplicationPad3d(_ReplicationPad):
-    """Lengthens the last three dims by their ends."""
+    """Lengthens the last three dims by their ends.
+
+    Args:
+        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with the last three sizes longer.
+    """
 
     rank = 3
 
@@ -152,18 +237,39 @@ class _CircularPad(_Pad):
 
 
 class CircularPad1d(_CircularPad):
-    """Lengthens the last dim as if it went round."""
+    """Lengthens the last dim as if it went round.
+
+    Args:
+        padding: How much is added on each side: one number, or two, left and right.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output the same with a longer last size.
+    """
 
     rank = 1
 
 
 class CircularPad2d(_CircularPad):
-    """Lengthens the last two dims as if they went round."""
+    """Lengthens the last two dims as if they went round.
+
+    Args:
+        padding: How much is added on each side: one number, or four, two for each dim, those of the last dim first.
+
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output the same with the last two sizes longer.
+    """
 
     rank = 2
 
 
 class CircularPad3d(_CircularPad):
-    """Lengthens the last three dims as if they went round."""
+    """Lengthens the last three dims as if they went round.
+
+    Args:
+        padding: How much is added on each side: one number, or six, two for each dim, those of the last dim first.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with the last three sizes longer.
+    """
 
     rank = 3

@@ -32,7 +32,24 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window of a sequence."""
+    """The largest element of each window of a sequence.
+
+    Args:
+        kernel_size: Size of the window.
+        stride: Step of the window; its size if left out.
+        padding: How many elements, never the largest, are put on both sides.
+        dilation: Distance of the window's elements.
+        return_indices: Whether to return where the largest elements were, too.
+        ceil_mode: Whether a window may reach over the edge.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output the same with L' for L,
+        ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) / stride + 1``, rounded down, or up in `ceil_mode`.
+
+    >>> import jit
+    >>> jit.nn.MaxPool1d(2)(jit.tensor([[1.0, 4.0, 2.0, 3.0]])).tolist()
+    [[4.0, 3.0]]
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.max_pool1d(input, *self._options())
@@ -49,6 +66,9 @@ class MaxPool2d(_MaxPool):
         return_indices: Whether to return where the largest elements were, too.
         ceil_mode: Whether a window may reach over the edge.
 
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output the same with H' and W', each as L' of `MaxPool1d`.
+
     >>> import jit
     >>> jit.nn.MaxPool2d(2)(jit.zeros(1, 3, 8, 8)).shape
     jit.Size([1, 3, 4, 4])
@@ -59,14 +79,42 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest element of each window of a volume."""
+    """The largest element of each window of a volume.
+
+    Args:
+        kernel_size: Size of the window, a number or three; the same for the following.
+        stride: Step of the window; its size if left out.
+        padding: How many elements, never the largest, are put on both sides.
+        dilation: Distance of the window's elements.
+        return_indices: Whether to return where the largest elements were, too.
+        ceil_mode: Whether a window may reach over the edge.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with D', H' and W', each as L' of `MaxPool1d`.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.max_pool3d(input, *self._options())
 
 
 class AvgPool1d(Module):
-    """The mean of each window of a sequence."""
+    """The mean of each window of a sequence.
+
+    Args:
+        kernel_size: Size of the window.
+        stride: Step of the window; its size if left out.
+        padding: Zeros put on both sides.
+        ceil_mode: Whether a window may reach over the edge.
+        count_include_pad: Whether the zeros count.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output the same with L' for L,
+        ``L' = (L + 2 * padding - kernel_size) / stride + 1``, rounded down, or up in `ceil_mode`.
+
+    >>> import jit
+    >>> jit.nn.AvgPool1d(2)(jit.tensor([[1.0, 4.0, 2.0, 3.0]])).tolist()
+    [[2.5, 2.5]]
+    """
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -112,6 +160,9 @@ class AvgPool2d(_AvgPool):
         count_include_pad: Whether the zeros count.
         divisor_override: What to divide by instead of the number of elements.
 
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output the same with H' and W', each as L' of `AvgPool1d`.
+
     >>> import jit
     >>> jit.nn.AvgPool2d(2)(jit.ones(1, 1, 4, 4)).tolist()
     [[[[1.0, 1.0], [1.0, 1.0]]]]
@@ -122,7 +173,19 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of a volume."""
+    """The mean of each window of a volume.
+
+    Args:
+        kernel_size: Size of the window, a number or three; the same for the following.
+        stride: Step of the window; its size if left out.
+        padding: Zeros put on both sides.
+        ceil_mode: Whether a window may reach over the edge.
+        count_include_pad: Whether the zeros count.
+        divisor_override: What to divide by instead of the number of elements.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with D', H' and W', each as L' of `AvgPool1d`.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.avg_pool3d(input, *self._options())
@@ -140,7 +203,14 @@ class _Adaptive(Module):
 
 
 class AdaptiveAvgPool1d(_Adaptive):
-    """The mean of each of `output_size` parts of a sequence."""
+    """The mean of each of `output_size` parts of a sequence.
+
+    Args:
+        output_size: The number of parts.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output `[..., output_size]`.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_avg_pool1d(input, self.output_size)
@@ -148,6 +218,12 @@ class AdaptiveAvgPool1d(_Adaptive):
 
 class AdaptiveAvgPool2d(_Adaptive):
     """The mean of each of `output_size` parts of an image; None in a pair keeps that size.
+
+    Args:
+        output_size: The numbers of parts, one or a pair; None keeps a size.
+
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output the same with `output_size` for H and W.
 
     >>> import jit
     >>> jit.nn.AdaptiveAvgPool2d(1)(jit.ones(2, 3, 5, 7)).shape
@@ -159,7 +235,14 @@ class AdaptiveAvgPool2d(_Adaptive):
 
 
 class AdaptiveAvgPool3d(_Adaptive):
-    """The mean of each of `output_size` parts of a volume."""
+    """The mean of each of `output_size` parts of a volume.
+
+    Args:
+        output_size: The numbers of parts, one or three; None keeps a size.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with `output_size` for D, H and W.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_avg_pool3d(input, self.output_size)
@@ -174,21 +257,45 @@ class _AdaptiveMax(_Adaptive):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMax):
-    """The largest element of each of `output_size` parts of a sequence."""
+    """The largest element of each of `output_size` parts of a sequence.
+
+    Args:
+        output_size: The number of parts.
+        return_indices: Whether to return where the largest elements were, too.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output `[..., output_size]`.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMax):
-    """The largest element of each of `output_size` parts of an image."""
+    """The largest element of each of `output_size` parts of an image.
+
+    Args:
+        output_size: The numbers of parts, one or a pair; None keeps a size.
+        return_indices: Whether to return where the largest elements were, too.
+
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output the same with `output_size` for H and W.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMax):
-    """The largest element of each of `output_size` parts of a volume."""
+    """The largest element of each of `output_size` parts of a volume.
+
+    Args:
+        output_size: The numbers of parts, one or three; None keeps a size.
+        return_indices: Whether to return where the largest elements were, too.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with `output_size` for D, H and W.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.adaptive_max_pool3d(input, self.output_size, self.return_indices)
@@ -212,7 +319,18 @@ class _LPPool(Module):
 
 
 class LPPool1d(_LPPool):
-    """The p-norm of each window of a sequence."""
+    """The p-norm of each window of a sequence: ``(sum of x ** p) ** (1 / p)``.
+
+    Args:
+        norm_type: p; 1 gives sums, and the larger it is, the nearer comes the largest element.
+        kernel_size: Size of the window.
+        stride: Step of the window; its size if left out.
+        ceil_mode: Whether a window may reach over the edge.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output the same with ``L' = (L - kernel_size) / stride + 1`` for L,
+        rounded down, or up in `ceil_mode`.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.lp_pool1d(input, *self._options())
@@ -237,7 +355,17 @@ class LPPool2d(_LPPool):
 
 
 class LPPool3d(_LPPool):
-    """The p-norm of each window of a volume."""
+    """The p-norm of each window of a volume: ``(sum of x ** p) ** (1 / p)``.
+
+    Args:
+        norm_type: p; 1 gives sums, and the larger it is, the nearer comes the largest element.
+        kernel_size: Size of the window, a number or three.
+        stride: Step of the window; its size if left out.
+        ceil_mode: Whether a window may reach over the edge.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with D', H' and W', each as L' of `LPPool1d`.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.lp_pool3d(input, *self._options())
@@ -258,14 +386,40 @@ class _MaxUnpool(Module):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """Puts what `MaxPool1d(..., return_indices=True)` took back to where it was; zeros elsewhere."""
+    """Puts what `MaxPool1d(..., return_indices=True)` took back to where it was; zeros elsewhere.
+
+    Args:
+        kernel_size: Size of the window of the pooling that is undone.
+        stride: Its step; the size of the window if left out.
+        padding: Its padding.
+
+    Shape:
+        Input and indices `[N, C, L]` or `[C, L]`; output the same with ``(L - 1) * stride - 2 * padding + kernel_size``
+        for L, or with the `output_size` of the call.
+    """
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        """Put the elements back.
+
+        Args:
+            input: `[N, C, L]` or `[C, L]`.
+            indices: The places that the pooling returned, of the same sizes.
+            output_size: The sizes of the result, all or the last one; those that follow from the window if left out.
+        """
+
         return functional.max_unpool1d(input, indices, *self._options(), output_size)
 
 
 class MaxUnpool2d(_MaxUnpool):
     """Puts what `MaxPool2d(..., return_indices=True)` took back to where it was; zeros elsewhere.
+
+    Args:
+        kernel_size: Size of the window of the pooling that is undone, a number or a pair; the same for the following.
+        stride: Its step; the size of the window if left out.
+        padding: Its padding.
+
+    Shape:
+        Input and indices `[N, C, H, W]` or `[C, H, W]`; output the same with the sizes of `MaxUnpool1d`.
 
     >>> import jit
     >>> pooled, places = jit.nn.MaxPool2d(2, return_indices=True)(jit.tensor([[[[1.0, 4.0], [2.0, 3.0]]]]))
@@ -274,13 +428,38 @@ class MaxUnpool2d(_MaxUnpool):
     """
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        """Put the elements back.
+
+        Args:
+            input: `[N, C, H, W]` or `[C, H, W]`.
+            indices: The places that the pooling returned, of the same sizes.
+            output_size: The sizes of the result, all or the last two; those that follow from the window if left out.
+        """
+
         return functional.max_unpool2d(input, indices, *self._options(), output_size)
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """Puts what `MaxPool3d(..., return_indices=True)` took back to where it was; zeros elsewhere."""
+    """Puts what `MaxPool3d(..., return_indices=True)` took back to where it was; zeros elsewhere.
+
+    Args:
+        kernel_size: Size of the window of the pooling that is undone, a number or three; the same for the following.
+        stride: Its step; the size of the window if left out.
+        padding: Its padding.
+
+    Shape:
+        Input and indices `[N, C, D, H, W]` or without N; output the same with the sizes of `MaxUnpool1d`.
+    """
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+        """Put the elements back.
+
+        Args:
+            input: `[N, C, D, H, W]` or `[C, D, H, W]`.
+            indices: The places that the pooling returned, of the same sizes.
+            output_size: The sizes of the result, all or the last three; those that follow from the window if left out.
+        """
+
         return functional.max_unpool3d(input, indices, *self._options(), output_size)
 
 
@@ -321,7 +500,17 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """The largest element of each window of a volume; the arguments are those of `FractionalMaxPool2d`."""
+    """The largest element of each window of a volume; windows begin at places drawn anew in each call.
+
+    Args:
+        kernel_size: Size of the window, a number or three.
+        output_size: Depth, height and width of the result; or else
+        output_ratio: by what, between 0 and 1, to multiply depth, height and width.
+        return_indices: Whether to return where the largest elements were, too.
+
+    Shape:
+        Input `[N, C, D, H, W]` or without N; output the same with the sizes asked for.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.fractional_max_pool3d(input, *self._options())

@@ -32,6 +32,8 @@ class RNNBase(Module):
         dropout: The probability of zeroing an output of any layer but the last, while training.
         bidirectional: Whether to read sequences backwards as well; outputs of both directions stand side by side.
         proj_size: If not zero, the size to which an LSTM's output is projected.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
     """
 
     def __init__(
@@ -218,8 +220,15 @@ class RNN(_OneState):
     """``h[t] = tanh(W_ih x[t] + b_ih + W_hh h[t-1] + b_hh)``, or the same with a ReLU (Elman, 1990).
 
     Args:
-        args, kwargs: As of `RNNBase`, without the mode and `proj_size`; `nonlinearity`, "tanh" or "relu", comes
-            after `num_layers`.
+        input_size: Size of an element of the sequence.
+        hidden_size: Size of the state.
+        num_layers: How many layers; each reads the outputs of the one before.
+        nonlinearity: "tanh" or "relu".
+        args, kwargs: `bias`, `batch_first`, `dropout` and `bidirectional`, as of `RNNBase`.
+
+    Shape:
+        Input `[L, N, input_size]`; outputs `[L, N, directions * hidden_size]` and the last states
+        `[num_layers * directions, N, hidden_size]`. With `batch_first`, N comes before L; a single sequence has no N.
 
     >>> import jit
     >>> output, h = jit.nn.RNN(3, 4, num_layers=2)(jit.zeros(5, 2, 3))
@@ -238,10 +247,19 @@ class RNN(_OneState):
 
 
 class GRU(_OneState):
-    """A gated recurrent unit (Cho et al., 2014) over sequences.
+    """A gated recurrent unit (Cho et al., 2014) over sequences: ``h[t] = (1 - z) * n + z * h[t-1]``.
+
+    With the gates ``r, z = sigmoid(W_ih x[t] + b_ih + W_hh h[t-1] + b_hh)`` and the candidate
+    ``n = tanh(W_in x[t] + b_in + r * (W_hn h[t-1] + b_hn))``.
 
     Args:
-        args, kwargs: As of `RNNBase`, without the mode and `proj_size`.
+        input_size: Size of an element of the sequence.
+        hidden_size: Size of the state.
+        args, kwargs: `num_layers`, `bias`, `batch_first`, `dropout` and `bidirectional`, as of `RNNBase`.
+
+    Shape:
+        Input `[L, N, input_size]`; outputs `[L, N, directions * hidden_size]` and the last states
+        `[num_layers * directions, N, hidden_size]`. With `batch_first`, N comes before L; a single sequence has no N.
 
     >>> import jit
     >>> output, h = jit.nn.GRU(3, 4, batch_first=True, bidirectional=True)(jit.zeros(2, 5, 3))
@@ -256,8 +274,18 @@ class GRU(_OneState):
 class LSTM(RNNBase):
     """A long short-term memory (Hochreiter and Schmidhuber, 1997) over sequences.
 
+    ``c[t] = f * c[t-1] + i * g`` and ``h[t] = o * tanh(c[t])``, with the gates
+    ``i, f, o = sigmoid(W_ih x[t] + b_ih + W_hh h[t-1] + b_hh)`` and the candidate g, the same with tanh.
+
     Args:
-        args, kwargs: As of `RNNBase`, without the mode.
+        input_size: Size of an element of the sequence.
+        hidden_size: Size of the state.
+        args, kwargs: `num_layers`, `bias`, `batch_first`, `dropout`, `bidirectional` and `proj_size`, as of `RNNBase`.
+
+    Shape:
+        Input `[L, N, input_size]`; outputs `[L, N, directions * hidden_size]` and the last states h and c,
+        `[num_layers * directions, N, hidden_size]` each; outputs and h have `proj_size` instead if that is not zero.
+        With `batch_first`, N comes before L in input and outputs; a single sequence has no N.
 
     >>> import jit
     >>> output, (h, c) = jit.nn.LSTM(3, 4)(jit.zeros(5, 2, 3))

@@ -1,4 +1,4 @@
-"""What becomes of the losses of all elements: their mean, their sum, or nothing."""
+"""Reductions of the losses of all elements: their mean, their sum, or none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
 def reduction_word(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction that the two flags of the first releases mean, or `reduction` where neither is given."""
+    """The reduction that the two flags of the first releases mean, or `reduction` where neither is given.
+
+    Args:
+        size_average: None, or False for "sum".
+        reduce: None, or False for "none".
+        reduction: "none", "mean", "sum" or another word.
+    """
     if size_average is None and reduce is None:
         return reduction
     if reduce is False:
@@ -21,7 +27,16 @@ def reduction_word(size_average: bool | None, reduce: bool | None, reduction: st
 
 
 def reduction_code(size_average: bool | None, reduce: bool | None, reduction: str) -> int:
-    """The number by which ATen knows a reduction."""
+    """The number by which ATen knows a reduction.
+
+    Args:
+        size_average: None, or False for "sum".
+        reduce: None, or False for "none".
+        reduction: "none", "mean" or "sum".
+
+    Raises:
+        UsageError: There is no such reduction.
+    """
     word = reduction_word(size_average, reduce, reduction)
     if word not in REDUCTIONS:
         raise UsageError(f"reduction is {word!r}; it must be 'none', 'mean' or 'sum'")
@@ -29,6 +44,13 @@ def reduction_code(size_average: bool | None, reduce: bool | None, reduction: st
 
 
 def reduced(losses: Any, size_average: bool | None, reduce: bool | None, reduction: str) -> Any:
-    """Losses per element, reduced as the words say."""
+    """Losses per element, reduced as the words say.
+
+    Args:
+        losses: A tensor.
+        size_average: None, or False for "sum".
+        reduce: None, or False for "none".
+        reduction: "none", "mean" or "sum".
+    """
     code = reduction_code(size_average, reduce, reduction)
     return (lambda x: x, F.mean, F.sum)[code](losses)

@@ -42,14 +42,24 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """`Upsample` of images that repeats the nearest element."""
+    """`Upsample` of images that repeats the nearest element.
+
+    Args:
+        size: Height and width, a number or a pair; or else
+        scale_factor: how many times larger, a number or a pair.
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """`Upsample` of images by bilinear interpolation with aligned corners."""
+    """`Upsample` of images by bilinear interpolation with aligned corners.
+
+    Args:
+        size: Height and width, a number or a pair; or else
+        scale_factor: how many times larger, a number or a pair.
+    """
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, "bilinear", align_corners=True)

@@ -25,6 +25,10 @@ class Identity(Module):
 class Flatten(Module):
     """Makes one dim of several.
 
+    Args:
+        start_dim: The first of them.
+        end_dim: The last of them.
+
     >>> import jit
     >>> jit.nn.Flatten()(jit.zeros(2, 3, 4)).shape
     jit.Size([2, 12])
@@ -42,7 +46,16 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Makes several dims of one."""
+    """Makes several dims of one.
+
+    Args:
+        dim: The dim.
+        unflattened_size: The sizes of the dims in its place; one may be -1.
+
+    >>> import jit
+    >>> jit.nn.Unflatten(1, (2, 3))(jit.zeros(4, 6)).shape
+    jit.Size([4, 2, 3])
+    """
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
@@ -59,7 +72,15 @@ class Unflatten(Module):
 
 
 class PixelShuffle(Module):
-    """Moves channels into space: `[N, C * r², H, W]` to `[N, C, H * r, W * r]`."""
+    """Moves channels into space: `[N, C * r², H, W]` to `[N, C, H * r, W * r]`.
+
+    Args:
+        upscale_factor: r.
+
+    >>> import jit
+    >>> jit.nn.PixelShuffle(2)(jit.zeros(1, 8, 3, 3)).shape
+    jit.Size([1, 2, 6, 6])
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -73,7 +94,15 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """The inverse of `PixelShuffle`: `[N, C, H * r, W * r]` to `[N, C * r², H, W]`."""
+    """The inverse of `PixelShuffle`: `[N, C, H * r, W * r]` to `[N, C * r², H, W]`.
+
+    Args:
+        downscale_factor: r.
+
+    >>> import jit
+    >>> jit.nn.PixelUnshuffle(2)(jit.zeros(1, 2, 6, 6)).shape
+    jit.Size([1, 8, 3, 3])
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -87,7 +116,11 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Puts the channels of `[N, C, ...]` in the order in which one of each group comes after the other."""
+    """Puts the channels of `[N, C, ...]` in the order in which one of each group comes after the other.
+
+    Args:
+        groups: The number of groups, which divides that of the channels.
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -102,6 +135,16 @@ class ChannelShuffle(Module):
 
 class Unfold(Module):
     """Each patch of `[N, C, H, W]` as a column: `[N, C * kernel, patches]`.
+
+    Args:
+        kernel_size: Height and width of a patch, a number or a pair; the same for the following.
+        dilation: Distance of a patch's elements.
+        padding: Zeros put on every side.
+        stride: Step from patch to patch.
+
+    Shape:
+        Input `[N, C, H, W]` or `[C, H, W]`; output `[N, C * kernel, patches]` or without N, `kernel` the elements of a
+        patch, channels slowest.
 
     >>> import jit
     >>> jit.nn.Unfold(2)(jit.zeros(1, 2, 3, 3)).shape
@@ -120,7 +163,23 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """The image that columns of patches, as `Unfold` makes them, add up to."""
+    """The image that columns of patches, as `Unfold` makes them, add up to.
+
+    Args:
+        output_size: Height and width of the image, a number or a pair; the same for the following.
+        kernel_size: Height and width of a patch.
+        dilation: Distance of a patch's elements.
+        padding: What the image was padded with on every side.
+        stride: Step from patch to patch.
+
+    Shape:
+        Input `[N, C * kernel, patches]` or without N; output `[N, C, *output_size]` or without N.
+
+    >>> import jit
+    >>> patches = jit.nn.Unfold(2)(jit.ones(1, 1, 3, 3))
+    >>> jit.nn.Fold((3, 3), 2)(patches).tolist()
+    [[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]]
+    """
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -155,6 +214,16 @@ class _Dropout(Module):
 class Dropout(_Dropout):
     """While training, zeroes elements with probability `p` and scales the others by ``1 / (1 - p)``.
 
+    Args:
+        p: The probability.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input of any sizes; output of the same.
+
+    Raises:
+        UsageError: p lies outside of 0 to 1.
+
     >>> import jit
     >>> jit.nn.Dropout(0.5).eval()(jit.ones(3)).tolist()
     [1.0, 1.0, 1.0]
@@ -165,35 +234,75 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """`Dropout` of whole channels of sequences."""
+    """`Dropout` of whole channels of sequences.
+
+    Args:
+        p: The probability that one channel is dropped.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input `[N, C, L]` or `[C, L]`; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_Dropout):
-    """`Dropout` of whole channels of images."""
+    """`Dropout` of whole channels of images.
+
+    Args:
+        p: The probability that one channel is dropped.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input `[N, C, H, W]`; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_Dropout):
-    """`Dropout` of whole channels of volumes."""
+    """`Dropout` of whole channels of volumes.
+
+    Args:
+        p: The probability that one channel is dropped.
+        inplace: Whether to write into the input.
+
+    Shape:
+        Input `[N, C, D, H, W]` or `[C, D, H, W]`; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_Dropout):
-    """`Dropout` for SELU networks: mean and variance stay as they are."""
+    """`Dropout` for SELU networks: mean and variance stay as they are.
+
+    Args:
+        p: The probability that one element is dropped.
+        inplace: Accepted; the input is not written to.
+
+    Shape:
+        Input of any sizes; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_Dropout):
-    """`AlphaDropout` of whole channels."""
+    """`AlphaDropout` of whole channels.
+
+    Args:
+        p: The probability that one channel is dropped.
+        inplace: Accepted; the input is not written to.
+
+    Shape:
+        Input `[N, C, ...]`; output of the same sizes.
+    """
 
     def forward(self, input: Any) -> Any:
         return functional.feature_alpha_dropout(input, self.p, self.training)

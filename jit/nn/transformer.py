@@ -20,7 +20,7 @@ from .shaping import Dropout
 
 
 class _Layer(Module):
-    """What layers of encoders and decoders share: attention to oneself, and a network for each place.
+    """Base of the layers of encoders and decoders: self-attention, and a feed-forward network for each place.
 
     Args:
         d_model: Size of the vectors, E.
@@ -35,7 +35,7 @@ class _Layer(Module):
     """
 
     norms = 2
-    """How many norms, and sums with a dropout, a layer has."""
+    """The number of norms, and of sums with a dropout, that a layer has."""
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = "relu",
@@ -83,7 +83,7 @@ def _activation(given: Any) -> Callable[[Any], Any]:
 
 
 class TransformerEncoderLayer(_Layer):
-    """Attention to oneself, then a network for each place, each with a sum and a norm.
+    """Self-attention, then a feed-forward network for each place, each with a sum and a norm.
 
     Args:
         d_model: Size of the vectors, E.
@@ -96,21 +96,46 @@ class TransformerEncoderLayer(_Layer):
         norm_first: Whether norms come before attention and network, instead of after the sum.
         bias: Whether linear layers and norms have biases.
 
+    Shape:
+        Sequences `[L, N, d_model]`, `[N, L, d_model]` if `batch_first`, or `[L, d_model]`; output of the same sizes.
+
     >>> import jit
     >>> jit.nn.TransformerEncoderLayer(8, 2, 16)(jit.randn(5, 3, 8)).shape
     jit.Size([5, 3, 8])
     """
 
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
-        """Args: src `[L, N, E]`; masks as of `MultiheadAttention`. Returns: the same sizes."""
+        """Run the layer.
+
+        Args:
+            src: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            src_mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
+            src_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            is_causal: Says that `src_mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `src`.
+        """
         x = self._summed(1, src, lambda x: self._look(x, src_mask, src_key_padding_mask, is_causal))
         return self._summed(2, x, self._feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
-    """Attention to oneself, attention to an encoder's output, then a network for each place.
+    """Self-attention, attention to an encoder's output (the memory), then a feed-forward network for each place.
 
-    Args: see `TransformerEncoderLayer`.
+    Args:
+        d_model: Size of the vectors, E.
+        nhead: How many heads the attention has.
+        dim_feedforward: Size of the hidden layer of the feed-forward network.
+        dropout: The probability of dropping, while training.
+        activation: That of the feed-forward network: "relu", "gelu", or a function.
+        layer_norm_eps: Added to the variance in norms.
+        batch_first: Whether sequences are `[N, L, E]` instead of `[L, N, E]`.
+        norm_first: Whether norms come before attention and network, instead of after the sum.
+        bias: Whether linear layers and norms have biases.
+
+    Shape:
+        Target `[L, N, E]` and memory `[S, N, E]`, N first if `batch_first`; output of the target's sizes.
 
     >>> import jit
     >>> jit.nn.TransformerDecoderLayer(8, 2, 16)(jit.randn(4, 3, 8), jit.randn(5, 3, 8)).shape
@@ -123,7 +148,21 @@ class TransformerDecoderLayer(_Layer):
         self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
         memory_key_padding_mask: Any = None, tgt_is_causal: bool = False, memory_is_causal: bool = False,
     ) -> Any:  # fmt: skip
-        """Args: tgt `[L, N, E]`, memory `[S, N, E]`; masks as of `MultiheadAttention`. Returns: the sizes of tgt."""
+        """Run the layer.
+
+        Args:
+            tgt: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            memory: The output of the encoder, `[S, N, E]`, `[N, S, E]` or `[S, E]`.
+            tgt_mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
+            memory_mask: `[L, S]` or `[N * nhead, L, S]`, likewise.
+            tgt_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            memory_key_padding_mask: `[N, S]` or `[S]`, likewise.
+            tgt_is_causal: Says that `tgt_mask` is the causal one.
+            memory_is_causal: Says that `memory_mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `tgt`.
+        """
 
         def look_back(x: Any) -> Any:
             options = {"attn_mask": memory_mask, "key_padding_mask": memory_key_padding_mask}
@@ -141,7 +180,13 @@ class TransformerEncoder(Module):
         encoder_layer: A layer; each of the stack starts as a copy of it.
         num_layers: How many.
         norm: A module for the output, or None.
-        enable_nested_tensor: Accepted; makes no difference. So does `mask_check`.
+        enable_nested_tensor: Accepted; makes no difference.
+        mask_check: Accepted; makes no difference.
+
+    >>> import jit
+    >>> layer = jit.nn.TransformerEncoderLayer(8, 2, 16)
+    >>> jit.nn.TransformerEncoder(layer, 2)(jit.randn(5, 3, 8)).shape
+    jit.Size([5, 3, 8])
     """
 
     def __init__(
@@ -156,7 +201,17 @@ class TransformerEncoder(Module):
     def forward(
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
     ) -> Any:
-        """Args: src `[L, N, E]`; masks as of `MultiheadAttention`. Returns: the same sizes."""
+        """Run the layers one after the other.
+
+        Args:
+            src: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
+            src_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            is_causal: Says that `mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `src`.
+        """
         for layer in self.layers:
             src = layer(src, mask, src_key_padding_mask, is_causal=bool(is_causal))
         return src if self.norm is None else self.norm(src)
@@ -181,7 +236,21 @@ class TransformerDecoder(Module):
         self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
         memory_key_padding_mask: Any = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Any:  # fmt: skip
-        """Args: as of `TransformerDecoderLayer`. Returns: the sizes of tgt."""
+        """Run the layers one after the other.
+
+        Args:
+            tgt: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            memory: The output of the encoder, `[S, N, E]`, `[N, S, E]` or `[S, E]`.
+            tgt_mask: `[L, L]` or `[N * nhead, L, L]`: True for hidden places, or numbers added to scores.
+            memory_mask: `[L, S]` or `[N * nhead, L, S]`, likewise.
+            tgt_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            memory_key_padding_mask: `[N, S]` or `[S]`, likewise.
+            tgt_is_causal: Says that `tgt_mask` is the causal one.
+            memory_is_causal: Says that `memory_mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `tgt`.
+        """
         masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
         for layer in self.layers:
             tgt = layer(tgt, memory, *masks, bool(tgt_is_causal), memory_is_causal)
@@ -194,9 +263,22 @@ class Transformer(Module):
     Args:
         d_model: Size of the vectors, E.
         nhead: How many heads attention has.
-        num_encoder_layers: How many layers the encoder has; the decoder has `num_decoder_layers`.
-        dim_feedforward, dropout, activation: As of `TransformerEncoderLayer`; so is what follows the custom ones.
-        custom_encoder: A module to be the encoder, or None; likewise `custom_decoder`.
+        num_encoder_layers: How many layers the encoder has.
+        num_decoder_layers: How many layers the decoder has.
+        dim_feedforward: Size of the hidden layer of the feed-forward networks.
+        dropout: The probability of dropping, while training.
+        activation: That of the feed-forward networks: "relu", "gelu", or a function.
+        custom_encoder: A module to be the encoder, or None.
+        custom_decoder: A module to be the decoder, or None.
+        layer_norm_eps: Added to the variance in norms.
+        batch_first: Whether sequences are `[N, L, E]` instead of `[L, N, E]`.
+        norm_first: Whether norms come before attention and network, instead of after the sum.
+        bias: Whether linear layers and norms have biases.
+        device: The device of the parameters; the default one if left out.
+        dtype: The element type of the parameters; float32 if left out.
+
+    Shape:
+        Source `[S, N, E]` and target `[L, N, E]`, N first if `batch_first`; output of the target's sizes.
 
     >>> import jit
     >>> model = jit.nn.Transformer(8, 2, 1, 1, 16)
@@ -233,12 +315,38 @@ class Transformer(Module):
         src_key_padding_mask: Any = None, tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
         src_is_causal: bool | None = None, tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Any:  # fmt: skip
-        """Args: src `[S, N, E]`, tgt `[L, N, E]`; masks as of the layers. Returns: the sizes of tgt."""
+        """Run the encoder on `src`, and the decoder on `tgt` and what comes out.
+
+        Args:
+            src: `[S, N, E]`, `[N, S, E]` if `batch_first`, or `[S, E]`.
+            tgt: `[L, N, E]`, `[N, L, E]` if `batch_first`, or `[L, E]`.
+            src_mask: `[S, S]` or `[N * nhead, S, S]`: True for hidden places, or numbers added to scores.
+            tgt_mask: `[L, L]` or `[N * nhead, L, L]`, likewise.
+            memory_mask: `[L, S]` or `[N * nhead, L, S]`, likewise.
+            src_key_padding_mask: `[N, S]` or `[S]`, likewise.
+            tgt_key_padding_mask: `[N, L]` or `[L]`, likewise.
+            memory_key_padding_mask: `[N, S]` or `[S]`, likewise, for the decoder's looks at the encoder's output.
+            src_is_causal: Says that `src_mask` is the causal one.
+            tgt_is_causal: Says that `tgt_mask` is the causal one.
+            memory_is_causal: Says that `memory_mask` is the causal one.
+
+        Returns:
+            A tensor of the sizes of `tgt`.
+        """
         memory = self.encoder(src, src_mask, src_key_padding_mask, is_causal=src_is_causal)
         masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
         return self.decoder(tgt, memory, *masks, tgt_is_causal, memory_is_causal)
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
-        """The causal mask: -inf above the diagonal, zeros elsewhere."""
+        """The causal mask: -inf above the diagonal, zeros elsewhere.
+
+        Args:
+            sz: The length of the sequence.
+            device: The device; the default one if left out.
+            dtype: The element type; float32 if left out.
+
+        Returns:
+            `[sz, sz]`.
+        """
         return F.triu(F.full((sz, sz), -math.inf, device=device, dtype=dtype), 1)

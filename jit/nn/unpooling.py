@@ -13,7 +13,11 @@ __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d", "max_unpool2d"
 
 
 def spread(value: Any, rank: int) -> tuple[Any, ...]:
-    """One number, also alone in a list, or one for each dim, as one for each dim."""
+    """One number, also alone in a list, or one for each dim, as one for each dim.
+
+    Raises:
+        ShapeError: There are several numbers, but not one for each dim.
+    """
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if len(given) not in (1, rank):
         raise ShapeError(f"one number is needed, or {rank}, one a dim, and {len(given)} were given: {value}")

@@ -37,6 +37,8 @@ class Gate(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
+        """Show the gradients, and hand on what comes back."""
+
         return (None, *ctx.show(gradients))
 
 
@@ -64,7 +66,7 @@ class Row:
         return tuple(found)
 
     def narrow(self, row: Sequence[Any]) -> list[Any]:
-        """What a row of all members says of those tensors."""
+        """The part of a row of all members that is about those tensors."""
         return [row[place] for place in self.places]
 
 

@@ -145,7 +145,7 @@ def table(concern: str, operators: Iterable[Op] = ()) -> str:
 
     >>> from jit.ir.op import REGISTRY
     >>> print(table("grad", [REGISTRY["aten::tanh"]]))
-    aten::tanh  self  g * (1 - out * out)
+    aten::tanh  self  F.tanh_backward(g, out)
     """
     rows = []
     for op in operators or REGISTRY.values():

@@ -53,7 +53,11 @@ class Adafactor(Optimizer):
         self.update(parameter, gradient, state, group)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`.
+
+        Raises:
+            DTypeError: The parameter is complex.
+        """
         if gradient.is_complex():
             raise DTypeError("Adafactor takes no complex parameters")
         if not state:

@@ -13,6 +13,9 @@ from .optimizer import Optimizer, check_betas, check_not_negative, chosen, numbe
 class Adam(Optimizer):
     """Gradient descent with a step size per element, from running averages of the gradient and of its square.
 
+    With the gradient g, ``m = β1 m + (1 - β1) g`` and ``v = β2 v + (1 - β2) g²``, step t is
+    ``p -= lr * m / (1 - β1^t) / (sqrt(v / (1 - β2^t)) + eps)``.
+
     Args:
         params: What to optimize; see `Optimizer`.
         lr: The learning rate.
@@ -43,7 +46,7 @@ class Adam(Optimizer):
         super().__init__(params, {**options, "amsgrad": amsgrad, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         if group["weight_decay"] and self.decoupled:
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
         elif group["weight_decay"]:
@@ -77,7 +80,25 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """`Adam` whose weight decay acts on the parameters directly, ``p *= 1 - lr * weight_decay``."""
+    """`Adam` whose weight decay acts on the parameters directly, ``p *= 1 - lr * weight_decay``.
+
+    Args:
+        params: What to optimize; see `Optimizer`.
+        lr: The learning rate.
+        betas: The weights of the past in the two averages.
+        eps: Added to the root of the second average.
+        weight_decay: How strongly parameters are pulled to zero.
+        amsgrad: Whether to divide by the largest second average so far.
+        maximize: Whether to climb instead.
+
+    >>> import jit
+    >>> x = jit.tensor(2.0, requires_grad=True)
+    >>> optimizer = jit.optim.AdamW([x], lr=0.5, weight_decay=0.1)
+    >>> (x * x).backward()
+    >>> optimizer.step()
+    >>> round(x.item(), 4)
+    1.4
+    """
 
     decoupled = True
 

@@ -34,7 +34,7 @@ class Rprop(Optimizer):
         super().__init__(params, options)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         if not state:
             sizes = F.full_like(gradient, group["lr"])
             state.update(step=F.zeros(()), prev=F.zeros_like(gradient), step_size=sizes)
@@ -71,7 +71,7 @@ class ASGD(Optimizer):
         super().__init__(params, {**options, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
             state.update(step=F.zeros(()), eta=F.full((), group["lr"]), mu=F.ones(()), ax=F.zeros_like(gradient))

@@ -1,4 +1,4 @@
-"""How far to go along a direction: a step that lowers the loss enough and flattens the slope (strong Wolfe conditions).
+"""Line search along a direction: a step that lowers the loss enough and flattens the slope (strong Wolfe conditions).
 
 Note [Bracket and zoom]
     The step grows until an interval is found that must hold a good step (the loss has risen, or the slope has turned);
@@ -113,7 +113,7 @@ def _by_loss(point: Point) -> float:
 
 
 def _between(a: Point, b: Point, least: float, most: float) -> float:
-    """Where the cubic through two points with their slopes is lowest, kept within bounds; their middle if nowhere."""
+    """The lowest place of the cubic through two points with their slopes, kept within bounds; else their middle."""
     left, right = (a, b) if a.t <= b.t else (b, a)
     d1 = left.slope + right.slope - 3 * (left.loss - right.loss) / (left.t - right.t)
     square = d1 * d1 - left.slope * right.slope

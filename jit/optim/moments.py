@@ -12,7 +12,7 @@ from .optimizer import Optimizer, check_betas, check_not_negative, chosen, decay
 
 
 class _Moments(Optimizer):
-    """What they share: a running average of the gradient, and another one of its size.
+    """Base of these: a running average of the gradient, and another one of its size.
 
     Args:
         params: What to optimize; see `Optimizer`.
@@ -56,7 +56,7 @@ class Adamax(_Moments):
         super().__init__(params, options, ignored)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         step = self._counted(gradient, state, "exp_avg", "exp_inf")
         beta1, beta2 = group["betas"]
@@ -67,7 +67,7 @@ class Adamax(_Moments):
 
 
 class _WithSquares(_Moments):
-    """Those that take the root mean square, as Adam does."""
+    """Base of those that take the root mean square, as Adam does."""
 
     def _averages(self, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> tuple[Any, Any]:
         beta1, beta2 = group["betas"]
@@ -100,7 +100,7 @@ class NAdam(_WithSquares):
         super().__init__(params, options, ignored)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         step = self._counted(gradient, state, "exp_avg", "exp_avg_sq")
         product = state.setdefault("mu_product", F.ones((), dtype=dtypes.float64))
@@ -137,7 +137,7 @@ class RAdam(_WithSquares):
         super().__init__(params, {**options, "decoupled_weight_decay": decoupled_weight_decay}, ignored)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         step = self._counted(gradient, state, "exp_avg", "exp_avg_sq")
         mean, square = self._averages(gradient, state, group)

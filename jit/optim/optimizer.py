@@ -232,7 +232,7 @@ class Optimizer:
 
 
 _COUNTS = ("step", "eta", "mu", "mu_product")
-"""What is kept about a parameter that is one number, whatever the parameter's dtype."""
+"""Entries of a parameter's state that are one number, whatever the parameter's dtype."""
 
 
 def _noted(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -275,7 +275,12 @@ _IGNORED = ("foreach", "fused", "capturable")
 
 
 def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What differs here of the options that all optimizers have: "differentiable"."""
+    """The options that all optimizers have and that make a difference here: "differentiable".
+
+    Raises:
+        KindError: There is no such option.
+        UsageError: A step is to be fused and differentiable.
+    """
     for name in options:
         if name not in (*_IGNORED, "differentiable"):
             raise KindError(f"an optimizer has no option {name!r}")
@@ -299,7 +304,13 @@ def check_betas(betas: Iterable[float]) -> tuple[float, ...]:
 
 
 def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
-    """The gradient with the pull to zero, or the gradient itself where the pull acts on the parameter at once."""
+    """The gradient with the pull to zero, or the gradient itself where the pull acts on the parameter at once.
+
+    Args:
+        parameter: The parameter, which is changed where the pull acts on it at once.
+        gradient: Its gradient.
+        group: The options, of which "weight_decay", "decoupled_weight_decay" and "lr" count.
+    """
     decay = group["weight_decay"]
     if not decay:
         return gradient
@@ -310,7 +321,7 @@ def decayed(parameter: Any, gradient: Any, group: Mapping[str, Any]) -> Any:
 
 
 def number_of(tensor: Any) -> Any:
-    """What a 0-d tensor says, as a number; while recording a 0-d tensor of float64, so that kernels compute with it."""
+    """The number in a 0-d tensor; while recording a 0-d tensor of float64, so that kernels compute with it."""
     if tensor.requires_grad:
         return tensor
     return tensor.item() if TRACE.get() is None else tensor.double()

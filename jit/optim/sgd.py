@@ -11,7 +11,9 @@ from .optimizer import Optimizer, check_not_negative, chosen
 
 
 class SGD(Optimizer):
-    """Gradient descent, with momentum if wanted.
+    """Gradient descent, with momentum if wanted: ``v = momentum * v + (1 - dampening) * g`` and ``p -= lr * v``.
+
+    The first v is g itself; with `nesterov` the step is ``lr * (g + momentum * v)``.
 
     Args:
         params: What to optimize; see `Optimizer`.
@@ -43,7 +45,7 @@ class SGD(Optimizer):
         super().__init__(params, {**options, "nesterov": nesterov, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         if group["weight_decay"]:
             gradient = gradient + parameter * group["weight_decay"]
         if group["momentum"]:

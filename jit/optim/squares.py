@@ -14,6 +14,8 @@ from .optimizer import Optimizer, check_not_negative, chosen, decayed, number_of
 class Adagrad(Optimizer):
     """Divides by the root of the sum of all squared gradients so far (Duchi et al., 2011).
 
+    ``s += g²`` and ``p -= lr / (1 + t * lr_decay) * g / (sqrt(s) + eps)``, where t counts the steps before.
+
     Args:
         params: What to optimize; see `Optimizer`.
         lr: The learning rate.
@@ -35,7 +37,7 @@ class Adagrad(Optimizer):
         super().__init__(params, {**options, "initial_accumulator_value": initial_accumulator_value})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
             state["step"] = F.zeros(())
@@ -48,6 +50,8 @@ class Adagrad(Optimizer):
 
 class RMSprop(Optimizer):
     """Divides by the root of a running average of squared gradients (Hinton, 2012).
+
+    ``s = alpha * s + (1 - alpha) * g²`` and ``p -= lr * g / (sqrt(s) + eps)``.
 
     Args:
         params: What to optimize; see `Optimizer`.
@@ -71,7 +75,7 @@ class RMSprop(Optimizer):
         super().__init__(params, {**options, "centered": centered, "maximize": maximize})
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
             state["step"] = F.zeros(())
@@ -99,6 +103,9 @@ class RMSprop(Optimizer):
 class Adadelta(Optimizer):
     """Scales gradients by how far past steps went for past gradients (Zeiler, 2012).
 
+    ``s = rho * s + (1 - rho) * g²``, the step is ``d = sqrt(u + eps) / sqrt(s + eps) * g``, then
+    ``u = rho * u + (1 - rho) * d²`` and ``p -= lr * d``.
+
     Args:
         params: What to optimize; see `Optimizer`.
         lr: A factor for each step.
@@ -120,7 +127,7 @@ class Adadelta(Optimizer):
         super().__init__(params, options)
 
     def update(self, parameter: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """One step of descent."""
+        """One step of descent, see `Optimizer.update`."""
         gradient = decayed(parameter, gradient, group)
         if not state:
             state.update(step=F.zeros(()), square_avg=F.zeros_like(gradient), acc_delta=F.zeros_like(gradient))

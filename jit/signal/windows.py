@@ -77,7 +77,15 @@ def general_cosine(
 def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """`alpha` less a cosine of weight `1 - alpha`; see `general_cosine` for the arguments.
+    """A constant `alpha` less a cosine of weight ``1 - alpha``: ``alpha - (1 - alpha) * cos(2π k / last)``.
+
+    Args:
+        M: How many points.
+        alpha: The weight of the constant.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
+        device: Where it is to lie; there is the CPU alone.
+        requires_grad: Whether gradients are wanted.
 
     >>> general_hamming(3, alpha=0.6)
     tensor([0.2, 1. , 0.2])
@@ -86,7 +94,14 @@ def general_hamming(
 
 
 def hamming(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Hamming's window; see `general_cosine` for the arguments.
+    """Hamming's window: ``0.54 - 0.46 * cos(2π k / last)``.
+
+    Args:
+        M: How many points.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
+        device: Where it is to lie; there is the CPU alone.
+        requires_grad: Whether gradients are wanted.
 
     >>> hamming(3)
     tensor([0.08, 1.  , 0.08])
@@ -95,7 +110,14 @@ def hamming(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, 
 
 
 def hann(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Hann's window, one arch of a cosine; see `general_cosine` for the arguments.
+    """Hann's window, one arch of a cosine: ``0.5 - 0.5 * cos(2π k / last)``.
+
+    Args:
+        M: How many points.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
+        device: Where it is to lie; there is the CPU alone.
+        requires_grad: Whether gradients are wanted.
 
     >>> hann(4, sym=False)
     tensor([0. , 0.5, 1. , 0.5])
@@ -104,7 +126,14 @@ def hann(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, req
 
 
 def blackman(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Blackman's sum of two cosines; see `general_cosine` for the arguments.
+    """Blackman's sum of two cosines: `general_cosine` with the weights 0.42, 0.5 and 0.08.
+
+    Args:
+        M: How many points.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
+        device: Where it is to lie; there is the CPU alone.
+        requires_grad: Whether gradients are wanted.
 
     >>> blackman(4, sym=False)[1:]
     tensor([0.34, 1.  , 0.34])
@@ -113,7 +142,14 @@ def blackman(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None,
 
 
 def nuttall(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Nuttall's sum of three cosines; see `general_cosine` for the arguments.
+    """Nuttall's sum of three cosines: `general_cosine` with the weights 0.3635819, 0.4891775, 0.1365995 and 0.0106411.
+
+    Args:
+        M: How many points.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
+        device: Where it is to lie; there is the CPU alone.
+        requires_grad: Whether gradients are wanted.
 
     >>> nuttall(4, sym=False)[1:]
     tensor([0.227, 1.   , 0.227])
@@ -123,7 +159,14 @@ def nuttall(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, 
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Bartlett's triangle, 0 at its ends; see `general_cosine` for the arguments.
+    """Bartlett's triangle, 0 at its ends: ``1 - |2k / last - 1|``.
+
+    Args:
+        M: How many points.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
+        device: Where it is to lie; there is the CPU alone.
+        requires_grad: Whether gradients are wanted.
 
     >>> bartlett(5)
     tensor([0. , 0.5, 1. , 0.5, 0. ])
@@ -132,7 +175,14 @@ def bartlett(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None,
 
 
 def cosine(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Half a turn of a sine, no point of which is 0; see `general_cosine` for the arguments.
+    """Half a turn of a sine, no point of which is 0: ``sin(π (k + 0.5) / (last + 1))``.
+
+    Args:
+        M: How many points.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
+        device: Where it is to lie; there is the CPU alone.
+        requires_grad: Whether gradients are wanted.
 
     >>> cosine(3)
     tensor([0.5, 1. , 0.5])
@@ -147,14 +197,14 @@ def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """It falls off to both sides by a factor of e within `tau` points.
+    """Decay to both sides by a factor of e within `tau` points: ``exp(-|k - center| / tau)``.
 
     Args:
         M: How many points.
         center: Where it is 1, for periodic windows; the middle without.
-        tau: How slowly it falls.
-        sym: As in `general_cosine`, and the rest too.
-        dtype: A floating point dtype.
+        tau: How slowly it falls, in points.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
         device: Where it is to lie; there is the CPU alone.
         requires_grad: Whether gradients are wanted.
 
@@ -178,7 +228,15 @@ def exponential(
 def gaussian(
     M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Gauss's bell of standard deviation `std`, in points; see `general_cosine` for the other arguments.
+    """Gauss's bell: ``exp(-((k - last / 2) / std)² / 2)``.
+
+    Args:
+        M: How many points.
+        std: The standard deviation, in points.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
+        device: Where it is to lie; there is the CPU alone.
+        requires_grad: Whether gradients are wanted.
 
     Raises:
         UsageError: `std` is not positive.
@@ -197,7 +255,15 @@ def gaussian(
 def kaiser(
     M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Kaiser's quotient of Bessel functions, the narrower the greater `beta`; see `general_cosine` for the rest.
+    """Kaiser's quotient of Bessel functions: ``i0(beta * sqrt(1 - (2k / last - 1)²)) / i0(beta)``.
+
+    Args:
+        M: How many points.
+        beta: How narrow the window is; not negative.
+        sym: Whether the window is symmetric, as filters want it; otherwise it is periodic.
+        dtype: A floating point dtype; float32 without.
+        device: Where it is to lie; there is the CPU alone.
+        requires_grad: Whether gradients are wanted.
 
     Raises:
         UsageError: `beta` is negative.

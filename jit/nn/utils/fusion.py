@@ -16,9 +16,13 @@ def fuse_conv_bn_weights(
     """(weight, bias) of a convolution that does what a convolution and a batch norm behind it do.
 
     Args:
-        conv_w: The weight; `conv_b` the bias or None.
-        bn_rm: The running mean, `bn_rv` the running variance, `bn_eps` what is added to it.
-        bn_w: The scale or None; `bn_b` the shift or None.
+        conv_w: The weight of the convolution.
+        conv_b: Its bias or None.
+        bn_rm: The running mean.
+        bn_rv: The running variance.
+        bn_eps: What is added to the variance.
+        bn_w: The scale of the norm or None.
+        bn_b: Its shift or None.
         transpose: Whether the convolution is a transposed one, whose second dim are the outputs.
     """
     from ..parameter import Parameter
@@ -35,6 +39,11 @@ def fuse_conv_bn_weights(
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     """A copy of a convolution that does what it and the batch norm behind it do, both in evaluation mode.
+
+    Args:
+        conv: The convolution.
+        bn: The norm.
+        transpose: Whether the convolution is a transposed one.
 
     Raises:
         UsageError: One of the layers is in training mode.
@@ -61,5 +70,15 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 def fuse_linear_bn_weights(
     linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
 ) -> tuple[Any, Any]:
-    """`fuse_conv_bn_weights` of a linear layer."""
+    """`fuse_conv_bn_weights` of a linear layer.
+
+    Args:
+        linear_w: The weight of the linear layer.
+        linear_b: Its bias or None.
+        bn_rm: The running mean.
+        bn_rv: The running variance.
+        bn_eps: What is added to the variance.
+        bn_w: The scale of the norm or None.
+        bn_b: Its shift or None.
+    """
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)

@@ -20,7 +20,17 @@ def _gradients(parameters: Any) -> list[Any]:
 def get_total_norm(
     tensors: Iterable[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Any:
-    """The norm of all tensors together, as if they were one vector: a 0-d tensor."""
+    """The norm of all tensors together, as if they were one vector: a 0-d tensor.
+
+    Args:
+        tensors: A tensor, or several.
+        norm_type: Which p-norm; `math.inf` for the largest element.
+        error_if_nonfinite: Whether to refuse a norm that is infinite or NaN.
+        foreach: Accepted; makes no difference.
+
+    Raises:
+        UsageError: The norm is refused.
+    """
     norm_type = float(norm_type)
     listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not listed:
@@ -33,7 +43,14 @@ def get_total_norm(
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
-    """Scale the gradients of `parameters` by ``max_norm / total_norm`` if that makes them smaller."""
+    """Scale the gradients of `parameters` by ``max_norm / total_norm`` if that makes them smaller.
+
+    Args:
+        parameters: A parameter, or several.
+        max_norm: What the norm may be.
+        total_norm: What it is, a 0-d tensor: see `get_total_norm`.
+        foreach: Accepted; makes no difference.
+    """
     with no_grad():
         factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
         for gradient in _gradients(parameters):
@@ -71,7 +88,13 @@ def clip_grad_norm_(
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
-    """Cut every element of the gradients of `parameters` off at ``-clip_value`` and ``clip_value``."""
+    """Cut every element of the gradients of `parameters` off at ``-clip_value`` and ``clip_value``.
+
+    Args:
+        parameters: A parameter, or several.
+        clip_value: The largest absolute value that is left.
+        foreach: Accepted; makes no difference.
+    """
     with no_grad():
         for gradient in _gradients(parameters):
             gradient.clamp_(-clip_value, clip_value)

@@ -99,6 +99,9 @@ def spectral_norm(
         eps: Keeps norms of vectors off zero.
         dim: Which dim the rows of the matrix are; 1 for transposed convolutions, else 0.
 
+    Raises:
+        UsageError: The module has no such parameter or buffer.
+
     >>> import jit
     >>> layer = jit.nn.utils.parametrizations.spectral_norm(jit.nn.Linear(20, 40))
     >>> bool(jit.linalg.matrix_norm(layer.weight, 2) < 1.2)

@@ -78,7 +78,7 @@ class ParametrizationList(ModuleList):
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(self.ntensors)]
 
     def _sent_back(self, value: Any) -> Any:
-        """What the modules have to start from to end in `value`; that itself where they do not say."""
+        """The value that the modules have to start from to end in `value`; that itself where they do not say."""
         for module in reversed(list(self)):
             if hasattr(module, "right_inverse"):
                 value = module.right_inverse(value)
@@ -117,7 +117,7 @@ class Parametrized:
         return cache[key]
 
     def assign(self, module: Any, value: Any) -> None:
-        """What `module.<name> = value` means."""
+        """Carry out `module.<name> = value`."""
         module.parametrizations[self.name].right_inverse(value)
 
 

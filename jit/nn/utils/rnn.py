@@ -21,11 +21,11 @@ class PackedSequence(NamedTuple):
     data: Tensor
     """The elements: those of the first step, then those of the second, ..."""
     batch_sizes: Tensor
-    """How many sequences have a first element, a second element, ..."""
+    """The numbers of sequences that have a first element, a second element, ..."""
     sorted_indices: Tensor | None = None
-    """Which sequence was put first, second, ...; None if they were given in this order."""
+    """The sequences that were put first, second, ..., by number; None if they were given in this order."""
     unsorted_indices: Tensor | None = None
-    """Where each sequence has been put: the inverse of `sorted_indices`."""
+    """The place of each sequence: the inverse of `sorted_indices`."""
 
     def _holding(self, data: Any) -> PackedSequence:
         return self if data is self.data else self._replace(data=data)
@@ -143,6 +143,10 @@ def pad_sequence(
         padding_value: What fills the shorter ones up.
         padding_side: "right" or "left".
 
+    Raises:
+        UsageError: `padding_side` is neither "right" nor "left".
+        KindError: A single tensor is given, or nothing that has several.
+
     >>> import jit
     >>> jit.nn.utils.rnn.pad_sequence([jit.ones(2), jit.ones(1)], batch_first=True).tolist()
     [[1.0, 1.0], [1.0, 0.0]]
@@ -167,7 +171,16 @@ def _lengthened(sequence: Any, missing: Any, value: float, in_front: bool) -> An
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
-    """Undo `pad_sequence`: the first `lengths[i]` elements of each sequence."""
+    """Undo `pad_sequence`: the first `lengths[i]` elements of each sequence.
+
+    Args:
+        padded_sequences: `[L, N, ...]`, or `[N, L, ...]` if `batch_first`.
+        lengths: The length of each sequence, a list or a tensor.
+        batch_first: Whether N comes before L.
+
+    Returns:
+        N tensors `[length, ...]`.
+    """
     batch = padded_sequences if batch_first else F.transpose(padded_sequences, 0, 1)
     counts = [int(n) for n in F.unbind(lengths, 0)] if isinstance(lengths, Tensor) else list(lengths)
     return [F.narrow(row, 0, 0, count) for row, count in zip(F.unbind(batch, 0), counts, strict=True)]

@@ -149,7 +149,16 @@ def _holds_functions(value: Any) -> bool:
 
 
 def per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
-    """One value for all groups, or a list with one for each, as such a list."""
+    """One value for all groups, or a list with one for each, as such a list.
+
+    Args:
+        value: The value, or the list.
+        optimizer: The optimizer, whose groups are counted.
+        name: The name of the option, for the error.
+
+    Raises:
+        UsageError: The list is not as long as there are groups.
+    """
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         return [value] * count

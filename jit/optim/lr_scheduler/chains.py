@@ -51,6 +51,7 @@ class SequentialLR(_Several):
         optimizer: That of the schedules.
         schedulers: The schedules.
         milestones: At which epochs the second, the third, ... begins.
+        last_epoch: The epoch to continue after; -1 to begin.
 
     >>> import jit
     >>> from jit.optim import lr_scheduler

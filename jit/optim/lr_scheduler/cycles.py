@@ -39,7 +39,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on to the next epoch, or to any `epoch`, which may be a fraction: `epoch + batch / batches`."""
+        """Go on to the next epoch, or to any `epoch`, which may be a fraction: `epoch + batch / batches`.
+
+        Raises:
+            UsageError: The epoch is negative.
+        """
         if self._step_count == 1 and epoch is None:
             self._check_order()
         self._step_count += 1
@@ -61,13 +65,15 @@ class CyclicLR(LRScheduler):
         optimizer: Whose groups' "lr" is changed.
         base_lr: The least rate, one for all groups or one for each.
         max_lr: The largest rate, likewise.
-        step_size_up: Steps upward; `step_size_down` downward, as many if left out.
+        step_size_up: Steps upward.
+        step_size_down: Steps downward; as many as upward if left out.
         mode: "triangular", "triangular2" (each round half as high) or "exp_range" (times ``gamma ** step``).
         gamma: See `mode`.
         scale_fn: A factor for the height, of the round or of the step, instead of `mode`.
         scale_mode: "cycle" or "iterations": what `scale_fn` is a function of.
         cycle_momentum: Whether to change the momentum as well.
-        base_momentum: The least momentum; `max_momentum` the largest.
+        base_momentum: The least momentum, one for all groups or one for each.
+        max_momentum: The largest momentum, likewise.
         last_epoch: The step to continue after; -1 to begin.
     """
 
@@ -134,10 +140,14 @@ class OneCycleLR(LRScheduler):
     Args:
         optimizer: Whose groups' "lr" is changed.
         max_lr: The largest rate, one for all groups or one for each.
-        total_steps: How many steps there are; or give `epochs` and `steps_per_epoch`.
+        total_steps: How many steps there are; or else
+        epochs: how many epochs, and
+        steps_per_epoch: how many steps in each.
         pct_start: Which share of them goes upward.
         anneal_strategy: "cos" or "linear".
-        cycle_momentum: Whether to change the momentum as well, between `base_momentum` and `max_momentum`.
+        cycle_momentum: Whether to change the momentum as well.
+        base_momentum: The least momentum, one for all groups or one for each.
+        max_momentum: The largest momentum, likewise.
         div_factor: ``max_lr / div_factor`` is the first rate.
         final_div_factor: The first rate divided by this is the last one.
         three_phase: Whether to go down to the first rate as long as up, and then to the last one.
