@@ -1,4 +1,4 @@
-"""What a symbolic handles: stand-ins for ONNX values (`Proxy`) and for traced numbers (`Scalar`).
+"""What a symbolic handles: stand-ins for ONNX values (`OnnxProxy`) and for traced numbers (`Scalar`).
 
 Note [Sizes in a symbolic]
     `x.shape` is a tuple in which a size that every run shares is an `int`, and a size that follows a dynamic axis is a
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx_ir
 
-    from .builder import Builder
+    from .builder import OnnxBuilder
 
 
 class Unsupported(Exception):
@@ -37,12 +37,12 @@ class Unsupported(Exception):
         """The lowest opset that would do, where the symbolic knows it."""
 
 
-class Proxy:
+class OnnxProxy:
     """A tensor of the model being built."""
 
     def __init__(
         self,
-        builder: Builder,
+        builder: OnnxBuilder,
         value: onnx_ir.Value,
         dtype: DType | None = None,
         dims: tuple[Dim, ...] | None = None,
@@ -95,10 +95,10 @@ class Proxy:
         return f"<{self.dtype} {self.dims}>"
 
 
-class Missing(Proxy):
+class Missing(OnnxProxy):
     """An output that ONNX does not give: an obstacle as soon as a node wants it as an input."""
 
-    def __init__(self, builder: Builder, reason: str, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
+    def __init__(self, builder: OnnxBuilder, reason: str, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
         self._builder = builder
         self.reason = reason
         self.dtype = dtype
@@ -111,11 +111,11 @@ class Missing(Proxy):
         raise Unsupported(self.reason)
 
 
-class Scalar(Proxy):
+class Scalar(OnnxProxy):
     """A traced number that is not the same in every run; its ONNX value is 0-d and made when first needed."""
 
     def __init__(
-        self, builder: Builder, dtype: DType, make: Callable[[], onnx_ir.Value], name: str | None = None
+        self, builder: OnnxBuilder, dtype: DType, make: Callable[[], onnx_ir.Value], name: str | None = None
     ) -> None:
         self._builder = builder
         self._made: onnx_ir.Value | None = None

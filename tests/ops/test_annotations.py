@@ -11,7 +11,7 @@ import pytest
 
 from jit.autograd.nodes import Meta
 from jit.eager.tensors import Tensor
-from jit.export.builder import Builder
+from jit.export.builder import OnnxBuilder
 from jit.ir.op import REGISTRY, Op
 from jit.ir.rows import OnArrays
 from jit.ir.schema import Argument
@@ -129,7 +129,7 @@ PYTHONS = {name for name in vars(protocols.Arithmetic) if name.startswith("__") 
     "protocol, implementation",
     [
         (protocols.Numpy, numpy_math),
-        (protocols.OnnxWriter, Builder),
+        (protocols.OnnxWriter, OnnxBuilder),
         (protocols.Terms, OnArrays),
         (protocols.Tensor, Tensor),
         (protocols.Tensor, Proxy),
@@ -152,5 +152,5 @@ def test_members_of_protocols_are_found():
 
 @pytest.mark.parametrize("name", ["constant", "ints", "cast", "pairs", "from_pairs", "reduce", "unsupported"])
 def test_the_writer_takes_what_its_protocol_says(name):
-    said, taken = (inspect.signature(getattr(each, name)).parameters for each in (protocols.OnnxWriter, Builder))
+    said, taken = (inspect.signature(getattr(each, name)).parameters for each in (protocols.OnnxWriter, OnnxBuilder))
     assert list(said) == list(taken)
