@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class _Watch:
+class _ErrorListeners:
     """Listeners to the errors of this package: a recording must know what the function learns from them."""
 
     made: Callable[[Any], None] | None = None
@@ -19,7 +19,7 @@ class _Watch:
     """Called with every error whose text code outside of this package asks for."""
 
 
-WATCH = _Watch()
+WATCH = _ErrorListeners()
 _ARGS: Any = BaseException.args
 
 
