@@ -35,7 +35,7 @@ from jit.tracing.surroundings.surroundings import Surroundings
 
 from ..tracing.function import Call, Entry, TracedFunction
 from ..tracing.parameters import Parameters
-from .manifests import Writer
+from .manifests import ManifestWriter
 from .restoring import Reader
 
 FORMAT = 1
@@ -56,7 +56,7 @@ def save(function: TracedFunction, path: str | os.PathLike[str]) -> None:
 
 def dumps(function: TracedFunction) -> bytes:
     """An artifact as bytes."""
-    writer = Writer()
+    writer = ManifestWriter()
     manifest = {"format": FORMAT, **writer.manifest(function)}
     members = {_MANIFEST: json.dumps(manifest).encode(), _TENSORS: writer.tensors()}
     members |= {f"graphs/{number}.ir": text.encode() for number, text in enumerate(writer.graphs)}
