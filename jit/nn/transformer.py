@@ -19,7 +19,7 @@ from .normalisation import LayerNorm
 from .shaping import Dropout
 
 
-class _Layer(Module):
+class _TransformerLayer(Module):
     """What layers of encoders and decoders share: attention to oneself, and a network for each place.
 
     Args:
@@ -82,7 +82,7 @@ def _activation(given: Any) -> Callable[[Any], Any]:
     return known[given]
 
 
-class TransformerEncoderLayer(_Layer):
+class TransformerEncoderLayer(_TransformerLayer):
     """Attention to oneself, then a network for each place, each with a sum and a norm.
 
     Args:
@@ -107,7 +107,7 @@ class TransformerEncoderLayer(_Layer):
         return self._summed(2, x, self._feed_forward)
 
 
-class TransformerDecoderLayer(_Layer):
+class TransformerDecoderLayer(_TransformerLayer):
     """Attention to oneself, attention to an encoder's output, then a network for each place.
 
     Args: see `TransformerEncoderLayer`.

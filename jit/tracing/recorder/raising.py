@@ -40,7 +40,7 @@ _BY_SIZES = (ShapeError, DimError, UsageError, DTypeError)
 """Errors that Python code raises which looks at sizes."""
 
 
-class Errors:
+class TraceErrors:
     """The errors that arise while one trace records, and what follows from those that the function catches."""
 
     def __init__(self, impurity: Impurity) -> None:
