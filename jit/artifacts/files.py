@@ -33,9 +33,9 @@ from jit.ir.errors import Error, TraceError, UsageError
 from jit.ir.files import write_atomically
 from jit.tracing.surroundings.surroundings import Surroundings
 
-from ..tracing.function import Call, Entry, TracedFunction
-from ..tracing.parameters import Parameters
-from .manifests import Writer
+from ..tracing.function import Entry, TracedCall, TracedFunction
+from ..tracing.parameters import FunctionParameters
+from .manifests import ManifestWriter
 from .restoring import Reader
 
 FORMAT = 1
@@ -56,7 +56,7 @@ def save(function: TracedFunction, path: str | os.PathLike[str]) -> None:
 
 def dumps(function: TracedFunction) -> bytes:
     """An artifact as bytes."""
-    writer = Writer()
+    writer = ManifestWriter()
     manifest = {"format": FORMAT, **writer.manifest(function)}
     members = {_MANIFEST: json.dumps(manifest).encode(), _TENSORS: writer.tensors()}
     members |= {f"graphs/{number}.ir": text.encode() for number, text in enumerate(writer.graphs)}
@@ -150,7 +150,7 @@ class LoadedFunction(TracedFunction):
             optimize=manifest["optimize"] is True,
             dynamic=False,
             surroundings=Surroundings(self.tensors, self.tensors),  # type: ignore[arg-type]
-            parameters=Parameters.fixed(reader.signature(manifest["signature"])),
+            parameters=FunctionParameters.fixed(reader.signature(manifest["signature"])),
         )
         self.__name__ = str(manifest["name"])
         self.__doc__ = None
@@ -198,14 +198,14 @@ class LoadedFunction(TracedFunction):
             "function; call it outside"
         )
 
-    def _entry(self, call: Call) -> Entry | None:
+    def _entry(self, call: TracedCall) -> Entry | None:
         entry = self._cache.get(call.key)
         if entry is None:
             self._explain_key(call)
             self._refuse()
         return entry
 
-    def _run(self, entry: Entry, call: Call) -> tuple[bool, Any]:
+    def _run(self, entry: Entry, call: TracedCall) -> tuple[bool, Any]:
         try:
             return super()._run(entry, call)
         except (Error, MemoryError):
@@ -213,7 +213,7 @@ class LoadedFunction(TracedFunction):
         except Exception as error:
             raise self._damage(entry, error) from error
 
-    def _record(self, entry: Entry, call: Call, seen: int) -> Any:
+    def _record(self, entry: Entry, call: TracedCall, seen: int) -> Any:
         if call.raised is not None:  # the function raised that, too, unless it has caught it
             raise self._damage(entry, call.raised) from call.raised.__cause__
         self._refuse()

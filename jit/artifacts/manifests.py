@@ -45,7 +45,7 @@ CARRIERS = {"bfloat16": np.dtype("uint16"), "complex128": np.dtype("float64")}
 """The numpy dtype that carries elements which safetensors cannot store."""
 
 
-class Writer:
+class ManifestWriter:
     """Gathers graphs and tensors while the manifest is made."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from jit.tracing.recorder.tracer import Trace
 from jit.tracing.recordings.chains import Chain, graph_of
 from jit.tracing.recordings.compiling import optimise, unoptimised
 from jit.tracing.recordings.recording import PARTS, Recording
-from jit.tracing.recordings.shapes import Family
+from jit.tracing.recordings.shapes import SizeFamily
 from jit.tracing.surroundings.properties import kind_of
 from jit.tracing.surroundings.surroundings import World, view_of_objects
 
@@ -133,7 +133,7 @@ class Reader:
                 family_key, pattern = key_of(entry["general"][0]), decode(entry["general"][1])
                 if not _is_made_like(pattern, [[int]]) or len(pattern) != len(key.tensors):
                     raise PlainError("this says of no tensors which sizes vary")
-                family = function._cache.sizes.families.setdefault(family_key, Family())
+                family = function._cache.sizes.families.setdefault(family_key, SizeFamily())
                 family.general.setdefault(pattern, {})[key] = Entry(recordings)
 
     def _recording(self, data: Mapping[str, Any], key: Key, function: TracedFunction, view: Any) -> Recording:

@@ -40,7 +40,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     [2.0, 40.0]
     """
     with enable_grad():
-        call = _Call(func, inputs, create_graph)
+        call = _FunctionalCall(func, inputs, create_graph)
         products = call.gradients(call.weights(v), create_graph, strict)
         _require_dependent(products, "the product with the Jacobian", create_graph and strict)
     return call.result(create_graph), call.like_inputs(products, create_graph)
@@ -64,7 +64,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     [4.0, 2.0]
     """
     with enable_grad():
-        call = _Call(func, inputs, create_graph)
+        call = _FunctionalCall(func, inputs, create_graph)
         directions = _weights_for(call.inputs, v, "input")
         weights = [_zeros_like(output).requires_grad_() for output in call.outputs]
         rows = call.gradients(weights, True, strict)
@@ -96,7 +96,7 @@ def jacobian(
     """
     _check_strategy("jacobian", strategy, vectorize, strict)
     with enable_grad():
-        call = _Call(func, inputs, create_graph)
+        call = _FunctionalCall(func, inputs, create_graph)
         rows = [call.jacobian_of(number, create_graph, strict) for number in range(len(call.outputs))]
     for row in rows:
         _require_dependent(row, "the Jacobian", create_graph and strict)
@@ -154,7 +154,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     (6.0, [0.0, 1.0])
     """
     with enable_grad():
-        call = _Call(_number(func), inputs, create_graph)
+        call = _FunctionalCall(_number(func), inputs, create_graph)
         directions = _weights_for(call.inputs, v, "input")
         first = call.gradients(call.weights(None), True, strict)
         _require_dependent(first, "the Jacobian", strict)
@@ -178,7 +178,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return vhp(func, inputs, v, create_graph, strict)
 
 
-class _Call:
+class _FunctionalCall:
     """A function called on copies of its inputs that can be differentiated by."""
 
     def __init__(self, func: Callable[..., Any], inputs: Any, create_graph: bool) -> None:

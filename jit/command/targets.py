@@ -28,7 +28,7 @@ class UserCodeError(Error):
 
 
 @dataclass
-class Target:
+class CommandTarget:
     """A function or module of the user's, and the module that it was found in."""
 
     function: Any
@@ -36,7 +36,7 @@ class Target:
     name: str
 
 
-def load_target(text: str) -> Target:
+def load_target(text: str) -> CommandTarget:
     """The function, traced function or Module that `text` names; factories are called.
 
     Raises:
@@ -56,7 +56,7 @@ def load_target(text: str) -> Target:
             )
             raise UsageError(f"{place} has no {name!r}; it offers {offered}")
         value = getattr(value, part)
-    return Target(_made(value, name), module, name)
+    return CommandTarget(_made(value, name), module, name)
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -130,7 +130,7 @@ def _made(value: Any, name: str) -> Any:
 _SPEC = re.compile(r"(?:(?P<name>[A-Za-z_][\w.]*)=)?(?P<dtype>[a-z]+\d*)\[(?P<sizes>[\d,\s]*)\]")
 
 
-def load_inputs(target: Target, specs: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def load_inputs(target: CommandTarget, specs: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments from SPECs, or from `example_inputs` of the target or its module."""
     if not specs:
         return _examples(target), {}
@@ -145,7 +145,7 @@ def load_inputs(target: Target, specs: Sequence[str]) -> tuple[tuple[Any, ...], 
     return tuple(args), kwargs
 
 
-def _examples(target: Target) -> tuple[Any, ...]:
+def _examples(target: CommandTarget) -> tuple[Any, ...]:
     for holder in (target.function, target.module):
         found = getattr(holder, "example_inputs", None)
         if found is None:

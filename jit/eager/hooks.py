@@ -45,7 +45,7 @@ class HookTable(dict[int, Any]):
         return RemovableHandle(self, key)
 
 
-class Event:
+class OnceFlag:
     """Whether something has happened; no function that is traced depends on it."""
 
     happened = False

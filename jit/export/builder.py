@@ -1,6 +1,6 @@
 """The node builder `g` that a symbolic writes ONNX with: `return g.op("Relu", x)`.
 
-    g.op("Concat", a, b, axis=0)       a node; a Proxy, or a tuple of them with outputs=2
+    g.op("Concat", a, b, axis=0)       a node; an OnnxProxy, or a tuple of them with outputs=2
     g.constant(2, like=x)              a number, list or array in x's element type
     g.ints([n, -1])                    a 1-D int64 tensor of numbers and traced sizes
     g.cast(x, jit.float32)             nothing to do if x is that already
@@ -32,13 +32,13 @@ from jit.ir.types import Dim, TensorType
 from . import complexes
 from .complexes import Pairs, as_pairs
 from .opsets import OPSETS, TYPE_STRINGS, element_type
-from .proxies import Proxy, Scalar, Unsupported
+from .proxies import OnnxProxy, Scalar, Unsupported
 from .signatures import Signature, first_opset, signature
 
 if TYPE_CHECKING:
     import onnx_ir
 
-__all__ = ["Builder", "Origin", "Recorded"]
+__all__ = ["OnnxBuilder", "Origin", "Recorded"]
 
 
 WRITTEN_OUT = {"STFT": ("onesided",)}
@@ -66,7 +66,7 @@ class Origin:
 class Recorded:
     """Results of an operator when it was traced: `g.out`."""
 
-    builder: Builder
+    builder: OnnxBuilder
     type: TensorType
 
     @property
@@ -91,31 +91,31 @@ class Recorded:
 
 
 @dataclass
-class Call:
+class OnnxCall:
     """A node about to be made; `legacy` may change it."""
 
     name: str
-    inputs: list[Proxy | None]
+    inputs: list[OnnxProxy | None]
     attributes: dict[str, Any]
     outputs: int = 1
     origin: Origin = field(default_factory=Origin)
 
 
-class Builder:
+class OnnxBuilder:
     """Makes ONNX nodes for one opset, in order."""
 
-    def __init__(self, opset: int, axes: Mapping[str, tuple[Proxy, int]] | None = None) -> None:
+    def __init__(self, opset: int, axes: Mapping[str, tuple[OnnxProxy, int]] | None = None) -> None:
         import onnx_ir
 
         self._ir = onnx_ir
         self.opset = opset
         """The version of the standard operators."""
-        self.axes: dict[str, tuple[Proxy, int]] = dict(axes or {})
+        self.axes: dict[str, tuple[OnnxProxy, int]] = dict(axes or {})
         """Name of a dynamic axis -> an input and its dim that have it."""
         self.nodes: list[onnx_ir.Node] = []
-        self.constants: dict[Any, Proxy] = {}
+        self.constants: dict[Any, OnnxProxy] = {}
         """Every constant once, by element type, shape and bytes."""
-        self.proxies: dict[onnx_ir.Value, Proxy] = {}
+        self.proxies: dict[onnx_ir.Value, OnnxProxy] = {}
         """The stand-in of every value."""
         self.domains: set[str] = set()
         """Domains other than the standard one that nodes come from."""
@@ -143,12 +143,12 @@ class Builder:
             attributes: Numbers, strings, lists, DTypes and arrays; None is left out.
 
         Returns:
-            A Proxy, or a tuple of them if `outputs` is not 1.
+            An OnnxProxy, or a tuple of them if `outputs` is not 1.
         """
         from . import legacy
 
         given = {key: item for key, item in attributes.items() if item is not None}
-        call = Call(name, self._inputs(name, inputs), given, outputs)
+        call = OnnxCall(name, self._inputs(name, inputs), given, outputs)
         if complexes.is_complex(call):
             return complexes.write(self, call)
         domain, _, bare = name.rpartition("::")
@@ -156,7 +156,7 @@ class Builder:
             return self._results(self._foreign(domain, bare, call))
         return legacy.write(self, call)
 
-    def constant(self, value: Any, like: Proxy | None = None, dtype: DType | str | None = None) -> Proxy:
+    def constant(self, value: Any, like: OnnxProxy | None = None, dtype: DType | str | None = None) -> OnnxProxy:
         """`value` (a number, list, array or traced number) in `dtype`, or in the element type of `like`.
 
         Args:
@@ -167,7 +167,7 @@ class Builder:
         if dtype is None:
             dtype = like.dtype if like is not None else None
         dtype = None if dtype is None else dtypes.as_dtype(dtype)
-        if isinstance(value, Proxy):
+        if isinstance(value, OnnxProxy):
             return value if dtype is None else self.cast(value, dtype)
         array = _as_array(value, dtype)
         if array.dtype.kind == "c":
@@ -177,17 +177,17 @@ class Builder:
             self.constants[key] = self._constant(array)
         return self.constants[key]
 
-    def ints(self, items: Any) -> Proxy:
+    def ints(self, items: Any) -> OnnxProxy:
         """A 1-D int64 tensor of whole numbers, some of which may be traced."""
-        if isinstance(items, Proxy) and not isinstance(items, Scalar):
+        if isinstance(items, OnnxProxy) and not isinstance(items, Scalar):
             return self.cast(items, dtypes.int64)
         listed = list(items) if isinstance(items, (tuple, list)) else [items]
-        if not any(isinstance(item, Proxy) for item in listed):
+        if not any(isinstance(item, OnnxProxy) for item in listed):
             return self.constant(np.array([operator.index(item) for item in listed], np.int64))
         pieces = [piece for traced, run in groupby(listed, _is_proxy) for piece in self._pieces(traced, list(run))]
         return pieces[0] if len(pieces) == 1 else self.op("Concat", *pieces, axis=0)
 
-    def cast(self, x: Proxy, dtype: DType | str | None) -> Proxy:
+    def cast(self, x: OnnxProxy, dtype: DType | str | None) -> OnnxProxy:
         """`x` in another element type; `x` itself if it is in that already, or if `dtype` is None."""
         dtype = None if dtype is None else dtypes.as_dtype(dtype)
         if dtype is None or x.dtype is dtype:
@@ -197,15 +197,15 @@ class Builder:
                 return self.constant(x.constant.astype(dtype.numpy))
         return self.op("Cast", x, to=dtype)
 
-    def pairs(self, x: Proxy) -> Proxy:
+    def pairs(self, x: OnnxProxy) -> OnnxProxy:
         """A complex tensor as real numbers: both parts in a last dim of size 2."""
         return complexes.pairs_of(self, x)
 
-    def from_pairs(self, pairs: Proxy) -> Proxy:
+    def from_pairs(self, pairs: OnnxProxy) -> OnnxProxy:
         """Real numbers whose last dim, of size 2, holds both parts, as a complex tensor."""
         return Pairs(pairs)
 
-    def reduce(self, name: str, x: Proxy, dim: Any, keepdim: bool, **attributes: Any) -> Proxy:
+    def reduce(self, name: str, x: OnnxProxy, dim: Any, keepdim: bool, **attributes: Any) -> OnnxProxy:
         """`name`, one of the `Reduce...` operators, over `dim` (None or empty: all of them).
 
         Args:
@@ -230,7 +230,7 @@ class Builder:
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
-    def size_of(self, x: Proxy, dim: int, name: str | None) -> Scalar:
+    def size_of(self, x: OnnxProxy, dim: int, name: str | None) -> Scalar:
         """The size of dim `dim` of `x`, which is that of the dynamic axis `name` if it has one.
 
         Args:
@@ -251,7 +251,7 @@ class Builder:
             return Scalar(self, dtypes.int64, _refuse_unknown_size)
         return self.size_of(*self.axes[name], name)
 
-    def scalar(self, dtype: DType, make: Callable[[], Proxy]) -> Scalar:
+    def scalar(self, dtype: DType, make: Callable[[], OnnxProxy]) -> Scalar:
         """A traced number whose nodes are written when it is first needed, as part of the present operator."""
         origin, outs = self.origin, self.outs
 
@@ -277,13 +277,13 @@ class Builder:
 
         return write_scalar(self, name, (left, right))
 
-    def _written_size(self, x: Proxy, dim: int) -> onnx_ir.Value:
+    def _written_size(self, x: OnnxProxy, dim: int) -> onnx_ir.Value:
         shape = self.op("Shape", x)
         return self.op("Gather", shape, self.constant(dim, dtype=dtypes.int64), axis=0).value
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def write(self, call: Call) -> tuple[Proxy, ...]:
+    def write(self, call: OnnxCall) -> tuple[OnnxProxy, ...]:
         """The node of a call that is in the form of this opset."""
         known = signature(call.name, self.opset)
         if known is None:
@@ -295,16 +295,16 @@ class Builder:
         result = [known.result_dtype(index, given, numbers) for index in range(call.outputs)]
         return self._node("", call, self._encoded(attributes, known), result)
 
-    def _foreign(self, domain: str, name: str, call: Call) -> tuple[Proxy, ...]:
+    def _foreign(self, domain: str, name: str, call: OnnxCall) -> tuple[OnnxProxy, ...]:
         self.domains.add(domain)
         first = next((x.dtype for x in call.inputs if x is not None), None)
         plain = {key: _plain(item) for key, item in call.attributes.items()}
         encoded = [self._ir.convenience.convert_attribute(key, self._as_tensor(item)) for key, item in plain.items()]
-        return self._node(domain, Call(name, call.inputs, {}, call.outputs), encoded, [first] * call.outputs)
+        return self._node(domain, OnnxCall(name, call.inputs, {}, call.outputs), encoded, [first] * call.outputs)
 
     def _node(
-        self, domain: str, call: Call, attributes: list[onnx_ir.Attr], types: Sequence[DType | None]
-    ) -> tuple[Proxy, ...]:
+        self, domain: str, call: OnnxCall, attributes: list[onnx_ir.Attr], types: Sequence[DType | None]
+    ) -> tuple[OnnxProxy, ...]:
         values = [None if x is None else x.value for x in call.inputs]
         while values and values[-1] is None:
             values.pop()
@@ -312,18 +312,18 @@ class Builder:
             domain, call.name, values, attributes, num_outputs=call.outputs, metadata_props=self.origin.properties
         )
         self.nodes.append(node)
-        made = tuple(Proxy(self, value, dtype) for value, dtype in zip(node.outputs, types, strict=True))
+        made = tuple(OnnxProxy(self, value, dtype) for value, dtype in zip(node.outputs, types, strict=True))
         self.proxies.update(zip(node.outputs, made, strict=True))
         return made
 
-    def _results(self, made: tuple[Proxy, ...]) -> Any:
+    def _results(self, made: tuple[OnnxProxy, ...]) -> Any:
         return made[0] if len(made) == 1 else made
 
-    def _inputs(self, name: str, inputs: Sequence[Any]) -> list[Proxy | None]:
+    def _inputs(self, name: str, inputs: Sequence[Any]) -> list[OnnxProxy | None]:
         newest = signature(name, OPSETS[-1])
 
-        def prepare(index: int, item: Any) -> Proxy | None:
-            if item is None or isinstance(item, Proxy):
+        def prepare(index: int, item: Any) -> OnnxProxy | None:
+            if item is None or isinstance(item, OnnxProxy):
                 return item
             if isinstance(item, (tuple, list)):
                 return self.ints(item)
@@ -331,7 +331,7 @@ class Builder:
 
         return [prepare(index, item) for index, item in enumerate(inputs)]
 
-    def _attributes(self, call: Call, known: Signature) -> dict[str, Any]:
+    def _attributes(self, call: OnnxCall, known: Signature) -> dict[str, Any]:
         """Plain values of the attributes, without those that say the default, which older opsets may not know."""
         plain = {key: _plain(item) for key, item in call.attributes.items()}
         for key in [key for key in plain if key not in known.attributes]:
@@ -340,7 +340,7 @@ class Builder:
         written = WRITTEN_OUT.get(call.name, ())
         return {key: x for key, x in plain.items() if key in written or known.attributes[key].default != x}
 
-    def _check_inputs(self, call: Call, known: Signature) -> None:
+    def _check_inputs(self, call: OnnxCall, known: Signature) -> None:
         for declared, given in zip_longest(known.inputs, call.inputs[: len(known.inputs)]):
             if declared.required and given is None:
                 raise Unsupported(f"{call.name} cannot do without {declared.name} at opset {self.opset}")
@@ -375,15 +375,15 @@ class Builder:
         dtype = self._ir.DataType(element_type(dtypes.from_numpy(array.dtype)))
         return self._ir.Tensor(array, dtype, name=name)
 
-    def _constant(self, array: np.ndarray[Any, Any]) -> Proxy:
+    def _constant(self, array: np.ndarray[Any, Any]) -> OnnxProxy:
         value = self.new_value(dtypes.from_numpy(array.dtype), array.shape)
         value.const_value = self.tensor(array)
         return self.stand_in(value, dtypes.from_numpy(array.dtype), array.shape, array)
 
     def stand_in(
         self, value: onnx_ir.Value, dtype: DType | None, dims: tuple[Dim, ...] | None, constant: Any = None
-    ) -> Proxy:
-        """The Proxy of a value that no node makes; of complex numbers, the value holds pairs.
+    ) -> OnnxProxy:
+        """The OnnxProxy of a value that no node makes; of complex numbers, the value holds pairs.
 
         Args:
             value: The ONNX value.
@@ -394,7 +394,7 @@ class Builder:
         if dtype is not None and dtype.is_complex:
             dims = None if dims is None else (*dims, 2)
             return Pairs(self.stand_in(value, dtypes.real_of(dtype), dims), constant)
-        self.proxies[value] = Proxy(self, value, dtype, dims, constant)
+        self.proxies[value] = OnnxProxy(self, value, dtype, dims, constant)
         return self.proxies[value]
 
     def new_value(self, dtype: DType | None, dims: tuple[Dim, ...] | None, name: str | None = None) -> onnx_ir.Value:
@@ -424,14 +424,14 @@ class Builder:
         if dims is not None:
             value.shape = self._ir.Shape(dims)
 
-    def _pieces(self, traced: bool, run: list[Any]) -> list[Proxy]:
+    def _pieces(self, traced: bool, run: list[Any]) -> list[OnnxProxy]:
         if not traced:
             return [self.ints(run)]
         return [self.op("Reshape", self.cast(item, dtypes.int64), self.ints([1])) for item in run]
 
     # -- inference -----------------------------------------------------------------------------------------------
 
-    def infer_dims(self, x: Proxy) -> tuple[Dim, ...] | None:
+    def infer_dims(self, x: OnnxProxy) -> tuple[Dim, ...] | None:
         """The sizes that ONNX's own shape inference gives the output of one node."""
         from .inference import infer_dims
 
@@ -443,15 +443,20 @@ class Builder:
 
 
 def _is_proxy(item: Any) -> bool:
-    return isinstance(item, Proxy)
+    return isinstance(item, OnnxProxy)
 
 
-def _fellow(known: Signature | None, index: int, inputs: Sequence[Any]) -> Proxy | None:
+def _fellow(known: Signature | None, index: int, inputs: Sequence[Any]) -> OnnxProxy | None:
     """An input that has the same element type as input number `index`, by the operator's declaration."""
     formal = known.formal(index) if known else None
     for other, item in enumerate(inputs):
         declared = known.formal(other) if known else None
-        if isinstance(item, Proxy) and formal is not None and declared is not None and declared.letter == formal.letter:
+        if (
+            isinstance(item, OnnxProxy)
+            and formal is not None
+            and declared is not None
+            and declared.letter == formal.letter
+        ):
             return item
     return None
 
@@ -483,7 +488,7 @@ def _plain(item: Any) -> Any:
     """An attribute in Python's own types, arrays aside."""
     if isinstance(item, DType):
         return element_type(item)
-    if isinstance(item, Proxy):
+    if isinstance(item, OnnxProxy):
         if item.constant is None:
             raise Unsupported("it needs a fixed number where it is given one that differs from run to run")
         item = item.constant

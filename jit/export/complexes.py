@@ -21,16 +21,16 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.types import Dim
 
-from .proxies import Proxy, Unsupported
+from .proxies import OnnxProxy, Unsupported
 
 if TYPE_CHECKING:
-    from .builder import Builder, Call
+    from .builder import OnnxBuilder, OnnxCall
 
 
-class Pairs(Proxy):
+class Pairs(OnnxProxy):
     """A complex tensor that is held as `real`, its pairs."""
 
-    def __init__(self, real: Proxy, constant: Any = None) -> None:
+    def __init__(self, real: OnnxProxy, constant: Any = None) -> None:
         self._builder = real._builder
         self._value = real.value
         assert real.dtype is not None
@@ -62,13 +62,13 @@ def as_pairs(array: Any) -> Any:
     return np.stack([array.real, array.imag], -1)
 
 
-def is_complex(call: Call) -> bool:
+def is_complex(call: OnnxCall) -> bool:
     """Whether a call has to do with complex numbers."""
     wanted = call.attributes.get("to")
     return any(isinstance(x, Pairs) for x in call.inputs) or getattr(wanted, "is_complex", False)
 
 
-def write(g: Builder, call: Call) -> Any:
+def write(g: OnnxBuilder, call: OnnxCall) -> Any:
     """Write a call over pairs.
 
     Raises:
@@ -80,7 +80,7 @@ def write(g: Builder, call: Call) -> Any:
     return form(g, call)
 
 
-def pairs_of(g: Builder, x: Proxy) -> Proxy:
+def pairs_of(g: OnnxBuilder, x: OnnxProxy) -> OnnxProxy:
     """The pairs of a complex tensor, or of a real one, whose imaginary parts are zero."""
     if isinstance(x, Pairs):
         return x.real
@@ -91,30 +91,30 @@ def pairs_of(g: Builder, x: Proxy) -> Proxy:
 # -- forms of operators ------------------------------------------------------------------------------------------
 
 
-def _parts(g: Builder, x: Proxy) -> tuple[Proxy, Proxy]:
+def _parts(g: OnnxBuilder, x: OnnxProxy) -> tuple[OnnxProxy, OnnxProxy]:
     """The real and the imaginary parts, each in a last dim of size 1."""
     real = pairs_of(g, x)
     first, second = (g.op("Slice", real, g.ints([k]), g.ints([k + 1]), g.ints([-1])) for k in (0, 1))
     return first, second
 
 
-def _joined(g: Builder, real: Proxy, imaginary: Proxy) -> Pairs:
+def _joined(g: OnnxBuilder, real: OnnxProxy, imaginary: OnnxProxy) -> Pairs:
     return Pairs(g.op("Concat", real, imaginary, axis=-1))
 
 
-def _alike(g: Builder, call: Call) -> Pairs:
+def _alike(g: OnnxBuilder, call: OnnxCall) -> Pairs:
     """Operators that treat both parts alike, broadcasting included."""
     operands = [None if x is None else pairs_of(g, x) for x in call.inputs]
     return Pairs(g.op(call.name, *operands, **call.attributes))
 
 
-def _product(g: Builder, call: Call) -> Pairs:
+def _product(g: OnnxBuilder, call: OnnxCall) -> Pairs:
     (a, b), (c, d) = (_parts(g, x) for x in call.inputs if x is not None)
     real = g.op("Sub", g.op("Mul", a, c), g.op("Mul", b, d))
     return _joined(g, real, g.op("Add", g.op("Mul", a, d), g.op("Mul", b, c)))
 
 
-def _quotient(g: Builder, call: Call) -> Pairs:
+def _quotient(g: OnnxBuilder, call: OnnxCall) -> Pairs:
     """x / y as x * conj(y) / |y|^2."""
     x, y = (x for x in call.inputs if x is not None)
     pair = pairs_of(g, y)
@@ -123,13 +123,13 @@ def _quotient(g: Builder, call: Call) -> Pairs:
     return Pairs(g.op("Div", g.op("Mul", x, turned).real, size))
 
 
-def _size(g: Builder, call: Call) -> Proxy:
+def _size(g: OnnxBuilder, call: OnnxCall) -> OnnxProxy:
     assert call.inputs[0] is not None
-    found: Proxy = g.op("ReduceL2", pairs_of(g, call.inputs[0]), g.ints([-1]), keepdims=0)
+    found: OnnxProxy = g.op("ReduceL2", pairs_of(g, call.inputs[0]), g.ints([-1]), keepdims=0)
     return found
 
 
-def _cast(g: Builder, call: Call) -> Proxy:
+def _cast(g: OnnxBuilder, call: OnnxCall) -> OnnxProxy:
     x, to = call.inputs[0], call.attributes["to"]
     assert x is not None
     if not to.is_complex:
@@ -138,28 +138,28 @@ def _cast(g: Builder, call: Call) -> Proxy:
     return Pairs(g.cast(x.real, part) if isinstance(x, Pairs) else pairs_of(g, g.cast(x, part)))
 
 
-def _shape(g: Builder, call: Call) -> Proxy:
+def _shape(g: OnnxBuilder, call: OnnxCall) -> OnnxProxy:
     """The sizes without that of the pairs."""
     assert isinstance(call.inputs[0], Pairs)
-    shape: Proxy = g.op("Slice", g.op("Shape", call.inputs[0].real), g.ints([0]), g.ints([-1]), g.ints([0]))
+    shape: OnnxProxy = g.op("Slice", g.op("Shape", call.inputs[0].real), g.ints([0]), g.ints([-1]), g.ints([0]))
     return shape
 
 
-def _sized(g: Builder, call: Call) -> Pairs:
+def _sized(g: OnnxBuilder, call: OnnxCall) -> Pairs:
     """Reshape and Expand: the pairs stay."""
     x, shape = call.inputs
     assert isinstance(x, Pairs)
     return Pairs(g.op(call.name, x.real, g.op("Concat", shape, g.ints([2]), axis=0), **call.attributes))
 
 
-def _transposed(g: Builder, call: Call) -> Pairs:
+def _transposed(g: OnnxBuilder, call: OnnxCall) -> Pairs:
     x = call.inputs[0]
     assert isinstance(x, Pairs)
     perm = list(call.attributes.get("perm") or range(x.ndim)[::-1])
     return Pairs(g.op("Transpose", x.real, perm=[*perm, x.ndim]))
 
 
-def _along(g: Builder, call: Call) -> Pairs:
+def _along(g: OnnxBuilder, call: OnnxCall) -> Pairs:
     """Concat and Gather: the axis counted from the front."""
     pairs = [x for x in call.inputs if isinstance(x, Pairs)]
     axis = call.attributes.get("axis", 0) % pairs[0].ndim
@@ -167,10 +167,10 @@ def _along(g: Builder, call: Call) -> Pairs:
     return Pairs(g.op(call.name, *operands, **{**call.attributes, "axis": axis}))
 
 
-def _with_axes(position: int, added: bool = False) -> Callable[[Builder, Call], Pairs]:
+def _with_axes(position: int, added: bool = False) -> Callable[[OnnxBuilder, OnnxCall], Pairs]:
     """Operators whose input number `position` names axes, which are to be counted from the front."""
 
-    def form(g: Builder, call: Call) -> Pairs:
+    def form(g: OnnxBuilder, call: OnnxCall) -> Pairs:
         x, *rest = call.inputs
         assert isinstance(x, Pairs)
         rest += [None] * (position - len(rest))
@@ -180,7 +180,7 @@ def _with_axes(position: int, added: bool = False) -> Callable[[Builder, Call], 
     return form
 
 
-def _from_front(axes: Proxy | None, ndim: int, added: bool) -> Sequence[int]:
+def _from_front(axes: OnnxProxy | None, ndim: int, added: bool) -> Sequence[int]:
     if axes is None:
         return range(ndim)
     if axes.constant is None:
@@ -190,7 +190,7 @@ def _from_front(axes: Proxy | None, ndim: int, added: bool) -> Sequence[int]:
     return [axis % rank for axis in named]
 
 
-def _padded(g: Builder, call: Call) -> Pairs:
+def _padded(g: OnnxBuilder, call: OnnxCall) -> Pairs:
     """Pad: nothing before and behind the pairs; they are padded by zeros only."""
     x, pads, value, *axes = call.inputs
     if not isinstance(x, Pairs) or pads is None or pads.constant is None or axes:
@@ -201,13 +201,13 @@ def _padded(g: Builder, call: Call) -> Pairs:
     return Pairs(g.op("Pad", x.real, g.ints([*before, 0, *behind, 0]), **call.attributes))
 
 
-def _chosen(g: Builder, call: Call) -> Pairs:
+def _chosen(g: OnnxBuilder, call: OnnxCall) -> Pairs:
     condition, *sides = call.inputs
     wide = g.op("Unsqueeze", condition, g.ints([-1]))
     return Pairs(g.op("Where", wide, *(pairs_of(g, x) for x in sides if x is not None)))
 
 
-FORMS: dict[str, Callable[[Builder, Call], Any]] = {
+FORMS: dict[str, Callable[[OnnxBuilder, OnnxCall], Any]] = {
     **dict.fromkeys(("Identity", "Neg", "Add", "Sub"), _alike),
     "Mul": _product, "Div": _quotient, "Abs": _size, "Cast": _cast, "Shape": _shape, "Where": _chosen,
     **dict.fromkeys(("Reshape", "Expand"), _sized),

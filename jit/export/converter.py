@@ -21,17 +21,17 @@ from jit.ir.inference import SIZES
 from jit.ir.op import Op, find
 from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, UndefinedType
 
-from .builder import Builder, Origin, Recorded
+from .builder import OnnxBuilder, Origin, Recorded
 from .naming import is_numbered, path, short
 from .opsets import OPSETS
-from .proxies import KINDS, Missing, Proxy, Scalar, Unsupported, kind_of
+from .proxies import KINDS, Missing, OnnxProxy, Scalar, Unsupported, kind_of
 from .registration import registered
 from .scalars import SCALAR_OPS, write_scalar
-from .sizes import Sizes
+from .sizes import KnownSizes
 
 
 @dataclass(frozen=True)
-class Problem:
+class ExportProblem:
     """One node that cannot be exported."""
 
     op: str
@@ -59,11 +59,11 @@ class Converter:
         values: What stands for the graph's inputs: Proxies, Scalars; extended by every value that is written.
     """
 
-    def __init__(self, builder: Builder, sizes: Sizes, values: dict[Value, Any]) -> None:
+    def __init__(self, builder: OnnxBuilder, sizes: KnownSizes, values: dict[Value, Any]) -> None:
         self.g = builder
         self.sizes = sizes
         self.values = values
-        self.problems: list[Problem] = []
+        self.problems: list[ExportProblem] = []
         self.hints: dict[Any, str] = {}
         """ONNX value -> the name that it would like."""
         self.is_random = False
@@ -203,7 +203,7 @@ class Converter:
 
     def _as_tensor(self, item: Any, dtype: Any = None) -> Any:
         """A tensor operand: numbers, arrays and traced numbers become tensors, None stays."""
-        if item is None or (isinstance(item, Proxy) and not isinstance(item, Scalar)):
+        if item is None or (isinstance(item, OnnxProxy) and not isinstance(item, Scalar)):
             return item if item is None else self.g.cast(item, dtype)
         if isinstance(item, (bool, int, float, complex, np.ndarray, np.generic)):
             return self.g.constant(item, dtype=dtype)
@@ -259,7 +259,7 @@ class Converter:
     def _refuse(self, node: Node, reason: str) -> None:
         inside = self._inside[0].kind if self._inside else ""
         name = {"prim::Guard": "a decision", KIND: node.attribute("op")}.get(node.kind, node.kind)
-        problem = Problem(name, reason, self.g.origin.source, self._lowest_opset(node, reason), inside)
+        problem = ExportProblem(name, reason, self.g.origin.source, self._lowest_opset(node, reason), inside)
         if problem not in self.problems:
             self.problems.append(problem)
         for value in node.outputs:
@@ -285,7 +285,7 @@ class Converter:
         return self._lowest[key]
 
     def _would_do(self, node: Node, opset: int) -> bool:
-        trial = Builder(opset)
+        trial = OnnxBuilder(opset)
         trial.axes.update((name, (_copied(x, trial), dim)) for name, (x, dim) in self.g.axes.items())
         values = {value: _copied(self.values.get(value), trial) for value in node.inputs}
         attempt = Converter(trial, self.sizes, values)
@@ -363,7 +363,7 @@ def _is_tensor(value: Value) -> bool:
     return isinstance(value.type, TensorType)
 
 
-def _sized(value: Value, sizes: Sizes) -> TensorType:
+def _sized(value: Value, sizes: KnownSizes) -> TensorType:
     """The recorded type of a tensor, with names for the sizes that follow dynamic axes."""
     assert isinstance(value.type, TensorType)
     inferred = sizes.runs[0].known.get(value)
@@ -409,9 +409,9 @@ def _hint(node: Node, value: Value, scope: str) -> str:
     return path(scope, short(node.kind)) if is_numbered(value.name) else value.name
 
 
-def _copied(item: Any, builder: Builder) -> Any:
+def _copied(item: Any, builder: OnnxBuilder) -> Any:
     """A stand-in for `item` in a builder on trial."""
-    if not isinstance(item, Proxy):
+    if not isinstance(item, OnnxProxy):
         return item
     if isinstance(item, Missing):
         return item
@@ -421,7 +421,7 @@ def _copied(item: Any, builder: Builder) -> Any:
     return builder.stand_in(builder.new_value(None, None), item.dtype, item.known_dims, item.constant)
 
 
-def explain(problems: Sequence[Problem], opset: int) -> str:
+def explain(problems: Sequence[ExportProblem], opset: int) -> str:
     """The text of the error that lists all problems."""
     if len(problems) == 1:
         return f"The graph cannot be exported to ONNX at opset {opset}: {problems[0]}."

@@ -20,13 +20,13 @@ from jit.ir.graph import Graph, Value, leaves
 from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type, UndefinedType
 
 from . import peephole, writer
-from .builder import Builder
+from .builder import OnnxBuilder
 from .converter import Converter, explain
 from .naming import Names, is_numbered, path, short
 from .opsets import IR_VERSIONS, check_opset
-from .proxies import KINDS, Missing, Proxy, Scalar
+from .proxies import KINDS, Missing, OnnxProxy, Scalar
 from .report import ExportReport
-from .sizes import Sizes
+from .sizes import KnownSizes
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -56,7 +56,7 @@ class Exported:
 
 
 @dataclass
-class _Input:
+class _ModelInput:
     """One input of the graph, and what becomes of it."""
 
     value: Value
@@ -139,10 +139,10 @@ class _Export:
             raise UsageError(f"The graph has stages 0 to {last}, so stage {stage!r} cannot be exported.")
         self.graph = graph
         self.stage = stage
-        self.g = Builder(opset)
+        self.g = OnnxBuilder(opset)
         self.names = Names()
         self.warnings: list[str] = []
-        self.inputs: list[_Input] = []
+        self.inputs: list[_ModelInput] = []
         self.values: dict[Value, Any] = {}
         self.results: list[Any] = []
         """What the graph returns: Values and constants."""
@@ -165,7 +165,7 @@ class _Export:
             array = _checked_array(value, arrays[value.name]) if value.name in arrays else None
             _check_input_type(value)
             wanted = value.name if array is not None or given is None else given.pop(0)
-            self.inputs.append(_Input(value, self.names.unique(wanted), array))
+            self.inputs.append(_ModelInput(value, self.names.unique(wanted), array))
 
     def take_axes(self, axes: DynamicAxes, output_names: Sequence[str] | None) -> None:
         """Note which dims of which inputs are dynamic."""
@@ -188,7 +188,7 @@ class _Export:
         """Write all nodes; ExportError with the list of what cannot be written."""
         axes = {item.value: item.axes for item in self.inputs if item.axes}
         fixed = [item.value for item in self.inputs if item.array is not None]
-        self.sizes = Sizes(self.graph, self.stage, axes, fixed)
+        self.sizes = KnownSizes(self.graph, self.stage, axes, fixed)
         for item in self.inputs:
             self.values[item.value] = self._input_value(item)
         self.results = [item for item in leaves(self._returned(updates_as_outputs)) if self._is_result(item)]
@@ -205,7 +205,7 @@ class _Export:
         self.outputs = [self._output_value(item) for item in self.results]
         self.nodes = peephole.simplify(self.g.nodes, self.outputs)
 
-    def _input_value(self, item: _Input) -> Proxy:
+    def _input_value(self, item: _ModelInput) -> OnnxProxy:
         g, type = self.g, item.value.type
         if isinstance(type, ScalarType):
             value = g.new_value(KINDS[type.name], (), item.name)
@@ -235,7 +235,7 @@ class _Export:
 
     def _output_value(self, item: Any) -> onnx_ir.Value:
         found = self.values[item] if isinstance(item, Value) else item
-        return found.value if isinstance(found, Proxy) else self.g.constant(found).value
+        return found.value if isinstance(found, OnnxProxy) else self.g.constant(found).value
 
     # -- outputs -------------------------------------------------------------------------------------------------
 
@@ -319,10 +319,10 @@ class _Export:
                     value.name = self.names.unique(hints.get(value) or _own_name(node))
             node.name = node.outputs[0].name
 
-    def _named_tensors(self) -> Iterator[tuple[Value, Proxy]]:
+    def _named_tensors(self) -> Iterator[tuple[Value, OnnxProxy]]:
         present = {output for node in self.nodes for output in node.outputs}
         for value, item in self.values.items():
-            if isinstance(item, Proxy) and not isinstance(item, (Missing, Scalar)) and item.value in present:
+            if isinstance(item, OnnxProxy) and not isinstance(item, (Missing, Scalar)) and item.value in present:
                 yield value, item
 
     def _report(self, model: onnx_ir.Model) -> ExportReport:
@@ -364,7 +364,7 @@ def _checked_names(what: str, names: Sequence[str] | None, default: Sequence[str
     return list(names)
 
 
-def _is_input(name: str, inputs: Sequence[_Input]) -> bool:
+def _is_input(name: str, inputs: Sequence[_ModelInput]) -> bool:
     """Whether an input of the model has this name."""
     return any(item.name == name and item.array is None for item in inputs)
 
@@ -390,7 +390,7 @@ def _checked_array(value: Value, array: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _axes_of(item: _Input, dims: Mapping[int, str] | Sequence[int]) -> dict[int, str]:
+def _axes_of(item: _ModelInput, dims: Mapping[int, str] | Sequence[int]) -> dict[int, str]:
     if item.array is not None:
         raise UsageError(f"dynamic_axes names {item.name!r}, which is a weight of the model: its sizes are fixed.")
     rank = item.value.type.ndim if isinstance(item.value.type, TensorType) else 0

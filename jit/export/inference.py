@@ -12,10 +12,10 @@ from .opsets import ELEMENT_TYPES, IR_VERSIONS
 if TYPE_CHECKING:
     import onnx_ir
 
-    from .builder import Builder
+    from .builder import OnnxBuilder
 
 
-def infer_dims(g: Builder, node: onnx_ir.Node, output: onnx_ir.Value) -> tuple[Dim, ...] | None:
+def infer_dims(g: OnnxBuilder, node: onnx_ir.Node, output: onnx_ir.Value) -> tuple[Dim, ...] | None:
     """The dims of `output`, one of `node`'s; None where even the rank is not known.
 
     Args:
@@ -41,7 +41,7 @@ def infer_dims(g: Builder, node: onnx_ir.Node, output: onnx_ir.Value) -> tuple[D
     return _dims(found.get(f"output{output.index()}"), set(g.axes))
 
 
-def _shaped(g: Builder, node: onnx_ir.Node) -> tuple[Dim, ...] | None:
+def _shaped(g: OnnxBuilder, node: onnx_ir.Node) -> tuple[Dim, ...] | None:
     """The dims of a node that is told them by its last input."""
     told = node.inputs[-1]
     dims = None if told is None else _numbers(g, told)
@@ -53,7 +53,7 @@ def _shaped(g: Builder, node: onnx_ir.Node) -> tuple[Dim, ...] | None:
     return None if given is None else _broadcast(dims, given)
 
 
-def _numbers(g: Builder, value: onnx_ir.Value) -> tuple[Dim, ...] | None:
+def _numbers(g: OnnxBuilder, value: onnx_ir.Value) -> tuple[Dim, ...] | None:
     """Known numbers in a 1-D tensor that holds sizes."""
     proxy, node = g.proxies[value], value.producer()
     if proxy.constant is not None:
@@ -104,7 +104,7 @@ def _as_proto(node: onnx_ir.Node) -> Any:
     return proto
 
 
-def _known(g: Builder, node: onnx_ir.Node) -> tuple[dict[str, Any], dict[str, Any]]:
+def _known(g: OnnxBuilder, node: onnx_ir.Node) -> tuple[dict[str, Any], dict[str, Any]]:
     """Known types of the inputs, and the numbers in those that are constant."""
     import onnx
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .proxies import Proxy, Unsupported
+from .proxies import OnnxProxy, Unsupported
 
 if TYPE_CHECKING:
-    from .builder import Builder, Call
+    from .builder import OnnxBuilder, OnnxCall
 
 _REDUCTIONS = ("Max", "Min", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 
@@ -33,8 +33,8 @@ INPUTS: dict[str, tuple[int, dict[int, str]]] = {
 """Operator -> the opset from which on some of its attributes are inputs, and which."""
 
 
-def write(g: Builder, call: Call) -> Any:
-    """Write a call in the form that `g.opset` has: a Proxy, or a tuple if the call has several outputs."""
+def write(g: OnnxBuilder, call: OnnxCall) -> Any:
+    """Write a call in the form that `g.opset` has: an OnnxProxy, or a tuple if the call has several outputs."""
     for rewrite in (_swap_inputs, _unwrap_axis):
         rewrite(g, call)
     found = REWRITES.get(call.name)
@@ -42,7 +42,7 @@ def write(g: Builder, call: Call) -> Any:
     return made[0] if len(made) == 1 else made
 
 
-def _swap_inputs(g: Builder, call: Call) -> None:
+def _swap_inputs(g: OnnxBuilder, call: OnnxCall) -> None:
     """Attributes that became inputs, either way round."""
     if call.name not in INPUTS:
         return
@@ -58,12 +58,12 @@ def _swap_inputs(g: Builder, call: Call) -> None:
         call.inputs = [x for index, x in enumerate(call.inputs) if index not in names]
 
 
-def _as_input(g: Builder, call: Call, name: str) -> Proxy:
+def _as_input(g: OnnxBuilder, call: OnnxCall, name: str) -> OnnxProxy:
     item = call.attributes.pop(name)
     return g.constant(item, like=call.inputs[0]) if name in ("min", "max", "value") else g.ints(item)
 
 
-def _as_attribute(call: Call, index: int, name: str, since: int) -> None:
+def _as_attribute(call: OnnxCall, index: int, name: str, since: int) -> None:
     given = call.inputs[index]
     if given is None:
         return
@@ -73,7 +73,7 @@ def _as_attribute(call: Call, index: int, name: str, since: int) -> None:
     call.attributes[name] = found[0] if name == "k" and isinstance(found, list) else found
 
 
-def _drop_steps(call: Call, since: int) -> None:
+def _drop_steps(call: OnnxCall, since: int) -> None:
     """Slices before opset 10 have step 1."""
     if call.name != "Slice" or len(call.inputs) < 5 or call.inputs[4] is None:
         return
@@ -83,7 +83,7 @@ def _drop_steps(call: Call, since: int) -> None:
     del call.inputs[4]
 
 
-def _unwrap_axis(g: Builder, call: Call) -> None:
+def _unwrap_axis(g: OnnxBuilder, call: OnnxCall) -> None:
     """Before opset 11, dims are counted from the front only."""
     first = call.inputs[0] if call.inputs else None
     if g.opset >= 11 or first is None:
@@ -100,7 +100,7 @@ def _unwrap_axis(g: Builder, call: Call) -> None:
         call.attributes[name] = wrapped if isinstance(given, (list, tuple)) else wrapped[0]
 
 
-def _softmax(g: Builder, call: Call) -> tuple[Proxy, ...]:
+def _softmax(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     """Before opset 13 a softmax ran over `axis` and all dims behind it: bring the dim to the end, and back."""
     x = call.inputs[0]
     assert x is not None
@@ -116,7 +116,7 @@ def _softmax(g: Builder, call: Call) -> tuple[Proxy, ...]:
     return (g.op("Transpose", *g.write(call), perm=order),)
 
 
-def _reshape(g: Builder, call: Call) -> tuple[Proxy, ...]:
+def _reshape(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     """A size of 0 means no elements, as in ATen; for ONNX it means the input's size, unless told otherwise."""
     sizes = call.inputs[1].constant if len(call.inputs) > 1 and call.inputs[1] is not None else None
     if "allowzero" in call.attributes or sizes is None or not np.any(sizes == 0) or np.any(sizes == -1):
@@ -129,7 +129,7 @@ def _reshape(g: Builder, call: Call) -> tuple[Proxy, ...]:
     return g.write(call)
 
 
-def _shape(g: Builder, call: Call) -> tuple[Proxy, ...]:
+def _shape(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     """The shape of a tensor whose sizes are fixed is a constant."""
     x = call.inputs[0]
     dims = x.known_dims if x is not None else None
@@ -138,12 +138,12 @@ def _shape(g: Builder, call: Call) -> tuple[Proxy, ...]:
     return (g.ints(dims),)
 
 
-def _or_equal(strict: str) -> Callable[[Builder, Call], tuple[Proxy, ...]]:
+def _or_equal(strict: str) -> Callable[[OnnxBuilder, OnnxCall], tuple[OnnxProxy, ...]]:
     """a >= b is a > b or a == b."""
     return lambda g, call: (g.op("Or", g.op(strict, *call.inputs), g.op("Equal", *call.inputs)),)
 
 
-def _equal(g: Builder, call: Call) -> tuple[Proxy, ...]:
+def _equal(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     """Before opset 11 floats were not compared: a == b is not (a < b or a > b), and neither is NaN."""
     a, b = call.inputs
     assert a is not None and b is not None
@@ -154,14 +154,14 @@ def _equal(g: Builder, call: Call) -> tuple[Proxy, ...]:
     return (g.op("Not", g.op("Or", differ, unordered)),)
 
 
-def _gemm(g: Builder, call: Call) -> tuple[Proxy, ...]:
+def _gemm(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     """Before opset 11 there had to be something to add."""
     if len(call.inputs) < 3 or call.inputs[2] is None:
         call.inputs[2:] = [g.constant([0], like=call.inputs[0])]
     return g.write(call)
 
 
-def _cast_like(g: Builder, call: Call) -> tuple[Proxy, ...]:
+def _cast_like(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     x, like = call.inputs
     assert x is not None and like is not None
     if like.dtype is None:
@@ -169,7 +169,7 @@ def _cast_like(g: Builder, call: Call) -> tuple[Proxy, ...]:
     return (g.cast(x, like.dtype),)
 
 
-def _resize(g: Builder, call: Call) -> tuple[Proxy, ...]:
+def _resize(g: OnnxBuilder, call: OnnxCall) -> tuple[OnnxProxy, ...]:
     """Before opset 13 no input could be left out, and before 11 there were factors only, and one way to place them."""
     nothing = g.constant(np.zeros(0, np.float32))
     if g.opset >= 11:
@@ -196,7 +196,7 @@ def _whole_factors(dims: Any, sizes: Any) -> Any:
 
 ALWAYS = 1000
 """The condition of rewrites that every opset wants."""
-REWRITES: dict[str, tuple[int, Callable[[Builder, Call], tuple[Proxy, ...]]]] = {
+REWRITES: dict[str, tuple[int, Callable[[OnnxBuilder, OnnxCall], tuple[OnnxProxy, ...]]]] = {
     "Equal": (11, _equal),
     "Gemm": (11, _gemm),
     "GreaterOrEqual": (12, _or_equal("Greater")),

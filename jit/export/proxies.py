@@ -1,4 +1,4 @@
-"""Proxies that symbolics handle, for ONNX values (`Proxy`) and for traced numbers (`Scalar`).
+"""Proxies that symbolics handle, for ONNX values (`OnnxProxy`) and for traced numbers (`Scalar`).
 
 Note [Sizes in a symbolic]
     `x.shape` is a tuple in which a size that every run shares is an `int`, and a size that follows a dynamic axis is a
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx_ir
 
-    from .builder import Builder
+    from .builder import OnnxBuilder
 
 
 class Unsupported(Exception):
@@ -37,7 +37,7 @@ class Unsupported(Exception):
         """The lowest opset that would do, where the symbolic knows it."""
 
 
-class Proxy:
+class OnnxProxy:
     """A tensor of the model being built.
 
     Args:
@@ -50,7 +50,7 @@ class Proxy:
 
     def __init__(
         self,
-        builder: Builder,
+        builder: OnnxBuilder,
         value: onnx_ir.Value,
         dtype: DType | None = None,
         dims: tuple[Dim, ...] | None = None,
@@ -103,7 +103,7 @@ class Proxy:
         return f"<{self.dtype} {self.dims}>"
 
 
-class Missing(Proxy):
+class Missing(OnnxProxy):
     """An output that ONNX does not give: an obstacle as soon as a node wants it as an input.
 
     Args:
@@ -113,7 +113,7 @@ class Missing(Proxy):
         dims: Sizes and names of dynamic axes, or None if not even the rank is known.
     """
 
-    def __init__(self, builder: Builder, reason: str, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
+    def __init__(self, builder: OnnxBuilder, reason: str, dtype: DType | None, dims: tuple[Dim, ...] | None) -> None:
         self._builder = builder
         self.reason = reason
         self.dtype = dtype
@@ -130,7 +130,7 @@ class Missing(Proxy):
         raise Unsupported(self.reason)
 
 
-class Scalar(Proxy):
+class Scalar(OnnxProxy):
     """A traced number that is not the same in every run; its ONNX value is 0-d and made when first needed.
 
     Args:
@@ -141,7 +141,7 @@ class Scalar(Proxy):
     """
 
     def __init__(
-        self, builder: Builder, dtype: DType, make: Callable[[], onnx_ir.Value], name: str | None = None
+        self, builder: OnnxBuilder, dtype: DType, make: Callable[[], onnx_ir.Value], name: str | None = None
     ) -> None:
         self._builder = builder
         self._made: onnx_ir.Value | None = None

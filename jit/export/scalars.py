@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from jit.ir import dtypes
 
-from .proxies import Proxy, Scalar, Unsupported, kind_of
+from .proxies import OnnxProxy, Scalar, Unsupported, kind_of
 
 if TYPE_CHECKING:
-    from .builder import Builder
+    from .builder import OnnxBuilder
 
 _ORDER = ("bool", "int", "float")
 _DTYPES = {"bool": dtypes.bool_, "int": dtypes.int64, "float": dtypes.float64}
@@ -24,7 +24,7 @@ _DTYPES = {"bool": dtypes.bool_, "int": dtypes.int64, "float": dtypes.float64}
 class ScalarOp:
     """The writing of one operator on Python numbers; what it gives is in `jit.ir.scalars`."""
 
-    write: Callable[..., Proxy]
+    write: Callable[..., OnnxProxy]
     """`write(g, *operands)`: the nodes, for operands of one element type."""
     result: str | None = None
     """The kind of the result; None: that of the operands."""
@@ -32,28 +32,28 @@ class ScalarOp:
     """The kind that operands are brought to; None: the widest of them, at least int."""
 
 
-def _node(name: str) -> Callable[..., Proxy]:
+def _node(name: str) -> Callable[..., OnnxProxy]:
     return lambda g, *operands: g.op(name, *operands)
 
 
-def _mod(g: Builder, a: Proxy, b: Proxy) -> Proxy:
+def _mod(g: OnnxBuilder, a: OnnxProxy, b: OnnxProxy) -> OnnxProxy:
     """a mod b with the sign of b, as Python has it."""
     if a.dtype is dtypes.int64:
         return g.op("Mod", a, b)
     return g.op("Sub", a, g.op("Mul", g.op("Floor", g.op("Div", a, b)), b))
 
 
-def _floordiv(g: Builder, a: Proxy, b: Proxy) -> Proxy:
+def _floordiv(g: OnnxBuilder, a: OnnxProxy, b: OnnxProxy) -> OnnxProxy:
     """a // b == (a - a mod b) / b, where the division of integers is exact; ONNX's own rounds towards zero."""
     if a.dtype is dtypes.int64:
         return g.op("Div", g.op("Sub", a, _mod(g, a, b)), b)
     return g.op("Floor", g.op("Div", a, b))
 
 
-def _shift(by: Callable[..., Proxy]) -> Callable[..., Proxy]:
+def _shift(by: Callable[..., OnnxProxy]) -> Callable[..., OnnxProxy]:
     """a << k == a * 2**k and a >> k == a // 2**k, for a k that is known."""
 
-    def write(g: Builder, a: Proxy, k: Proxy) -> Proxy:
+    def write(g: OnnxBuilder, a: OnnxProxy, k: OnnxProxy) -> OnnxProxy:
         if k.constant is None:
             raise Unsupported("ONNX shifts no signed integers, and by how much is not known")
         return by(g, a, g.constant(2 ** int(k.constant), like=a))
@@ -61,11 +61,11 @@ def _shift(by: Callable[..., Proxy]) -> Callable[..., Proxy]:
     return write
 
 
-def _bitwise(name: str) -> Callable[..., Proxy]:
+def _bitwise(name: str) -> Callable[..., OnnxProxy]:
     return lambda g, *operands: g.op(name if operands[0].dtype is dtypes.bool_ else f"Bitwise{name}", *operands)
 
 
-def _rounded(name: str) -> Callable[..., Proxy]:
+def _rounded(name: str) -> Callable[..., OnnxProxy]:
     return lambda g, a: g.cast(g.op(name, a), dtypes.int64)
 
 
@@ -105,7 +105,7 @@ SCALAR_OPS: dict[str, ScalarOp] = {
 """Operators on Python numbers by the name after `prim::`."""
 
 
-def write_scalar(g: Builder, name: str, operands: Sequence[Any]) -> Scalar:
+def write_scalar(g: OnnxBuilder, name: str, operands: Sequence[Any]) -> Scalar:
     """The result of `prim::name` on operands of which at least one is a Scalar.
 
     Args:
@@ -117,7 +117,7 @@ def write_scalar(g: Builder, name: str, operands: Sequence[Any]) -> Scalar:
     kind = op.operands or _widest(operands, name)
     dtype = _DTYPES[kind]
 
-    def make() -> Proxy:
+    def make() -> OnnxProxy:
         return op.write(g, *(g.constant(item, dtype=dtype) for item in operands))
 
     return g.scalar(_DTYPES[op.result or kind], make)
@@ -125,7 +125,7 @@ def write_scalar(g: Builder, name: str, operands: Sequence[Any]) -> Scalar:
 
 def _widest(operands: Sequence[Any], name: str) -> str:
     """The kind that Python computes in; bools count as ints except to `and`, `or` and `xor`."""
-    kinds = [kind_of(item.dtype) if isinstance(item, Proxy) else type(item).__name__ for item in operands]
+    kinds = [kind_of(item.dtype) if isinstance(item, OnnxProxy) else type(item).__name__ for item in operands]
     unknown = [kind for kind in kinds if kind not in _ORDER]
     if unknown:
         raise Unsupported(f"ONNX has no traced numbers of the type {unknown[0]}")

@@ -30,7 +30,7 @@ class Formal:
 
 
 @dataclass(frozen=True)
-class Attribute:
+class OnnxAttribute:
     """A declared attribute: its kind (`INT`, `FLOATS`, ...) and its default (None: there is none)."""
 
     kind: str
@@ -44,7 +44,7 @@ class Signature:
     name: str
     inputs: tuple[Formal, ...]
     outputs: tuple[Formal, ...]
-    attributes: dict[str, Attribute]
+    attributes: dict[str, OnnxAttribute]
 
     def formal(self, index: int) -> Formal | None:
         """The declaration of input number `index`; None beyond the last."""
@@ -86,7 +86,7 @@ def signature(name: str, opset: int) -> Signature | None:
         return None
     if schema.deprecated:
         return None
-    attributes = {key: Attribute(_kind(item), _default(item)) for key, item in schema.attributes.items()}
+    attributes = {key: OnnxAttribute(_kind(item), _default(item)) for key, item in schema.attributes.items()}
     return Signature(name, tuple(map(_formal, schema.inputs)), tuple(map(_formal, schema.outputs)), attributes)
 
 

@@ -34,12 +34,12 @@ from jit.ir.scalars import scalar_function
 from jit.ir.types import UNDEFINED, Dim, ScalarType, TensorType, Type
 
 
-class _Unknown:
+class _UnknownSize:
     def __repr__(self) -> str:
         return "UNKNOWN"
 
 
-UNKNOWN = _Unknown()
+UNKNOWN = _UnknownSize()
 """A number that depends on data, or on a size that is not known."""
 
 AFFINE = ("prim::add", "prim::sub", "prim::mul", "prim::neg")
@@ -47,7 +47,7 @@ AFFINE = ("prim::add", "prim::sub", "prim::mul", "prim::neg")
 
 
 @dataclass
-class Run:
+class SizeRun:
     """Facts about every value when the dynamic axes have these sizes."""
 
     axes: dict[str, int]
@@ -63,7 +63,7 @@ class _Misfit(Exception):
         self.node = node
 
 
-class Sizes:
+class KnownSizes:
     """The sizes of a graph's values at several sizes of its dynamic axes.
 
     Args:
@@ -82,7 +82,7 @@ class Sizes:
         self._moving: set[Value] = set()
         self.fixed: set[Value] = set(fixed)
         """Values computed from parameters and constants alone."""
-        self.runs: list[Run] = []
+        self.runs: list[SizeRun] = []
         self.runs.append(self._traced())
         self.runs += self._others()
         self._classify(self._nodes())
@@ -100,7 +100,7 @@ class Sizes:
     def number(self, value: Value) -> Any:
         """A scalar that every run agrees on; None where they differ."""
         found = self.runs[0].known.get(value, UNKNOWN)
-        return None if value in self._moving or isinstance(found, (_Unknown, Type)) else found
+        return None if value in self._moving or isinstance(found, (_UnknownSize, Type)) else found
 
     def axis_of(self, value: Value) -> str | None:
         """The dynamic axis whose size this scalar is."""
@@ -111,7 +111,9 @@ class Sizes:
         """Whether a value comes from the contents of an argument rather than from sizes, parameters and constants."""
         if value in self.fixed:
             return False
-        return not isinstance(value.type, ScalarType) or isinstance(self.runs[0].known.get(value, UNKNOWN), _Unknown)
+        return not isinstance(value.type, ScalarType) or isinstance(
+            self.runs[0].known.get(value, UNKNOWN), _UnknownSize
+        )
 
     def enter(self, node: Node, body: Graph) -> str | None:
         """Look at the parts of `node` too; says what is wrong if they hold for the traced sizes alone."""
@@ -137,15 +139,15 @@ class Sizes:
     def _inputs(self) -> Iterator[Value]:
         return (value for stage in self._graph.stages[: self._stage + 1] for value in stage.inputs)
 
-    def _traced(self) -> Run:
-        run = Run({})
+    def _traced(self) -> SizeRun:
+        run = SizeRun({})
         for value, dims in self._axes.items():
             for dim, name in dims.items():
                 size = value.type.shape[dim]  # type: ignore[attr-defined]
                 run.axes.setdefault(name, size if isinstance(size, int) else 4)
         return self._evaluate(run)
 
-    def _others(self) -> list[Run]:
+    def _others(self) -> list[SizeRun]:
         """The runs at other sizes that go through; ExportError if none does."""
         traced = self.runs[0].axes
         if not traced:
@@ -155,20 +157,20 @@ class Sizes:
             raise self._baked(misfit)
         return grown + self._tried(_shrunk(traced), enough=2)[0]
 
-    def _tried(self, trials: Iterable[dict[str, int]], enough: int) -> tuple[list[Run], _Misfit | None]:
+    def _tried(self, trials: Iterable[dict[str, int]], enough: int) -> tuple[list[SizeRun], _Misfit | None]:
         """The first runs that go through, as many as are enough; and the first obstacle."""
-        runs: list[Run] = []
+        runs: list[SizeRun] = []
         first = None
         for axes in trials:
             try:
-                runs.append(self._evaluate(Run(axes)))
+                runs.append(self._evaluate(SizeRun(axes)))
             except _Misfit as misfit:
                 first = first or misfit
             if len(runs) == enough:
                 break
         return runs, first
 
-    def _evaluate(self, run: Run) -> Run:
+    def _evaluate(self, run: SizeRun) -> SizeRun:
         for value in self._inputs():
             run.known[value] = self._input_type(value, run.axes)
         for node in self._nodes():
@@ -185,7 +187,7 @@ class Sizes:
         sizes = [axes[names[dim]] if dim in names else size for dim, size in enumerate(shape)]
         return TensorType(value.type.dtype, tuple(sizes), None, value.type.device)
 
-    def _evaluate_node(self, run: Run, node: Node) -> None:
+    def _evaluate_node(self, run: SizeRun, node: Node) -> None:
         traced = None if self._is_traced(run) else self.runs[0]
         if traced is not None and all(run.known[value] == traced.known[value] for value in node.inputs):
             run.known.update((value, traced.known[value]) for value in node.outputs if value in traced.known)
@@ -196,7 +198,7 @@ class Sizes:
         run.known.update((value, _nothing(value)) for value in node.outputs)
         run.known.update(zip(node.outputs, results))
 
-    def _results(self, run: Run, node: Node) -> Sequence[Any]:
+    def _results(self, run: SizeRun, node: Node) -> Sequence[Any]:
         """Facts about the outputs of a node in one run."""
         if node.outputs and all(isinstance(value.type, ScalarType) for value in node.outputs):
             return [_scalar(run, node) for _ in node.outputs]
@@ -214,10 +216,10 @@ class Sizes:
             return [value.type for value in node.outputs]
         return [_nothing(value) for value in node.outputs]
 
-    def _is_traced(self, run: Run) -> bool:
+    def _is_traced(self, run: SizeRun) -> bool:
         return not self.runs or run is self.runs[0]
 
-    def _inferred(self, run: Run, node: Node, op: Op) -> list[Any]:
+    def _inferred(self, run: SizeRun, node: Node, op: Op) -> list[Any]:
         known = run.known
         operands = map_template(_operand, node.resolve(node.args, lambda value: _or_zero(value, known[value])))
         attributes = {key: node.resolve(item, known.__getitem__) for key, item in node.attributes.items()}
@@ -230,14 +232,14 @@ class Sizes:
         except Exception:  # an UNKNOWN where the rule needs a number
             return [_nothing(value) for value in node.outputs]
 
-    def _if_it_fits(self, run: Run, node: Node, body: Graph) -> list[Any]:
+    def _if_it_fits(self, run: SizeRun, node: Node, body: Graph) -> list[Any]:
         """A composite that ONNX knows holds for sizes that its recorded parts do not hold for."""
         try:
             return self._evaluate_body(run, node, body)
         except _Misfit:
             return [_nothing(value) for value in node.outputs]
 
-    def _evaluate_body(self, run: Run, node: Node, body: Graph) -> list[Any]:
+    def _evaluate_body(self, run: SizeRun, node: Node, body: Graph) -> list[Any]:
         run.known.update((inner, run.known[outer]) for inner, outer in zip(body.inputs, node.inputs))
         for part in body.nodes:
             self._evaluate_node(run, part)
@@ -258,7 +260,7 @@ class Sizes:
 
     def _fits_together(self, axes: dict[str, int]) -> bool:
         try:
-            self._evaluate(Run({name: max(size, 1) * 2 for name, size in axes.items()}))
+            self._evaluate(SizeRun({name: max(size, 1) * 2 for name, size in axes.items()}))
         except _Misfit:
             return False
         return True
@@ -292,7 +294,7 @@ class Sizes:
         if not isinstance(value.type, ScalarType):
             return False
         found = [run.known.get(value, UNKNOWN) for run in self.runs]
-        if any(isinstance(each, (_Unknown, Type)) for each in found) or any(each != found[0] for each in found):
+        if any(isinstance(each, (_UnknownSize, Type)) for each in found) or any(each != found[0] for each in found):
             return True
         if node.kind in AFFINE or not any(each in self._moving for each in node.inputs):
             return False
@@ -328,7 +330,7 @@ def _nothing(value: Value) -> Any:
     return UNKNOWN if isinstance(value.type, ScalarType) else value.type
 
 
-def _is_plain(run: Run, node: Node) -> bool:
+def _is_plain(run: SizeRun, node: Node) -> bool:
     """Whether all sizes are known: what such an op returns has the sizes that were recorded."""
     return not any(_is_vague(run.known[value]) for value in node.inputs) and not any(map(_is_vague, _types(node)))
 
@@ -359,7 +361,7 @@ def _or_zero(value: Value, found: Any) -> Any:
     """An operand of which only Python's type is known stands as the 0 of that type: no type rule looks at its value."""
     if value.type == UNDEFINED:
         return None
-    if isinstance(found, _Unknown) and isinstance(value.type, ScalarType):
+    if isinstance(found, _UnknownSize) and isinstance(value.type, ScalarType):
         return {"bool": False, "int": 0, "float": 0.0}.get(value.type.name, found)
     return found
 
@@ -369,7 +371,7 @@ def _operand(item: Any) -> Any:
     return TensorType(dtypes.from_numpy(item.dtype), item.shape) if isinstance(item, np.ndarray) else item
 
 
-def _scalar(run: Run, node: Node) -> Any:
+def _scalar(run: SizeRun, node: Node) -> Any:
     """The number that a node gives in one run."""
     if node.kind == "prim::Constant":
         return node.attribute("value", UNKNOWN)
@@ -377,7 +379,7 @@ def _scalar(run: Run, node: Node) -> Any:
     if node.kind in SIZES:
         return _size(operands[0], node.attribute("dim"))
     function = scalar_function(node.kind)
-    if function is None or any(isinstance(item, (_Unknown, Type)) for item in operands):
+    if function is None or any(isinstance(item, (_UnknownSize, Type)) for item in operands):
         return UNKNOWN
     try:
         return function.python(*operands)

@@ -28,7 +28,7 @@ ROUNDS = 5
 
 
 @dataclass(frozen=True)
-class Row:
+class ProfileRow:
     """A line of the table."""
 
     name: str
@@ -48,14 +48,14 @@ class Profile:
         self._events = list(events)
 
     @property
-    def kernels(self) -> list[Row]:
+    def kernels(self) -> list[ProfileRow]:
         """One row per kernel, product, or node that Python runs, the longest first."""
         return _summed(
             (e, [((e.stage, e.name if e.is_native else f"{e.name} (no kernel)"), 1.0)]) for e in self._events
         )
 
     @property
-    def lines(self) -> list[Row]:
+    def lines(self) -> list[ProfileRow]:
         """One row per line of the user's, the longest first."""
         return _summed((e, [((e.stage, line), share) for line, share in e.lines.items()]) for e in self._events)
 
@@ -92,7 +92,7 @@ class Profile:
         return str(self)
 
 
-def _summed(found: Iterable[tuple[Timed, Iterable[tuple[tuple[int, str], float]]]]) -> list[Row]:
+def _summed(found: Iterable[tuple[Timed, Iterable[tuple[tuple[int, str], float]]]]) -> list[ProfileRow]:
     sums: dict[tuple[int, str], list[float]] = {}
     for event, keys in found:
         for key, share in keys:
@@ -100,11 +100,11 @@ def _summed(found: Iterable[tuple[Timed, Iterable[tuple[tuple[int, str], float]]
             for place, amount in enumerate((event.seconds, event.bytes, event.flops)):
                 total[place] += share * amount
             total[3] += 1
-    rows = [Row(name, s, b, f, int(n), stage) for (stage, name), (s, b, f, n) in sums.items()]
+    rows = [ProfileRow(name, s, b, f, int(n), stage) for (stage, name), (s, b, f, n) in sums.items()]
     return sorted(rows, key=lambda row: -row.seconds)
 
 
-def _table(title: str, rows: Sequence[Row], whole: float) -> Any:
+def _table(title: str, rows: Sequence[ProfileRow], whole: float) -> Any:
     from rich.box import SIMPLE
     from rich.table import Table
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class _Watch:
+class _ErrorListeners:
     """Listeners to the errors of this package: a recording must know what the function learns from them."""
 
     made: Callable[[Any], None] | None = None
@@ -19,7 +19,7 @@ class _Watch:
     """Called with every error whose text code outside of this package asks for."""
 
 
-WATCH = _Watch()
+LISTENERS = _ErrorListeners()
 _ARGS: Any = BaseException.args
 
 
@@ -29,8 +29,8 @@ class Error(RuntimeError):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """An error that somebody may want to know of."""
         error = super().__new__(cls, *args, **kwargs)
-        if WATCH.made is not None:
-            WATCH.made(error)
+        if LISTENERS.made is not None:
+            LISTENERS.made(error)
         return error
 
     def __str__(self) -> str:
@@ -56,11 +56,11 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def _note_reader(error: Error) -> None:
-    if WATCH.read is None:
+    if LISTENERS.read is None:
         return
     reader = sys._getframe(1).f_back  # None: the interpreter itself, which shows an error that nobody has caught
     if reader is not None and reader.f_globals.get("__name__", "").partition(".")[0] != _PACKAGE:
-        WATCH.read(error)
+        LISTENERS.read(error)
 
 
 class SchemaError(Error, TypeError):

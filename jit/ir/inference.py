@@ -38,11 +38,11 @@ def inferred_types(node: Node) -> list[Type] | None:
         return None
     try:
         return op.infer(_arguments(node, op))
-    except _Unknown:
+    except _UnknownNumber:
         return None
 
 
-class _Unknown(Exception):
+class _UnknownNumber(Exception):
     """A traced number, whose value a type rule would have to know."""
 
 
@@ -56,7 +56,7 @@ def _type_of(value: Value) -> Type | None:
         return value.type
     if value.type == UNDEFINED:
         return None
-    raise _Unknown
+    raise _UnknownNumber
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from .errors import ShapeError, UsageError
 
 
-class Pool(NamedTuple):
+class PoolGeometry(NamedTuple):
     """A window that moves over an image, one entry per spatial dim."""
 
     kernel: tuple[int, ...]
@@ -53,7 +53,7 @@ class Pool(NamedTuple):
             yield offset, (..., *(slice(o, o + (n - 1) * s + 1, s) for o, n, s in steps))
 
 
-def divisors(m: Any, sizes: Any, pool: Pool, include_pad: bool, override: int | None, dtype: Any) -> Any:
+def divisors(m: Any, sizes: Any, pool: PoolGeometry, include_pad: bool, override: int | None, dtype: Any) -> Any:
     """The divisor of each window's sum."""
     if override is not None:
         if override == 0:

@@ -18,7 +18,7 @@ def per_dim(value: Any, dims: int) -> tuple[int, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * dims
 
 
-class _Convolution(Module):
+class _ConvNd(Module):
     """Base of all convolutions: sizes, weight, bias."""
 
     dims = 0
@@ -85,7 +85,7 @@ class _Convolution(Module):
         return ", ".join(parts + (["bias=False"] if self.bias is None else []))
 
 
-class Conv1d(_Convolution):
+class Conv1d(_ConvNd):
     """Convolution over one spatial dim: ``y[n, o] = bias[o] + sum over i of weight[o, i] ⋆ x[n, i]``.
 
     The sum goes over input channels, and ⋆ is the cross-correlation: windows are not mirrored.
@@ -121,7 +121,7 @@ class Conv1d(_Convolution):
         return functional.conv1d(padded, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class Conv2d(_Convolution):
+class Conv2d(_ConvNd):
     """Convolution over two spatial dims: that of `Conv1d` with windows of height and width.
 
     Args:
@@ -152,7 +152,7 @@ class Conv2d(_Convolution):
         return functional.conv2d(padded, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class Conv3d(_Convolution):
+class Conv3d(_ConvNd):
     """Convolution over three spatial dims: that of `Conv1d` with windows of depth, height and width.
 
     Args:
@@ -183,7 +183,7 @@ class Conv3d(_Convolution):
         return functional.conv3d(padded, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
-class _ConvTranspose(_Convolution):
+class _ConvTranspose(_ConvNd):
     """Base of transposed convolutions: `output_padding`, and an output size that one can ask for."""
 
     transposed = True

@@ -123,9 +123,9 @@ class Module(Network):
         hooks = self._backward_pre_hooks or self._backward_hooks or BACKWARD_PRE or BACKWARD
         if not hooks or not context.GRAD_ENABLED.get():
             return None
-        from .watching import Watch
+        from .watching import ModuleWatch
 
-        return Watch(self)
+        return ModuleWatch(self)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False

@@ -10,7 +10,7 @@ from . import functional
 from .modules import Module
 
 
-class _MaxPool(Module):
+class _MaxPoolNd(Module):
     """Args: see `MaxPool2d`."""
 
     def __init__(
@@ -31,7 +31,7 @@ class _MaxPool(Module):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest element of each window of a sequence.
 
     Args:
@@ -55,7 +55,7 @@ class MaxPool1d(_MaxPool):
         return functional.max_pool1d(input, *self._options())
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest element of each window of an image.
 
     Args:
@@ -78,7 +78,7 @@ class MaxPool2d(_MaxPool):
         return functional.max_pool2d(input, *self._options())
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The largest element of each window of a volume.
 
     Args:
@@ -371,7 +371,7 @@ class LPPool3d(_LPPool):
         return functional.lp_pool3d(input, *self._options())
 
 
-class _MaxUnpool(Module):
+class _MaxUnpoolNd(Module):
     """Args: kernel_size, stride and padding of the pooling that is undone."""
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
@@ -385,7 +385,7 @@ class _MaxUnpool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Puts what `MaxPool1d(..., return_indices=True)` took back to where it was; zeros elsewhere.
 
     Args:
@@ -410,7 +410,7 @@ class MaxUnpool1d(_MaxUnpool):
         return functional.max_unpool1d(input, indices, *self._options(), output_size)
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Puts what `MaxPool2d(..., return_indices=True)` took back to where it was; zeros elsewhere.
 
     Args:
@@ -439,7 +439,7 @@ class MaxUnpool2d(_MaxUnpool):
         return functional.max_unpool2d(input, indices, *self._options(), output_size)
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Puts what `MaxPool3d(..., return_indices=True)` took back to where it was; zeros elsewhere.
 
     Args:

@@ -19,7 +19,7 @@ from .normalisation import LayerNorm
 from .shaping import Dropout
 
 
-class _Layer(Module):
+class _TransformerLayer(Module):
     """Base of the layers of encoders and decoders: self-attention, and a feed-forward network for each place.
 
     Args:
@@ -82,7 +82,7 @@ def _activation(given: Any) -> Callable[[Any], Any]:
     return known[given]
 
 
-class TransformerEncoderLayer(_Layer):
+class TransformerEncoderLayer(_TransformerLayer):
     """Self-attention, then a feed-forward network for each place, each with a sum and a norm.
 
     Args:
@@ -120,7 +120,7 @@ class TransformerEncoderLayer(_Layer):
         return self._summed(2, x, self._feed_forward)
 
 
-class TransformerDecoderLayer(_Layer):
+class TransformerDecoderLayer(_TransformerLayer):
     """Self-attention, attention to an encoder's output (the memory), then a feed-forward network for each place.
 
     Args:

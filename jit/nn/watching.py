@@ -42,7 +42,7 @@ class Gate(Function):
         return (None, *ctx.show(gradients))
 
 
-class Row:
+class WatchedRow:
     """Arguments or results of a call, of which some are tensors that take part in autograd."""
 
     def __init__(self, members: tuple[Any, ...]) -> None:
@@ -70,38 +70,38 @@ class Row:
         return [row[place] for place in self.places]
 
 
-class Watch:
+class ModuleWatch:
     """One call of a module, watched by its backward hooks."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.incoming: tuple[Any, ...] | None = None
         """The gradients of the results, once they are known."""
-        self.arguments: Row | None = None
+        self.arguments: WatchedRow | None = None
         """What is known of the arguments."""
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments behind the first gate."""
-        self.arguments = Row(args)
+        self.arguments = WatchedRow(args)
         return self.arguments.passed(self._on_inputs)
 
     def leave(self, result: Any) -> Any:
         """The result behind the second gate: a tensor, or a tuple with tensors directly in it."""
         if not isinstance(result, (Tensor, tuple)) and self.module.__dict__.get("_sees_nested"):
             leaves, structure = flatten(result)
-            row = Row(tuple(leaves))
+            row = WatchedRow(tuple(leaves))
             return unflatten(structure, list(row.passed(lambda gradients: self._on_outputs(gradients, row))))
         if not isinstance(result, (Tensor, tuple)):
             told = f"the result of {type(self.module).__name__} should be a Tensor or a tuple of Tensors"
             warnings.warn(f"{told} for backward hooks to be called, it is a {type(result).__name__}", stacklevel=5)
             return result
-        results = Row(result if isinstance(result, tuple) else (result,))
+        results = WatchedRow(result if isinstance(result, tuple) else (result,))
         passed = results.passed(lambda gradients: self._on_outputs(gradients, results))
         if not isinstance(result, tuple):
             return passed[0]
         return type(result)(*passed) if hasattr(result, "_fields") else passed
 
-    def _on_outputs(self, gradients: tuple[Any, ...], results: Row) -> Sequence[Any]:
+    def _on_outputs(self, gradients: tuple[Any, ...], results: WatchedRow) -> Sequence[Any]:
         gradients = results.wide(gradients)
         for hook in (*BACKWARD_PRE.values(), *self.module._backward_pre_hooks.values()):
             gradients = _replaced(hook(self.module, gradients), gradients)

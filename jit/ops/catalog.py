@@ -28,7 +28,7 @@ NOT_FLOATING = {
 """Arguments that never have a gradient, by the name they bear in every schema."""
 
 
-class Cell(NamedTuple):
+class CatalogCell(NamedTuple):
     """An entry of a table: a fact of one operator, or of one of its arguments."""
 
     label: str
@@ -39,50 +39,50 @@ class Cell(NamedTuple):
 # -- one function per concern ------------------------------------------------------------------------------------
 
 
-def grad(op: Op) -> list[Cell]:
+def grad(op: Op) -> list[CatalogCell]:
     """The derivatives, by argument."""
     if "grad" in op.missing:
         return [_reason(op, "grad")]
     if op.backward is not None:
         reasons = [_reason(op, f"grad.{name}", name) for name in _tensor_arguments(op) if f"grad.{name}" in op.missing]
-        return [Cell("all", source_of(op.backward.function)), *reasons]
+        return [CatalogCell("all", source_of(op.backward.function)), *reasons]
     if op.kind == "composite" and not op.derivatives:
-        return [Cell("", PARTS)]
-    return [_derivative(op, name) for name in _tensor_arguments(op)] or [Cell("", None)]
+        return [CatalogCell("", PARTS)]
+    return [_derivative(op, name) for name in _tensor_arguments(op)] or [CatalogCell("", None)]
 
 
-def _derivative(op: Op, name: str) -> Cell:
+def _derivative(op: Op, name: str) -> CatalogCell:
     rule = op.derivatives.get(name)
-    return _reason(op, f"grad.{name}", name) if rule is None else Cell(name, source_of(rule.function))
+    return _reason(op, f"grad.{name}", name) if rule is None else CatalogCell(name, source_of(rule.function))
 
 
 def _tensor_arguments(op: Op) -> list[str]:
     return [op.arguments[position].name for position in op.tensors]
 
 
-def _reason(op: Op, facet: str, label: str = "") -> Cell:
+def _reason(op: Op, facet: str, label: str = "") -> CatalogCell:
     reason = op.missing.get(facet) or NOT_FLOATING.get(label)
-    return Cell(label, f"none: {reason}" if reason else None)
+    return CatalogCell(label, f"none: {reason}" if reason else None)
 
 
-def onnx(op: Op) -> list[Cell]:
+def onnx(op: Op) -> list[CatalogCell]:
     """The ONNX operator, or the function that writes several."""
     if op.symbolic is None:
-        return [Cell("", PARTS) if op.kind == "composite" and "onnx" not in op.missing else _reason(op, "onnx")]
-    return [Cell("", op.symbolic if isinstance(op.symbolic, str) else source_of(op.symbolic))]
+        return [CatalogCell("", PARTS) if op.kind == "composite" and "onnx" not in op.missing else _reason(op, "onnx")]
+    return [CatalogCell("", op.symbolic if isinstance(op.symbolic, str) else source_of(op.symbolic))]
 
 
-def kernel(op: Op) -> list[Cell]:
+def kernel(op: Op) -> list[CatalogCell]:
     """The code that computes it (scalar body, array body, geometry, or operators of a composite) and its facts."""
-    separate = [Cell("numpy", _short(op.numpy_body))] if op.numpy_body else []
-    return [Cell(op.kind, _short(op.body)), *separate, *_facts(op)]
+    separate = [CatalogCell("numpy", _short(op.numpy_body))] if op.numpy_body else []
+    return [CatalogCell(op.kind, _short(op.body)), *separate, *_facts(op)]
 
 
-def _facts(op: Op) -> list[Cell]:
+def _facts(op: Op) -> list[CatalogCell]:
     """The kernel facts that an operator declares: see `Kernel`."""
     usual = POINTWISE if op.kind == "pointwise" else Kernel()
     said = [(item.name, getattr(op.kernel, item.name), getattr(usual, item.name)) for item in fields(Kernel)]
-    return [Cell(name, _fact(fact)) for name, fact, silent in said if fact != silent or (name, op.kind) == _COST]
+    return [CatalogCell(name, _fact(fact)) for name, fact, silent in said if fact != silent or (name, op.kind) == _COST]
 
 
 _COST = ("cost", "pointwise")
@@ -93,16 +93,16 @@ def _fact(fact: Any) -> str:
     return _short(fact) if callable(fact) else "yes" if fact is True else str(fact)
 
 
-def types(op: Op) -> list[Cell]:
+def types(op: Op) -> list[CatalogCell]:
     """The rules by which dtype and sizes of the result follow from the arguments."""
     promoted = op.promote if isinstance(op.promote, str) else ", ".join(op.promote or ())
     if op.kind == "view":
-        return [Cell("", "the dtype of the base, the sizes of the geometry")]
+        return [CatalogCell("", "the dtype of the base, the sizes of the geometry")]
     if op.kind == "pointwise":
-        return [Cell(promoted, f"{_result_name(op)}, broadcast")]
+        return [CatalogCell(promoted, f"{_result_name(op)}, broadcast")]
     if op.type_rule is None:
-        return [Cell(promoted, PARTS if op.kind == "composite" else None)]
-    return [Cell(promoted, _short(op.type_rule))]
+        return [CatalogCell(promoted, PARTS if op.kind == "composite" else None)]
+    return [CatalogCell(promoted, _short(op.type_rule))]
 
 
 def _result_name(op: Op) -> str:
@@ -111,14 +111,14 @@ def _result_name(op: Op) -> str:
     return op.result.name if isinstance(op.result, DType) else _short(op.result)
 
 
-def samples(op: Op) -> list[Cell]:
+def samples(op: Op) -> list[CatalogCell]:
     """The number of inputs it is tried on, and the awkward things about them."""
     found = [] if op.sampler is None else list(op.sampler())
     notes = dict.fromkeys(sample.note for sample in found if sample.note)
-    return [Cell(str(len(found)), ", ".join(notes) or "plain")] if found else [Cell("0", None)]
+    return [CatalogCell(str(len(found)), ", ".join(notes) or "plain")] if found else [CatalogCell("0", None)]
 
 
-CONCERNS: dict[str, Callable[[Op], list[Cell]]] = {f.__name__: f for f in (grad, onnx, kernel, types, samples)}
+CONCERNS: dict[str, Callable[[Op], list[CatalogCell]]] = {f.__name__: f for f in (grad, onnx, kernel, types, samples)}
 
 LF = "\n"
 LONG = 6

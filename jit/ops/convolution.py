@@ -30,7 +30,7 @@ from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.settings import Settings, settings_for_call
 from jit.ir.types import UNDEFINED, TensorType
 
-from .convolving import Window, by_input, by_weight, forward, window_of
+from .convolving import ConvGeometry, by_input, by_weight, forward, window_of
 
 if TYPE_CHECKING:
     from jit.ir.types import Type
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Fit(NamedTuple):
     """Arguments that have been found to fit each other."""
 
-    window: Window
+    window: ConvGeometry
     sizes: tuple[int, ...]
     """Sizes of the result."""
 
@@ -164,7 +164,9 @@ def _onnx_convolution(
     return _onnx_conv(g, "ConvTranspose", input, weight, bias, w, output_padding=extra)
 
 
-def _onnx_conv(g: OnnxWriter, name: str, x: Value, weight: Value, bias: Value | None, w: Window, **more: Any) -> Value:
+def _onnx_conv(
+    g: OnnxWriter, name: str, x: Value, weight: Value, bias: Value | None, w: ConvGeometry, **more: Any
+) -> Value:
     geometry = {"strides": list(w.stride), "pads": list(w.padding * 2), "dilations": list(w.dilation)}
     return g.op(name, x, weight, bias, group=w.groups, **geometry, **more)
 
@@ -294,7 +296,7 @@ def _(
     return by_x, by_w, by_bias
 
 
-def _onnx_output_padding(g: OnnxWriter, y: Value, x: Value, weight: Value, w: Window) -> list[int]:
+def _onnx_output_padding(g: OnnxWriter, y: Value, x: Value, weight: Value, w: ConvGeometry) -> list[int]:
     """The surplus of the image over the smallest one with as many places."""
     if all(s == 1 for s in w.stride):
         return [0] * (x.ndim - 2)
@@ -304,7 +306,7 @@ def _onnx_output_padding(g: OnnxWriter, y: Value, x: Value, weight: Value, w: Wi
     return [n - least for n, least in zip(x.shape[2:], smallest)]
 
 
-def _onnx_by_weight(g: OnnxWriter, y: Value, x: Value, weight: Value, w: Window) -> Value:
+def _onnx_by_weight(g: OnnxWriter, y: Value, x: Value, weight: Value, w: ConvGeometry) -> Value:
     """A convolution of x by y in which batch and channels change places, and so do stride and dilation.
 
     x[N, G * c, ...] becomes [c, G * N, ...], y[N, G * o, ...] becomes a weight [G * o, N, ...] of G groups.

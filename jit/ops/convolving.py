@@ -34,7 +34,7 @@ BLOCK_BYTES = 1 << 21
 """The largest block of patches, in bytes: small enough for the cache, large enough for few calls."""
 
 
-class Window(NamedTuple):
+class ConvGeometry(NamedTuple):
     """A kernel that moves over an image, one entry per spatial dim."""
 
     stride: tuple[int, ...]
@@ -63,7 +63,7 @@ class Window(NamedTuple):
             yield index, tuple(slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, places, self.stride))
 
     @property
-    def inside(self) -> Window:
+    def inside(self) -> ConvGeometry:
         """The same without padding: for images that have it already."""
         return self._replace(padding=(0,) * len(self.padding))
 
@@ -78,7 +78,7 @@ def _indices(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 def window_of(
     spatial: int, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
-) -> Window:
+) -> ConvGeometry:
     """The window over `spatial` dims; single numbers stand for all of them."""
 
     def each(name: str, values: Any, least: int) -> tuple[int, ...]:
@@ -89,13 +89,13 @@ def window_of(
 
     if groups < 1:
         raise UsageError(f"convolution: expects at least one group, got {groups}")
-    return Window(each("stride", stride, 1), each("padding", padding, 0), each("dilation", dilation, 1), groups)
+    return ConvGeometry(each("stride", stride, 1), each("padding", padding, 0), each("dilation", dilation, 1), groups)
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------
 
 
-class Problem(NamedTuple):
+class ConvProblem(NamedTuple):
     """The facts by which an algorithm is chosen."""
 
     image: tuple[int, ...]
@@ -103,7 +103,7 @@ class Problem(NamedTuple):
     weight: tuple[int, ...]
     """[O, C / groups, ...]."""
     places: tuple[int, ...]
-    window: Window
+    window: ConvGeometry
     dtype: Any
 
     @property
@@ -121,19 +121,19 @@ class Algorithm(NamedTuple):
     """One row of a table."""
 
     name: str
-    able: Callable[[Problem], bool]
+    able: Callable[[ConvProblem], bool]
     """Whether it can compute the problem at all."""
-    pays: Callable[[Problem], bool]
+    pays: Callable[[ConvProblem], bool]
     """Whether it is the better choice than the rows below it; measured, by rule of thumb."""
     run: Callable[..., Any]
 
 
 Table = tuple[Algorithm, ...]
-_fastest: dict[tuple[str, Problem], Algorithm] = {}
+_fastest: dict[tuple[str, ConvProblem], Algorithm] = {}
 """The fastest algorithm of each problem that was timed."""
 
 
-def choose(which: str, problem: Problem, arguments: tuple[Any, ...]) -> Algorithm:
+def choose(which: str, problem: ConvProblem, arguments: tuple[Any, ...]) -> Algorithm:
     """The algorithm for one of the maps of TABLES; `arguments` are there to try the candidates on."""
     settings = current_settings()
     if not settings.benchmark or settings.deterministic:
@@ -147,7 +147,7 @@ def choose(which: str, problem: Problem, arguments: tuple[Any, ...]) -> Algorith
 
 
 @lru_cache(1024)
-def _by_rule(which: str, problem: Problem) -> Algorithm:
+def _by_rule(which: str, problem: ConvProblem) -> Algorithm:
     return next(row for row in TABLES[which] if row.able(problem) and row.pays(problem))
 
 
@@ -161,33 +161,33 @@ def _seconds(run: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
     return min(taken)
 
 
-def forward(m: Any, x: Array, weight: Array, w: Window) -> Any:
+def forward(m: Any, x: Array, weight: Array, w: ConvGeometry) -> Any:
     """y[N, O, ...] of x[N, C, ...] and weight[O, C / groups, ...]."""
     places = tuple(w.places(x.shape[2:], weight.shape[2:]))
     if 0 in x.shape[:2] or 0 in weight.shape:
         return m.zeros((x.shape[0], weight.shape[0], *places), x.dtype)
     x, w = _padded(m, x, w.padding, w.padding), w.inside
     arguments = m, x, m.ascontiguousarray(weight), w
-    return choose("forward", Problem(x.shape, weight.shape, places, w, x.dtype), arguments).run(*arguments)
+    return choose("forward", ConvProblem(x.shape, weight.shape, places, w, x.dtype), arguments).run(*arguments)
 
 
-def by_input(m: Any, y: Array, weight: Array, sizes: Sequence[int], w: Window) -> Any:
+def by_input(m: Any, y: Array, weight: Array, sizes: Sequence[int], w: ConvGeometry) -> Any:
     """x[N, C, *sizes] of y[N, O, ...]: every output place hands its number back to the patch that it came from."""
     image = (y.shape[0], weight.shape[1] * w.groups, *sizes)
     if 0 in y.shape or 0 in weight.shape:
         return m.zeros(image, y.dtype)
     arguments = m, m.ascontiguousarray(y), m.ascontiguousarray(weight), tuple(sizes), w
-    return choose("by_input", Problem(image, weight.shape, y.shape[2:], w, y.dtype), arguments).run(*arguments)
+    return choose("by_input", ConvProblem(image, weight.shape, y.shape[2:], w, y.dtype), arguments).run(*arguments)
 
 
-def by_weight(m: Any, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
+def by_weight(m: Any, y: Array, x: Array, kernel: Sequence[int], w: ConvGeometry) -> Any:
     """weight[O, C / groups, *kernel] of y[N, O, ...] and x[N, C, ...]: how each tap met each output."""
     if 0 in y.shape or 0 in x.shape[:2]:
         return m.zeros((y.shape[1], x.shape[1] // w.groups, *kernel), x.dtype)
     x, w = _padded(m, x, w.padding, w.padding), w.inside
     weight = (y.shape[1], x.shape[1] // w.groups, *kernel)
     arguments = m, m.ascontiguousarray(y), x, tuple(kernel), w
-    return choose("by_weight", Problem(x.shape, weight, y.shape[2:], w, x.dtype), arguments).run(*arguments)
+    return choose("by_weight", ConvProblem(x.shape, weight, y.shape[2:], w, x.dtype), arguments).run(*arguments)
 
 
 # -- layouts -----------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def _unpadded(m: Numpy, image: Array, padding: Sequence[int]) -> Any:
     return m.ascontiguousarray(image[_trailing(slice(p, n - p) for p, n in zip(padding, image.shape[2:]))])
 
 
-class _Block(NamedTuple):
+class _PatchBlock(NamedTuple):
     """A stretch of the work: some images, or some rows of places of one image."""
 
     batch: slice
@@ -226,7 +226,7 @@ class _Block(NamedTuple):
     """The places, counted through the whole image."""
 
 
-def _blocks(batch: int, places: Sequence[int], bytes_per_place: int) -> Iterator[_Block]:
+def _blocks(batch: int, places: Sequence[int], bytes_per_place: int) -> Iterator[_PatchBlock]:
     """Cut the work so that what is laid out for a block takes BLOCK_BYTES at most, or one row of places."""
     total, rest = math.prod(places), math.prod(places[1:])
     if total == 0:
@@ -235,14 +235,14 @@ def _blocks(batch: int, places: Sequence[int], bytes_per_place: int) -> Iterator
     if images:
         for start in range(0, batch, images):
             stop = min(start + images, batch)
-            yield _Block(slice(start, stop), slice(0, places[0]), stop - start, tuple(places), slice(0, total))
+            yield _PatchBlock(slice(start, stop), slice(0, places[0]), stop - start, tuple(places), slice(0, total))
         return
     rows = max(1, BLOCK_BYTES // (bytes_per_place * rest))
     for image in range(batch):
         for first in range(0, places[0], rows):
             last = min(first + rows, places[0])
             part = (last - first, *places[1:])
-            yield _Block(slice(image, image + 1), slice(first, last), 1, part, slice(first * rest, last * rest))
+            yield _PatchBlock(slice(image, image + 1), slice(first, last), 1, part, slice(first * rest, last * rest))
 
 
 class _Scratch:
@@ -259,7 +259,7 @@ class _Scratch:
         return self._memory[:size].reshape(shape)
 
 
-def _patches(m: Numpy, x: Array, kernel: Sequence[int], w: Window, block: _Block) -> Any:
+def _patches(m: Numpy, x: Array, kernel: Sequence[int], w: ConvGeometry, block: _PatchBlock) -> Any:
     """The patches of a block of x[N, C, ...], without a copy: [n, C, *kernel, *places]."""
     steps = [s * stride for s, stride in zip(w.stride, x.strides[2:])]
     gaps = [d * stride for d, stride in zip(w.dilation, x.strides[2:])]
@@ -268,7 +268,7 @@ def _patches(m: Numpy, x: Array, kernel: Sequence[int], w: Window, block: _Block
     return m.ndarray(shape, x.dtype, x, offset, (*x.strides[:2], *gaps, *steps))
 
 
-def _last_patches(m: Numpy, x: Array, kernel: Sequence[int], w: Window, block: _Block) -> Any:
+def _last_patches(m: Numpy, x: Array, kernel: Sequence[int], w: ConvGeometry, block: _PatchBlock) -> Any:
     """The patches of a block of x[N, ..., C], without a copy: [n, *places, *kernel, C]."""
     steps = [s * stride for s, stride in zip(w.stride, x.strides[1:])]
     gaps = [d * stride for d, stride in zip(w.dilation, x.strides[1:])]
@@ -297,19 +297,19 @@ def _matrices(weight: Array, groups: int) -> Any:
 # -- product: kernels of one tap ---------------------------------------------------------------------------------
 
 
-def _every(w: Window, places: Sequence[int]) -> tuple[Any, ...]:
+def _every(w: ConvGeometry, places: Sequence[int]) -> tuple[Any, ...]:
     """The places of a kernel of one tap as an index into an image without padding."""
     return (..., *(slice(0, (n - 1) * s + 1, s) for n, s in zip(places, w.stride)))
 
 
-def _forward_product(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
+def _forward_product(m: Numpy, x: Array, weight: Array, w: ConvGeometry) -> Any:
     places = w.places(x.shape[2:], weight.shape[2:])
     met = m.ascontiguousarray(x[_every(w, places)])
     out = m.matmul(_matrices(weight, w.groups), _by_group(met, w.groups))
     return out.reshape(x.shape[0], weight.shape[0], *places)
 
 
-def _by_input_product(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w: Window) -> Any:
+def _by_input_product(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w: ConvGeometry) -> Any:
     met = m.matmul(m.swapaxes(_matrices(weight, w.groups), 1, 2), _by_group(y, w.groups))
     shape = (y.shape[0], weight.shape[1] * w.groups, *sizes)
     if y.shape[2:] == sizes and not any(w.padding):
@@ -319,7 +319,7 @@ def _by_input_product(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w
     return _unpadded(m, image, w.padding)
 
 
-def _by_weight_product(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
+def _by_weight_product(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: ConvGeometry) -> Any:
     met = m.ascontiguousarray(x[_every(w, y.shape[2:])])
     each = m.matmul(_by_group(y, w.groups), m.swapaxes(_by_group(met, w.groups), 2, 3))
     return m.sum(each, axis=0).reshape(y.shape[1], -1, *kernel)
@@ -328,7 +328,7 @@ def _by_weight_product(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: W
 # -- columns and scattered ---------------------------------------------------------------------------------------
 
 
-def _forward_columns(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
+def _forward_columns(m: Numpy, x: Array, weight: Array, w: ConvGeometry) -> Any:
     kernel, groups = weight.shape[2:], w.groups
     places = w.places(x.shape[2:], kernel)
     matrices = _matrices(weight, groups)
@@ -341,7 +341,7 @@ def _forward_columns(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
     return out
 
 
-def _by_input_scattered(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w: Window) -> Any:
+def _by_input_scattered(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w: ConvGeometry) -> Any:
     kernel, groups = weight.shape[2:], w.groups
     channels = weight.shape[1] * groups
     matrices = m.swapaxes(_matrices(weight, groups), 1, 2)
@@ -357,7 +357,7 @@ def _by_input_scattered(m: Numpy, y: Array, weight: Array, sizes: Sequence[int],
     return _unpadded(m, image, w.padding)
 
 
-def _by_weight_columns(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
+def _by_weight_columns(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: ConvGeometry) -> Any:
     groups, rows = w.groups, x.shape[1] // w.groups * math.prod(kernel)
     source, scratch = _by_group(y, groups), _Scratch(m, x.dtype)
     total = m.zeros((groups, rows, y.shape[1] // groups), x.dtype)
@@ -371,7 +371,7 @@ def _by_weight_columns(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: W
 # -- channels last -----------------------------------------------------------------------------------------------
 
 
-def _forward_last(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
+def _forward_last(m: Numpy, x: Array, weight: Array, w: ConvGeometry) -> Any:
     kernel = weight.shape[2:]
     places = w.places(x.shape[2:], kernel)
     matrix = m.moveaxis(weight, 1, -1).reshape(weight.shape[0], -1).T
@@ -385,7 +385,7 @@ def _forward_last(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
     return out
 
 
-def _by_weight_last(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
+def _by_weight_last(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: ConvGeometry) -> Any:
     image = m.ascontiguousarray(m.moveaxis(x, 1, -1))
     source = m.moveaxis(y, 1, 0)
     scratch, grads = _Scratch(m, x.dtype), _Scratch(m, x.dtype)
@@ -417,7 +417,7 @@ def _margins(
     return before, [n + p - count for n, p, count in zip(sizes, padding, places)]
 
 
-def _by_input_turned(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w: Window) -> Any:
+def _by_input_turned(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w: ConvGeometry) -> Any:
     """x[i] = sum_k y[i + p - k] w[k], which is a correlation with the kernel read backwards."""
     kernel, groups = weight.shape[2:], w.groups
     backwards = weight[_trailing(slice(None, None, -1) for _ in kernel)]
@@ -431,7 +431,7 @@ def _by_input_turned(m: Numpy, y: Array, weight: Array, sizes: Sequence[int], w:
 # -- spectral ----------------------------------------------------------------------------------------------------
 
 
-def _forward_spectral(m: Numpy, x: Array, weight: Array, w: Window) -> Any:
+def _forward_spectral(m: Numpy, x: Array, weight: Array, w: ConvGeometry) -> Any:
     """A correlation is the product of one spectrum and the conjugate of the other; places of the kernel that would
     wrap around are those that do not fit."""
     kernel = weight.shape[2:]
@@ -462,7 +462,7 @@ def _smooth(size: int) -> int:
     return size if rest <= 1 else _smooth(size + 1)
 
 
-def _by_weight_spectral(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: Window) -> Any:
+def _by_weight_spectral(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: ConvGeometry) -> Any:
     """A convolution of x by y, in which channels and batch change places."""
     swapped = _forward_spectral(m, m.swapaxes(x, 0, 1), m.swapaxes(y, 0, 1), w)
     return m.ascontiguousarray(m.swapaxes(swapped, 0, 1)[_trailing(map(slice, kernel))])
@@ -471,52 +471,52 @@ def _by_weight_spectral(m: Numpy, y: Array, x: Array, kernel: Sequence[int], w: 
 # -- the tables --------------------------------------------------------------------------------------------------
 
 
-def _always(p: Problem) -> bool:
+def _always(p: ConvProblem) -> bool:
     return True
 
 
-def _is_one_tap(p: Problem) -> bool:
+def _is_one_tap(p: ConvProblem) -> bool:
     return p.taps == 1
 
 
-def _is_dense(p: Problem) -> bool:
+def _is_dense(p: ConvProblem) -> bool:
     """Steps of one, no gaps between the taps, real numbers."""
     return {*p.window.stride, *p.window.dilation} == {1} and p.dtype.kind == "f" and 0 not in p.image
 
 
-def _has_one_group(p: Problem) -> bool:
+def _has_one_group(p: ConvProblem) -> bool:
     return p.window.groups == 1
 
 
-def _is_dense_in_one_group(p: Problem) -> bool:
+def _is_dense_in_one_group(p: ConvProblem) -> bool:
     return _is_dense(p) and _has_one_group(p)
 
 
-def _can_turn(p: Problem) -> bool:
+def _can_turn(p: ConvProblem) -> bool:
     stretched = [(n - 1) * s + 1 for n, s in zip(p.places, p.window.stride)]
     before, after = _margins(p.window.reach(p.kernel), stretched, p.image[2:], p.window.padding)
     return min(*before, *after) >= 0
 
 
-def _turns_well(p: Problem) -> bool:
+def _turns_well(p: ConvProblem) -> bool:
     """Turning lays out patches of all filters at every entry, scattering those of all channels at every place."""
     filters, channels = p.weight[0] // p.window.groups, p.weight[1]
     few = 5 if filters == 1 else 3  # products of one filter have a single column, which is slow
     return filters * math.prod(p.image[2:]) <= few * channels * math.prod(p.places)
 
 
-def _has_huge_kernel(p: Problem) -> bool:
+def _has_huge_kernel(p: ConvProblem) -> bool:
     """More work for each entry than a transform is, which takes every tap to meet most of the image."""
     return p.taps * math.prod(p.places) >= 150 * math.prod(p.image[2:])
 
 
-def _has_short_rows(p: Problem) -> bool:
+def _has_short_rows(p: ConvProblem) -> bool:
     """Short rows are slow to copy one by one; the weight has to be laid out anew as well, so it should be small."""
     patches = p.image[0] * math.prod(p.places)
     return p.places[-1] <= 16 and p.weight[1] >= 8 and 8 * p.weight[0] <= patches
 
 
-def _has_long_runs(p: Problem) -> bool:
+def _has_long_runs(p: ConvProblem) -> bool:
     """Entries that lie side by side in patches with the channels last."""
     return p.weight[1] * (p.kernel[-1] if p.window.dilation[-1] == 1 else 1) >= 16
 

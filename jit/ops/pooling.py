@@ -10,7 +10,7 @@ from jit.ir import dtypes
 from jit.ir.errors import DTypeError, ShapeError, UsageError
 from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
-from jit.ir.pooling import Pool, divisors
+from jit.ir.pooling import PoolGeometry, divisors
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.types import TensorType
 
@@ -34,7 +34,7 @@ def _check_counts(name: str, n: int, **lists: Any) -> None:
 
 def _pool(
     name: str, shape: Ints, n: int, kernel: Ints, stride: Ints, padding: Ints, dilation: Sequence[int], ceil: bool
-) -> Pool:
+) -> PoolGeometry:
     if len(shape) not in (n + 1, n + 2) or 0 in shape[-n - 1 :]:
         raise ShapeError(
             f"{name}: expects {n + 1} or {n + 2} dims, of which only that of the batch may be empty, got {list(shape)}"
@@ -44,7 +44,7 @@ def _pool(
         return tuple(values) * n if len(values) == 1 else tuple(values)
 
     _check_counts(name, n, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-    pool = Pool(each(kernel), each(stride or kernel), each(padding), each(dilation), ceil)
+    pool = PoolGeometry(each(kernel), each(stride or kernel), each(padding), each(dilation), ceil)
     if min(*pool.kernel, *pool.stride, *pool.dilation) < 1 or min(pool.padding) < 0:
         raise UsageError(f"{name}: kernel, stride and dilation should be positive, and padding not negative")
     if any(2 * p > k for p, k in zip(pool.padding, pool.kernel)):
@@ -52,14 +52,14 @@ def _pool(
     return pool
 
 
-def _pooled(self: TensorType, pool: Pool, dtype: DType | None = None) -> TensorType:
+def _pooled(self: TensorType, pool: PoolGeometry, dtype: DType | None = None) -> TensorType:
     n, sizes = len(pool.kernel), self.sizes
     assert sizes is not None
     split = len(sizes) - n
     return TensorType(dtype or self.dtype, (*sizes[:split], *pool.places(sizes[split:])), None, self.device)
 
 
-def _onnx_pool(g: OnnxWriter, name: str, self: Value, pool: Pool, **more: Any) -> Any:
+def _onnx_pool(g: OnnxWriter, name: str, self: Value, pool: PoolGeometry, **more: Any) -> Any:
     """The pooling operators of ONNX want a batch dim."""
     single = self.ndim == len(pool.kernel) + 1
     x = g.op("Unsqueeze", self, g.ints([0])) if single else self
@@ -74,7 +74,7 @@ def _onnx_pool(g: OnnxWriter, name: str, self: Value, pool: Pool, **more: Any) -
     return results if isinstance(found, tuple) else results[0]
 
 
-def _far_padding(pool: Pool, sizes: Ints) -> list[int]:
+def _far_padding(pool: PoolGeometry, sizes: Ints) -> list[int]:
     """Padding behind with which the windows that fit are those of `ceil`: runtimes differ on the last of them."""
     return [
         max(p, (count - 1) * s + reach - n - p)
@@ -85,7 +85,7 @@ def _far_padding(pool: Pool, sizes: Ints) -> list[int]:
 # -- the maximum -------------------------------------------------------------------------------------------------
 
 
-def _max_pool(m: Numpy, x: Array, pool: Pool) -> Any:
+def _max_pool(m: Numpy, x: Array, pool: PoolGeometry) -> Any:
     """(maxima, where each lies in its image, counted row by row). A NaN wins, and of equals the first."""
     n = len(pool.kernel)
     sizes = x.shape[x.ndim - n :]
@@ -109,7 +109,7 @@ def _max_pool(m: Numpy, x: Array, pool: Pool) -> Any:
     return best, found
 
 
-def _corners(m: Numpy, sizes: Ints, places: Any, pool: Pool, inside: bool) -> Any:
+def _corners(m: Numpy, sizes: Ints, places: Any, pool: PoolGeometry, inside: bool) -> Any:
     """The index of each window's first entry, which may lie in the padding; or of its first one that does not."""
     total = m.zeros(tuple(places), m.int64)
     for dim, (count, size, s, p, d) in enumerate(zip(places, sizes, pool.stride, pool.padding, pool.dilation)):
@@ -136,7 +136,7 @@ def gather_places(F: Ops, image: Tensor, indices: Tensor, n: int) -> Tensor:
     return F.reshape(flat, indices.shape)
 
 
-def _onnx_max_pool(g: OnnxWriter, self: Value, pool: Pool) -> Any:
+def _onnx_max_pool(g: OnnxWriter, self: Value, pool: PoolGeometry) -> Any:
     """ONNX counts indices through the whole tensor, ATen through one image."""
     values, indices = _onnx_pool(g, "MaxPool", self, pool, dilations=list(pool.dilation), outputs=2)
     n = len(pool.kernel)
@@ -405,7 +405,7 @@ def _() -> Iterator[Sample]:
 # -- the mean ----------------------------------------------------------------------------------------------------
 
 
-def _avg_pool(m: Numpy, x: Array, pool: Pool, include_pad: bool, override: int | None) -> Any:
+def _avg_pool(m: Numpy, x: Array, pool: PoolGeometry, include_pad: bool, override: int | None) -> Any:
     sizes = x.shape[x.ndim - len(pool.kernel) :]
     image = pool.padded(m, x, 0)
     out: Any = None
@@ -417,7 +417,9 @@ def _avg_pool(m: Numpy, x: Array, pool: Pool, include_pad: bool, override: int |
     return m.sign(out) * m.sign(shares) * (m.abs(out) // m.abs(shares))  # integers, toward zero
 
 
-def _avg_pool_backward(m: Numpy, g: Array, shape: Ints, pool: Pool, include_pad: bool, override: int | None) -> Any:
+def _avg_pool_backward(
+    m: Numpy, g: Array, shape: Ints, pool: PoolGeometry, include_pad: bool, override: int | None
+) -> Any:
     n = len(pool.kernel)
     sizes = shape[len(shape) - n :]
     image = m.zeros(shape, g.dtype)
@@ -429,7 +431,7 @@ def _avg_pool_backward(m: Numpy, g: Array, shape: Ints, pool: Pool, include_pad:
     return m.array(wide[inside], order="C")
 
 
-def _onnx_avg_pool(g: OnnxWriter, self: Value, pool: Pool, include_pad: bool, override: int | None) -> Any:
+def _onnx_avg_pool(g: OnnxWriter, self: Value, pool: PoolGeometry, include_pad: bool, override: int | None) -> Any:
     out = _onnx_pool(g, "AveragePool", self, pool, count_include_pad=int(include_pad or override is not None))
     if override is None:
         return out
@@ -439,7 +441,7 @@ def _onnx_avg_pool(g: OnnxWriter, self: Value, pool: Pool, include_pad: bool, ov
 
 
 def _onnx_avg_pool_backward(
-    g: OnnxWriter, grad: Value, self: Value, pool: Pool, include_pad: bool, override: int | None
+    g: OnnxWriter, grad: Value, self: Value, pool: PoolGeometry, include_pad: bool, override: int | None
 ) -> Value:
     """A transposed convolution, channel by channel, of the gradient by ones."""
     n = len(pool.kernel)
@@ -853,7 +855,7 @@ def _onnx_adaptive_max(g: OnnxWriter, self: Value, output_size: Ints) -> Any:
     if not all(isinstance(s, int) and s % c == 0 for s, c in zip(sizes, output_size)):
         raise g.unsupported("MaxPool has windows of one size only; make the input's sizes multiples of the output's")
     kernel = tuple(s // c for s, c in zip(sizes, output_size))
-    return _onnx_max_pool(g, self, Pool(kernel, kernel, (0,) * n, (1,) * n, False))
+    return _onnx_max_pool(g, self, PoolGeometry(kernel, kernel, (0,) * n, (1,) * n, False))
 
 
 @array("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", namespaces=(),

@@ -132,7 +132,7 @@ def _() -> Iterator[Sample]:
 
 
 @dataclass(frozen=True)
-class _Network:
+class _RecurrentNetwork:
     """Layers, directions and weights of a recurrent network of any kind."""
 
     step: Callable[..., Any]
@@ -201,7 +201,9 @@ def _time_first(F: Ops, x: Tensor, batch_first: bool) -> Tensor:
     return F.transpose(x, 0, 1) if batch_first else x
 
 
-def _packed_run(F: Ops, network: _Network, data: Tensor, batch_sizes: Tensor, batch: Any, states: list[Any]) -> Any:
+def _packed_run(
+    F: Ops, network: _RecurrentNetwork, data: Tensor, batch_sizes: Tensor, batch: Any, states: list[Any]
+) -> Any:
     """`network.run` over packed data, whose outputs are packed again."""
     runs = F.gt(F.unsqueeze(batch_sizes, 1), F.arange(batch))
     steps, elements = runs.shape[0], data.shape[0]
@@ -245,7 +247,7 @@ def lstm(
     """(outputs, last h, last c)."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
-    network = _Network(_lstm_step, params, *options, projected=_is_projected(hx))
+    network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
     out, finals = network.run(F, _time_first(F, input, batch_first), states)
     return _stacked_pair(F, _time_first(F, out, batch_first), finals)
 
@@ -258,7 +260,7 @@ def lstm_packed(
     """(packed outputs, last h, last c) of packed sequences."""
     states = _states(F, hx)
     options = has_biases, num_layers, dropout, train, bidirectional
-    network = _Network(_lstm_step, params, *options, projected=_is_projected(hx))
+    network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
     return _stacked_pair(F, *_packed_run(F, network, data, batch_sizes, hx[0].shape[1], states))
 
 
@@ -282,7 +284,7 @@ def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
         train: bool, bidirectional: bool, batch_first: bool,
     ) -> Sequence[Tensor]:  # fmt: skip
         """(outputs, last h)."""
-        network = _Network(step, params, has_biases, num_layers, dropout, train, bidirectional)
+        network = _RecurrentNetwork(step, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = network.run(F, _time_first(F, input, batch_first), F.unbind(hx, 0))
         return _time_first(F, out, batch_first), F.stack(finals, 0)
 
@@ -291,7 +293,7 @@ def _declare_single(name: str, step: Callable[..., Any]) -> tuple[Op, Op]:
         num_layers: int, dropout: float, train: bool, bidirectional: bool,
     ) -> Sequence[Tensor]:  # fmt: skip
         """(packed outputs, last h) of packed sequences."""
-        network = _Network(step, params, has_biases, num_layers, dropout, train, bidirectional)
+        network = _RecurrentNetwork(step, params, has_biases, num_layers, dropout, train, bidirectional)
         out, finals = _packed_run(F, network, data, batch_sizes, hx.shape[1], F.unbind(hx, 0))
         return out, F.stack(finals, 0)
 
@@ -321,7 +323,7 @@ class _OnnxNetwork:
 
     g: Any
     name: str
-    network: _Network
+    network: _RecurrentNetwork
 
     def check(self, x: Any) -> None:
         """Unsupported, so that the steps are written one by one, for what ONNX's operators do not do."""
@@ -385,14 +387,14 @@ def _onnx_side_by_side(g: OnnxWriter, y: Value) -> Value:
 
 
 def _onnx_padded_network(
-    g: OnnxWriter, name: str, input: Value, states: Sequence[Value], network: _Network, batch_first: bool
+    g: OnnxWriter, name: str, input: Value, states: Sequence[Value], network: _RecurrentNetwork, batch_first: bool
 ) -> Any:
     out, finals = _OnnxNetwork(g, name, network).run(onnx_swapped(g, input, batch_first), states)
     return onnx_swapped(g, out, batch_first), *finals
 
 
 def _onnx_packed_network(
-    g: OnnxWriter, name: str, data: Value, batch_sizes: Value, states: Sequence[Value], network: _Network
+    g: OnnxWriter, name: str, data: Value, batch_sizes: Value, states: Sequence[Value], network: _RecurrentNetwork
 ) -> Any:
     batch_sizes = g.cast(batch_sizes, dtypes.int64)
     batch = g.op("Slice", g.op("Shape", states[0]), g.ints([1]), g.ints([2]), g.ints([0]))
@@ -413,7 +415,7 @@ def _(
     g: OnnxWriter, input: Value, hx: Sequence[Value], params: Sequence[Value], *options: Any
 ) -> Sequence[Value | None]:
     *rest, batch_first = options
-    network = _Network(_lstm_step, params, *rest, projected=_is_projected(hx))
+    network = _RecurrentNetwork(_lstm_step, params, *rest, projected=_is_projected(hx))
     return _onnx_padded_network(g, "lstm", input, hx, network, batch_first)
 
 
@@ -421,7 +423,7 @@ def _(
 def _(
     g: OnnxWriter, data: Value, batch_sizes: Value, hx: Sequence[Value], params: Sequence[Value], *options: Any
 ) -> Sequence[Value | None]:
-    network = _Network(_lstm_step, params, *options, projected=_is_projected(hx))
+    network = _RecurrentNetwork(_lstm_step, params, *options, projected=_is_projected(hx))
     return _onnx_packed_network(g, "lstm", data, batch_sizes, hx, network)
 
 
@@ -430,12 +432,14 @@ def _attach_onnx(name: str, padded: Op, packed: Op) -> None:
         g: OnnxWriter, input: Value, hx: Value, params: Sequence[Value], *options: Any
     ) -> Sequence[Value | None]:
         *rest, batch_first = options
-        return _onnx_padded_network(g, name, input, [hx], _Network(_SINGLE[name], params, *rest), batch_first)
+        return _onnx_padded_network(g, name, input, [hx], _RecurrentNetwork(_SINGLE[name], params, *rest), batch_first)
 
     def symbolic_packed(
         g: OnnxWriter, data: Value, batch_sizes: Value, hx: Value, params: Sequence[Value], *options: Any
     ) -> Sequence[Value | None]:
-        return _onnx_packed_network(g, name, data, batch_sizes, [hx], _Network(_SINGLE[name], params, *options))
+        return _onnx_packed_network(
+            g, name, data, batch_sizes, [hx], _RecurrentNetwork(_SINGLE[name], params, *options)
+        )
 
     padded.onnx(symbolic)
     packed.onnx(symbolic_packed)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jit.eager.context import TRACE, enable_grad, set_grad_enabled
-from jit.eager.hooks import Event, HookTable, RemovableHandle
+from jit.eager.hooks import HookTable, OnceFlag, RemovableHandle
 from jit.eager.namespace import F
 from jit.eager.tensors import Tensor
 from jit.ir.errors import KindError, NamingError, UsageError
@@ -32,7 +32,7 @@ class Optimizer:
         """State that is kept for each parameter between steps."""
         self.param_groups: list[dict[str, Any]] = []
         """Dictionaries with "params" and options such as "lr", which may be changed between steps."""
-        self._stepped = Event()
+        self._stepped = OnceFlag()
         self._pre_hooks, self._post_hooks = HookTable(), HookTable()
         self._state_hooks = {when: HookTable() for when in ("save", "saved", "load", "loaded")}
         if isinstance(params, (Tensor, dict)) or not isinstance(params, Iterable):

@@ -39,9 +39,9 @@ from jit.ir import Graph, Node, TensorType, Value, find, kernel_of
 from jit.ir.attempts import may_raise
 from jit.ops.joining import cat as joining
 
-from .support.builder import Builder
+from .support.builder import GraphBuilder
 from .support.fusable import Supported, is_fusable, is_known, is_row_major, is_special
-from .support.pieces import Cut, Cutter, copy_of_part, cuts_of, leaves_stage, marked, readers, take_over
+from .support.pieces import Cut, PieceCutter, copy_of_part, cuts_of, leaves_stage, marked, readers, take_over
 from .support.spaces import argument, arguments, dims_along, form_of, is_cast, is_gather, is_join, is_view, sizes_of
 
 JOIN = joining.name
@@ -132,7 +132,7 @@ class _Joins:
 
     def __init__(self, graph: Graph, supported: Supported) -> None:
         self.graph, self.runs = graph, _Runs(supported)
-        self.cutter = Cutter(graph)
+        self.cutter = PieceCutter(graph)
         self.joined: dict[Value, _Joined] = {}
         self.moved: list[Node] = []
         """Nodes whose results are known by parts."""
@@ -213,7 +213,7 @@ class _Joins:
         gradient, size = node.inputs[0], sizes_of(node.output)[cut.dim]
         if not cut.keeps:
             with self.graph.inserting_before(node):
-                F = Builder(self.graph, node.stage)
+                F = GraphBuilder(self.graph, node.stage)
                 gradient = marked(F.unsqueeze(F.wrap(gradient), cut.dim).value, node)
         parts = [(None, cut.start), (gradient, cut.length), (None, size - cut.start - cut.length)]
         return _Joined(cut.dim, [part for part in parts if part[1]])
@@ -280,7 +280,7 @@ class _Joins:
         type = node.outputs[0].type
         assert isinstance(type, TensorType)
         with self.graph.inserting_before(node):
-            F = Builder(self.graph, node.stage)
+            F = GraphBuilder(self.graph, node.stage)
             zeros: Value = F.zeros(sizes, dtype=type.dtype).value
         return marked(zeros, node)
 
@@ -344,7 +344,7 @@ class _Cuts:
 
     def __init__(self, graph: Graph, supported: Supported) -> None:
         self.graph, self.supported, self.runs = graph, supported, _Runs(supported)
-        self.cutter = Cutter(graph)
+        self.cutter = PieceCutter(graph)
         self.recomputed: dict[Value, float] = {}
         """How many instructions an element takes that are spent more than once, as far as it is cut."""
 

@@ -36,7 +36,7 @@ from jit.ir import UNDEFINED, Graph, Node, Value, kernel_of
 
 from .distribute import obstacles
 from .support.fusable import Supported, is_fusable, is_known_view, is_special, obstacle
-from .support.spaces import Declined, Space, argument, is_gather, is_join, is_view
+from .support.spaces import IterationSpace, SpaceDeclined, argument, is_gather, is_join, is_view
 
 Reasons = dict[tuple[Node, Node], str]
 
@@ -49,7 +49,7 @@ LARGEST = 1000
 @dataclass
 class _Group:
     last: Node
-    space: Space
+    space: IterationSpace
     members: dict[Node, None] = field(default_factory=dict)
 
     @property
@@ -170,10 +170,10 @@ def _grow(
     last: Node, order: dict[Node, int], taken: set[Node], supported: Supported, reasons: Reasons
 ) -> _Group | None:
     """Pull producers in for as long as one may join, latest first."""
-    group = _Group(last, Space(last))
+    group = _Group(last, IterationSpace(last))
     try:
         group.space.admit(last)
-    except Declined as reason:
+    except SpaceDeclined as reason:
         reasons[last, last] = str(reason)
         return None
     group.members[last] = None
@@ -241,7 +241,7 @@ def _refusal(node: Node, group: _Group, order: dict[Node, int], taken: set[Node]
         return EARLY
     try:
         group.space.admit(node, leaving)
-    except Declined as reason:
+    except SpaceDeclined as reason:
         return str(reason)
     return None
 

@@ -9,7 +9,7 @@ from jit.ir.dtypes import DType, float32, float64
 from jit.ir.types import FLOAT, INT
 
 from .support.analysis import with_subgraphs
-from .support.builder import Builder
+from .support.builder import GraphBuilder
 from .support.spaces import arguments
 
 _SUMS = ("aten::add", "aten::sub")
@@ -50,10 +50,10 @@ def _lift(node: Node) -> bool:
     if dtype not in (float32, float64) or node.graph is None:
         return False
     with node.graph.inserting_before(node):
-        return _rewritten(node, op, dtype, Builder(node.graph, node.stage))
+        return _rewritten(node, op, dtype, GraphBuilder(node.graph, node.stage))
 
 
-def _rewritten(node: Node, op: Op, dtype: DType, F: Builder) -> bool:
+def _rewritten(node: Node, op: Op, dtype: DType, F: GraphBuilder) -> bool:
     _, given = arguments(node)
     values = [F.wrap(value) for value in given]
     for index in op.tensors:

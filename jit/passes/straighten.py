@@ -11,7 +11,7 @@ from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.dtypes import bool_, float32, float64, int32
 
 from .support.analysis import fixed_shapes, with_subgraphs
-from .support.builder import Builder
+from .support.builder import GraphBuilder
 from .support.spaces import argument
 
 _TURNED = {"aten::t": [(1, 0)], "aten::permute": [(1, 0)], "aten::transpose.int": [(1, 0), (0, 1)]}
@@ -66,10 +66,10 @@ def _straighten(graph: Graph) -> bool:
     return any(changes)
 
 
-def _rewritten(node: Node, rule: Callable[[Node, Builder], bool]) -> bool:
+def _rewritten(node: Node, rule: Callable[[Node, GraphBuilder], bool]) -> bool:
     assert node.graph is not None
     with node.graph.inserting_before(node):
-        return rule(node, Builder(node.graph, node.stage))
+        return rule(node, GraphBuilder(node.graph, node.stage))
 
 
 def is_turn(node: Node) -> bool:
@@ -83,7 +83,7 @@ def is_turn(node: Node) -> bool:
 # -- case 1 ------------------------------------------------------------------------------------------------------
 
 
-def _turn_operands(node: Node, F: Builder) -> bool:
+def _turn_operands(node: Node, F: GraphBuilder) -> bool:
     product = node.inputs[0].node
     if is_turn(product) and product.inputs[0].type == node.output.type:
         node.replace_with([product.inputs[0]])
@@ -104,7 +104,7 @@ def _is_only_read(value: Value) -> bool:
     return all(op is not None and (op.kind == "pointwise" or op.name == "aten::mm") for op in ops)
 
 
-def _turned(value: Value, F: Builder) -> Any:
+def _turned(value: Value, F: GraphBuilder) -> Any:
     return F.wrap(value.node.inputs[0]) if is_turn(value.node) else F.t(F.wrap(value))
 
 
@@ -122,7 +122,7 @@ def _replace(node: Node, proxy: Any) -> None:
 # -- case 2 ------------------------------------------------------------------------------------------------------
 
 
-def _name_dims(node: Node, F: Builder) -> bool:
+def _name_dims(node: Node, F: GraphBuilder) -> bool:
     source, size = node.inputs[0], node.attribute("size")
     assert isinstance(source.type, TensorType) and source.type.sizes is not None
     shape, dtype = source.type.sizes, source.type.dtype
@@ -141,14 +141,14 @@ def _name_dims(node: Node, F: Builder) -> bool:
 # -- case 3 ------------------------------------------------------------------------------------------------------
 
 
-def _average_images(node: Node, F: Builder) -> bool:
+def _average_images(node: Node, F: GraphBuilder) -> bool:
     rank = _POOLS[node.kind]
     if tuple(node.attribute("output_size")) != (1,) * rank or not _is_float(node.inputs[0]):
         return False
     return _taken_over(node, F.mean(F.wrap(node.inputs[0]), [*range(-rank, 0)], True))
 
 
-def _spread_averages(node: Node, F: Builder) -> bool:
+def _spread_averages(node: Node, F: GraphBuilder) -> bool:
     """Spread gradients of averages over the image, dim by dim, since so the operator rounds."""
     rank, (grad, image) = _WAYS_BACK[node.kind], node.inputs
     assert isinstance(grad.type, TensorType) and isinstance(image.type, TensorType)
@@ -176,7 +176,7 @@ def _taken_over(node: Node, proxy: Any) -> bool:
 # -- case 4 ------------------------------------------------------------------------------------------------------
 
 
-def _choose_by_position(node: Node, F: Builder) -> bool:
+def _choose_by_position(node: Node, F: GraphBuilder) -> bool:
     source, diagonal = node.inputs[0], argument(node, "diagonal")
     assert isinstance(source.type, TensorType) and source.type.sizes is not None
     if type(diagonal) is not int or len(source.type.sizes) < 2:
@@ -190,6 +190,6 @@ def _choose_by_position(node: Node, F: Builder) -> bool:
     return _taken_over(node, F.where(mask, F.wrap(source), 0))
 
 
-def _constant(array: Any, F: Builder) -> Any:
+def _constant(array: Any, F: GraphBuilder) -> Any:
     node = F.graph.add("prim::Constant", (), {"value": array}, [TensorType(int32, array.shape)])
     return F.wrap(node.output)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from .recordings.recording import Recording
 from .recordings.rekeying import Change, relocate
-from .sizes import Sizes
-from .surroundings.calls import Call, Entry, Key
+from .sizes import SizeFamilies
+from .surroundings.calls import Entry, Key, TracedCall
 from .surroundings.surroundings import GrowingWorld, Surroundings, World
 
 KEYS = 64
@@ -19,7 +19,7 @@ class Outgrown(Exception):
     """A call has to be looked at again: while it was under way, another one has shown that there is more to look at."""
 
 
-class Cache:
+class RecordingCache:
     """What one function has recorded.
 
     Args:
@@ -27,7 +27,7 @@ class Cache:
         sizes: Which recordings serve many sizes.
     """
 
-    def __init__(self, surroundings: Surroundings, sizes: Sizes) -> None:
+    def __init__(self, surroundings: Surroundings, sizes: SizeFamilies) -> None:
         self.entries: dict[Key, Entry] = {}
         self.sizes = sizes
         self.lock = threading.RLock()
@@ -56,12 +56,12 @@ class Cache:
         self.entries.clear()
         self.sizes.families.clear()
 
-    def check_generation(self, call: Call) -> None:
+    def check_generation(self, call: TracedCall) -> None:
         """Outgrown if another thread has changed what is looked at since the call was taken apart."""
         if call.world.generation != self._surroundings.generation:
             raise Outgrown
 
-    def grow(self, entry: Entry, call: Call, before: World, recording: Recording | None) -> str | None:
+    def grow(self, entry: Entry, call: TracedCall, before: World, recording: Recording | None) -> str | None:
         """Keep a recording, under the key that has all in it that the call has read; why not, if it cannot be kept.
 
         Without a recording it is only learnt what has run.
@@ -90,7 +90,7 @@ class Cache:
                 self.entries.setdefault(call.key, entry).recordings.append(recording)
             return lost
 
-    def _look_at_more(self, call: Call, before: World, grown: GrowingWorld, is_alone: bool) -> None:
+    def _look_at_more(self, call: TracedCall, before: World, grown: GrowingWorld, is_alone: bool) -> None:
         """From now on keys have all in them that a call has read, its own among them."""
         if not is_alone:
             before = self._world_of(grown)

@@ -77,7 +77,7 @@ def export_onnx(
     if path is not None:
         check_target(path)
     function, owner = unwrapped(fn_or_module)
-    call = _Call(function, owner, *_separate(_as_arguments(args), dict(kwargs or {})))
+    call = _ExportCall(function, owner, *_separate(_as_arguments(args), dict(kwargs or {})))
     with _evaluation(Surroundings(function, owner), training):
         try:
             recording = _recorded(call, stage)
@@ -123,7 +123,7 @@ def unwrapped(target: Any) -> tuple[Callable[..., Any], Any]:
     return target, None
 
 
-class _Call(NamedTuple):
+class _ExportCall(NamedTuple):
     """An export: a function and the arguments of its call."""
 
     function: Any
@@ -191,7 +191,7 @@ def _unknown_sizes(graph: Graph | None) -> Iterator[None]:
             value.type = type
 
 
-def _recorded(call: _Call, stage: int) -> Recording:
+def _recorded(call: _ExportCall, stage: int) -> Recording:
     """The recording of the function from its present state, which is there again afterwards."""
     traced = TracedFunction(call.function, call.owner, optimize=False)
     traced.keep_examples, traced.open_sizes = True, stage == 0
@@ -267,7 +267,9 @@ def _exported(recording: Recording, graph: Graph, **options: Any) -> Exported:
 # -- verifying ---------------------------------------------------------------------------------------------------
 
 
-def _verify(exported: Exported, call: _Call, recording: Recording, graph: Graph, stage: int, axes: DynamicAxes) -> None:
+def _verify(
+    exported: Exported, call: _ExportCall, recording: Recording, graph: Graph, stage: int, axes: DynamicAxes
+) -> None:
     if exported.report.is_random:
         exported.report.warnings.append("the model draws random numbers, so its outputs were not compared")
         return
@@ -299,7 +301,7 @@ def _verify(exported: Exported, call: _Call, recording: Recording, graph: Graph,
     exported.report.verified = found.for_report()
 
 
-def _run(call: _Call, given: Any) -> tuple[list[Any], list[Any]]:
+def _run(call: _ExportCall, given: Any) -> tuple[list[Any], list[Any]]:
     """The arrays of some arguments, and what the function makes of them, which changes nothing else."""
     before = [tensor._array.copy() for tensor in flatten(given)[0]]
     with call.preserved(), context.set_grad_enabled(call.gradients):
@@ -310,7 +312,7 @@ def _outputs(result: Any) -> list[Any]:
     return [leaf._array.copy() if isinstance(leaf, Tensor) else np.asarray(leaf) for leaf in flatten(result)[0]]
 
 
-def _sizes(call: _Call, names: Sequence[str], axes: DynamicAxes) -> Iterator[Any]:
+def _sizes(call: _ExportCall, names: Sequence[str], axes: DynamicAxes) -> Iterator[Any]:
     """The recorded arguments, and others with every dynamic axis one longer."""
     given = (call.arguments, call.options)
     yield _mapped(given, lambda t: _like(t, t._array.copy()))
@@ -319,7 +321,7 @@ def _sizes(call: _Call, names: Sequence[str], axes: DynamicAxes) -> Iterator[Any
         yield _mapped(given, lambda _: next(leaves))
 
 
-def _of_other_data(call: _Call) -> Iterator[tuple[list[Any], list[Any]]]:
+def _of_other_data(call: _ExportCall) -> Iterator[tuple[list[Any], list[Any]]]:
     """Inputs with other elements, and what becomes of them: sizes that depend on elements are others there."""
     for pick in (lambda i: i // 2, lambda i: -1 - i // 2, lambda i: i * 0):
         try:

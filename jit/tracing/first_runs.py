@@ -9,12 +9,12 @@ from typing import Any
 
 from jit.eager import context
 
-from .parameters import Parameters
-from .recorder.anew import Notes, Run, Suspicions
+from .parameters import FunctionParameters
+from .recorder.anew import Notes, RecordedRun, Suspicions
 from .recorder.exact_types import asks_exact_types, note_exact_types
 from .recorder.tracer import Trace
 from .recordings.drafting import Draft
-from .surroundings.calls import Call
+from .surroundings.calls import TracedCall
 from .surroundings.impurity import watching
 from .surroundings.origins import is_foreign
 from .surroundings.promoting import replaced
@@ -33,7 +33,9 @@ class FirstRuns:
     """Whether the function asks numbers for their exact type, or code that it has called so far does."""
     _suspicions: Suspicions = field(default_factory=Suspicions)
 
-    def run(self, call: Call, parameters: Parameters, where: Callable[[], str], open_sizes: bool) -> Run:
+    def run(
+        self, call: TracedCall, parameters: FunctionParameters, where: Callable[[], str], open_sizes: bool
+    ) -> RecordedRun:
         """Run the function under a recorder, as eager mode would have it.
 
         Args:
@@ -46,23 +48,23 @@ class FirstRuns:
         if self._asks is None:
             self._asks = asks_exact_types([self.function, self.forward])
 
-        def once(plain: bool) -> Run:
+        def once(plain: bool) -> RecordedRun:
             call.world = world = GrowingWorld(before)
             trace = Trace(world.locate, strict=self.strict, open_sizes=open_sizes, plain_numbers=plain)
-            run = Run(Draft(trace, call, where), world, Notes(trace), plain)
+            run = RecordedRun(Draft(trace, call, where), world, Notes(trace), plain)
             self._run(run, call, parameters)
             return run
 
         run, self._asks = self._suspicions.settled(once, self._asks)
         return run
 
-    def _run(self, run: Run, call: Call, parameters: Parameters) -> None:
+    def _run(self, run: RecordedRun, call: TracedCall, parameters: FunctionParameters) -> None:
         world, draft = run.world, run.draft
         world.watch_random()
         with run.noted(), context.tracing(draft.trace), replaced(world.numbers, draft.numbers), draft.moved_on_error():
             run.result = self._watched(run, *parameters.arguments(call.names, draft.values))
 
-    def _watched(self, run: Run, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _watched(self, run: RecordedRun, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run the function, and look at what its code can read before that runs."""
         world, trace = run.world, run.draft.trace
         world.tell = functools.partial(note_exact_types, trace)

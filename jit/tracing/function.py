@@ -24,11 +24,11 @@ from jit.ir import Graph
 from jit.ir.errors import Error, TraceError, UsageError
 from jit.runtime.arrays.programs import GuardFailed
 
-from .cache import KEYS, Cache, Outgrown
+from .cache import KEYS, Outgrown, RecordingCache
 from .comparing import compare_results, seen, shaken_in_place
 from .explanation import Explanation
 from .first_runs import FirstRuns
-from .parameters import Parameters
+from .parameters import FunctionParameters
 from .patience import patience
 from .recorder.records import Constant
 from .recordings.chains import BRANCHES
@@ -39,12 +39,12 @@ from .recordings.recalling import Recollection, recalling, recollection
 from .recordings.recording import OperatorRaised, Recording, may_follow, seen_by
 from .recordings.shapes import Dims
 from .shortcuts.shortcuts import Shortcut, hits, shortcut
-from .sizes import Sizes
+from .sizes import SizeFamilies
 from .surroundings.calls import (
-    Call,
     CallError,
     Entry,
     Key,
+    TracedCall,
     _Promoted,
     flatten_arguments,
     marks_of,
@@ -70,7 +70,7 @@ class TracedFunction(Watched):
         strict: bool = False,
         dynamic: bool | Dims | None = None,
         surroundings: Surroundings | None = None,
-        parameters: Parameters | None = None,
+        parameters: FunctionParameters | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.__name__ = getattr(function, "__name__", type(function).__name__)
@@ -81,7 +81,7 @@ class TracedFunction(Watched):
         self._dynamic = dynamic
         self._surroundings = surroundings or Surroundings(function, owner)
         self._parameters = parameters or _parameters_of(function, owner)
-        self._cache = Cache(self._surroundings, Sizes(dynamic))
+        self._cache = RecordingCache(self._surroundings, SizeFamilies(dynamic))
         self._runs = FirstRuns(function, getattr(type(owner), "forward", None), strict)
         self._explanation = Explanation()
         self._counting = threading.Lock()
@@ -163,7 +163,7 @@ class TracedFunction(Watched):
         with recalling(Recollection()):
             return self._answer(call, entry, general)
 
-    def _answer(self, call: Call, entry: Entry | None, general: Entry | None) -> Any:
+    def _answer(self, call: TracedCall, entry: Entry | None, general: Entry | None) -> Any:
         """Run a recording for all sizes, else one for these, else record."""
         if general is not None:
             found, result = self._run(general, call)
@@ -176,7 +176,7 @@ class TracedFunction(Watched):
         found, result = self._run(entry, call)
         return result if found else self._record(entry, call, seen)
 
-    def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+    def _prepare(self, args: Sequence[Any], kwargs: dict[str, Any]) -> TracedCall:
         names, values = self._parameters.bind(self.__name__, args, kwargs)
         chosen = self._surroundings.promoted
         promoted = (
@@ -190,7 +190,7 @@ class TracedFunction(Watched):
         world = World(view, view_of_objects(given, view.footprint), given)
         sharing = sharing_of(leaves)
         key = Key(structures, tuple(map(kind_of, leaves)), sharing, context.GRAD_ENABLED.get(), world.fingerprint)
-        return Call(args, kwargs, names, leaves, structures, world, key, promoted)
+        return TracedCall(args, kwargs, names, leaves, structures, world, key, promoted)
 
     def where(self) -> str:
         """The line at which the function is defined, for errors that are about all of it."""
@@ -206,14 +206,14 @@ class TracedFunction(Watched):
         """The tensors among the arguments of a call, in the order in which recordings count them."""
         return self._prepare(args, kwargs).leaves
 
-    def _entry(self, call: Call) -> Entry | None:
+    def _entry(self, call: TracedCall) -> Entry | None:
         """The recordings of a key; None if the function is to run eagerly."""
         entry = self._cache.get(call.key)
         if entry is not None or self._effects >= BRANCHES:
             return entry
         return self._cache.entry(call.key, lambda: self._explain_key(call))
 
-    def _promote_drifting(self, call: Call) -> bool:
+    def _promote_drifting(self, call: TracedCall) -> bool:
         """Make inputs of floats that are others again and again; whether there are any. See Note [Drift]."""
         if self._dynamic is False or len(self._cache.entries) < DRIFT:
             return False
@@ -221,11 +221,11 @@ class TracedFunction(Watched):
         places = dict(self._surroundings.look().places()) if names else {}
         return self._surroundings.promote_unasked(n for n in names if n in places and places[n].writer() is not None)
 
-    def _general_entry(self, call: Call) -> Entry | None:
+    def _general_entry(self, call: TracedCall) -> Entry | None:
         """The recordings that serve many sizes, this call's among them; see jit.tracing.recordings.shapes."""
         return self._cache.sizes.entry(call.key)
 
-    def _run(self, entry: Entry, call: Call) -> tuple[bool, Any]:
+    def _run(self, entry: Entry, call: TracedCall) -> tuple[bool, Any]:
         """Try the recordings that the guards lead to, the latest first."""
         prefix: tuple[Any, ...] = ()
         for recording in reversed(entry.recordings):
@@ -256,7 +256,7 @@ class TracedFunction(Watched):
             return True, result
         return False, None
 
-    def _shorten(self, call: Call, recording: Recording) -> None:
+    def _shorten(self, call: TracedCall, recording: Recording) -> None:
         """Let further calls like this one take a shortcut, if there is one."""
         state = (call.world.surroundings, recording.chains[0].plan, context.INFERENCE.get())
         if recording.tried is not None and all(a is b for a, b in zip(recording.tried, state)):
@@ -269,7 +269,7 @@ class TracedFunction(Watched):
                 self._shortcuts = ((short, recording), *self._shortcuts[: SHORTCUTS - 1])
                 self._open = self._shortcuts if self._enabled else ()
 
-    def _eagerly(self, call: Call) -> Any:
+    def _eagerly(self, call: TracedCall) -> Any:
         if not self._warned:
             self._warned = True
             full = f"it has been called in {KEYS} different ways"
@@ -286,7 +286,7 @@ class TracedFunction(Watched):
 
     # -- recording -----------------------------------------------------------------------------------------------
 
-    def _record(self, entry: Entry, call: Call, seen: int) -> Any:
+    def _record(self, entry: Entry, call: TracedCall, seen: int) -> Any:
         with entry.lock:
             self._cache.check_generation(call)
             if len(entry.recordings) > seen:  # somebody else has recorded meanwhile
@@ -302,7 +302,7 @@ class TracedFunction(Watched):
         return self._eagerly(call)
 
     @patience()
-    def _record_alone(self, entry: Entry, call: Call) -> Any:
+    def _record_alone(self, entry: Entry, call: TracedCall) -> Any:
         examples = [call.leaves[i]._array.copy() for i in distinct(call.leaves)] if self.keep_examples else []
         before = call.world
         run = self._runs.run(call, self._parameters, self.where, self.open_sizes)
@@ -336,7 +336,7 @@ class TracedFunction(Watched):
             draft.give_back()
         return draft.finish(recording, live)
 
-    def _compare_sizes(self, call: Call, recording: Recording) -> None:
+    def _compare_sizes(self, call: TracedCall, recording: Recording) -> None:
         sizes = self._cache.sizes
         if sizes.may_vary(call, recording):
             with self._cache.lock:
@@ -426,7 +426,7 @@ class TracedFunction(Watched):
         """Why the last recording was made, in a sentence."""
         return str(self._explanation)
 
-    def _explain_key(self, call: Call) -> None:
+    def _explain_key(self, call: TracedCall) -> None:
         if self._cache.entries:
             self._explanation.other_key(call.key, [*self._cache.entries], call.names)
         else:
@@ -456,7 +456,7 @@ class TracedFunction(Watched):
             strict=self._strict,
             dynamic=self._dynamic,
             surroundings=Surroundings(function, reference=reference),
-            parameters=Parameters(lambda: function.__get__(reference()), marks_of(function)),
+            parameters=FunctionParameters(lambda: function.__get__(reference()), marks_of(function)),
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -472,13 +472,13 @@ class TracedFunction(Watched):
         )
 
 
-def _parameters_of(function: Callable[..., Any], owner: Any) -> Parameters:
+def _parameters_of(function: Callable[..., Any], owner: Any) -> FunctionParameters:
     """The parameters of calls: those of the function, or of its module's forward."""
 
     def described() -> Any:
         return function if owner is None else getattr(owner, "forward", owner)
 
-    return Parameters(described, marks_of(described()))
+    return FunctionParameters(described, marks_of(described()))
 
 
 # -- the decorator -----------------------------------------------------------------------------------------------
@@ -558,4 +558,4 @@ def _record_examples(traced: TracedFunction, function: Any, inputs: tuple[Any, .
         compare_results(observed(function), replayed, what, functools.partial(observed, function, shaken=True))
 
 
-__all__ = ["Call", "Entry", "Key", "TracedFunction", "_Promoted", "trace"]
+__all__ = ["Entry", "Key", "TracedCall", "TracedFunction", "_Promoted", "trace"]

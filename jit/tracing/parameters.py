@@ -9,7 +9,7 @@ from typing import Any
 from .surroundings.calls import CallError, marks_of, same_marks, signature_of
 
 
-class Parameters:
+class FunctionParameters:
     """The parameters of one function, as they are now: defaults can be set anew.
 
     Args:
@@ -24,7 +24,7 @@ class Parameters:
         self._marks = marks
 
     @classmethod
-    def fixed(cls, signature: inspect.Signature | None) -> Parameters:
+    def fixed(cls, signature: inspect.Signature | None) -> FunctionParameters:
         """Parameters that a file tells of."""
         made = cls(lambda: None, None)
         made.signature = signature

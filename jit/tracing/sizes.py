@@ -10,14 +10,14 @@ from jit.ir.errors import TraceError
 from .explanation import Explanation
 from .recordings.chains import BRANCHES
 from .recordings.recording import Recording
-from .recordings.shapes import OFTEN, Dims, Family, Pattern, first_difference, general_kind, pattern_of
-from .surroundings.calls import Call, Entry, Key, leaf_names
+from .recordings.shapes import OFTEN, Dims, Pattern, SizeFamily, first_difference, general_kind, pattern_of
+from .surroundings.calls import Entry, Key, TracedCall, leaf_names
 
 SAMPLES = 4
 """The number of sizes without an equal that show that sizes are baked in."""
 
 
-class Sizes:
+class SizeFamilies:
     """The families of one traced function.
 
     Args:
@@ -26,7 +26,7 @@ class Sizes:
 
     def __init__(self, dynamic: bool | Dims | None) -> None:
         self.dynamic = dynamic
-        self.families: dict[Key, Family] = {}
+        self.families: dict[Key, SizeFamily] = {}
 
     def entry(self, key: Key) -> Entry | None:
         """The recordings that serve many sizes, those of `key` among them."""
@@ -39,12 +39,14 @@ class Sizes:
                 return None if often else found
         return None
 
-    def may_vary(self, call: Call, recording: Recording) -> bool:
+    def may_vary(self, call: TracedCall, recording: Recording) -> bool:
         """Whether a recording could serve other sizes than those of its call."""
         impurity = recording.trace.impurity
         return self.dynamic is not False and bool(call.leaves) and not (impurity.reason or impurity.one_size)
 
-    def compare(self, call: Call, recording: Recording, explanation: Explanation, where: Callable[[], str]) -> None:
+    def compare(
+        self, call: TracedCall, recording: Recording, explanation: Explanation, where: Callable[[], str]
+    ) -> None:
         """If a call of other sizes was recorded as the same program, one recording serves all sizes from now on.
 
         Args:
@@ -53,7 +55,7 @@ class Sizes:
             explanation: Is told.
             where: Says where the function is defined, for errors.
         """
-        family = self.families.setdefault(_general_key(call.key), Family())
+        family = self.families.setdefault(_general_key(call.key), SizeFamily())
         partner = family.partner(call.key, recording)
         if partner is not None:
             self._generalise(family, call, partner, recording, explanation)
@@ -64,7 +66,7 @@ class Sizes:
                 raise TraceError(f"{where()}: dynamic sizes were asked for, but {family.closed}")
 
     def _generalise(
-        self, family: Family, call: Call, partner: Key, recording: Recording, explanation: Explanation
+        self, family: SizeFamily, call: TracedCall, partner: Key, recording: Recording, explanation: Explanation
     ) -> None:
         """Let one recording serve all sizes where this call and that of `partner` differ."""
         pattern = pattern_of(call.key.tensors, partner.tensors)
@@ -93,7 +95,7 @@ def _general_key(key: Key, pattern: Sequence[Any] | None = None) -> Key:
     return key._replace(tensors=tuple(map(general_kind, key.tensors, dims)))
 
 
-def _close(family: Family) -> None:
+def _close(family: SizeFamily) -> None:
     """Every size has turned out to be another program."""
     (_, first), (_, last) = family.samples[0], family.samples[-1]
     where = first_difference(last.trace.graph, first.trace.graph)

@@ -7,7 +7,7 @@ import pytest
 
 import jit.ops  # noqa: F401
 from jit.export import export_graph, register_symbolic, unregister_symbolic
-from jit.export.builder import Builder
+from jit.export.builder import OnnxBuilder
 from jit.export.proxies import Unsupported
 from jit.ir import dtypes, parse
 
@@ -35,23 +35,23 @@ def written(symbolic, x="Float(2, 3)", out="Tensor", opset=20, **options):
     ("value", "dtype"), [(1, "int64"), (1.0, "float32"), (True, "bool"), ([1, 2], "int64"), (np.float64(1), "float64")]
 )
 def test_constants_of_python_numbers(value, dtype):
-    assert Builder(20).constant(value).dtype is dtypes.by_name(dtype)
+    assert OnnxBuilder(20).constant(value).dtype is dtypes.by_name(dtype)
 
 
 def test_constants_in_the_type_of_another():
-    g = Builder(20)
+    g = OnnxBuilder(20)
     assert g.constant(2, like=proxy(g, dtypes.float16)).dtype is dtypes.float16
     assert g.constant(2, dtype="int32").dtype is dtypes.int32
 
 
 def test_equal_constants_are_one():
-    g = Builder(20)
+    g = OnnxBuilder(20)
     assert g.constant(2.0) is g.constant(2.0)
     assert len({g.constant(2.0), g.constant(2), g.constant([2.0]), g.constant(0.0), g.constant(-0.0)}) == 5
 
 
 def test_a_number_takes_the_type_of_the_input_that_it_goes_with():
-    g = Builder(20)
+    g = OnnxBuilder(20)
     x = proxy(g, dtypes.float64)
     node = g.op("Gather", g.op("Add", x, 1), 0).value.producer()
     added = node.inputs[0].producer()
@@ -59,7 +59,7 @@ def test_a_number_takes_the_type_of_the_input_that_it_goes_with():
 
 
 def test_casts():
-    g = Builder(20)
+    g = OnnxBuilder(20)
     x = proxy(g)
     assert g.cast(x, dtypes.float32) is x and g.cast(x, None) is x
     assert g.cast(x, dtypes.int64).dtype is dtypes.int64
@@ -100,12 +100,12 @@ def test_a_dtype_is_an_attribute():
     ],
 )
 def test_results_have_a_type(name, dtype, result):
-    g = Builder(20)
+    g = OnnxBuilder(20)
     assert g.op(name, proxy(g, dtype, (2, None))).dtype is result
 
 
 def test_ranks_and_sizes_of_what_was_written():
-    g = Builder(20)
+    g = OnnxBuilder(20)
     x = proxy(g, dims=(2, 3))
     assert g.op("Transpose", x, perm=[1, 0]).shape == (3, 2)
     assert g.op("Reshape", x, g.ints([1, -1])).shape == (1, 6)
@@ -126,7 +126,7 @@ def test_ranks_and_sizes_of_what_was_written():
     ],
 )
 def test_what_an_opset_does_not_know(write, reason):
-    g = Builder(13)
+    g = OnnxBuilder(13)
     with pytest.raises(Unsupported, match=reason):
         write(g, proxy(g))
 
@@ -200,11 +200,11 @@ def test_nan_is_not_equal_before_opset_11_either():
 
 
 def test_what_must_be_constant_at_an_old_opset():
-    g = Builder(12)
+    g = OnnxBuilder(12)
     with pytest.raises(Unsupported, match="Squeeze takes only a constant for axes before opset 13"):
         g.op("Squeeze", proxy(g), proxy(g, dtypes.int64, (1,)))
     with pytest.raises(Unsupported, match="Slice has no steps before opset 10"):
-        g = Builder(9)
+        g = OnnxBuilder(9)
         g.op("Slice", proxy(g), g.ints([0]), g.ints([2]), g.ints([0]), g.ints([2]))
 
 
@@ -215,11 +215,11 @@ def test_a_size_of_zero_means_no_elements(opset):
 
 
 def test_the_shape_of_fixed_sizes_is_a_constant():
-    g = Builder(20)
+    g = OnnxBuilder(20)
     assert g.op("Shape", proxy(g)).constant.tolist() == [2, 3]
 
 
 def test_a_symbolic_may_not_look_at_numbers():
-    g = Builder(20)
+    g = OnnxBuilder(20)
     with pytest.raises(Unsupported, match="depends on the contents of a tensor"):
         bool(proxy(g))

@@ -5,7 +5,7 @@ import pytest
 
 import jit
 from jit.export import export_graph
-from jit.export.builder import Builder, Call
+from jit.export.builder import OnnxBuilder, OnnxCall
 from jit.export.opsets import OPSETS
 from jit.export.proxies import Unsupported
 from jit.export.verification import verify_model
@@ -75,7 +75,7 @@ def test_resizing_at_every_opset(opset, mode, aligned, size):
 
 
 def test_an_input_that_an_opset_requires_is_not_left_out():
-    g = Builder(11)
+    g = OnnxBuilder(11)
     x = g.stand_in(g.new_value(jit.float32, (1, 1, 2), "x"), jit.float32, (1, 1, 2))
     with pytest.raises(Unsupported, match="Resize cannot do without roi at opset 11"):
-        g.write(Call("Resize", [x, None, None, g.ints([1, 1, 4])], {"mode": "nearest"}, 1))
+        g.write(OnnxCall("Resize", [x, None, None, g.ints([1, 1, 4])], {"mode": "nearest"}, 1))

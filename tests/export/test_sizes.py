@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jit.export import export_graph, register_symbolic, unregister_symbolic
-from jit.export.sizes import Sizes
+from jit.export.sizes import KnownSizes
 from jit.ir import parse
 from jit.ir.errors import ExportError
 
@@ -294,7 +294,7 @@ def test_sizes_of_one_axis_are_equal():
 
 def test_what_the_trials_say():
     graph = parse(graph_of("%a : Float(3, 4) = aten::t(%x)\n%y : Float(12) = aten::flatten.using_ints(%a)"))
-    sizes = Sizes(graph, 0, {graph.inputs[0]: {0: "n"}})
+    sizes = KnownSizes(graph, 0, {graph.inputs[0]: {0: "n"}})
     by_name: dict[str, Any] = {value.name: sizes.dims(value) for value in graph.values}
     assert by_name["a"] == (3, "n")
     assert len(by_name["y"]) == 1 and not isinstance(by_name["y"][0], int)

@@ -11,13 +11,13 @@ import pytest
 
 from jit.autograd.nodes import Meta
 from jit.eager.tensors import Tensor
-from jit.export.builder import Builder
+from jit.export.builder import OnnxBuilder
 from jit.ir.op import REGISTRY, Op
 from jit.ir.rows import OnArrays
 from jit.ir.schema import Argument
 from jit.ir.types import TensorType
 from jit.ops import protocols
-from jit.passes.support.builder import Proxy
+from jit.passes.support.builder import GraphProxy
 from jit.runtime.arrays import numpy_math
 from jit.runtime.llvm.values import Value
 
@@ -129,10 +129,10 @@ PYTHONS = {name for name in vars(protocols.Arithmetic) if name.startswith("__") 
     "protocol, implementation",
     [
         (protocols.Numpy, numpy_math),
-        (protocols.OnnxWriter, Builder),
+        (protocols.OnnxWriter, OnnxBuilder),
         (protocols.Terms, OnArrays),
         (protocols.Tensor, Tensor),
-        (protocols.Tensor, Proxy),
+        (protocols.Tensor, GraphProxy),
         (protocols.Meta, Meta),
         (protocols.Elements, Value),
         (protocols.KnownType, TensorType),
@@ -142,7 +142,7 @@ def test_protocols_are_implemented(protocol, implementation):
     missing = {name for name in members(protocol) if not hasattr(implementation, name)}
     source = inspect.getsource(implementation)
     missing = {name for name in missing if f"self.{name}" not in source}  # which __init__ sets
-    assert missing <= (EAGER_ALONE if implementation is Proxy else set())
+    assert missing <= (EAGER_ALONE if implementation is GraphProxy else set())
 
 
 def test_members_of_protocols_are_found():
@@ -152,5 +152,5 @@ def test_members_of_protocols_are_found():
 
 @pytest.mark.parametrize("name", ["constant", "ints", "cast", "pairs", "from_pairs", "reduce", "unsupported"])
 def test_the_writer_takes_what_its_protocol_says(name):
-    said, taken = (inspect.signature(getattr(each, name)).parameters for each in (protocols.OnnxWriter, Builder))
+    said, taken = (inspect.signature(getattr(each, name)).parameters for each in (protocols.OnnxWriter, OnnxBuilder))
     assert list(said) == list(taken)

@@ -16,7 +16,7 @@ from jit.eager.namespace import F
 from jit.ir.errors import Error
 from jit.ir.settings import SETTINGS
 from jit.ops import convolving
-from jit.ops.convolving import TABLES, Algorithm, Problem, Window, window_of
+from jit.ops.convolving import TABLES, Algorithm, ConvGeometry, ConvProblem, window_of
 from jit.runtime.arrays import numpy_math
 from tests.ops.references.arrays import convolution, convolution_backward
 from tests.tolerances import assert_close
@@ -60,7 +60,7 @@ def problems() -> Iterator[Any]:
             "by_weight": (wide, w.inside, (y, wide, kernel[2:], w.inside), by_w),
         }
         for name, (source, window, arguments, expected) in maps.items():
-            problem = Problem(source.shape, kernel, y.shape[2:], window, x.dtype)
+            problem = ConvProblem(source.shape, kernel, y.shape[2:], window, x.dtype)
             for row in TABLES[name]:
                 if row.able(problem):
                     yield pytest.param(row, arguments, expected, id=f"{name}:{row.name}:{number}")
@@ -110,7 +110,7 @@ def test_patches_of_large_images_are_not_laid_out_at_once() -> None:
 )
 def test_the_rule_chooses_by_sizes(image: Any, kernel: Any, stride: int, expected: str) -> None:
     w = window_of(len(image) - 2, [stride], [0], [1], 1)
-    problem = Problem(image, kernel, tuple(w.places(image[2:], kernel[2:])), w, np.dtype(np.float32))
+    problem = ConvProblem(image, kernel, tuple(w.places(image[2:], kernel[2:])), w, np.dtype(np.float32))
     assert convolving._by_rule("forward", problem).name == expected
 
 
@@ -326,7 +326,7 @@ def test_refusals_say_why(call: Callable[..., Any], says: str) -> None:
 
 
 def test_windows_know_the_way_back() -> None:
-    w = Window((2, 3), (1, 0), (1, 2), 1)
+    w = ConvGeometry((2, 3), (1, 0), (1, 2), 1)
     places = w.places((9, 11), (3, 2))
     assert places == [5, 3]
     assert w.image(places, (3, 2), (0, 2)) == [9, 11]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from jit.ir import dtypes, parse
-from jit.ops.convolving import Window, by_input, by_weight, forward
+from jit.ops.convolving import ConvGeometry, by_input, by_weight, forward
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.llvm.product_tiles import lanes_of
 from jit.runtime.plans.plan import PlannedEngine
@@ -68,7 +68,7 @@ class Case:
         batch, channels, filters, image, kernel, stride, padding, dilation, groups = CASES[name]
         n = len(image)
         stride, padding, dilation = ((v,) * n if isinstance(v, int) else v for v in (stride, padding, dilation))
-        self.window = Window(stride, padding, dilation, groups)
+        self.window = ConvGeometry(stride, padding, dilation, groups)
         places = self.window.places(image, kernel)
         rng = np.random.default_rng(len(name))
         shapes = (batch, channels, *image), (filters, channels // groups, *kernel), (batch, filters, *places)

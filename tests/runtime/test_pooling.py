@@ -8,7 +8,7 @@ import pytest
 
 from jit.ir import parse
 from jit.ir.errors import DimError
-from jit.ir.pooling import Pool
+from jit.ir.pooling import PoolGeometry
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans.plan import PlannedEngine
 from jit.runtime.products.pooling import MaxPool, MaxUnpool, MeanPool
@@ -22,11 +22,11 @@ pytestmark = [
 
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 POOLS = {
-    "halves": Pool((2, 2), (2, 2), (0, 0), (1, 1), False),
-    "overlapping": Pool((3, 3), (2, 2), (1, 1), (1, 1), False),
-    "dilated": Pool((3, 2), (1, 1), (1, 1), (2, 1), False),
-    "hanging over": Pool((2, 2), (2, 2), (1, 1), (1, 1), True),
-    "stride 4": Pool((4, 4), (4, 4), (0, 0), (1, 1), False),
+    "halves": PoolGeometry((2, 2), (2, 2), (0, 0), (1, 1), False),
+    "overlapping": PoolGeometry((3, 3), (2, 2), (1, 1), (1, 1), False),
+    "dilated": PoolGeometry((3, 2), (1, 1), (1, 1), (2, 1), False),
+    "hanging over": PoolGeometry((2, 2), (2, 2), (1, 1), (1, 1), True),
+    "stride 4": PoolGeometry((4, 4), (4, 4), (0, 0), (1, 1), False),
 }
 SHAPES = [(2, 3, 8, 8), (2, 3, 17, 33), (5, 9, 7), (1, 2, 40, 64)]
 
@@ -147,12 +147,12 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
 # -- means -------------------------------------------------------------------------------------------------------
 
 MEANS = {
-    "halves": (Pool((2, 2), (2, 2), (0, 0), (1, 1), False), ""),
-    "overlapping": (Pool((3, 3), (2, 2), (1, 1), (1, 1), False), ""),
-    "without what is beside": (Pool((3, 2), (1, 1), (1, 1), (1, 1), False), ", count_include_pad=False"),
-    "hanging over": (Pool((2, 2), (2, 2), (1, 1), (1, 1), True), ""),
-    "hanging over, without": (Pool((3, 3), (2, 2), (1, 1), (1, 1), True), ", count_include_pad=False"),
-    "by a number": (Pool((4, 4), (4, 4), (0, 0), (1, 1), False), ", divisor_override=3"),
+    "halves": (PoolGeometry((2, 2), (2, 2), (0, 0), (1, 1), False), ""),
+    "overlapping": (PoolGeometry((3, 3), (2, 2), (1, 1), (1, 1), False), ""),
+    "without what is beside": (PoolGeometry((3, 2), (1, 1), (1, 1), (1, 1), False), ", count_include_pad=False"),
+    "hanging over": (PoolGeometry((2, 2), (2, 2), (1, 1), (1, 1), True), ""),
+    "hanging over, without": (PoolGeometry((3, 3), (2, 2), (1, 1), (1, 1), True), ", count_include_pad=False"),
+    "by a number": (PoolGeometry((4, 4), (4, 4), (0, 0), (1, 1), False), ", divisor_override=3"),
 }
 
 

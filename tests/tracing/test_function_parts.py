@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 import jit
-from jit.tracing.cache import KEYS, Cache
+from jit.tracing.cache import KEYS, RecordingCache
 from jit.tracing.explanation import Explanation
-from jit.tracing.parameters import Parameters
-from jit.tracing.sizes import Sizes
+from jit.tracing.parameters import FunctionParameters
+from jit.tracing.sizes import SizeFamilies
 from jit.tracing.surroundings.calls import CallError, Entry, marks_of
 from jit.tracing.surroundings.surroundings import Surroundings
 
 
-def parameters(function: Any) -> Parameters:
-    return Parameters(lambda: function, marks_of(function))
+def parameters(function: Any) -> FunctionParameters:
+    return FunctionParameters(lambda: function, marks_of(function))
 
 
 def test_arguments_become_names_and_values_and_back() -> None:
@@ -38,7 +38,7 @@ def test_defaults_that_are_set_anew_are_seen() -> None:
 
 
 def test_without_a_signature_arguments_are_counted() -> None:
-    made = Parameters.fixed(None)
+    made = FunctionParameters.fixed(None)
     assert made.bind("f", (1, 2), {"c": 3}) == (["input_0", "input_1", "c"], [1, 2, 3])
     assert made.arguments(["input_0"], [4]) == ([4], {}) and not made.named
 
@@ -65,7 +65,7 @@ def test_one_recording_serves_sizes_that_agree_and_the_explanation_says_so() -> 
     found = sizes.entry(key)
     assert found is not None and found.recordings[0].general
     assert "one recording serves all sizes of 2 and more of x.shape[0]" in f.explain()
-    assert Sizes(None).entry(key) is None
+    assert SizeFamilies(None).entry(key) is None
 
 
 def test_sizes_that_come_often_get_a_recording_of_their_own() -> None:
@@ -79,7 +79,7 @@ def test_sizes_that_come_often_get_a_recording_of_their_own() -> None:
 def test_a_cache_has_room_for_so_many_keys() -> None:
     f = jit.trace(lambda x: x * 2)
     key, explained = f._prepare([jit.ones(2)], {}).key, []
-    cache = Cache(Surroundings(lambda x: x), Sizes(None))
+    cache = RecordingCache(Surroundings(lambda x: x), SizeFamilies(None))
     keys = [key._replace(sharing=(number,)) for number in range(KEYS + 1)]
     made = [cache.entry(each, lambda: explained.append(1)) for each in keys]
     assert made[-1] is None and all(type(entry) is Entry for entry in made[:-1])

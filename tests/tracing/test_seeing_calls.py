@@ -154,7 +154,7 @@ def test_the_same_calls_are_seen(name, monkeypatch):
         if file == __file__:
             seen.append((function.__name__, _owner(owner)))
 
-    monkeypatch.setattr(impurity._Eye, "judge", judge)
+    monkeypatch.setattr(impurity._ImpurityEye, "judge", judge)
     for _ in range(2):
         seen.clear()
         heard(call)

@@ -126,7 +126,7 @@ _SCALES: dict[str, Callable[[int, int, float], float]] = {
 """Height of a round, by mode."""
 
 
-class _Phase(NamedTuple):
+class _CyclePhase(NamedTuple):
     """A part of the one cycle: the step at which it ends, and what rate and momentum go from and to."""
 
     end: float
@@ -215,13 +215,13 @@ def _total(total_steps: int | None, epochs: int | None, steps_per_epoch: int | N
     return total_steps
 
 
-def _phases(total: int, pct_start: float, three_phase: bool) -> list[_Phase]:
+def _phases(total: int, pct_start: float, three_phase: bool) -> list[_CyclePhase]:
     peak = pct_start * total - 1
-    up = _Phase(peak, ("initial_lr", "max_lr"), ("max_momentum", "base_momentum"))
+    up = _CyclePhase(peak, ("initial_lr", "max_lr"), ("max_momentum", "base_momentum"))
     if not three_phase:
-        return [up, _Phase(total - 1, ("max_lr", "min_lr"), ("base_momentum", "max_momentum"))]
-    down = _Phase(2 * pct_start * total - 2, ("max_lr", "initial_lr"), ("base_momentum", "max_momentum"))
-    return [up, down, _Phase(total - 1, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum"))]
+        return [up, _CyclePhase(total - 1, ("max_lr", "min_lr"), ("base_momentum", "max_momentum"))]
+    down = _CyclePhase(2 * pct_start * total - 2, ("max_lr", "initial_lr"), ("base_momentum", "max_momentum"))
+    return [up, down, _CyclePhase(total - 1, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum"))]
 
 
 def _momentum_key(optimizer: Optimizer) -> str:

@@ -1,6 +1,6 @@
 """Writes nodes by calling operators: the op namespace `F` over a graph, so that derivatives and scatters become IR.
 
-    F = Builder(graph)
+    F = GraphBuilder(graph)
     y = F.tanh(F.wrap(x)) * 2        # adds aten::tanh and aten::mul at the graph's insertion point
 
 Types are inferred as nodes are added; composites are written out as their parts.
@@ -20,19 +20,19 @@ from jit.ir.types import GENERATOR, ScalarType
 
 
 def _operator(name: str, swapped: bool = False) -> Any:
-    def method(self: Proxy, other: Any) -> Any:
+    def method(self: GraphProxy, other: Any) -> Any:
         function = getattr(self.builder, name)
         return function(other, self) if swapped else function(self, other)
 
     return method
 
 
-class Proxy:
+class GraphProxy:
     """A Value that behaves as a tensor in formulas."""
 
     __slots__ = ("builder", "value")
 
-    def __init__(self, builder: Builder, value: Value) -> None:
+    def __init__(self, builder: GraphBuilder, value: Value) -> None:
         self.builder = builder
         self.value = value
 
@@ -99,7 +99,7 @@ class Proxy:
         return self.builder.select(self, 0, index)
 
 
-class Builder:
+class GraphBuilder:
     """Every operator by its ATen name, adding nodes to `graph`."""
 
     def __init__(self, graph: Graph, stage: int | None = None) -> None:
@@ -110,8 +110,8 @@ class Builder:
     no_grad = staticmethod(contextlib.nullcontext)
 
     def wrap(self, value: Any) -> Any:
-        """A Value as a Proxy; anything else as it is."""
-        return Proxy(self, value) if isinstance(value, Value) else value
+        """A Value as a GraphProxy; anything else as it is."""
+        return GraphProxy(self, value) if isinstance(value, Value) else value
 
     def __getattr__(self, name: str) -> Any:
         ops = OVERLOADS.get(name)
@@ -129,14 +129,14 @@ class Builder:
         return function
 
     def call(self, op: Op, values: Sequence[Any]) -> Any:
-        """Add the node of `op(*values)`; the result is a Proxy, or a list of them."""
+        """Add the node of `op(*values)`; the result is a GraphProxy, or a list of them."""
         values = [_normal(a, v) for a, v in zip(op.arguments, values, strict=True)]
         if op.kind == "composite":
             return op.body(self, *values)
         types = op.infer([_typed(v) for v in values])
         operands, attributes = op.split([_unwrapped(v) for v in values])
         node = self.graph.insert(self.graph.create(op.name, operands, attributes), self.stage)
-        outputs: list[Any] = [Proxy(self, node.add_output(t)) for t in types if t is not GENERATOR]
+        outputs: list[Any] = [GraphProxy(self, node.add_output(t)) for t in types if t is not GENERATOR]
         single = len(outputs) == 1 and not op.schema.returns[0].type.is_list
         return outputs[0] if single else outputs
 
@@ -146,11 +146,11 @@ def _fits(argument: Argument, value: Any) -> bool:
         return argument.type.optional or argument.type.base == "Generator"
     if argument.type.base == "Tensor":
         return (
-            isinstance(value, (Proxy, list, tuple))
+            isinstance(value, (GraphProxy, list, tuple))
             if argument.type.is_list
             else not isinstance(value, (list, tuple, str))
         )
-    return not isinstance(value, Proxy) and (argument.type.is_list or not isinstance(value, (list, tuple)))
+    return not isinstance(value, GraphProxy) and (argument.type.is_list or not isinstance(value, (list, tuple)))
 
 
 def _normal(argument: Argument, value: Any) -> Any:
@@ -165,7 +165,7 @@ def _normal(argument: Argument, value: Any) -> Any:
 def _typed(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_typed(item) for item in value)
-    value = value.value if isinstance(value, Proxy) else value
+    value = value.value if isinstance(value, GraphProxy) else value
     if isinstance(value, Value):
         return _stand_in(value.type) if isinstance(value.type, ScalarType) else value.type
     return value
@@ -178,4 +178,4 @@ def _stand_in(type: ScalarType) -> Any:
 def _unwrapped(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_unwrapped(item) for item in value)
-    return value.value if isinstance(value, Proxy) else value
+    return value.value if isinstance(value, GraphProxy) else value

@@ -10,7 +10,7 @@ from jit.ir.errors import Error
 from jit.ir.geometry import Geometry
 from jit.ir.inference import inferred_types
 
-from .builder import Builder
+from .builder import GraphBuilder
 from .spaces import arguments, is_view, sizes_of
 
 
@@ -60,7 +60,7 @@ def _cut(sizes: tuple[int, ...], labels: tuple[int, ...], shown: Geometry) -> Cu
     return None
 
 
-class Cutter:
+class PieceCutter:
     """Adds views to a graph, each once for all that ask for the same part at the same place."""
 
     def __init__(self, graph: Graph) -> None:
@@ -83,7 +83,7 @@ class Cutter:
         if cut == Cut(cut.dim, 0, sizes_of(value)[cut.dim]):
             return value
         with self.graph.inserting_before(before):
-            F = Builder(self.graph, before.stage)
+            F = GraphBuilder(self.graph, before.stage)
             x = F.wrap(value)
             if not cut.keeps:
                 shown = F.select(x, cut.dim, cut.start)
@@ -101,7 +101,9 @@ def marked(value: Value, like: Node) -> Value:
     return value
 
 
-def copy_of_part(cutter: Cutter, node: Node, operands: dict[Value, Any], sizes: tuple[int, ...], before: Node) -> Value:
+def copy_of_part(
+    cutter: PieceCutter, node: Node, operands: dict[Value, Any], sizes: tuple[int, ...], before: Node
+) -> Value:
     """A pointwise node again, with other operands."""
     graph, mapping = cutter.graph, dict(operands)
     with graph.inserting_before(before):

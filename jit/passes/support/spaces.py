@@ -46,7 +46,7 @@ Axes = tuple[int | None, ...]
 FEW_ROWS, LONG_ROW = 4, 1 << 16
 
 
-class Declined(Exception):
+class SpaceDeclined(Exception):
     """Why a node does not join."""
 
 
@@ -141,7 +141,7 @@ def dims_along(node: Node) -> dict[Value, tuple[int | str, ...]]:
     return {value: along[name] for name, value in named if name in along and isinstance(value, Value)}
 
 
-class Space:
+class IterationSpace:
     """The axes of a group that `last` ends."""
 
     def __init__(self, last: Node) -> None:
@@ -198,10 +198,10 @@ class Space:
                 taken.append(leaf)
                 product *= self.extents[leaf]
             if product != size:
-                raise Declined("it takes dims apart")
+                raise SpaceDeclined("it takes dims apart")
             found.append(self._together(taken))
         if left:
-            raise Declined("it takes dims apart")
+            raise SpaceDeclined("it takes dims apart")
         return found
 
     def _cut(self, axis: int, outer: int) -> tuple[int, int]:
@@ -216,7 +216,7 @@ class Space:
 
     def _check_scans(self) -> None:
         if self.scans and len(self.reduced or ()) > 1:
-            raise Declined("what runs along a row would run along several dims")
+            raise SpaceDeclined("what runs along a row would run along several dims")
 
     def _together(self, leaves: Sequence[int]) -> int | None:
         """The axis that consists of these."""
@@ -232,15 +232,15 @@ class Space:
     # -- admission -----------------------------------------------------------------------------------------------
 
     def admit(self, node: Node, leaving: Sequence[Value] = ()) -> None:
-        """Let `node` be a member, of whose results `leaving` are stored; Declined says why it cannot be."""
+        """Let `node` be a member, of whose results `leaving` are stored; SpaceDeclined says why it cannot be."""
         state = list(self.extents), self.reduced, set(self.in_memory), dict(self.inside), self.scans
         try:
             asked = self._asked(node)
             demands = self._demands(node, asked)
             self._check(demands)
             if not is_join(node) and not all(value in self.axes and self.covers(value) for value in leaving):
-                raise Declined("its result is needed elsewhere, and the group does not run over all of it alike")
-        except Declined:
+                raise SpaceDeclined("its result is needed elsewhere, and the group does not run over all of it alike")
+        except SpaceDeclined:
             self.extents, self.reduced, self.in_memory, self.inside, self.scans = state
             raise
         self.members.add(node)
@@ -254,7 +254,7 @@ class Space:
     def _asked(self, node: Node) -> Axes:
         """Along which axes the result of `node` is wanted; its other results follow."""
         if any(value in self.in_memory for value in node.outputs):
-            raise Declined("its result is read through indices")
+            raise SpaceDeclined("its result is read through indices")
         if node is self.last:
             asked: Axes = tuple(a if size != 1 else None for a, size in enumerate(self.frame))
             if not is_join(node):
@@ -267,10 +267,10 @@ class Space:
         if not any(wanted):
             return self._beside(node)
         if any(len({tuple(tuple(self.leaves([a])) for a in axes) for axes in each}) > 1 for each in wanted):
-            raise Declined("it is read along different axes")
+            raise SpaceDeclined("it is read along different axes")
         first = next(i for i, value in enumerate(node.outputs) if value is main_output(node))
         if not wanted[first] and form_of(node) not in ("reduction", "scan"):
-            raise Declined("its first result is not read here")
+            raise SpaceDeclined("its first result is not read here")
         asked = next(iter(next(axes for axes in wanted if axes)))
         for value, axes in zip(node.outputs, wanted, strict=True):
             if axes:
@@ -280,7 +280,7 @@ class Space:
     def _beside(self, node: Node) -> Axes:
         """The axes of a node that nobody in the group reads: those of the last one, whose result is as large."""
         if len(node.outputs) != 1 or sizes_of(node.output) != self.frame or form_of(node) in ROWS:
-            raise Declined("its first result is not read here")
+            raise SpaceDeclined("its first result is not read here")
         asked: Axes = tuple(a if size != 1 else None for a, size in enumerate(self.frame))
         self.axes[node.output] = asked
         return asked
@@ -289,7 +289,7 @@ class Space:
         for value, axes in demands.items():
             for size, axis in zip(sizes_of(value), axes, strict=True):
                 if axis is not None and self.extents[axis] != size:
-                    raise Declined("sizes do not fit")
+                    raise SpaceDeclined("sizes do not fit")
 
     def _demands(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         """Along which axes `node` reads its operands."""
@@ -303,7 +303,7 @@ class Space:
         if is_view(node):
             return {node.inputs[0]: self._of_view(node, asked)}
         if any(value.uses for value in node.outputs[1:]):
-            raise Declined("its further results are empty")
+            raise SpaceDeclined("its further results are empty")
         return self._reads(node, asked, None)
 
     # -- kinds of nodes ------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ class Space:
             return _through_view(node, asked)
         before, after = sizes_of(node.inputs[0]), sizes_of(node.outputs[0])
         if any(a is None and size != 1 for a, size in zip(asked, after, strict=True)):
-            raise Declined("it is repeated")
+            raise SpaceDeclined("it is repeated")
         return tuple(self.fit(self.leaves(asked), before))
 
     def _reads(self, node: Node, axes: Axes, group: int | None) -> dict[Value, Axes]:
@@ -329,7 +329,7 @@ class Space:
     def _of_rows(self, node: Node, form: str, asked: Axes) -> dict[Value, Axes]:
         dims, groups = reduced_dims(node), kernel_of(node.kind).groups
         if main_output(node) is not node.outputs[0] and form != "reduction":
-            raise Declined("its first result is not wanted")
+            raise SpaceDeclined("its first result is not wanted")
         group = within = None
         if groups is not None:
             channels = asked[0 if form == "reduction" else 1]
@@ -374,10 +374,10 @@ class Space:
         assert self.reduced is not None
         try:
             along = self.fit(self.reduced, [sizes[d] for d in dims])
-        except Declined as reason:
-            raise Declined("it reduces other dims than the rest of the group") from reason
+        except SpaceDeclined as reason:
+            raise SpaceDeclined("it reduces other dims than the rest of the group") from reason
         if set(self.leaves(kept)) != self.wide - set(self.reduced):
-            raise Declined("it would be computed again for every element that reads it")
+            raise SpaceDeclined("it would be computed again for every element that reads it")
         return along
 
     def _cover(self, kept: Sequence[int | None], wide: Sequence[int], sizes: tuple[int, ...]) -> None:
@@ -387,12 +387,12 @@ class Space:
         if rest:
             try:
                 self.fit(rest, [sizes[d] for d in wide])
-            except Declined as reason:
-                raise Declined("it would be computed again for every element that reads it") from reason
+            except SpaceDeclined as reason:
+                raise SpaceDeclined("it would be computed again for every element that reads it") from reason
             row = self.leaves(rest)
             rows = math.prod(self.extents[a] for a in self.wide - set(row))
             if rows < FEW_ROWS and math.prod(sizes[d] for d in wide) >= LONG_ROW:
-                raise Declined("few long rows: what follows is better shared out among threads")
+                raise SpaceDeclined("few long rows: what follows is better shared out among threads")
             self._set_row(tuple(row))
         else:
             self.reduced = tuple(range(len(self.extents), len(self.extents) + len(wide)))
@@ -400,21 +400,21 @@ class Space:
 
     def _set_row(self, row: tuple[int, ...]) -> None:
         if self.reduced is not None and self.reduced != row:
-            raise Declined("it reduces other dims than the rest of the group")
+            raise SpaceDeclined("it reduces other dims than the rest of the group")
         self.reduced = row
 
     def _span(self, asked: Axes) -> None:
         """Refuse a norm of what does not run along all axes."""
         leaves = self.leaves(asked)
         if len(set(leaves)) != len(leaves):
-            raise Declined("it is read along a diagonal")
+            raise SpaceDeclined("it is read along a diagonal")
         if set(leaves) != self.wide:
-            raise Declined("it would be computed again for every element that reads it")
+            raise SpaceDeclined("it would be computed again for every element that reads it")
 
     def _also(self, outputs: Sequence[Value], axes: Axes) -> None:
         for value in outputs:
             if self.axes.setdefault(value, axes) != axes:
-                raise Declined("its results are read along different axes")
+                raise SpaceDeclined("its results are read along different axes")
 
     def _of_gather(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         weight, indices = node.inputs
@@ -423,15 +423,15 @@ class Space:
 
     def _of_join(self, node: Node, asked: Axes) -> dict[Value, Axes]:
         if node is not self.last:
-            raise Declined("what is joined is read again")
+            raise SpaceDeclined("what is joined is read again")
         if len({(sizes_of(v), v.type.dtype) for v in (*node.inputs,)}) != 1:
-            raise Declined("parts of different sizes or dtypes")
+            raise SpaceDeclined("parts of different sizes or dtypes")
         if any(kernel_of(v.node.kind).fills is not None for v in node.inputs):
-            raise Declined("a part of it is filled with a number, which nothing computes")
+            raise SpaceDeclined("a part of it is filled with a number, which nothing computes")
         return dict.fromkeys(node.inputs, asked)
 
 
-def sizes_match(space: Space, value: Value) -> bool:
+def sizes_match(space: IterationSpace, value: Value) -> bool:
     """Whether no dim of a value is a repetition: each is an axis or has one element."""
     return all(axis is not None or size == 1 for axis, size in zip(space.axes[value], sizes_of(value), strict=True))
 
@@ -439,7 +439,7 @@ def sizes_match(space: Space, value: Value) -> bool:
 def _broadcast(sizes: tuple[int, ...], asked: Axes) -> Axes:
     """The axes along which an operand of a broadcast result is read."""
     if len(sizes) > len(asked):
-        raise Declined("it has more dims than its result")
+        raise SpaceDeclined("it has more dims than its result")
     return tuple(None if size == 1 else a for size, a in zip(sizes, asked[len(asked) - len(sizes) :]))
 
 
@@ -468,20 +468,20 @@ def _through_view(node: Node, asked: Axes) -> Axes:
     try:
         viewed = op.body(Geometry(sizes, labels), *values[1:])
     except Error as error:
-        raise Declined("it copies") from error
+        raise SpaceDeclined("it copies") from error
     if isinstance(viewed, list) or viewed.offset:
-        raise Declined("it is a part of what was computed")
+        raise SpaceDeclined("it is a part of what was computed")
     axes: list[int | None] = [None] * len(sizes)
     seen = set()
     for size, stride, axis in zip(viewed.sizes, viewed.strides, asked, strict=True):
         if size == 1 or stride == 0:
             continue
         if stride not in labels or stride in seen:
-            raise Declined("it takes dims apart")
+            raise SpaceDeclined("it takes dims apart")
         if sizes[labels.index(stride)] != size:
-            raise Declined("it is a part of what was computed")
+            raise SpaceDeclined("it is a part of what was computed")
         seen.add(stride)
         axes[labels.index(stride)] = axis
     if len(seen) != sum(size != 1 for size in sizes):
-        raise Declined("it is a part of what was computed")
+        raise SpaceDeclined("it is a part of what was computed")
     return tuple(axes)

@@ -27,8 +27,8 @@ from jit.ir.geometry import Geometry
 from jit.ir.types import contiguous_strides
 from jit.passes.support.spaces import (
     Axes,
-    Declined,
-    Space,
+    IterationSpace,
+    SpaceDeclined,
     arguments,
     form_of,
     has_rows,
@@ -129,15 +129,15 @@ class _Lowering:
         for value, placed in zip(node.outputs, found if isinstance(found, list) else [found], strict=True):
             self.places[value] = (index, placed)
 
-    def _admitted(self) -> Space:
+    def _admitted(self) -> IterationSpace:
         """The space, with every node that computes something."""
         nodes = [node for node in self.body.nodes if node.outputs[0] not in self.places]
-        space = Space(nodes[-1])
+        space = IterationSpace(nodes[-1])
         leaving = set(self.body.outputs)
         try:
             for node in reversed(nodes):
                 space.admit(node, [v for v in node.outputs if v in leaving])
-        except Declined as reason:
+        except SpaceDeclined as reason:
             raise CompileError(f"{nodes[-1].kind} does not end a group: {reason}") from reason
         return space
 

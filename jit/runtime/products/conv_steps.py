@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from jit.ir import Graph, Node, TensorType, Value, kernel_of
 from jit.ir.geometry import Geometry
-from jit.passes.support.builder import Builder
+from jit.passes.support.builder import GraphBuilder
 
 from ..kernels import fusion, recipes
 from ..kernels.nest import Buffer
@@ -298,7 +298,7 @@ def _copy(lowering: StretchBuilder, node: Node, place: Place) -> Place:
 def _over_places(lowering: StretchBuilder, node: Node, y: Place, result: Place) -> None:
     """The gradient of a bias: the sum of y over images and places."""
     body = Graph()
-    F = Builder(body)
+    F = GraphBuilder(body)
     value = F.wrap(body.add_input(TensorType(y.dtype, y.geometry.sizes)))
     body.set_return([F.sum(value, [0, *range(2, y.geometry.ndim)]).value])
     nest = fusion.group_nest(body, [Buffer.like(y.layout)])  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ import numpy as np
 
 from jit.ir import Node, TensorType, Value
 from jit.ir.dtypes import DType, int64
-from jit.ir.pooling import Pool, divisors
+from jit.ir.pooling import PoolGeometry, divisors
 
 from ..kernels.work import Work
 from ..llvm.memory import OUT_OF_RANGE
@@ -188,7 +188,7 @@ def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
 def _divisors(work: MeanPool, lanes: int) -> Any:
     """The divisor of the sum at each place, in whole vectors."""
     w = work.window
-    pool = Pool(w.kernel[1:], w.stride[1:], w.padding[1:], w.dilation[1:], work.ceil)
+    pool = PoolGeometry(w.kernel[1:], w.stride[1:], w.padding[1:], w.dilation[1:], work.ceil)
     found = divisors(np, w.image[1:], pool, work.counts_padding, work.divisor, work.dtype.numpy)
     whole = np.broadcast_to(found, w.places[1:]).reshape(-1)
     return np.pad(whole, (0, -w.number % lanes), constant_values=1)

@@ -88,7 +88,7 @@ def _set_state(generator: Generator, state: Any) -> None:
 
 
 @dataclass
-class Run:
+class RecordedRun:
     """One run of a function under a recorder."""
 
     draft: Draft
@@ -114,7 +114,7 @@ class Run:
         done = [deed for deed in trace.impurity.deeds if not deed.startswith(_HARMLESS_DEEDS)]
         return not (done or trace.gradients.hooks or trace.identities.reshaped or self.world.effect())
 
-    def ends_like(self, other: Run) -> bool:
+    def ends_like(self, other: RecordedRun) -> bool:
         """Whether another run has come to the same end in the same way, errors caught on the way included."""
         same = type(self.error) is type(other.error) and str(self.error) == str(other.error)
         return same and self.draft.trace.impurity.failures == other.draft.trace.impurity.failures
@@ -160,7 +160,7 @@ class Suspicions:
         self.innocent: set[Place] = set()
         """Places where functions in C raise whatever kind of numbers they get."""
 
-    def settled(self, run: Callable[[bool], Run], plain: bool) -> tuple[Run, bool]:
+    def settled(self, run: Callable[[bool], RecordedRun], plain: bool) -> tuple[RecordedRun, bool]:
         """A run that is as eager mode would have it, and whether functions are to get plain numbers from now on.
 
         Args:
@@ -184,4 +184,4 @@ class Suspicions:
         return second, True
 
 
-__all__ = ["Notes", "Run", "Suspicions"]
+__all__ = ["Notes", "RecordedRun", "Suspicions"]

@@ -13,7 +13,7 @@ from jit.ir.types import ScalarType
 
 from ..surroundings.properties import kind_of, type_of
 from .identities import Identities
-from .memory import Binding, Memory
+from .memory import Binding, TraceMemory
 from .records import Capture
 from .refusals import check_first_stage, shared_memory
 from .tape import Tape
@@ -31,7 +31,7 @@ class Captures:
         locate: Finds the user's name for a captured tensor, and its place in the World of a call.
     """
 
-    def __init__(self, tape: Tape, memory: Memory, identities: Identities, locate: Locate) -> None:
+    def __init__(self, tape: Tape, memory: TraceMemory, identities: Identities, locate: Locate) -> None:
         self.found: list[Capture] = []
         """In the order of the inputs that they are, behind those of the arguments."""
         self.facts: dict[tuple[Value, str], Any] = {}

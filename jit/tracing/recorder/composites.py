@@ -10,7 +10,7 @@ from jit.eager.generators import Generator
 from jit.eager.tensors import Tensor
 from jit.ir import Node, Op, Value
 
-from .memory import Cell
+from .memory import StorageCell
 from .records import Composite
 from .tape import nodes_after
 
@@ -23,7 +23,7 @@ class Changes(NamedTuple):
 
     fresh: list[Tensor]
     """Results."""
-    moved: list[Cell]
+    moved: list[StorageCell]
     """Inputs that they wrote to."""
     drawn: list[Generator]
     """Generators that they drew from."""
@@ -47,7 +47,7 @@ def record_composite(trace: Trace, op: Op, values: Sequence[Any]) -> Any:
 
 
 def _changes(
-    trace: Trace, inside: set[Value], result: Any, roots: dict[Cell, Value], states: dict[Generator, Value]
+    trace: Trace, inside: set[Value], result: Any, roots: dict[StorageCell, Value], states: dict[Generator, Value]
 ) -> Changes:
     """The memory that is one of the values `inside` now; `roots` and `states` are those before the parts ran."""
     outputs = [t for t in dispatch.unpack(result) if isinstance(t, Tensor)]

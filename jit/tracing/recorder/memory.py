@@ -27,7 +27,7 @@ What holds it stands on one line, so that no interrupt comes between the end of 
 
 
 @dataclass(eq=False, slots=True)
-class Cell:
+class StorageCell:
     """The content of a storage; see Note [Cells]."""
 
     root: Value
@@ -48,7 +48,7 @@ class Cell:
 class Counter:
     """The version counter of some cells, as a trace knows it; `.data` counts writes to the same cells by another."""
 
-    cells: list[Cell]
+    cells: list[StorageCell]
     """The same list for all counters of this memory."""
     version: int
     """That of the storage after the last write that was recorded."""
@@ -60,25 +60,25 @@ class Binding:
 
     memory: int
     """The identity of the memory that it belongs to."""
-    cell: Cell
+    cell: StorageCell
     path: tuple[ViewStep, ...]
     value: Value
     epoch: int
     counter: Counter
 
 
-class Memory:
+class TraceMemory:
     """The cells of one trace, and which tensors are bound to them."""
 
     def __init__(self) -> None:
-        self.inputs: list[Cell] = []
+        self.inputs: list[StorageCell] = []
         """Those that came from outside."""
         self.uncounted = UncountedWrites()
         self._counters: weakref.WeakKeyDictionary[Storage, Counter] = weakref.WeakKeyDictionary()
         self._bindings: list[Binding] = []
         self.originals: dict[Value, Any] = {}
         """What inputs held that the function has written to since, the states of generators among them."""
-        self._dirty: dict[Cell, None] = {}
+        self._dirty: dict[StorageCell, None] = {}
         """Inputs that were written to, in order."""
 
     # -- who is who ----------------------------------------------------------------------------------------------
@@ -119,12 +119,12 @@ class Memory:
         """Whether some tensor of this storage is known."""
         return storage in self._counters
 
-    def cells_of(self, storage: Storage) -> Sequence[Cell]:
+    def cells_of(self, storage: Storage) -> Sequence[StorageCell]:
         """The cells that lie in the memory of a storage."""
         counter = self._counters.get(storage)
         return () if counter is None else counter.cells
 
-    def bind(self, tensor: Tensor, cell: Cell, path: tuple[ViewStep, ...], value: Value) -> Binding:
+    def bind(self, tensor: Tensor, cell: StorageCell, path: tuple[ViewStep, ...], value: Value) -> Binding:
         """Let `value` be what `tensor` holds now."""
         return self._bind(tensor, cell, path, value, self._counters[tensor._storage])
 
@@ -133,7 +133,7 @@ class Memory:
         return self._bind(tensor, source.cell, path, value, source.counter)
 
     def _bind(
-        self, tensor: Tensor, cell: Cell, path: tuple[ViewStep, ...], value: Value, counter: Counter
+        self, tensor: Tensor, cell: StorageCell, path: tuple[ViewStep, ...], value: Value, counter: Counter
     ) -> Binding:  # fmt: skip
         old = self.binding(tensor)
         if old is not None:
@@ -157,7 +157,7 @@ class Memory:
         """Let `value` be the root of `tensor`'s storage."""
         owner = tensor if source is not None else None
         place, extent = place_and_extent(tensor._array)
-        cell = Cell(value, place, extent, 0, source, owner, foreign)
+        cell = StorageCell(value, place, extent, 0, source, owner, foreign)
         counter = self._counters.setdefault(tensor._storage, Counter([], tensor._storage.version))
         counter.cells.append(cell)
         if source is not None:
@@ -166,11 +166,11 @@ class Memory:
 
     # -- writes --------------------------------------------------------------------------------------------------
 
-    def roots(self) -> dict[Cell, Value]:
+    def roots(self) -> dict[StorageCell, Value]:
         """The value that each input holds now."""
         return {cell: cell.root for cell in self.inputs}
 
-    def is_shared(self, cell: Cell, storage: Storage) -> bool:
+    def is_shared(self, cell: StorageCell, storage: Storage) -> bool:
         """Whether other inputs, or other cells of its own storage, lie in the same memory as a cell."""
         neighbours = {*self.inputs, *self.cells_of(storage)} - {cell}
         return any(overlap(other.extent, cell.extent) for other in neighbours)
@@ -180,7 +180,7 @@ class Memory:
         extent = extent_of(array)
         return any(overlap(cell.extent, extent) for cell in self._dirty)
 
-    def keep_original(self, cell: Cell) -> None:
+    def keep_original(self, cell: StorageCell) -> None:
         """A cell will be written to; what it holds is kept if it is an input."""
         if cell.source is not None and cell.source not in self.originals:
             self.originals[cell.source] = cell.tensor._array.copy()
@@ -191,7 +191,7 @@ class Memory:
             return self.originals[value]
         return contents_of(owner)
 
-    def note_write(self, cell: Cell, storage: Storage) -> None:
+    def note_write(self, cell: StorageCell, storage: Storage) -> None:
         """The root of a cell is another one now, by a write that `storage` has counted."""
         cell.epoch += 1
         self.uncounted.note(cell, storage)
@@ -204,7 +204,7 @@ class Memory:
         if counter is not None:
             counter.version = storage.version
 
-    def updates(self) -> list[tuple[Cell, Value]]:
+    def updates(self) -> list[tuple[StorageCell, Value]]:
         """Inputs that hold another value than they came with."""
         return [
             (cell, cell.root)

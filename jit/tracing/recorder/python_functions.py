@@ -8,7 +8,7 @@ from typing import Any
 
 from jit.ir import Value
 
-from .memory import Cell
+from .memory import StorageCell
 
 
 class PythonFunctions:
@@ -17,14 +17,14 @@ class PythonFunctions:
     def __init__(self) -> None:
         self.handles: weakref.WeakKeyDictionary[Any, Value] = weakref.WeakKeyDictionary()
         """Autograd node of a PythonOp -> its Handle."""
-        self._views: dict[Cell, tuple[str, list[Cell]]] = {}
+        self._views: dict[StorageCell, tuple[str, list[StorageCell]]] = {}
         """Cells of what they have returned that is memory of their arguments -> who, and the cells of these."""
 
-    def note_view(self, name: str, made: Cell, arguments: list[Cell]) -> None:
+    def note_view(self, name: str, made: StorageCell, arguments: list[StorageCell]) -> None:
         """The function `name` has returned memory of its arguments."""
         self._views[made] = name, arguments
 
-    def shown(self, cells: Sequence[Cell]) -> Iterator[str]:
+    def shown(self, cells: Sequence[StorageCell]) -> Iterator[str]:
         """The functions that have made a view of memory that the caller has, or gets by another result.
 
         Args:
@@ -34,7 +34,7 @@ class PythonFunctions:
             if cell in self._views and self._is_shown(cell, [c for c in cells if c is not cell]):
                 yield self._views[cell][0]
 
-    def _is_shown(self, cell: Cell, others: Sequence[Cell]) -> bool:
+    def _is_shown(self, cell: StorageCell, others: Sequence[StorageCell]) -> bool:
         """Whether the memory that a Python function has returned as `cell` is also anybody else's."""
         return any(
             c.source is not None or c in others or (c in self._views and self._is_shown(c, others))

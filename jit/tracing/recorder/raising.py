@@ -1,7 +1,7 @@
 """Errors that a function catches: that an operator raised is a decision, which a recording takes again in every call.
 
 Note [Errors are decisions] in docs/tracing.md says what is recorded. Besides, a trace is told of every error of ours
-that is made while it records (`jit.ir.errors.WATCH`). What has gone through code of the user's, and stands for no
+that is made while it records (`jit.ir.errors.LISTENERS`). What has gone through code of the user's, and stands for no
 `prim::raises`, was a check in Python code: of sizes, of dtypes, or of who knows what. A recording that depends on such
 a check serves the sizes that it was made with, or is not kept.
 """
@@ -40,7 +40,7 @@ _BY_SIZES = (ShapeError, DimError, UsageError, DTypeError)
 """Errors that Python code raises which looks at sizes."""
 
 
-class Errors:
+class TraceErrors:
     """The errors that arise while one trace records, and what follows from those that the function catches."""
 
     def __init__(self, impurity: Impurity) -> None:
@@ -158,7 +158,7 @@ def _read(error: Error) -> None:
         trace.impurity.note_impure("makes text of an error")
 
 
-errors.WATCH.made, errors.WATCH.read = _made, _read
+errors.LISTENERS.made, errors.LISTENERS.read = _made, _read
 
 
 def _is_caught(error: Error) -> bool:

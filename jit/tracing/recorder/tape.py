@@ -10,7 +10,7 @@ from jit.autograd.nodes import next_serial
 from jit.eager import context
 from jit.ir import Graph, Node, Value
 from jit.ir.types import Type
-from jit.passes.support.builder import Builder
+from jit.passes.support.builder import GraphBuilder
 
 from .records import Composite
 
@@ -53,10 +53,10 @@ class Tape:
         return context.BACKWARD.get() is not self._outer_backward
 
     @contextlib.contextmanager
-    def building(self) -> Iterator[Builder]:
+    def building(self) -> Iterator[GraphBuilder]:
         """Write nodes; they belong to the line that made them necessary."""
         last = self.graph._last
-        yield Builder(self.graph)
+        yield GraphBuilder(self.graph)
         for node in nodes_after(self.graph, last):
             self.mark(node)
 

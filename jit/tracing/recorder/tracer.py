@@ -30,9 +30,9 @@ from .gradients import Gradients
 from .guards import Guards
 from .identities import Identities
 from .measuring import guard_sizes, has_measured_sizes, settled
-from .memory import Memory
+from .memory import TraceMemory
 from .python_functions import PythonFunctions
-from .raising import Errors, note_raised
+from .raising import TraceErrors, note_raised
 from .randomness import Randomness
 from .records import Constant
 from .refusals import Impurity, at_line, change_outside, escape
@@ -73,7 +73,7 @@ class Trace:
     ) -> None:
         self.tape = Tape(Graph()) if tape is None else tape
         self.graph = self.tape.graph
-        self.memory = Memory()
+        self.memory = TraceMemory()
         self.identities = Identities()
         self.scalars = Scalars(plain_numbers, open_sizes)
         self.guards = Guards(self.tape, strict)
@@ -81,7 +81,7 @@ class Trace:
         self.randomness = Randomness(self.captures)
         self.gradients = Gradients(self.captures)
         self.impurity = Impurity(self.scalars)
-        self.errors = Errors(self.impurity)
+        self.errors = TraceErrors(self.impurity)
         self.functions = PythonFunctions()
         self.constants: list[Constant] = []
         """The ledger of what is baked in."""

@@ -26,7 +26,7 @@ from jit.eager.tensors import Storage, Tensor
 from jit.ir.graph import leaves
 
 if TYPE_CHECKING:
-    from .memory import Cell, Memory
+    from .memory import StorageCell, TraceMemory
     from .tracer import Trace
 
 
@@ -36,15 +36,15 @@ class UncountedWrites:
     def __init__(self) -> None:
         self.possible = False
         """Whether there is such memory."""
-        self._writes: list[tuple[Cell, Storage, int]] = []
+        self._writes: list[tuple[StorageCell, Storage, int]] = []
         """Which cell, the storage that has counted it, and a number between those of the autograd nodes around."""
 
-    def note(self, cell: Cell, storage: Storage) -> None:
+    def note(self, cell: StorageCell, storage: Storage) -> None:
         """A cell was written to through a tensor of `storage`."""
         if self.possible:
             self._writes.append((cell, storage, next_serial()))
 
-    def over(self, node: Node, memory: Memory) -> Storage | None:
+    def over(self, node: Node, memory: TraceMemory) -> Storage | None:
         """The storage that has counted a write over what `node` has saved, if the saved tensor's own has not."""
         for saved in saved_by(node) if self._writes else ():
             binding = memory.binding(saved)

@@ -15,7 +15,7 @@ from jit.ir.geometry import Geometry
 from jit.ir.types import Type
 from jit.ops.scatters import as_strided_of
 from jit.ops.views import as_strided
-from jit.passes.support.builder import Builder
+from jit.passes.support.builder import GraphBuilder
 from jit.runtime.arrays.arrays import geometry_of, offset_of
 
 from .measuring import plain_number
@@ -63,7 +63,7 @@ def derive(trace: Trace, binding: Binding) -> Value:
     return proxy.value
 
 
-def apply_step(F: Builder, step: ViewStep, base: Any) -> Any:
+def apply_step(F: GraphBuilder, step: ViewStep, base: Any) -> Any:
     """A step of a way to a view, over a graph."""
     result = F.call(step.op, (base, *step.arguments))
     return result[step.index] if isinstance(result, list) else result

@@ -15,7 +15,7 @@ from jit.ir.errors import TraceError
 from jit.ir.geometry import Geometry
 from jit.ops.casting import _to_copy
 from jit.ops.views import expand
-from jit.passes.support.builder import Builder
+from jit.passes.support.builder import GraphBuilder
 
 from ..surroundings.properties import row_major, type_of
 from .raising import note_raised
@@ -104,7 +104,7 @@ def assign(trace: Trace, tensor: Tensor, value: Value) -> None:
     binding.value, binding.epoch = value, cell.epoch
 
 
-def _scatter(F: Builder, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
+def _scatter(F: GraphBuilder, path: Sequence[ViewStep], base: Any, source: Any) -> Any:
     """`scatter` of jit.autograd.nodes, over a graph."""
     along = [base]
     for at, step in enumerate(path[:-1]):

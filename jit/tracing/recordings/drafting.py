@@ -29,7 +29,7 @@ from ..recorder.metadata import Tag, moves, set_tag, tags_of
 from ..recorder.records import Constant
 from ..recorder.tracer import Trace
 from ..recorder.uncounted import nodes_behind
-from ..surroundings.calls import Call, flatten_arguments, leaf_names, unflatten_arguments
+from ..surroundings.calls import TracedCall, flatten_arguments, leaf_names, unflatten_arguments
 from ..surroundings.sharing import same_tensor, sharing_of
 from ..surroundings.stand_ins import replace_everywhere
 from ..surroundings.surroundings import World, attributes_of
@@ -46,7 +46,7 @@ from .stage_recording import Live
 class Draft:
     """A recording in the making."""
 
-    def __init__(self, trace: Trace, call: Call, where: Callable[[], str]) -> None:
+    def __init__(self, trace: Trace, call: TracedCall, where: Callable[[], str]) -> None:
         self.trace = trace
         self.call = call
         self.where = where

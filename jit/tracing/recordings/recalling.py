@@ -27,7 +27,7 @@ from jit.eager.tensors import Tensor, tensor_of
 
 
 @dataclass(slots=True)
-class Returned:
+class RecalledCall:
     """One call of a function."""
 
     function: Any
@@ -54,7 +54,7 @@ class Returned:
 class Recollection:
     """The calls of Python functions in one call of a traced one, and how far a second run has got."""
 
-    def __init__(self, made: Sequence[Returned] = ()) -> None:
+    def __init__(self, made: Sequence[RecalledCall] = ()) -> None:
         self.made = list(made)
         self.at = 0
         self.raised: Exception | None = None
@@ -62,7 +62,7 @@ class Recollection:
         self.is_doubtful = False
         """Whether an operator has raised: a recording may have called functions that come behind it."""
 
-    def recall(self, function: Any, tensors: Sequence[Any], tracked: bool) -> Returned | None:
+    def recall(self, function: Any, tensors: Sequence[Any], tracked: bool) -> RecalledCall | None:
         """The results of `function`, if it is the next that was called and its history is (not) wanted as then."""
         if self.at < len(self.made):
             known = self.made[self.at]
@@ -80,12 +80,12 @@ class Recollection:
             function = None
         carrying = [history is not None and o.grad_fn is history for o in outputs]
         arrays = [o._array for o in outputs]
-        self.made.append(Returned(function, [t._array for t in tensors], arrays, type(result), history, carrying))
+        self.made.append(RecalledCall(function, [t._array for t in tensors], arrays, type(result), history, carrying))
         self.at = len(self.made)
 
     def note_error(self, function: Any, tensors: Sequence[Any], error: Exception) -> None:
         """`function` was called and raised."""
-        self.made.append(Returned(function, [t._array for t in tensors], [], None, None, [], error))
+        self.made.append(RecalledCall(function, [t._array for t in tensors], [], None, None, [], error))
         self.at = len(self.made)
         self.raised = error
 
@@ -134,7 +134,7 @@ def run_once(function: Any, args: Sequence[Any], tensors: Sequence[Any], tracked
     return result, history
 
 
-def _made_again(known: Returned, args: Sequence[Any], tensors: Sequence[Any]) -> tuple[Any, Any]:
+def _made_again(known: RecalledCall, args: Sequence[Any], tensors: Sequence[Any]) -> tuple[Any, Any]:
     """The result of an earlier call as new tensors, with a history that leads to the arguments of this one."""
     outputs = [tensor_of(np.array(array, order="K")) for array in known.outputs]
     history = None
@@ -152,7 +152,7 @@ def _made_again(known: Returned, args: Sequence[Any], tensors: Sequence[Any]) ->
     return (known.kind(outputs) if many else outputs[0]), history
 
 
-def _saved_again(item: Any, known: Returned, tensors: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
+def _saved_again(item: Any, known: RecalledCall, tensors: Sequence[Any], outputs: Sequence[Tensor]) -> Any:
     if not isinstance(item, SavedTensor):
         return item
     for array, tensor in zip((*known.inputs, *known.outputs), (*tensors, *outputs), strict=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..surroundings.calls import Entry, Key
-from .shapes import Family
+from .shapes import SizeFamily
 
 if TYPE_CHECKING:
     from ..surroundings.surroundings import World
@@ -35,7 +35,7 @@ class Change:
         pairs = ((self.key(key), self._entry(entry)) for key, entry in entries.items() if self.key(key) is not None)
         return {key: entry for key, entry in pairs if key is not None}
 
-    def families(self, families: dict[Key, Family]) -> dict[Key, Family]:
+    def families(self, families: dict[Key, SizeFamily]) -> dict[Key, SizeFamily]:
         """The part of the families that holds on."""
         return {new: self._family(f) for key, f in families.items() if (new := self.key(key)) is not None}
 
@@ -48,11 +48,11 @@ class Change:
             return key._replace(surroundings=new[:1])
         return None
 
-    def _family(self, family: Family) -> Family:
+    def _family(self, family: SizeFamily) -> SizeFamily:
         calls = Counter({new: n for key, n in family.calls.items() if (new := self.key(key)) is not None})
         samples = [(new, r) for k, r in family.samples if (new := self.key(k)) is not None and self._moves(r)]
         general = {pattern: self.cache(entries) for pattern, entries in family.general.items()}
-        return Family(general, samples, calls, family.closed)
+        return SizeFamily(general, samples, calls, family.closed)
 
     def _entry(self, entry: Entry) -> Entry:
         entry.recordings[:] = [recording for recording in entry.recordings if self._moves(recording)]

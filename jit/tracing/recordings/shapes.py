@@ -72,7 +72,7 @@ def pattern_of(kinds: Sequence[Any], others: Sequence[Any]) -> Pattern:
 
 
 @dataclass(eq=False)
-class Family:
+class SizeFamily:
     """All that was recorded of keys that differ in sizes alone."""
 
     general: dict[Pattern, dict[Any, Any]] = field(default_factory=dict)

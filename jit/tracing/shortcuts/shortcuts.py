@@ -38,14 +38,14 @@ from .shortcut_history import with_history
 
 if TYPE_CHECKING:
     from ..recordings.recording import Recording
-    from ..surroundings.calls import Call
+    from ..surroundings.calls import TracedCall
 
 Shortcut = Callable[..., Any]
 _ARGUMENTS = 16
 """How many tensor arguments a shortcut takes: each is compared with each."""
 
 
-def shortcut(call: Call, recording: Recording) -> Shortcut | None:
+def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
     """A function that does what this call did, for the same arguments; None if the call needs Python."""
     if not entry.available() or _needs_python(call, recording):
         return None
@@ -97,7 +97,7 @@ def _following_bases(call: Shortcut, items: Sequence[Any]) -> Shortcut:
     return following
 
 
-def _needs_python(call: Call, recording: Recording) -> bool:
+def _needs_python(call: TracedCall, recording: Recording) -> bool:
     """Whether something happens in this call that only Python does, or that the tables cannot say."""
     items = [item for argument in call.args for item in _items(argument)]
     leaves = [item for item in items if isinstance(item, Tensor)]

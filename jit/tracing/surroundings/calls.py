@@ -41,7 +41,7 @@ class Entry:
 
 
 @dataclass
-class Call:
+class TracedCall:
     """One call, taken apart."""
 
     args: Sequence[Any]

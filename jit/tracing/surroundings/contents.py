@@ -21,7 +21,7 @@ COPIED = (*_BUFFERS, *_TEXTS)
 _DRAWING = (np.random.Generator, np.random.RandomState, random.Random)
 
 
-class RandomState(tuple[Any, ...]):
+class RandomStateContents(tuple[Any, ...]):
     """The state of a generator of random numbers, by value."""
 
     __slots__ = ()
@@ -81,12 +81,12 @@ def _has_no_pointers(kind: Any) -> bool:
     return issubclass(kind, ctypes.c_int.__mro__[1]) and kind._type_ not in "zZPOX"
 
 
-def _state_of(generator: Any) -> RandomState:
+def _state_of(generator: Any) -> RandomStateContents:
     if isinstance(generator, np.random.Generator):
-        return RandomState(words_of(generator.bit_generator.state))
+        return RandomStateContents(words_of(generator.bit_generator.state))
     if isinstance(generator, np.random.RandomState):
-        return RandomState(words_of(generator.get_state()))
-    return RandomState(words_of(generator.getstate()))
+        return RandomStateContents(words_of(generator.get_state()))
+    return RandomStateContents(words_of(generator.getstate()))
 
 
 def words_of(state: Any) -> Any:
@@ -105,4 +105,4 @@ def random_states() -> Any:
     return random.getstate(), words_of(np.random.get_state())
 
 
-__all__ = ["COPIED", "RandomState", "copy_of", "is_copied", "random_states", "same_contents", "words_of"]
+__all__ = ["COPIED", "RandomStateContents", "copy_of", "is_copied", "random_states", "same_contents", "words_of"]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .peeking import EXACT, keys_of, length_of, names_in
-from .places import Place, Question, Row
+from .places import CheckRow, Place, Question
 
 
 class Fact(Question):
@@ -54,14 +54,14 @@ class OrderOf(FactOf):
             return tuple(map(id, container)) if container else ()  # as most are: a network has thousands of tables
         return tuple(map(id, keys_of(container)))
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         container = self.value
         if self() != answer:
             return None
         if answer == () and isinstance(container, (dict, set)) and type(container).__len__ in _LENGTHS:
-            return [Row("sizes", (container, 0))]
+            return [CheckRow("sizes", (container, 0))]
         is_plain = isinstance(container, dict) and type(container).__iter__ is dict.__iter__
-        return [Row("orders", (container, list(container)))] if is_plain else None
+        return [CheckRow("orders", (container, list(container)))] if is_plain else None
 
 
 class LengthOf(FactOf):
@@ -83,7 +83,7 @@ class NamesOf(FactOf):
     def __call__(self) -> tuple[str, ...]:
         return names_in(self.value)
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         return [] if id(self.value) in known and answer == () else None
 
 

@@ -42,7 +42,7 @@ _ON_OBJECTS = tuple(f"{PACKAGE}{folder}{os.sep}" for folder in ("nn", "optim"))
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-class Scan(NamedTuple):
+class CodeScan(NamedTuple):
     """The names that code, and code inside of it, mentions."""
 
     loaded: tuple[str, ...]
@@ -62,7 +62,7 @@ class Scan(NamedTuple):
 
 
 @functools.cache
-def scan(code: types.CodeType) -> Scan:
+def scan(code: types.CodeType) -> CodeScan:
     """Read code once."""
     inner = [scan(c) for c in code.co_consts if isinstance(c, types.CodeType)]
     found = set(names_in_code(code, _GLOBAL)).union(*(s.loaded for s in inner))
@@ -74,7 +74,9 @@ def scan(code: types.CodeType) -> Scan:
     dynamic = any(s.dynamic for s in inner) or _looks_up_any_name(code)
     loaded = tuple(name for name in named if name in found)
     callers = "f_back" in named or ("_getframe" in named and not _asks_for_own_frame(code))
-    return Scan(loaded, named, frozenset({*named, *words}), strings, tuple(dict.fromkeys(imports)), dynamic, callers)
+    return CodeScan(
+        loaded, named, frozenset({*named, *words}), strings, tuple(dict.fromkeys(imports)), dynamic, callers
+    )
 
 
 def words_in(text: str) -> set[str]:

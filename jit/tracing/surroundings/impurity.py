@@ -143,7 +143,7 @@ def watching(listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | N
         Whether there is a hook: if a profiler has it, nothing is seen.
     """
     start, stop = (_monitor, _end_monitor) if MONITORED else (_profile, _end_profile)
-    eye = _Eye(listener, is_foreign, ran)
+    eye = _ImpurityEye(listener, is_foreign, ran)
     try:
         try:
             yield start(eye)
@@ -153,7 +153,7 @@ def watching(listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | N
         stop(eye)
 
 
-class _Eye:
+class _ImpurityEye:
     """Judges calls."""
 
     def __init__(self, listener: Listener, is_foreign: Callable[[str], bool], ran: Ran | None) -> None:
@@ -287,7 +287,7 @@ def _unknown(file: str, function: Any, owner: Any) -> str | None:
 # -- Python 3.11 -------------------------------------------------------------------------------------------------
 
 
-def _profile(eye: _Eye) -> bool:
+def _profile(eye: _ImpurityEye) -> bool:
     if sys.getprofile() is not None:
         return False
 
@@ -316,7 +316,7 @@ def _profile(eye: _Eye) -> bool:
     return True
 
 
-def _end_profile(eye: _Eye) -> None:
+def _end_profile(eye: _ImpurityEye) -> None:
     if eye in LOOKING:
         sys.setprofile(None)
         LOOKING.remove(eye)
@@ -325,14 +325,14 @@ def _end_profile(eye: _Eye) -> None:
 # -- Python 3.12 and later ---------------------------------------------------------------------------------------
 
 
-def _monitor(eye: _Eye) -> bool:
+def _monitor(eye: _ImpurityEye) -> bool:
     if not monitoring.start(eye):
         return False
     LOOKING.append(eye)
     return True
 
 
-def _end_monitor(eye: _Eye) -> None:
+def _end_monitor(eye: _ImpurityEye) -> None:
     monitoring.stop(eye)
     if eye in LOOKING:
         LOOKING.remove(eye)

@@ -9,7 +9,7 @@ from typing import Any
 from .contents import same_contents
 from .observations import Observations
 from .peeking import space_of
-from .places import Question, Row
+from .places import CheckRow, Question
 from .properties import look_of
 
 Asked = tuple[Question, Any]
@@ -24,7 +24,7 @@ class NativeChecks:
         self.residue: Callable[[], bool] | None = None
         """Whether all is as it was that no row tells; None if there is nothing."""
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[CheckRow]) -> None:
         """Rows are to be compared."""
         for table, cells in rows:
             self._tables.setdefault(table, {}).setdefault(tuple(map(id, cells)), cells)
@@ -43,9 +43,9 @@ def native_checks(seen: Observations, captured: Set[int]) -> NativeChecks:
     """
     checks = NativeChecks()
     held = {id(value) for _, _, value in seen.slots}
-    checks.add(Row("sizes", (container, size)) for _, container, size in seen.sizes)
-    checks.add(Row("lineages", tuple(lineage)) for _, *lineage in seen.lineages)
-    checks.add(Row("functions", (function, defaults, keywords, code))
+    checks.add(CheckRow("sizes", (container, size)) for _, container, size in seen.sizes)
+    checks.add(CheckRow("lineages", tuple(lineage)) for _, *lineage in seen.lineages)
+    checks.add(CheckRow("functions", (function, defaults, keywords, code))
                for _, function, (code, defaults, keywords) in seen.functions)  # fmt: skip
     places = _add(checks, ((place, value) for _, place, value in seen.slots), held)
     places += _add(checks, ((_SpaceOf(reference), space) for _, reference, space in seen.spaces), held)
@@ -81,9 +81,9 @@ class _SpaceOf(Question):
     def __call__(self) -> Any:
         return space_of(self.reference())
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         thing = self.reference()
-        return [Row("spaces", (thing, answer))] if id(thing) in known else None
+        return [CheckRow("spaces", (thing, answer))] if id(thing) in known else None
 
 
 def _distinct(asked: Iterable[Asked]) -> list[Asked]:

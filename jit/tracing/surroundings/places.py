@@ -34,7 +34,7 @@ from .peeking import asked, sequence_of, space_of
 Write = Callable[[Any], None]
 
 
-class Row(NamedTuple):
+class CheckRow(NamedTuple):
     """A row of a table of native checks."""
 
     table: str
@@ -59,7 +59,7 @@ class Question:
         """Equal for two questions that are one and the same."""
         return (type(self), *(id(getattr(self, name)) for name in self.__slots__))
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         """Rows that say natively that the answer is still this one; None if only Python can tell.
 
         Args:
@@ -105,7 +105,7 @@ class EntryOf(functools.partial[Any], Place):
     def identity(self) -> tuple[Any, ...]:
         return (type(self), id(self.space), id(self.key))
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         return _rows_of([(self.space, self.key, answer)])
 
     def writer(self) -> Write | None:
@@ -138,7 +138,7 @@ class TableEntryOf(Place):
         found = self.space.get(self.table)
         return found.get(self.key) if isinstance(found, dict) else None
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         table: Any = self.space.get(self.table)
         return _rows_of([(self.space, self.table, table), (table, self.key, answer)])
 
@@ -155,17 +155,17 @@ class WrappedBy(Place):
     def __call__(self) -> Any:
         return (space_of(self.value) or {}).get("__wrapped__")
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         is_function = type(self.value) is types.FunctionType
         return _rows_of([(vars(self.value), "__wrapped__", answer)]) if is_function else None
 
 
-def _rows_of(wanted: Sequence[tuple[Any, Any, Any]]) -> Sequence[Row] | None:
+def _rows_of(wanted: Sequence[tuple[Any, Any, Any]]) -> Sequence[CheckRow] | None:
     """Rows, if all are plain entries: of dicts that look keys up natively, under keys that compare natively."""
     for space, key, value in wanted:
         if type(space) not in (dict, OrderedDict) or type(key) not in (str, int) or space.get(key) is not value:
             return None
-    return [Row("slots", (space, key, value if key in space else MISSING)) for space, key, value in wanted]
+    return [CheckRow("slots", (space, key, value if key in space else MISSING)) for space, key, value in wanted]
 
 
 # -- functions ---------------------------------------------------------------------------------------------------
@@ -186,9 +186,9 @@ class CellOf(Place):
         except ValueError:
             return None
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         is_there = answer is not None and self() is answer
-        return [Row("cells", (self.cell, answer))] if is_there else None
+        return [CheckRow("cells", (self.cell, answer))] if is_there else None
 
     def writer(self) -> Write | None:
         return functools.partial(setattr, self.cell, "cell_contents")
@@ -207,10 +207,10 @@ class DefaultOf(Place):
         defaults = self.function.__defaults__ or ()
         return defaults[self.index] if self.index < len(defaults) else None
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         function = self.function
         state = function.__defaults__, function.__kwdefaults__, function.__code__
-        return [Row("functions", (function, *state))] if self() is answer else None
+        return [CheckRow("functions", (function, *state))] if self() is answer else None
 
 
 # -- what holds others -------------------------------------------------------------------------------------------
@@ -229,9 +229,9 @@ class ItemOf(Place):
         kind, index = sequence_of(self.items), self.index
         return kind.__getitem__(self.items, index) if index < kind.__len__(self.items) else None
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         if type(self.items) is list:
-            return [Row("items", (self.items, self.index, answer))]
+            return [CheckRow("items", (self.items, self.index, answer))]
         return [] if type(self.items) is tuple else None
 
     def writer(self) -> Write | None:
@@ -338,9 +338,9 @@ class ClassOf(Place):
     def __call__(self) -> Any:
         return type(self.reference())
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         thing = self.reference()
-        return [Row("classes", (thing, answer))] if id(thing) in known else None
+        return [CheckRow("classes", (thing, answer))] if id(thing) in known else None
 
 
 class ClassEntryOf(Place):
@@ -358,7 +358,7 @@ class ClassEntryOf(Place):
             return value.fget
         return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         """In the dict behind the `__dict__` of the class, which is a view."""
         view: Any = vars(self.kind)
         found = gc.get_referents(view)
@@ -402,7 +402,7 @@ class Itself(Place):
     def __call__(self) -> Any:
         return self.value
 
-    def rows(self, answer: Any, known: Set[int]) -> Sequence[Row] | None:
+    def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
         return []
 
 
@@ -439,8 +439,8 @@ def reference_to(value: Any) -> Callable[[], Any]:
 
 
 __all__ = [
-    "AttributeOf", "CellOf", "Child", "ClassEntryOf", "ClassOf", "DefaultOf", "DescriptionOf", "ElementOf",
-    "EntryOf", "HiddenEntryOf", "ItemOf", "Itself", "Place", "Question", "Referent", "Row", "SharedHooks", "SlotOf",
+    "AttributeOf", "CellOf", "CheckRow", "Child", "ClassEntryOf", "ClassOf", "DefaultOf", "DescriptionOf", "ElementOf",
+    "EntryOf", "HiddenEntryOf", "ItemOf", "Itself", "Place", "Question", "Referent", "SharedHooks", "SlotOf",
     "SubclassesOf", "TableEntryOf", "TargetOf", "ValueOf", "WrappedBy", "Write",
     "reference_to",
 ]  # fmt: skip

@@ -30,7 +30,7 @@ import numpy as np
 from jit.eager import context
 from jit.eager.effects import NOTES, Effects, Region, fresh_version
 from jit.eager.generators import Generator, default_generator
-from jit.eager.hooks import Event
+from jit.eager.hooks import OnceFlag
 from jit.eager.tensors import Storage, Tensor
 
 from .footprints import names_in_code
@@ -82,7 +82,7 @@ class _Snapshot:
         hooks = View([("a hook", Itself(hook)) for hook in _hooks_of((around, given))])
         views = (around, given, hooks)
         tensors = _with_relatives([t for view in views for t in view.tensors if isinstance(t, Tensor) and t.defined])
-        self.memory = _Memory(tensors, [t for t in given.tensors if isinstance(t, Tensor) and t.defined])
+        self.memory = _SnapshotMemory(tensors, [t for t in given.tensors if isinstance(t, Tensor) and t.defined])
         generators = {default_generator(), *(g for view in views for g in view.tensors if isinstance(g, Generator))}
         objects = [function, owner, *tensors, *(thing for view in views for thing in view.objects())]
         self._undo: list[Undo] = [*map(_random, generators), *_shared_random(), _mode()]
@@ -98,7 +98,7 @@ class _Snapshot:
         self.memory.restore()
 
 
-class _Memory(Effects):
+class _SnapshotMemory(Effects):
     """Notes of what is written to, and of the versions before that."""
 
     def __init__(self, known: Sequence[Tensor], arguments: Sequence[Tensor]) -> None:
@@ -264,7 +264,7 @@ def _undoing_contents(thing: Any) -> Iterator[Undo]:
 
 def _undoing_attributes(thing: Any) -> Iterator[Undo]:
     """The attributes of an object of the user's, of network modules and optimizers, with their tables."""
-    if isinstance(thing, Event):
+    if isinstance(thing, OnceFlag):
         yield _dict(vars(thing))
     if not has_state(thing):
         return

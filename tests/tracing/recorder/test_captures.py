@@ -13,7 +13,7 @@ from jit.ir.errors import TraceError
 from jit.tracing.recorder.capturing import Captures
 from jit.tracing.recorder.gradients import Gradients
 from jit.tracing.recorder.identities import Identities
-from jit.tracing.recorder.memory import Memory
+from jit.tracing.recorder.memory import TraceMemory
 from jit.tracing.recorder.randomness import Randomness
 from jit.tracing.recorder.tape import Tape
 
@@ -22,7 +22,7 @@ def captures() -> Captures:
     def locate(owner: Any) -> tuple[str | None, int | None]:
         return ("weight", 7) if isinstance(owner, jit.Tensor) else (None, None)
 
-    return Captures(Tape(Graph()), Memory(), Identities(), locate)
+    return Captures(Tape(Graph()), TraceMemory(), Identities(), locate)
 
 
 def test_a_tensor_is_captured_once() -> None:

@@ -7,7 +7,7 @@ import pytest
 import jit
 from jit.ir import Graph, TensorType, Value, dtypes
 from jit.ir.errors import TraceError
-from jit.tracing.recorder.memory import Memory
+from jit.tracing.recorder.memory import TraceMemory
 
 
 def values(count: int) -> list[Value]:
@@ -16,16 +16,16 @@ def values(count: int) -> list[Value]:
 
 
 def test_a_tensor_is_bound_to_the_root_of_its_cell() -> None:
-    memory, (value,) = Memory(), values(1)
+    memory, (value,) = TraceMemory(), values(1)
     tensor = jit.ones(2)
     assert memory.known(tensor) is None
     binding = memory.bind_root(tensor, value)
     assert memory.binding(tensor) is binding and binding.value is value is binding.cell.root
-    assert Memory().binding(tensor) is None
+    assert TraceMemory().binding(tensor) is None
 
 
 def test_another_object_for_the_same_memory_is_recognised() -> None:
-    memory, (value,) = Memory(), values(1)
+    memory, (value,) = TraceMemory(), values(1)
     tensor = jit.ones(2)
     made = memory.bind_root(tensor, value)
     binding = memory.known(tensor.detach())
@@ -35,7 +35,7 @@ def test_another_object_for_the_same_memory_is_recognised() -> None:
 
 
 def test_writes_to_inputs_are_updates() -> None:
-    memory, (source, new) = Memory(), values(2)
+    memory, (source, new) = TraceMemory(), values(2)
     tensor = jit.ones(2)
     cell = memory.bind_root(tensor, source, source).cell
     assert memory.updates() == [] and not memory.is_written(tensor._array)
@@ -50,7 +50,7 @@ def test_writes_to_inputs_are_updates() -> None:
 
 
 def test_the_same_memory_may_have_two_version_counters() -> None:
-    memory, (value,) = Memory(), values(1)
+    memory, (value,) = TraceMemory(), values(1)
     tensor = jit.ones(2)
     first = memory.bind_root(tensor, value)
     data = tensor.data

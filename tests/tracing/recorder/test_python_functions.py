@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jit.tracing.recorder.memory import Cell
+from jit.tracing.recorder.memory import StorageCell
 from jit.tracing.recorder.python_functions import PythonFunctions
 
 
-def cell(source: Any = None) -> Cell:
+def cell(source: Any = None) -> StorageCell:
     root: Any = None
-    return Cell(root, (), (0, 8), source=source)
+    return StorageCell(root, (), (0, 8), source=source)
 
 
 def test_a_view_is_shown_if_somebody_else_has_the_memory() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jit.ir.errors import Error, SchemaError, ShapeError, TraceError
-from jit.tracing.recorder.raising import Errors
+from jit.tracing.recorder.raising import TraceErrors
 from jit.tracing.recorder.refusals import Impurity
 from jit.tracing.recorder.scalars import Scalars
 
@@ -37,7 +37,7 @@ def caught(error: Error) -> Error:
 
 def test_a_caught_error_of_sizes_fixes_the_sizes() -> None:
     impurity = Impurity(Scalars())
-    errors = Errors(impurity)
+    errors = TraceErrors(impurity)
     errors.made += [caught(ShapeError("no")), caught(SchemaError("no"))]
     errors.look_at_caught()
     assert impurity.one_size is not None and impurity.reason is None and not errors.made
@@ -45,7 +45,7 @@ def test_a_caught_error_of_sizes_fixes_the_sizes() -> None:
 
 def test_an_error_that_an_operator_has_raised_is_guarded_already() -> None:
     impurity = Impurity(Scalars())
-    errors = Errors(impurity)
+    errors = TraceErrors(impurity)
     error = caught(ShapeError("no"))
     errors.made.append(error)
     errors.raised.append(error)
@@ -54,7 +54,7 @@ def test_an_error_that_an_operator_has_raised_is_guarded_already() -> None:
 
 
 def test_errors_of_ours_come_again_and_forgiven_ones_do_not() -> None:
-    errors = Errors(Impurity(Scalars()))
+    errors = TraceErrors(Impurity(Scalars()))
     error = caught(TraceError("ours"))
     errors.made.append(error)
     with pytest.raises(TraceError, match="ours"):

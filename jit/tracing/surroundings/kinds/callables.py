@@ -24,7 +24,7 @@ from ..places import AttributeOf, Child, EntryOf, Itself
 from .object_kind import Line, ObjectKind, Same, wrapped_by
 
 
-class Functions(ObjectKind):
+class PlainFunctions(ObjectKind):
     """Functions of Python: what is attached to them. What their code reads counts once it has run (Note [Growing])."""
 
     called = "a function"
@@ -165,6 +165,6 @@ class Getters(ObjectKind):
 
 
 __all__ = [
-    "Builtins", "CachedFunctions", "DispatchingMethods", "Functions", "Getters", "Methods", "Partials", "Properties",
-    "StaticMethods",
+    "Builtins", "CachedFunctions", "DispatchingMethods", "Getters", "Methods", "Partials", "PlainFunctions",
+    "Properties", "StaticMethods",
 ]  # fmt: skip

@@ -114,8 +114,8 @@ class Supers(ObjectKind):
     attributes = "of subclasses"
 
 
-class Errors(ObjectKind):
-    """Errors: what they were made with, and what their classes say of them."""
+class Exceptions(ObjectKind):
+    """Exceptions: what they were made with, and what their classes say of them."""
 
     called = "an error"
     types = (BaseException,)
@@ -186,7 +186,7 @@ class Environments(ObjectKind):
         return (name, seen.note_fact(name, Environment()))
 
 
-class Settings(ObjectKind):
+class InterpreterSettings(ObjectKind):
     """Settings of Python's and numpy's."""
 
     called = "a setting"
@@ -231,6 +231,6 @@ class Loggers(ObjectKind):
 
 
 __all__ = [
-    "Cells", "Environments", "Errors", "Finalizers", "Locks", "Loggers", "Namespaces", "Proxies", "References",
-    "Settings", "Slices", "Supers", "ThreadLocals", "Variables", "Views", "WatchedObjects",
+    "Cells", "Environments", "Exceptions", "Finalizers", "InterpreterSettings", "Locks", "Loggers", "Namespaces",
+    "Proxies", "References", "Slices", "Supers", "ThreadLocals", "Variables", "Views", "WatchedObjects",
 ]  # fmt: skip

@@ -15,10 +15,10 @@ from .callables import (
     Builtins,
     CachedFunctions,
     DispatchingMethods,
-    Functions,
     Getters,
     Methods,
     Partials,
+    PlainFunctions,
     Properties,
     StaticMethods,
 )  # fmt: skip
@@ -27,14 +27,14 @@ from .containers import Dicts, Sequences, Sets
 from .holders import (
     Cells,
     Environments,
-    Errors,
+    Exceptions,
     Finalizers,
+    InterpreterSettings,
     Locks,
     Loggers,
     Namespaces,
     Proxies,
     References,
-    Settings,
     Slices,
     Supers,
     ThreadLocals,
@@ -57,10 +57,10 @@ from .values import (
 
 KNOWN: tuple[ObjectKind, ...] = (
     Proxies(), Tensors(), Generators(), PlainValues(), Arrays(), RandomNumbers(), Buffers(), Sets(), Dicts(),
-    Sequences(), ThreadLocals(), CachedFunctions(), Environments(), NumpyScalars(), Partials(), Functions(), Views(),
-    Decimals(), Locks(), Settled(), Classes(), Modules(), Typing(), Settings(), Finalizers(), Loggers(),
-    WatchedObjects(), References(), Variables(), Methods(), Builtins(), Properties(), Slices(), StaticMethods(),
-    DispatchingMethods(), Getters(), Errors(), Cells(), Namespaces(), Aliases(), Supers(),
+    Sequences(), ThreadLocals(), CachedFunctions(), Environments(), NumpyScalars(), Partials(), PlainFunctions(),
+    Views(), Decimals(), Locks(), Settled(), Classes(), Modules(), Typing(), InterpreterSettings(), Finalizers(),
+    Loggers(), WatchedObjects(), References(), Variables(), Methods(), Builtins(), Properties(), Slices(),
+    StaticMethods(), DispatchingMethods(), Getters(), Exceptions(), Cells(), Namespaces(), Aliases(), Supers(),
     ObjectKind(),
 )  # fmt: skip
 """The last one is any object."""
