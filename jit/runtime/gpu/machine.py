@@ -27,7 +27,7 @@ from collections.abc import Callable, Hashable, Sequence
 from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
 
-from ..kernels.nest import Nest, Operand, Reduce, Scan, Step
+from ..kernels.nest import Nest, NestScan, NestStep, Operand, Reduce
 from ..kernels.schedule import Loops
 from ..llvm.build import LLVMBuilder, Register
 from ..llvm.function import LoweredFunction
@@ -173,7 +173,7 @@ class GridMachine:
             index = self._at_most(place, stop)
         self.memory.indices[loop] = index
 
-    def begin(self, lowering: NestLowering, step: Step) -> None:
+    def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins; one thread of a row stores what the row comes to."""
         if self.grid.kind == "rows" and not step.inner:
             self.storing = self.builder.compare("icmp eq", self.thread, _number(0))
@@ -225,7 +225,7 @@ class GridMachine:
         return found[0], found[1]
 
     def scanned(
-        self, lowering: NestLowering, scan: Scan, carried: LaneValue, value: LaneValue
+        self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
     ) -> tuple[LaneValue, Register]:
         """(the running value, what the next turn starts from): a thread takes in those 1, 2, 4, ... before it."""
         monoid, threads, shift = MONOIDS[scan.monoid], self.grid.threads, 1
@@ -269,7 +269,12 @@ class GridMachine:
     # -- matrix products -----------------------------------------------------------------------------------------
 
     def level(
-        self, lowering: NestLowering, loop: int, step: Step, chains: list[AccumulatorChain], initial: Sequence[Register]
+        self,
+        lowering: NestLowering,
+        loop: int,
+        step: NestStep,
+        chains: list[AccumulatorChain],
+        initial: Sequence[Register],
     ) -> list[Register] | None:
         """The innermost loop of a tiled product: stage a tile of the factors, then take the terms from it."""
         if self.grid.kind != "tiles" or loop != len(self.loops.extents) - 1:
@@ -289,7 +294,7 @@ class GridMachine:
         self.memory.staged = {}
         return tiles.results
 
-    def _stage(self, loop: int, step: Step, start: Register, stop: Register) -> None:
+    def _stage(self, loop: int, step: NestStep, start: Register, stop: Register) -> None:
         """Each thread brings one element of each factor that others need too."""
         moves = {o: shared(self.nest, self.loops, o) for o in step.reads}
         staged = {o: moved for o, moved in moves.items() if moved is not None}

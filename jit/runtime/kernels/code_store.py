@@ -53,7 +53,7 @@ class Facts(NamedTuple):
     """Calls out of the object file: the names that it uses, and those of the C functions."""
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """The place of a function's code: enough to find its address."""
 
     image: str
@@ -127,7 +127,7 @@ class CodeStore:
             return [self.codes[f, target] for f in functions]
 
     def recorded(
-        self, record: bytes, writers: Sequence[Callable[[], LoweredFunction]], target: Target, kept: caching.Cache
+        self, record: bytes, writers: Sequence[Callable[[], LoweredFunction]], target: Target, kept: caching.DiskCache
     ) -> list[Code] | None:
         """The codes of a record; None if an object file is gone, or does not link here."""
         rows = [Facts(*row) for row in ast.literal_eval(record.decode())]
@@ -137,13 +137,13 @@ class CodeStore:
                 return [self._code(f, target, write) for f, write in pairs]
         return None
 
-    def places(self) -> dict[int, Place]:
+    def places(self) -> dict[int, CodePlace]:
         """The origins of the functions of this process, by their addresses."""
         with self.lock:
             codes = list(self.by_place.values())
-        return {c.address: Place(c.facts.image, c.facts.name, c.facts.functions, c.facts.imports) for c in codes}
+        return {c.address: CodePlace(c.facts.image, c.facts.name, c.facts.functions, c.facts.imports) for c in codes}
 
-    def placed(self, place: Place) -> int | None:
+    def placed(self, place: CodePlace) -> int | None:
         """The address of a function of an object file; None if that is not in the cache, or does not link here."""
         kept = caching.shared()
         with self.lock, contextlib.suppress(CompileError):
@@ -170,7 +170,7 @@ class CodeStore:
             codes.append(self._code(facts, target, partial(_same, f)))
         return codes
 
-    def _is_loaded(self, place: Facts | Place, target: Target, kept: caching.Cache) -> bool:
+    def _is_loaded(self, place: Facts | CodePlace, target: Target, kept: caching.DiskCache) -> bool:
         """Whether an object file is in memory, into which it is put if the cache has it."""
         if place.image not in self.images:
             image = kept.load(place.image)

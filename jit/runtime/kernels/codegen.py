@@ -180,7 +180,7 @@ def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -
 
     Args:
         name: Names the function and whatever it is written from, besides the sources of `jit.runtime`.
-        write: What it calls and its definition, as in `llvm.function.LoweredFunction`; called if it is not in the cache.
+        write: What it calls and its definition, as in `llvm.function.LoweredFunction`; called if not in the cache.
     """
 
     def written() -> LoweredFunction:

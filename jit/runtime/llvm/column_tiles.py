@@ -25,7 +25,7 @@ from contextlib import contextmanager
 
 from jit.ir.dtypes import DType
 
-from ..kernels.nest import Keep, Local, Nest, Reduce, Step
+from ..kernels.nest import Keep, Local, Nest, NestStep, Reduce
 from ..kernels.schedule import BLOCK, FIXED, Loops
 from .build import Register
 from .lowering import NestLowering
@@ -92,7 +92,7 @@ class TiledLowering(NestLowering):
             self.machine.enter(self, self.loops.lane, opened.index, self.memory.number("extent", self.loops.lane))
             yield
 
-    def step(self, step: Step) -> None:
+    def step(self, step: NestStep) -> None:
         """A loop over the row and the tile, or over the tile alone."""
         if step.inner:
             self._reduce(step, self.loops.parallel, 0, self._chains(step))
@@ -106,7 +106,7 @@ class TiledLowering(NestLowering):
 
     # -- the loops over the row ----------------------------------------------------------------------------------
 
-    def _reduce(self, step: Step, loop: int, level: int, chains: list[AccumulatorChain]) -> None:
+    def _reduce(self, step: NestStep, loop: int, level: int, chains: list[AccumulatorChain]) -> None:
         """One loop over the row, added to the accumulators of `level`, which begin anew."""
         with self._vectors():
             self._leave(level, chains, [v for chain in chains for v in chain.neutral])
@@ -124,7 +124,7 @@ class TiledLowering(NestLowering):
             self._join(level, chains)
 
     def _row_turns(
-        self, step: Step, loop: int, level: int, chains: list[AccumulatorChain], start: Register, stop: Register
+        self, step: NestStep, loop: int, level: int, chains: list[AccumulatorChain], start: Register, stop: Register
     ) -> None:
         with self.builder.loop(start, stop, 1) as opened:
             self.machine.enter(self, loop, opened.index, self.memory.number("extent", loop))
@@ -145,7 +145,7 @@ class TiledLowering(NestLowering):
 
     # -- what stands in memory -----------------------------------------------------------------------------------
 
-    def _points_of(self, step: Step, accumulators: list[list[LaneValue]]) -> list[Register]:
+    def _points_of(self, step: NestStep, accumulators: list[list[LaneValue]]) -> list[Register]:
         """The body for the current vector, with what earlier steps left for it."""
         for operand in step.reads:
             if isinstance(operand, Local):

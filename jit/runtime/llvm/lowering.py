@@ -42,7 +42,7 @@ from jit.ir.dtypes import DType, int64
 from jit.ir.errors import CompileError
 
 from ..kernels.lanes import LONG
-from ..kernels.nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Scan, Step
+from ..kernels.nest import Access, Keep, Local, Nest, NestScan, NestStep, Operand, Reduce, Result
 from ..kernels.schedule import BLOCK, Loops, is_packed
 from .build import LLVMBuilder, Register
 from .function import LoweredFunction
@@ -76,11 +76,16 @@ class Machine(Protocol):
     def enter(self, lowering: NestLowering, loop: int, index: Register, stop: Register) -> None:
         """A turn of `loop` begins at `index`."""
 
-    def begin(self, lowering: NestLowering, step: Step) -> None:
+    def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins."""
 
     def level(
-        self, lowering: NestLowering, loop: int, step: Step, chains: list[AccumulatorChain], initial: Sequence[Register]
+        self,
+        lowering: NestLowering,
+        loop: int,
+        step: NestStep,
+        chains: list[AccumulatorChain],
+        initial: Sequence[Register],
     ) -> list[Register] | None:
         """A loop over the row in a way of the machine's own, and what the accumulators become; None for the usual."""
 
@@ -88,7 +93,7 @@ class Machine(Protocol):
         """The reduced row, from the values of lanes or threads."""
 
     def scanned(
-        self, lowering: NestLowering, scan: Scan, carried: LaneValue, value: LaneValue
+        self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
     ) -> tuple[LaneValue, Register]:
         """(what values have come to, what the next turn starts from)."""
 
@@ -144,7 +149,7 @@ class NestLowering:
             copies, self.copies = self.copies, 1
             for operand, local in packed.items():
                 dtype = self.nest.inputs[operand.buffer].dtype  # type: ignore[union-attr]
-                self._run(Step((operand,), (Keep(local, dtype),), lambda m, x: x))
+                self._run(NestStep((operand,), (Keep(local, dtype),), lambda m, x: x))
             self.copies = copies
         with self._loop(loop):
             self.parallel(loop + 1, packed)
@@ -161,7 +166,7 @@ class NestLowering:
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def step(self, step: Step) -> None:
+    def step(self, step: NestStep) -> None:
         """One step of the nest, in the current turn of the parallel loops."""
         self.machine.begin(self, step)
         if step.inner:
@@ -173,7 +178,7 @@ class NestLowering:
                 self.memory.left = left
         self.written += len(step.writes)
 
-    def _run(self, step: Step) -> None:
+    def _run(self, step: NestStep) -> None:
         """An inner step: loops over the row around it, then what has been reduced becomes known."""
         chains = self._chains(step)
         initial = [v.register for chain in chains for v in self._start(chain)]
@@ -189,9 +194,9 @@ class NestLowering:
                 for local, value in zip(chain.result.locals, self.machine.alone(self, chain, accumulator), strict=True):
                     self.rows[local, chain.copy] = value
 
-    def _chains(self, step: Step) -> list[AccumulatorChain]:
+    def _chains(self, step: NestStep) -> list[AccumulatorChain]:
         """The accumulators of each of the rows computed together, those of the scans first."""
-        found: list[Reduce | Scan] = [*step.scans, *(r for r in step.results if isinstance(r, Reduce))]
+        found: list[Reduce | NestScan] = [*step.scans, *(r for r in step.results if isinstance(r, Reduce))]
         chains = []
         for copy in range(self.copies):
             for result in found:
@@ -201,7 +206,7 @@ class NestLowering:
 
     def _start(self, chain: AccumulatorChain) -> list[LaneValue]:
         """The start of an accumulator; that of a scan along the lanes is a scalar."""
-        if isinstance(chain.result, Scan) and self.loops.along_row:
+        if isinstance(chain.result, NestScan) and self.loops.along_row:
             with self.builder.lanes_of(1):
                 return chain.monoid.neutral(self.math, chain.result.dtype)
         return chain.neutral
@@ -217,7 +222,7 @@ class NestLowering:
     # -- the loops over the row ----------------------------------------------------------------------------------
 
     def _level(
-        self, loop: int, step: Step, chains: list[AccumulatorChain], initial: Sequence[Register]
+        self, loop: int, step: NestStep, chains: list[AccumulatorChain], initial: Sequence[Register]
     ) -> list[Register]:
         """One loop over the row, in blocks if it is long; the accumulators that it ends with."""
         special = self.machine.level(self, loop, step, chains, initial)
@@ -248,7 +253,7 @@ class NestLowering:
     def _turns(
         self,
         loop: int,
-        step: Step,
+        step: NestStep,
         chains: list[AccumulatorChain],
         initial: Sequence[Register],
         start: Register,
@@ -264,7 +269,7 @@ class NestLowering:
         return opened.results
 
     def _inside(
-        self, loop: int, step: Step, chains: list[AccumulatorChain], carried: Sequence[Register]
+        self, loop: int, step: NestStep, chains: list[AccumulatorChain], carried: Sequence[Register]
     ) -> list[Register]:
         """An inner loop that begins anew, or goes on where the monoid says so."""
         if all(chain.goes_on for chain in chains):
@@ -280,7 +285,7 @@ class NestLowering:
 
     # -- points --------------------------------------------------------------------------------------------------
 
-    def points(self, step: Step, accumulators: list[list[LaneValue]]) -> list[Register]:
+    def points(self, step: NestStep, accumulators: list[list[LaneValue]]) -> list[Register]:
         """The body, for each of the rows computed together; what the accumulators become."""
         following: list[Register] = []
         share = len(accumulators) // self.copies
@@ -303,7 +308,7 @@ class NestLowering:
         return builder.compare("icmp slt", index, extent)
 
     def _point(
-        self, step: Step, copy: int, accumulators: list[list[LaneValue]], guard: Register | None
+        self, step: NestStep, copy: int, accumulators: list[list[LaneValue]], guard: Register | None
     ) -> list[Register]:
         """The body once."""
         carries: list[list[Register]] = []
@@ -326,15 +331,17 @@ class NestLowering:
         joined = self.machine.fold_and_store(self, folds, stores, guard)
         return [register for carry in carries for register in carry or joined.pop(0)]
 
-    def _operands(self, step: Step, accumulators: list[list[LaneValue]], carries: list[list[Register]]) -> list[Any]:
+    def _operands(
+        self, step: NestStep, accumulators: list[list[LaneValue]], carries: list[list[Register]]
+    ) -> list[Any]:
         """The values of a step's operands; those that scans stand for note in `carries` what the next turn gets."""
-        loaded = iter(self.memory.load([o for o in step.reads if not isinstance(o, Scan)]))
+        loaded = iter(self.memory.load([o for o in step.reads if not isinstance(o, NestScan)]))
         carries += [[] for _ in step.scans]
         running = iter([self._running(*each) for each in zip(step.scans, accumulators, carries, strict=False)])
-        return [next(running) if isinstance(o, Scan) else next(loaded) for o in step.reads]
+        return [next(running) if isinstance(o, NestScan) else next(loaded) for o in step.reads]
 
     def _running(
-        self, scan: Scan, accumulator: list[LaneValue], carry: list[Register]
+        self, scan: NestScan, accumulator: list[LaneValue], carry: list[Register]
     ) -> Callable[[LaneValue], LaneValue]:
         def running(value: LaneValue) -> LaneValue:
             if carry or value.dtype is not scan.dtype:
@@ -345,7 +352,7 @@ class NestLowering:
 
         return running
 
-    def _results(self, step: Step, operands: list[Any]) -> list[LaneValue]:
+    def _results(self, step: NestStep, operands: list[Any]) -> list[LaneValue]:
         """Run the body and check what it returns."""
         returned = step.body(self.math, *operands)
         results = list(returned) if isinstance(returned, (tuple, list)) else [returned]

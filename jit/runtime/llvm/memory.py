@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from jit.ir.dtypes import DType, bool_, int64
 
 from ..kernels import lanes
-from ..kernels.nest import Access, Bound, Index, Local, Nest, Operand, Position, Scan
+from ..kernels.nest import Access, Bound, Index, Local, Nest, NestScan, Operand, Position
 from ..kernels.schedule import FIXED, UNIT, Loops
 from . import halves
 from .build import LLVMBuilder, Register, mangled
@@ -188,7 +188,7 @@ class NestMemory:
             return self._local(operand.number)
         if isinstance(operand, Position):
             return self._position(operand)
-        assert not isinstance(operand, Scan)  # the lowering answers for these
+        assert not isinstance(operand, NestScan)  # the lowering answers for these
         if operand in vectors:
             return self._decoded(self._dtype(operand), vectors[operand])
         if _guarded(operand):

@@ -14,7 +14,7 @@ import numpy as np
 
 from jit.ir.dtypes import DType, bool_, int64
 
-from ..kernels.nest import Reduce, Scan
+from ..kernels.nest import NestScan, Reduce
 
 if TYPE_CHECKING:
     from .build import LLVMBuilder
@@ -160,7 +160,7 @@ def neutral_of(m: LLVMMath, monoid: Monoid, dtype: DType, arity: int) -> Sequenc
 class AccumulatorChain:
     """An accumulator: of one result or scan of a step, for one of the rows computed together."""
 
-    result: Reduce | Scan
+    result: Reduce | NestScan
     copy: int
     monoid: Monoid
     neutral: list[LaneValue]
@@ -168,4 +168,4 @@ class AccumulatorChain:
     @property
     def goes_on(self) -> bool:
         """Whether inner loops go on with the accumulator of outer ones."""
-        return self.monoid.chained or isinstance(self.result, Scan)
+        return self.monoid.chained or isinstance(self.result, NestScan)

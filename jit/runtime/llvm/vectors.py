@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from ..kernels.nest import Nest, Reduce, Scan, Step
+from ..kernels.nest import Nest, NestScan, NestStep, Reduce
 from ..kernels.schedule import Loops
 from ..targets.target import Target
 from .build import LLVMBuilder, Register
@@ -51,11 +51,16 @@ class VectorMachine:
         if loop == lowering.loops.lane and lowering.width > 1:
             self.memory.left = self.builder.binary("sub", stop, index)
 
-    def begin(self, lowering: NestLowering, step: Step) -> None:
+    def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins."""
 
     def level(
-        self, lowering: NestLowering, loop: int, step: Step, chains: list[AccumulatorChain], initial: Sequence[Register]
+        self,
+        lowering: NestLowering,
+        loop: int,
+        step: NestStep,
+        chains: list[AccumulatorChain],
+        initial: Sequence[Register],
     ) -> list[Register] | None:
         """A loop over the row in a way of the machine's own: none."""
         return None
@@ -65,7 +70,7 @@ class VectorMachine:
         return across_lanes(self.math, chain.monoid, accumulator) if lowering.loops.along_row else accumulator
 
     def scanned(
-        self, lowering: NestLowering, scan: Scan, carried: LaneValue, value: LaneValue
+        self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
     ) -> tuple[LaneValue, Register]:
         """(what values have come to, what the next turn starts from)."""
         monoid = MONOIDS[scan.monoid]

@@ -38,7 +38,7 @@ from jit.ir.types import TENSOR
 
 from ..arrays.interpreter import Assembler
 from ..arrays.programs import Engine, Program, Registers, Runner
-from ..kernels.code_store import STORE, Place
+from ..kernels.code_store import STORE, CodePlace
 from . import entry
 
 ALIGNMENT = 64
@@ -84,7 +84,7 @@ def _address_of(function: Sequence[Any]) -> int | None:
         except (ImportError, CompileError):  # SciPy has gone since
             return None
     image, name, count, imports = function
-    return STORE.placed(Place(image, name, count, tuple((a, b) for a, b in imports)))
+    return STORE.placed(CodePlace(image, name, count, tuple((a, b) for a, b in imports)))
 
 
 def _data(array: Any) -> int:

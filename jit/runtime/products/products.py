@@ -10,8 +10,7 @@ from jit.ir import Node, Value, kernel_of
 from jit.passes.support.spaces import sizes_of
 
 from ..kernels import recipes, split
-from ..kernels.nest import Access, Buffer, Local, Nest, Reduce
-from ..kernels.nest import Step as NestStep
+from ..kernels.nest import Access, Buffer, Local, Nest, NestStep, Reduce
 from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, consecutive, copy_to, follows
 from ..plans.places import Place, Step
