@@ -27,7 +27,7 @@ from ..kernels.nest import Buffer
 from ..kernels.nest_work import NestWork
 from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, copy_to
-from ..plans.places import Place, Step
+from ..plans.places import Step, ValuePlace
 from . import conv
 from .conv import Convolution, Triple, Window
 from .conv_weight import WeightGradient
@@ -221,12 +221,18 @@ def lower_backward(lowering: StretchBuilder, node: Node) -> None:
         _over_places(lowering, node, g, lowering.make(node.outputs[2]))
 
 
-def _step(lowering: StretchBuilder, node: Node, work: Convolution | WeightGradient, operands: list[Place]) -> None:
+def _step(lowering: StretchBuilder, node: Node, work: Convolution | WeightGradient, operands: list[ValuePlace]) -> None:
     lowering.step(Step(work, operands, 1, node))
 
 
 def _forward(
-    lowering: StretchBuilder, node: Node, work: Convolution, x: Place, w: Place, result: Place, bias: Place | None
+    lowering: StretchBuilder,
+    node: Node,
+    work: Convolution,
+    x: ValuePlace,
+    w: ValuePlace,
+    result: ValuePlace,
+    bias: ValuePlace | None,
 ) -> None:
     more = [] if bias is None else [bias]
     work = replace(work, bias=bias is not None)
@@ -234,7 +240,13 @@ def _forward(
 
 
 def _by_input(
-    lowering: StretchBuilder, node: Node, layer: Layer, y: Place, w: Place, result: Place, bias: Place | None
+    lowering: StretchBuilder,
+    node: Node,
+    layer: Layer,
+    y: ValuePlace,
+    w: ValuePlace,
+    result: ValuePlace,
+    bias: ValuePlace | None,
 ) -> None:
     """See Note [By the input]."""
     whole = max(layer.window.stride) == 1
@@ -250,7 +262,7 @@ def _by_input(
             copy_to(lowering, node, made, target)
 
 
-def _turned(w: Place, layer: Layer, part: Part) -> Place:
+def _turned(w: ValuePlace, layer: Layer, part: Part) -> ValuePlace:
     """The taps of a part, the last one first, and for each channel those of all filters of the group."""
     kernel = layer.window.kernel
     steps = (math.prod(kernel), kernel[1] * kernel[2], kernel[2], 1)
@@ -264,7 +276,7 @@ def _turned(w: Place, layer: Layer, part: Part) -> Place:
     return w._replace(geometry=Geometry(sizes, strides, offset))
 
 
-def _phase_of(result: Place, layer: Layer, part: Part) -> Place:
+def _phase_of(result: ValuePlace, layer: Layer, part: Part) -> ValuePlace:
     """The places of the entries of a part."""
     geometry, dims = result.geometry, result.geometry.ndim - 2
     for dim, (phase, stride) in enumerate(list(zip(part.at, layer.window.stride, strict=True))[3 - dims :], 2):
@@ -272,7 +284,7 @@ def _phase_of(result: Place, layer: Layer, part: Part) -> Place:
     return result._replace(geometry=geometry)
 
 
-def _fill(lowering: StretchBuilder, node: Node, target: Place, bias: Place | None) -> None:
+def _fill(lowering: StretchBuilder, node: Node, target: ValuePlace, bias: ValuePlace | None) -> None:
     """Entries that meet no tap: 0, or the bias."""
     if bias is not None:
         dims = target.geometry.ndim - 2
@@ -284,18 +296,18 @@ def _fill(lowering: StretchBuilder, node: Node, target: Place, bias: Place | Non
     lowering.pointwise(node, body, [], target, "fill")
 
 
-def contiguous(lowering: StretchBuilder, node: Node, place: Place) -> Place:
+def contiguous(lowering: StretchBuilder, node: Node, place: ValuePlace) -> ValuePlace:
     """The place, or a row-major copy of it."""
     return place if place.geometry.is_contiguous else _copy(lowering, node, place)
 
 
-def _copy(lowering: StretchBuilder, node: Node, place: Place) -> Place:
+def _copy(lowering: StretchBuilder, node: Node, place: ValuePlace) -> ValuePlace:
     copy = lowering.temporary(place.dtype, place.geometry.sizes)
     copy_to(lowering, node, place, copy)
     return copy
 
 
-def _over_places(lowering: StretchBuilder, node: Node, y: Place, result: Place) -> None:
+def _over_places(lowering: StretchBuilder, node: Node, y: ValuePlace, result: ValuePlace) -> None:
     """The gradient of a bias: the sum of y over images and places."""
     body = Graph()
     F = Builder(body)
