@@ -147,7 +147,7 @@ def _multiply_by_blas(
     left, right = (blas.as_matrix(p.geometry.sizes[1:], p.geometry.strides[1:]) for p in (a, b))
     assert left is not None and right is not None
     steps = (a.geometry.strides[0], b.geometry.strides[0], rows * columns)
-    product = blas.Product(result.dtype, (rows, columns, inner), left, right, alpha, beta, batch, steps)
+    product = blas.BlasProduct(result.dtype, (rows, columns, inner), left, right, alpha, beta, batch, steps)
     lowering.step(Step(product, [a, b, result], 1, node))
 
 
@@ -156,7 +156,7 @@ def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: Val
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
     after, *left = a.geometry.strides
     beside, *right = b.geometry.strides
-    work = packed.Product(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
+    work = packed.PackedProduct(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
     work = replace(work, batch=batch, next=(after, beside))
     if not packed.supports(work):
         if 0 in (batch, *work.sizes) or not packed.supports_tiles(work):
