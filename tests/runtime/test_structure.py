@@ -24,7 +24,8 @@ KINDS = (
 """Every kind of work."""
 ENGINES = (Interpreter, PlannedEngine, RestoredEngine)
 UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "PackedProduct", "ConvolutionWork", "WeightGradient",
-           "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "Tiled", "Interpreter", "PlannedEngine", "RestoredEngine"}  # fmt: skip
+           "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "Tiled", "Interpreter", "PlannedEngine",
+           "RestoredEngine"}  # fmt: skip
 """Classes that no file of the runtime asks for: neither kinds of work nor engines."""
 
 

@@ -7,7 +7,7 @@ shares (3) and a thread's own (5); see LLVM's "User Guide for AMDGPU Backend".
 from __future__ import annotations
 
 from ..llvm.build import LLVMBuilder, Register
-from .family import YES, Dialect, Family
+from .family import YES, Dialect, ProcessorFamily
 
 WAVE = 64
 _BARRIER = "llvm.amdgcn.s.barrier"
@@ -22,7 +22,7 @@ def _shuffle(builder: LLVMBuilder, way: str, word: Register, lanes: int, threads
     return builder.call("i32", "llvm.amdgcn.ds.bpermute", place, word)
 
 
-FAMILY = Family(
+FAMILY = ProcessorFamily(
     "amdgpu",
     ("amdgcn",),
     vector_bytes=(("", 4),),

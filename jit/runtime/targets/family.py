@@ -63,7 +63,7 @@ class Dialect:
 
 
 @dataclass(frozen=True)
-class Family:
+class ProcessorFamily:
     """Facts that processors of one kind have in common."""
 
     name: str
@@ -92,7 +92,7 @@ class Family:
     """The dialect of a GPU: scalar code in many threads, and no C library."""
 
 
-GENERIC = Family(
+GENERIC = ProcessorFamily(
     "generic",
     (),
     vector_bytes=(("", 16),),

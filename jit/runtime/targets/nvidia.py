@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..llvm.build import LLVMBuilder, Register
-from .family import YES, Dialect, Family
+from .family import YES, Dialect, ProcessorFamily
 
 WARP = 32
 _BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
@@ -16,7 +16,7 @@ def _shuffle(builder: LLVMBuilder, way: str, word: Register, lanes: int, threads
     return builder.call("i32", f"llvm.nvvm.shfl.sync.{way}.i32", first, word, *tail)
 
 
-FAMILY = Family(
+FAMILY = ProcessorFamily(
     "nvidia",
     ("nvptx64",),
     vector_bytes=(("", 4),),
