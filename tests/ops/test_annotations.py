@@ -19,7 +19,7 @@ from jit.ir.types import TensorType
 from jit.ops import protocols
 from jit.passes.support.builder import GraphProxy
 from jit.runtime.arrays import numpy_math
-from jit.runtime.llvm.values import Value
+from jit.runtime.llvm.values import LaneValue
 
 OPS = Path(protocols.__file__).parent
 ANY = 307
@@ -134,7 +134,7 @@ PYTHONS = {name for name in vars(protocols.Arithmetic) if name.startswith("__") 
         (protocols.Tensor, Tensor),
         (protocols.Tensor, GraphProxy),
         (protocols.Meta, Meta),
-        (protocols.Elements, Value),
+        (protocols.Elements, LaneValue),
         (protocols.KnownType, TensorType),
     ],
 )

@@ -17,11 +17,11 @@ from jit.runtime.kernels.nest import (
     Keep,
     Local,
     Nest,
+    NestScan,
+    NestStep,
     Position,
     Reduce,
     Result,
-    Scan,
-    Step,
     one_step,
 )
 
@@ -47,9 +47,9 @@ def softmax(x: Array, out: Array, dim: int) -> Nest:
         return e, e
 
     steps = (
-        Step((read,), (Reduce("max", (0,), dtype),), lambda m, x: x),
-        Step((read, Local(0)), (Keep(1, dtype), Reduce("sum", (2,), dtype)), powers),
-        Step((Local(1), Local(2)), (write,), lambda m, e, total: e / total),
+        NestStep((read,), (Reduce("max", (0,), dtype),), lambda m, x: x),
+        NestStep((read, Local(0)), (Keep(1, dtype), Reduce("sum", (2,), dtype)), powers),
+        NestStep((Local(1), Local(2)), (write,), lambda m, e, total: e / total),
     )
     return Nest(extents, (Buffer.like(x),), (Buffer.like(out),), steps, reduced, "softmax", cost=20)
 
@@ -65,12 +65,12 @@ def reduction(
     position = Position((*(0,) * (len(extents) - reduced), *Geometry.contiguous(extents[-reduced:]).strides))
     locals = (0, 1) if arg else (0,)
     steps = (
-        Step(
+        NestStep(
             (Access(0, strides), position) if arg else (Access(0, strides),),
             (Reduce(monoid, locals, dtype if arg or body is None else result),),
             body or ((lambda m, a, i: (a, i)) if arg else (lambda m, a: a)),
         ),
-        Step((Local(locals[-1]),), (kept,), lambda m, a: m.cast(a, result), inner=False),
+        NestStep((Local(locals[-1]),), (kept,), lambda m, a: m.cast(a, result), inner=False),
     )
     return Nest(extents, (Buffer.like(x),), (Buffer.like(out),), steps, reduced, monoid, cost=cost)
 
@@ -79,8 +79,8 @@ def running(x: Array, out: Array, dim: int, monoid: str = "sum") -> Nest:
     """cumsum: a scan along one dim."""
     extents, strides, reduced = rows(x, (dim,))
     _, written, _ = rows(out, (dim,))
-    reads = (Access(0, strides), Scan(monoid, from_numpy(x.dtype)))
-    steps = (Step(reads, (Access(0, written),), lambda m, x, running: running(x)),)
+    reads = (Access(0, strides), NestScan(monoid, from_numpy(x.dtype)))
+    steps = (NestStep(reads, (Access(0, written),), lambda m, x, running: running(x)),)
     return Nest(extents, (Buffer.like(x),), (Buffer.like(out),), steps, reduced, "cumsum")
 
 
@@ -99,7 +99,7 @@ def lstm_cell(gates: Array, cell: Array, new_hidden: Array, new_cell: Array) -> 
     outs = (new_hidden, new_cell)
     writes = tuple(Access(i, Buffer.like(a).strides) for i, a in enumerate(outs))
     inputs = (Buffer.like(gates), Buffer.like(cell))
-    step = Step(reads, writes, body)
+    step = NestStep(reads, writes, body)
     return Nest((batch, hidden), inputs, tuple(map(Buffer.like, outs)), (step,), name="lstm_cell", cost=130)
 
 
@@ -122,12 +122,12 @@ def product(a: Array, b: Array, bias: Array | None, out: Array, activation: Call
     reads = (Access(0, (*outer_a, a_m, 0, a_k)), Access(1, (*outer_b, 0, b_n, b_k)))
     inputs = [Buffer.like(a), Buffer.like(b)]
     write: Result = Access(0, (*Buffer.like(out).strides, 0))
-    first = Step(reads, (Reduce("dot", (0,), dtype),), lambda m, x, y: (x, y))
+    first = NestStep(reads, (Reduce("dot", (0,), dtype),), lambda m, x, y: (x, y))
     operands: tuple[Any, ...] = (Local(0),)
     if bias is not None:
         inputs.append(Buffer.like(bias))
         operands += (Access(2, (*(0,) * len(batch), 0, Buffer.like(bias).strides[0], 0)),)
-    second = Step(operands, (write,), activation, inner=False)
+    second = NestStep(operands, (write,), activation, inner=False)
     return Nest((*batch, m, n, k), tuple(inputs), (Buffer.like(out),), (first, second), 1, "product")
 
 

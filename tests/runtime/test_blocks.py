@@ -19,7 +19,7 @@ FLOAT = np.dtype(np.float32)
 @pytest.fixture(autouse=True)
 def pool(monkeypatch):
     """A pool of the test's own."""
-    made = blocks.Pool(kept=1 << 23)
+    made = blocks.BlockPool(kept=1 << 23)
     monkeypatch.setattr(blocks, "_pool", made)
     return made
 

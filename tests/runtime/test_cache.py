@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from jit.runtime.kernels import cache as caching
-from jit.runtime.kernels.cache import Cache, digest
+from jit.runtime.kernels.cache import DiskCache, digest
 
 
 def test_what_is_stored_comes_back_in_another_process(tmp_path):
-    Cache(tmp_path / "c", 1000).store("name", b"data")
-    program = "import sys, pathlib; from jit.runtime.kernels.cache import Cache; "
-    program += "print(Cache(pathlib.Path(sys.argv[1]), 1000).load('name'))"
+    DiskCache(tmp_path / "c", 1000).store("name", b"data")
+    program = "import sys, pathlib; from jit.runtime.kernels.cache import DiskCache; "
+    program += "print(DiskCache(pathlib.Path(sys.argv[1]), 1000).load('name'))"
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "c")], capture_output=True, text=True)
     assert done.stdout.strip() == "b'data'", done.stderr
-    assert Cache(tmp_path / "c", 1000).load("other") is None
+    assert DiskCache(tmp_path / "c", 1000).load("other") is None
 
 
 def test_every_flipped_bit_is_noticed_and_the_entry_dropped(tmp_path):
-    kept = Cache(tmp_path, 1000)
+    kept = DiskCache(tmp_path, 1000)
     kept.store("name", b"code")
     whole = (tmp_path / "name").read_bytes()
     for place in range(len(whole) * 8):
@@ -36,7 +36,7 @@ def test_every_flipped_bit_is_noticed_and_the_entry_dropped(tmp_path):
 
 @pytest.mark.parametrize("size", [0, 5, 43, 44, 45])
 def test_torn_entries_are_noticed(tmp_path, size):
-    kept = Cache(tmp_path, 1000)
+    kept = DiskCache(tmp_path, 1000)
     kept.store("name", b"code")
     whole = (tmp_path / "name").read_bytes()
     (tmp_path / "name").write_bytes(whole[:size])
@@ -44,7 +44,7 @@ def test_torn_entries_are_noticed(tmp_path, size):
 
 
 def test_entries_under_another_name_or_secret_are_foreign(tmp_path):
-    ours, theirs = Cache(tmp_path / "ours", 1000), Cache(tmp_path / "theirs", 1000)
+    ours, theirs = DiskCache(tmp_path / "ours", 1000), DiskCache(tmp_path / "theirs", 1000)
     ours.store("name", b"code")
     whole = (tmp_path / "ours" / "name").read_bytes()
     (tmp_path / "ours" / "other").write_bytes(whole)
@@ -55,7 +55,7 @@ def test_entries_under_another_name_or_secret_are_foreign(tmp_path):
 
 
 def test_the_least_recently_used_go_first(tmp_path):
-    kept = Cache(tmp_path, 2000)
+    kept = DiskCache(tmp_path, 2000)
     for index in range(4):
         kept.store(f"n{index}", bytes(400))
         os.utime(tmp_path / f"n{index}", ns=(index, index))
@@ -69,14 +69,14 @@ def test_the_least_recently_used_go_first(tmp_path):
 
 def test_many_small_entries_are_looked_over_seldom_and_stay_within_the_size(tmp_path, monkeypatch):
     swept: list[int] = []
-    sweep = Cache._sweep
+    sweep = DiskCache._sweep
 
-    def counted(kept: Cache) -> None:
+    def counted(kept: DiskCache) -> None:
         swept.append(1)
         sweep(kept)
 
-    monkeypatch.setattr(Cache, "_sweep", counted)
-    kept = Cache(tmp_path, 1_000_000)
+    monkeypatch.setattr(DiskCache, "_sweep", counted)
+    kept = DiskCache(tmp_path, 1_000_000)
     for index in range(3000):
         kept.store(digest([str(index)]), bytes(500))
     assert 50 <= len(swept) <= 400  # 1.5 MB were written: 150 are expected
@@ -84,7 +84,7 @@ def test_many_small_entries_are_looked_over_seldom_and_stay_within_the_size(tmp_
 
 
 def test_what_is_larger_than_the_cache_is_not_kept(tmp_path):
-    kept = Cache(tmp_path, 100)
+    kept = DiskCache(tmp_path, 100)
     kept.store("name", bytes(200))
     assert kept.load("name") is None
 
@@ -94,27 +94,27 @@ def test_a_folder_open_to_others_is_not_used(tmp_path, mode):
     folder = tmp_path / "c"
     folder.mkdir()
     folder.chmod(mode)
-    kept = Cache(folder, 1000)
+    kept = DiskCache(folder, 1000)
     kept.store("name", b"data")
     assert not kept.usable
     assert kept.load("name") is None
 
 
 def test_a_secret_that_others_may_write_is_not_used(tmp_path):
-    assert Cache(tmp_path, 1000).usable
+    assert DiskCache(tmp_path, 1000).usable
     (tmp_path / "secret").chmod(0o666)
-    assert not Cache(tmp_path, 1000).usable
+    assert not DiskCache(tmp_path, 1000).usable
 
 
 def test_an_impossible_folder_is_no_cache(tmp_path):
     (tmp_path / "file").write_text("")
-    kept = Cache(tmp_path / "file" / "folder", 1000)
+    kept = DiskCache(tmp_path / "file" / "folder", 1000)
     kept.store("name", b"data")
     assert kept.load("name") is None
 
 
 def test_a_folder_that_vanishes_does_no_harm(tmp_path):
-    kept = Cache(tmp_path / "c", 1000)
+    kept = DiskCache(tmp_path / "c", 1000)
     (tmp_path / "c" / "secret").unlink()
     (tmp_path / "c").rmdir()
     kept.store("name", b"data")
@@ -123,7 +123,7 @@ def test_a_folder_that_vanishes_does_no_harm(tmp_path):
 
 def test_many_writers_at_once_agree_on_one_secret(tmp_path):
     def write(index: int) -> bytes | None:
-        kept = Cache(tmp_path / "c", 10_000_000)
+        kept = DiskCache(tmp_path / "c", 10_000_000)
         kept.store(f"n{index % 4}", bytes([index % 4]) * 1000)
         return kept.load(f"n{index % 4}")
 
@@ -254,7 +254,7 @@ def test_what_decides_on_machine_code_is_in_its_name(tmp_path, monkeypatch):
     from jit.runtime.kernels import code_store
     from jit.runtime.targets.target import Target
 
-    kept = Cache(tmp_path, 10**6)
+    kept = DiskCache(tmp_path, 10**6)
     monkeypatch.setattr(caching, "shared", lambda: kept)
     text = "define i32 @kernel(ptr %data, ptr %geometry) {\nret i32 0\n}\n"
     host = Target.host()

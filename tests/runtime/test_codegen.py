@@ -17,7 +17,7 @@ from jit.runtime.kernels import lanes
 from jit.runtime.kernels.code_store import STORE
 from jit.runtime.kernels.codegen import compile_nest, compile_nests
 from jit.runtime.kernels.nest import Access, Buffer, one_step, pointwise_nest
-from jit.runtime.llvm.function import Function
+from jit.runtime.llvm.function import LoweredFunction
 from jit.runtime.llvm.lower import most_alive
 from jit.runtime.targets.target import Target
 from tests.threads import in_threads
@@ -334,7 +334,7 @@ class TestMisuse:
             ret i32 0
         }}"""
         with pytest.raises(CompileError, match="which this process does not have"):
-            STORE.compiled([Function((declaration,), text)], Target.host())
+            STORE.compiled([LoweredFunction((declaration,), text)], Target.host())
 
     def test_what_only_the_linker_misses(self):
         text = """@nowhere = external global i32
@@ -343,11 +343,11 @@ class TestMisuse:
             ret i32 %x
         }"""
         with pytest.raises(CompileError, match="could not be linked"):
-            STORE.compiled([Function((), text)], Target.host())
+            STORE.compiled([LoweredFunction((), text)], Target.host())
 
     def test_malformed_text(self):
         with pytest.raises(CompileError, match="malformed"):
-            STORE.compiled([Function((), "define i32 @kernel() { nonsense }")], Target.host())
+            STORE.compiled([LoweredFunction((), "define i32 @kernel() { nonsense }")], Target.host())
 
 
 class TestThreads:

@@ -203,7 +203,7 @@ def in_plan(text, arrays):
     found = planned.run(0, arrays)[0]
     whole = planned.native_call(0)
     assert whole is not None
-    assert any(isinstance(s.work, conv.Convolution | WeightGradient) for s in whole.code.lowering.steps)
+    assert any(isinstance(s.work, conv.ConvolutionWork | WeightGradient) for s in whole.code.lowering.steps)
     return found
 
 
@@ -227,7 +227,7 @@ def test_a_relu_is_part_of_a_convolution_that_nobody_else_reads(name, dtype, kep
     whole = planned.native_call(0)
     assert whole is not None
     works = [step.work for step in whole.code.lowering.steps]
-    assert [w.relu for w in works if isinstance(w, conv.Convolution)] == [not kept]
+    assert [w.relu for w in works if isinstance(w, conv.ConvolutionWork)] == [not kept]
     assert len(works) == 2 + kept
 
 

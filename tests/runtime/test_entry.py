@@ -14,7 +14,7 @@ import pytest
 from jit.runtime.plans import entry
 from jit.runtime.plans.entry.checks import Checks, checked, checks_of
 from jit.runtime.plans.entry.layout import header_of
-from jit.runtime.plans.entry.records import Memory, Record, number, several, thing
+from jit.runtime.plans.entry.records import Record, RecordMemory, number, several, thing
 
 pytestmark = [pytest.mark.llvm, pytest.mark.skipif(not entry.available(), reason="native calls are not available")]
 
@@ -23,7 +23,7 @@ GIVEN = np.zeros((2, 3), np.float32)
 
 def tables_of(kind: Any = entry.Tables, **rows: Any) -> Any:
     """Tables of a plan without steps: an array like GIVEN goes in, an array comes out."""
-    layout = entry.Input(GIVEN.dtype, GIVEN.shape, GIVEN.strides, argument=0)
+    layout = entry.EntryInput(GIVEN.dtype, GIVEN.shape, GIVEN.strides, argument=0)
     outputs = [((4,), np.dtype(np.int64))]
     return kind([layout], outputs, np.zeros(1, np.int64), 0, 0, (), lambda status: None, **rows)
 
@@ -213,4 +213,4 @@ def test_a_row_has_a_value_per_column(row):
     record = Record(number("low"), number("high"))
     for rows in ([row], [(1, 2), row]):
         with pytest.raises(ValueError, match="zip"):
-            record.words(rows, Memory())
+            record.words(rows, RecordMemory())

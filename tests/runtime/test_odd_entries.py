@@ -13,7 +13,7 @@ import pytest
 
 from jit.ir.errors import CompileError
 from jit.runtime.arrays import blocks
-from jit.runtime.kernels.cache import Cache
+from jit.runtime.kernels.cache import DiskCache
 from jit.runtime.targets import target
 
 
@@ -45,7 +45,7 @@ ODD: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", ODD)
 def test_what_is_no_entry_is_not_waited_for(kind, tmp_path):
-    cache = Cache(tmp_path / "cache", 1 << 20)
+    cache = DiskCache(tmp_path / "cache", 1 << 20)
     path = cache.folder / "entry"
     ODD[kind](path)
     found: list = []

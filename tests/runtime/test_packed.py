@@ -31,7 +31,7 @@ def operands(sizes, dtype, turned):
     a, b = (rng.standard_normal(s).astype(dtype.numpy) for s in ((rows, inner), (inner, columns)))
     a, b = (np.asfortranarray(x) if turn else x for x, turn in zip((a, b), turned))
     strides = [(x.strides[0] // x.itemsize, x.strides[1] // x.itemsize) for x in (a, b)]
-    return a, b, packed.Product(dtype, sizes, strides[0], strides[1])
+    return a, b, packed.PackedProduct(dtype, sizes, strides[0], strides[1])
 
 
 @pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
@@ -83,7 +83,7 @@ def test_batches(turned):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     whole = planned.native_call(0)
     assert whole is not None
-    works = [s.work for s in whole.code.lowering.steps if isinstance(s.work, packed.Product)]
+    works = [s.work for s in whole.code.lowering.steps if isinstance(s.work, packed.PackedProduct)]
     assert [(w.batch, w.sizes) for w in works] == [(5, (133, 80, 32))]
 
 
@@ -114,7 +114,7 @@ def test_what_several_products_share_is_packed_once():
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
     whole = planned.native_call(0)
     assert whole is not None
-    works = [s.work for s in whole.code.lowering.steps if isinstance(s.work, packed.Product)]
+    works = [s.work for s in whole.code.lowering.steps if isinstance(s.work, packed.PackedProduct)]
     assert [(w.multiplies, w.packed) for w in works] == [
         (False, False), (True, True), (True, True), (True, True), (True, False)
     ]  # fmt: skip
@@ -136,7 +136,7 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch):
 
 
 def test_short_products_of_a_batch_are_left_to_blas():
-    product = packed.Product(dtypes.float32, (127, 64, 64), (64, 1), (64, 1), batch=8)
+    product = packed.PackedProduct(dtypes.float32, (127, 64, 64), (64, 1), (64, 1), batch=8)
     assert not packed.supports(product)
     assert packed.supports(replace(product, batch=1))
     assert packed.supports(replace(product, sizes=(128, 64, 64)))

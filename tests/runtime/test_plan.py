@@ -231,7 +231,7 @@ def test_dying_operands_hand_on_their_memory():
     )
     graph = parse(f"graph(%x : Float(64, 64)) {{ {lines} return (%19) }}")
     (native,) = PlannedEngine(graph).natives[0]
-    shared = any(isinstance(step.work, packed.Product) for step in native.code.lowering.steps)
+    shared = any(isinstance(step.work, packed.PackedProduct) for step in native.code.lowering.steps)
     assert native.code.arena == (2 + shared) * 64 * 64 * 4  # two results, and %x packed
 
 
@@ -328,7 +328,7 @@ def test_consecutive_rows_times_one_matrix_are_one_product():
     expected, planned = stage_of(CONSECUTIVE, *arrays)
     same(expected, planned.run(0, arrays)[0], exact=False)
     steps = planned.native_call(0).code.lowering.steps
-    products = [s.work.sizes for s in steps if isinstance(s.work, (blas.Product, packed.Product))]
+    products = [s.work.sizes for s in steps if isinstance(s.work, (blas.BlasProduct, packed.PackedProduct))]
     assert sorted(products) == [(3, 6, 4)] * 3 + [(6, 6, 4)]  # the output is memory of its own
 
 

@@ -11,7 +11,7 @@ from jit.ir.errors import DimError
 from jit.ir.pooling import PoolGeometry
 from jit.runtime.arrays.interpreter import Interpreter
 from jit.runtime.plans.plan import PlannedEngine
-from jit.runtime.products.pooling import MaxPool, MaxUnpool, MeanPool
+from jit.runtime.products.pooling import MaxPoolWork, MaxUnpoolWork, MeanPoolWork
 from jit.runtime.targets.target import Target
 from tests.runtime.guarded import guarded
 
@@ -63,7 +63,7 @@ def test_plans_agree_with_the_interpreter(name, shape, kind):
     found, expected = planned.run(0, [x])[0], Interpreter(parse(text)).run(0, [x])[0]
     whole = planned.native_call(0)
     assert whole is not None
-    assert [type(step.work) for step in whole.code.lowering.steps] == [MaxPool, MaxUnpool]
+    assert [type(step.work) for step in whole.code.lowering.steps] == [MaxPoolWork, MaxUnpoolWork]
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -182,7 +182,7 @@ def test_means_are_those_of_the_interpreter(name, shape, kind):
     planned = PlannedEngine(graph)
     whole = planned.native_call(0)
     assert whole is not None
-    assert [type(step.work) for step in whole.code.lowering.steps] == [MeanPool]
+    assert [type(step.work) for step in whole.code.lowering.steps] == [MeanPoolWork]
     same_bits(planned.run(0, [x])[0][0], expected)
     turned = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
     same_bits(planned.run(0, [turned])[0][0], expected)

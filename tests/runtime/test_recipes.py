@@ -119,7 +119,7 @@ def test_constants_are_told_apart_exactly(values):
 
 @pytest.mark.parametrize("value", [np.float32(1), np.zeros(3), 1j, object(), TensorType()])
 def test_what_is_no_plain_constant_has_no_text(value):
-    with pytest.raises(recipes.Unknown):
+    with pytest.raises(recipes.UnknownRecipe):
         recipes.exact(value)
 
 

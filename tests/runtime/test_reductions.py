@@ -8,7 +8,19 @@ import pytest
 from jit.ir.dtypes import float32, int64
 from jit.ir.errors import CompileError, DimError
 from jit.runtime.kernels.codegen import compile_nest
-from jit.runtime.kernels.nest import Access, Bound, Buffer, Index, Keep, Local, Nest, Reduce, Scan, Step, one_step
+from jit.runtime.kernels.nest import (
+    Access,
+    Bound,
+    Buffer,
+    Index,
+    Keep,
+    Local,
+    Nest,
+    NestScan,
+    NestStep,
+    Reduce,
+    one_step,
+)
 from jit.runtime.kernels.schedule import schedule
 from jit.runtime.llvm import memory as llvm_memory
 from jit.runtime.targets.target import Target
@@ -158,8 +170,8 @@ class TestScans:
 
         results = (Access(0, step), Reduce("sum", (0,), float32))
         steps = (
-            Step((Access(0, step), Scan("sum", float32)), results, body),
-            Step((Local(0),), (Access(1, (1, 0)),), lambda m, a: a, inner=False),
+            NestStep((Access(0, step), NestScan("sum", float32)), results, body),
+            NestStep((Local(0),), (Access(1, (1, 0)),), lambda m, a: a, inner=False),
         )
         nest = Nest(wide, (Buffer.like(x),), tuple(map(Buffer.like, outs)), steps, 1)
         compile_nest(nest, target)([x], outs)
@@ -333,31 +345,31 @@ class TestRefusals:
         return Nest((4, 5), (Buffer.like(self.x),), (Buffer.like(self.x),), steps, reduced)
 
     def test_a_reduction_once_for_each_row(self):
-        step = Step((Access(0, (5, 0)),), (Reduce("sum", (0,), float32),), lambda m, a: a, inner=False)
+        step = NestStep((Access(0, (5, 0)),), (Reduce("sum", (0,), float32),), lambda m, a: a, inner=False)
         with pytest.raises(CompileError, match="cannot stand"):
             self.nest(step)
 
     def test_a_row_that_moves_in_a_step_for_each_row(self):
         with pytest.raises(CompileError, match="moves along the row"):
-            self.nest(Step((Access(0, (5, 1)),), (Keep(0, float32),), lambda m, a: a, inner=False))
+            self.nest(NestStep((Access(0, (5, 1)),), (Keep(0, float32),), lambda m, a: a, inner=False))
 
     def test_a_scan_of_two_dims(self):
         with pytest.raises(CompileError, match="one reduced dim"):
-            reads = (Access(0, (5, 1)), Scan("sum", float32))
-            self.nest(Step(reads, (Access(0, (5, 1)),), lambda m, a, running: running(a)), reduced=2)
+            reads = (Access(0, (5, 1)), NestScan("sum", float32))
+            self.nest(NestStep(reads, (Access(0, (5, 1)),), lambda m, a, running: running(a)), reduced=2)
 
     def test_a_scan_that_is_not_called(self):
-        step = Step((Access(0, (5, 1)), Scan("sum", float32)), (Access(0, (5, 1)),), lambda m, a, running: a)
+        step = NestStep((Access(0, (5, 1)), NestScan("sum", float32)), (Access(0, (5, 1)),), lambda m, a, running: a)
         with pytest.raises(CompileError, match="does not call its scan"):
             compile_nest(self.nest(step))
 
     def test_an_unknown_monoid(self):
         with pytest.raises(CompileError, match="cannot stand"):
-            self.nest(Step((Access(0, (5, 1)),), (Reduce("median", (0,), float32),), lambda m, a: a))
+            self.nest(NestStep((Access(0, (5, 1)),), (Reduce("median", (0,), float32),), lambda m, a: a))
 
     def test_an_index_of_floats(self):
         with pytest.raises(CompileError, match="an index is a plain access to integers"):
-            self.nest(Step((Access(0, (5, 0), gather=(Index(Access(0, (0, 0)), 1, 5),)),), (), lambda m, a: ()))
+            self.nest(NestStep((Access(0, (5, 0), gather=(Index(Access(0, (0, 0)), 1, 5),)),), (), lambda m, a: ()))
 
     def test_an_index_beyond_the_buffer(self):
         indices = np.zeros((4, 5), np.int64)
@@ -375,12 +387,12 @@ class TestRefusals:
     def test_a_bound_that_lets_too_much_through(self):
         bound = Bound((0, 1), 1, 7)
         with pytest.raises(CompileError, match="touches elements"):
-            self.nest(Step((Access(0, (5, 1), 1, within=(bound,)),), (), lambda m, a: ()))
+            self.nest(NestStep((Access(0, (5, 1), 1, within=(bound,)),), (), lambda m, a: ()))
 
     def test_another_dtype_than_declared(self):
-        step = Step((Access(0, (5, 1)),), (Reduce("sum", (0,), int64),), lambda m, a: a)
+        step = NestStep((Access(0, (5, 1)),), (Reduce("sum", (0,), int64),), lambda m, a: a)
         with pytest.raises(CompileError, match="is float32, its buffer is int64"):
-            compile_nest(self.nest(step, Step((Local(0),), (), lambda m, a: (), inner=False)))
+            compile_nest(self.nest(step, NestStep((Local(0),), (), lambda m, a: (), inner=False)))
 
 
 def test_nests_of_other_sizes_share_their_code(rng):

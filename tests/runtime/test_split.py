@@ -10,7 +10,7 @@ import jit
 from jit.ir.dtypes import float32
 from jit.runtime.kernels import split
 from jit.runtime.kernels.codegen import compile_nest
-from jit.runtime.kernels.nest import Access, Buffer, Keep, Local, Nest, Reduce, Scan, Step
+from jit.runtime.kernels.nest import Access, Buffer, Keep, Local, Nest, NestScan, NestStep, Reduce
 from jit.runtime.kernels.split import blocks_of, is_worth
 from jit.runtime.targets.target import Target
 from tests.runtime import nests_under_test as nests
@@ -190,13 +190,14 @@ def test_several_steps_and_what_stands_beside_rows(short):
     read, beside = Access(0, (613, 1)), Access(1, (1, 0))
     dtype = Buffer.like(x).dtype
     steps = (
-        Step((beside,), (Keep(5, dtype),), lambda m, w: w * 2, inner=False),
-        Step((read,), (Reduce("sum", (0,), dtype),), lambda m, a: a),
-        Step((Local(0), Local(5)), (Keep(1, dtype), Access(0, (1, 0))), lambda m, s, w: (s / 613, w * s), inner=False),
-        Step((read, Local(1)), (Reduce("sum", (2,), dtype), Reduce("max", (3,), dtype)),
-             lambda m, a, mean: ((a - mean) * (a - mean), a)),
-        Step((Local(2), Local(3)), (Access(1, (1, 0)),), lambda m, s, top: s + top, inner=False),
-        Step((read, Local(1), Local(5)), (Access(2, (613, 1)),), lambda m, a, mean, w: (a - mean) * w),
+        NestStep((beside,), (Keep(5, dtype),), lambda m, w: w * 2, inner=False),
+        NestStep((read,), (Reduce("sum", (0,), dtype),), lambda m, a: a),
+        NestStep((Local(0), Local(5)), (Keep(1, dtype), Access(0, (1, 0))),
+                 lambda m, s, w: (s / 613, w * s), inner=False),
+        NestStep((read, Local(1)), (Reduce("sum", (2,), dtype), Reduce("max", (3,), dtype)),
+                 lambda m, a, mean: ((a - mean) * (a - mean), a)),
+        NestStep((Local(2), Local(3)), (Access(1, (1, 0)),), lambda m, s, top: s + top, inner=False),
+        NestStep((read, Local(1), Local(5)), (Access(2, (613, 1)),), lambda m, a, mean, w: (a - mean) * w),
     )  # fmt: skip
     ins, outs = (tuple(map(Buffer.like, arrays)) for arrays in ((x, weight), (means, spread, out)))
     parts = run(Nest((2, 613), ins, outs, steps, 1), [x, weight], [means, spread, out])
@@ -217,9 +218,9 @@ def test_what_is_not_split(short):
     assert not is_worth(nests.running(x[:1], x[:1].copy(), 1))
     read = Access(0, (1,))
     ins, outs = (Buffer(float32, (1000,), (1,)),), (Buffer(float32, (), ()),)
-    scan = Step((read, Scan("sum", float32)), (Reduce("max", (0,), float32),), lambda m, a, run: run(a))
-    dot = Step((read, read), (Reduce("dot", (0,), float32),), lambda m, a, b: (a, b))
-    store = Step((Local(0),), (Access(0, (0,)),), lambda m, a: a, inner=False)
+    scan = NestStep((read, NestScan("sum", float32)), (Reduce("max", (0,), float32),), lambda m, a, run: run(a))
+    dot = NestStep((read, read), (Reduce("dot", (0,), float32),), lambda m, a, b: (a, b))
+    store = NestStep((Local(0),), (Access(0, (0,)),), lambda m, a: a, inner=False)
     assert not any(is_worth(Nest((1000,), ins, outs, (step, store), 1)) for step in (scan, dot))
     assert not is_worth(nests.reduction("sum", x[:0], out[:0], (1,)))
 

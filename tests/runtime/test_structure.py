@@ -18,13 +18,14 @@ from jit.runtime.products import blas, conv, conv_weight, packed, pooling, tiled
 from tests.test_layering import PACKAGE, Import, imports_of, python_files
 
 KINDS = (
-    NestWork, blas.Product, packed.Product, conv.Convolution, conv_weight.WeightGradient, pooling.MaxPool,
-    pooling.MeanPool, pooling.MaxUnpool, tiled.Tiled,
+    NestWork, blas.BlasProduct, packed.PackedProduct, conv.ConvolutionWork, conv_weight.WeightGradient,
+    pooling.MaxPoolWork, pooling.MeanPoolWork, pooling.MaxUnpoolWork, tiled.Tiled,
 )  # fmt: skip
 """Every kind of work."""
 ENGINES = (Interpreter, PlannedEngine, RestoredEngine)
-UNASKED = {"Nest", "NestWork", "Split", "Product", "Convolution", "WeightGradient", "MaxPool", "MeanPool", "MaxUnpool",
-           "Tiled", "Interpreter", "PlannedEngine", "RestoredEngine"}  # fmt: skip
+UNASKED = {"Nest", "NestWork", "Split", "BlasProduct", "PackedProduct", "ConvolutionWork", "WeightGradient",
+           "MaxPoolWork", "MeanPoolWork", "MaxUnpoolWork", "Tiled", "Interpreter", "PlannedEngine",
+           "RestoredEngine"}  # fmt: skip
 """Classes that no file of the runtime asks for: neither kinds of work nor engines."""
 
 
@@ -57,8 +58,8 @@ def test_nobody_asks_which_kind_of_work_or_engine_it_is():
     assert {(path.name, name) for path in files for name in asked_for(path.read_text()) if name in UNASKED} == set()
 
 
-@pytest.mark.parametrize("question", ["isinstance(work, Tiled)", "isinstance(step.work, (blas.Product, int))",
-                                      "isinstance(work, MaxPool | MeanPool)"])  # fmt: skip
+@pytest.mark.parametrize("question", ["isinstance(work, Tiled)", "isinstance(step.work, (blas.BlasProduct, int))",
+                                      "isinstance(work, MaxPoolWork | MeanPoolWork)"])  # fmt: skip
 def test_a_question_is_seen(question):
     assert set(asked_for(question)) & UNASKED
 

@@ -6,7 +6,7 @@ import pytest
 from jit.ir.dtypes import float32, int64
 from jit.runtime.kernels.codegen import compile_nest
 from jit.runtime.kernels.lanes import lanes
-from jit.runtime.kernels.nest import Access, Buffer, Keep, Local, Nest, Reduce, Step
+from jit.runtime.kernels.nest import Access, Buffer, Keep, Local, Nest, NestStep, Reduce
 from jit.runtime.kernels.schedule import schedule
 from jit.runtime.llvm import column_tiles as llvm_tiles
 from jit.runtime.llvm.column_tiles import TiledLowering, is_tiled
@@ -67,9 +67,9 @@ def test_several_results_and_epilogues(monkeypatch):
     mean, spread = np.empty(1001, np.float32), np.empty(1001, np.float32)
     read, write = Access(0, (1, 1001)), Access(0, (1, 0))
     steps = (
-        Step((read,), (Reduce("sum", (0,), float32), Reduce("max", (1,), float32)), lambda m, x: (x, m.abs(x))),
-        Step((Local(0),), (write, Keep(2, float32)), lambda m, a: (a / 200, a / 200), inner=False),
-        Step((Local(1), Local(2)), (Access(1, (1, 0)),), lambda m, top, a: top - a, inner=False),
+        NestStep((read,), (Reduce("sum", (0,), float32), Reduce("max", (1,), float32)), lambda m, x: (x, m.abs(x))),
+        NestStep((Local(0),), (write, Keep(2, float32)), lambda m, a: (a / 200, a / 200), inner=False),
+        NestStep((Local(1), Local(2)), (Access(1, (1, 0)),), lambda m, top, a: top - a, inner=False),
     )
     nest = Nest((1001, 200), (Buffer.like(x),), (Buffer.like(mean), Buffer.like(spread)), steps, 1)
     tiled, registers = both_ways(nest, [x], [mean, spread], monkeypatch)

@@ -11,7 +11,7 @@ from jit.ir.errors import ShapeError
 from jit.ir.geometry import Geometry
 
 
-class _Window:
+class _StridedWindow:
     """Describes memory to numpy through the array interface, and keeps its owner alive."""
 
     __slots__ = ("__array_interface__", "base")
@@ -30,7 +30,7 @@ def owner_of(array: Any) -> Any:
     """The array whose memory `array` is a view of (itself if it is no view)."""
     while True:
         base = array.base
-        if isinstance(base, _Window):
+        if isinstance(base, _StridedWindow):
             base = base.base
         if not isinstance(base, np.ndarray):
             return array
@@ -74,7 +74,7 @@ def window(array: Any, geometry: Geometry, dtype: Any = None) -> Any:
 
 def seen(owner: Any, interface: dict[str, Any], dtype: Any) -> Any:
     """The array that numpy's array interface describes; it keeps `owner`, whose memory it is, alive."""
-    view = np.asarray(_Window(owner, interface))
+    view = np.asarray(_StridedWindow(owner, interface))
     return view if view.dtype == dtype else view.view(dtype)
 
 

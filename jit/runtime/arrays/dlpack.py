@@ -43,7 +43,7 @@ class _DataType(ctypes.Structure):
     _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
 
 
-class _Tensor(ctypes.Structure):
+class _DLTensor(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32), ("dtype", _DataType),
         ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
@@ -55,13 +55,13 @@ _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Managed(ctypes.Structure):
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
+    _fields_ = (("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
 
 
 class _Versioned(ctypes.Structure):
     _fields_ = (
         ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p), ("deleter", _Deleter),
-        ("flags", ctypes.c_uint64), ("tensor", _Tensor),
+        ("flags", ctypes.c_uint64), ("tensor", _DLTensor),
     )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def borrow(capsule: Any) -> Any:
     return _array_of(_Loan(managed), tensor, dtype, name == NEW and bool(managed.flags & READ_ONLY))
 
 
-def _array_of(loan: _Loan, tensor: _Tensor, dtype: Any, readonly: bool) -> Any:
+def _array_of(loan: _Loan, tensor: _DLTensor, dtype: Any, readonly: bool) -> Any:
     shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
     if 0 in shape:
         return np.empty(shape, dtype)

@@ -23,7 +23,7 @@ from jit.ir.errors import CompileError
 from ..kernels.codegen import geometry_of
 from ..kernels.nest import Nest
 from ..kernels.schedule import Loops, schedule
-from ..llvm.function import Function
+from ..llvm.function import LoweredFunction
 from ..targets.target import Target, binding
 from .machine import lower
 from .schedule import Grid, grid, without_kept
@@ -38,7 +38,7 @@ class DeviceKernel:
     loops: Loops
     grid: Grid
     """The blocks and threads that it is launched with."""
-    function: Function
+    function: LoweredFunction
     target: Target
 
     @property

@@ -6,8 +6,8 @@ function is
     kernel(data, geometry, ptr errors)
 
 whose first two parameters are passed by value: `data` holds the addresses of the buffers, inputs then outputs, and
-`geometry` the numbers that `Function.numbers` names. Errors are or'ed to the i32 at `errors`, as the CPU's kernels
-return them. It is launched with the blocks and threads of its `Grid`.
+`geometry` the numbers that `LoweredFunction.numbers` names. Errors are or'ed to the i32 at `errors`, as the CPU's
+kernels return them. It is launched with the blocks and threads of its `Grid`.
 
 Note [Barriers are for all]
     Threads meet at barriers and exchange values by shuffles, which all threads of a block must reach. So a loop with
@@ -27,36 +27,36 @@ from collections.abc import Callable, Hashable, Sequence
 from jit.ir.dtypes import DType
 from jit.ir.errors import CompileError
 
-from ..kernels.nest import Nest, Operand, Reduce, Scan, Step
+from ..kernels.nest import Nest, NestScan, NestStep, Operand, Reduce
 from ..kernels.schedule import Loops
-from ..llvm.build import Builder, Register
-from ..llvm.function import Function
-from ..llvm.lowering import Lowering
-from ..llvm.memory import Memory, kept_bytes, kept_type
-from ..llvm.reduce import MONOIDS, Chain
-from ..llvm.values import ELEMENT, Value
+from ..llvm.build import LLVMBuilder, Register
+from ..llvm.function import LoweredFunction
+from ..llvm.lowering import NestLowering
+from ..llvm.memory import NestMemory, kept_bytes, kept_type
+from ..llvm.reduce import MONOIDS, AccumulatorChain
+from ..llvm.values import ELEMENT, LaneValue
 from ..targets.target import Target
 from .math import GridMath
 from .schedule import TILE, Grid, shared
 
 
-def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> Function:
+def lower(nest: Nest, loops: Loops, grid: Grid, target: Target) -> LoweredFunction:
     """The function that computes a nest without kept values; CompileError if its body asks for what kernels lack."""
     for buffer in nest.inputs + nest.outputs:
         if buffer.dtype not in ELEMENT:
             raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
     width = grid.threads if grid.kind == "rows" else 1
-    return Lowering(nest, loops, width, GridMachine(nest, loops, grid, target)).function()
+    return NestLowering(nest, loops, width, GridMachine(nest, loops, grid, target)).function()
 
 
-class DeviceMemory(Memory):
+class DeviceMemory(NestMemory):
     """The maps of a nest; arrays on a device start at multiples of their itemsize."""
 
     alignment = ""
-    staged: dict[Operand, Callable[[], Value]]
+    staged: dict[Operand, Callable[[], LaneValue]]
     """Operands that are read from shared memory instead."""
 
-    def load(self, operands: Sequence[Operand]) -> list[Value]:
+    def load(self, operands: Sequence[Operand]) -> list[LaneValue]:
         """The values of a step's operands."""
         values = iter(super().load([o for o in operands if o not in self.staged]))
         return [self.staged[o]() if o in self.staged else next(values) for o in operands]
@@ -68,7 +68,7 @@ class GridMachine:
     def __init__(self, nest: Nest, loops: Loops, grid: Grid, target: Target) -> None:
         assert target.family.dialect is not None
         self.nest, self.loops, self.grid, self.dialect = nest, loops, grid, target.family.dialect
-        self.builder = Builder(1)
+        self.builder = LLVMBuilder(1)
         self.math = GridMath(self.builder, target)
         self.memory: DeviceMemory = DeviceMemory(nest, loops, self.builder, self.math)
         self.memory.staged = {}
@@ -77,7 +77,7 @@ class GridMachine:
         """Whether this thread stores what is computed, None if all do."""
         self.shared_bytes = 0
 
-    def function(self, lowering: Lowering) -> Function:
+    def function(self, lowering: NestLowering) -> LoweredFunction:
         """Find the thread's place, then run the steps there."""
         self._place()
         for step in self.nest.steps:
@@ -100,7 +100,7 @@ class GridMachine:
             "}\n",
         ]
         declarations = (*self._shared_memory(), *self.builder.declarations.values(), *self.builder.helpers.values())
-        return Function(declarations, "\n".join(lines), numbers, self.grid.threads)
+        return LoweredFunction(declarations, "\n".join(lines), numbers, self.grid.threads)
 
     def _parameters(self, numbers: int) -> str:
         """The parameters: two tables by value, and where errors are reported."""
@@ -165,7 +165,7 @@ class GridMachine:
 
     # -- the threads of a row ------------------------------------------------------------------------------------
 
-    def enter(self, lowering: Lowering, loop: int, index: Register, stop: Register) -> None:
+    def enter(self, lowering: NestLowering, loop: int, index: Register, stop: Register) -> None:
         """A turn of a loop begins; along the row each thread has a point of its own."""
         if self.grid.kind == "rows" and loop == self.loops.lane:
             place = self._sum(index, self.thread)
@@ -173,16 +173,16 @@ class GridMachine:
             index = self._at_most(place, stop)
         self.memory.indices[loop] = index
 
-    def begin(self, lowering: Lowering, step: Step) -> None:
+    def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins; one thread of a row stores what the row comes to."""
         if self.grid.kind == "rows" and not step.inner:
             self.storing = self.builder.compare("icmp eq", self.thread, _number(0))
 
     def fold_and_store(
         self,
-        lowering: Lowering,
-        folds: Sequence[tuple[Reduce, list[Value], list[Value]]],
-        stores: Sequence[tuple[int, Value]],
+        lowering: NestLowering,
+        folds: Sequence[tuple[Reduce, list[LaneValue], list[LaneValue]]],
+        stores: Sequence[tuple[int, LaneValue]],
         guard: Register | None,
     ) -> list[list[Register]]:
         """Let the values join their accumulators and store the others; see Note [Barriers are for all]."""
@@ -199,7 +199,7 @@ class GridMachine:
         counting = self.storing if self.grid.kind == "rows" else None
         return [lowering.fold(*fold, counting) for fold in folds]
 
-    def alone(self, lowering: Lowering, chain: Chain, accumulator: list[Value]) -> list[Value]:
+    def alone(self, lowering: NestLowering, chain: AccumulatorChain, accumulator: list[LaneValue]) -> list[LaneValue]:
         """The upper half of the threads joins the lower until one is left: by shared memory, then by shuffles."""
         if self.grid.kind != "rows":
             return accumulator
@@ -212,7 +212,7 @@ class GridMachine:
             accumulator = monoid.join(self.math, accumulator, [self._shuffled("down", v, count) for v in accumulator])
         return [self._shuffled("idx", v, 0) for v in accumulator]
 
-    def _halves(self, values: list[Value], half: int) -> tuple[list[Value], list[Value]]:
+    def _halves(self, values: list[LaneValue], half: int) -> tuple[list[LaneValue], list[LaneValue]]:
         """The values of the threads t and t + half of the block, for thread t and for thread t + half."""
         lower = self.builder.binary("and", self.thread, _number(half - 1))
         upper = self._sum(lower, _number(half))
@@ -224,7 +224,9 @@ class GridMachine:
         self._barrier()
         return found[0], found[1]
 
-    def scanned(self, lowering: Lowering, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
+    def scanned(
+        self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
+    ) -> tuple[LaneValue, Register]:
         """(the running value, what the next turn starts from): a thread takes in those 1, 2, 4, ... before it."""
         monoid, threads, shift = MONOIDS[scan.monoid], self.grid.threads, 1
         if self.grid.kind != "rows":
@@ -234,18 +236,18 @@ class GridMachine:
         while shift < threads:
             first = self.builder.compare("icmp slt", self.thread, _number(shift))
             before = self.builder.select(first, neutral.register, self._shuffled("up", value, shift).register)
-            value = monoid.join(self.math, [Value(self.math, value.dtype, before)], [value])[0]
+            value = monoid.join(self.math, [LaneValue(self.math, value.dtype, before)], [value])[0]
             shift *= 2
         value = monoid.join(self.math, [carried], [value])[0]
         return value, self._shuffled("idx", value, threads - 1).register
 
-    def _shuffled(self, way: str, value: Value, lanes: int) -> Value:
+    def _shuffled(self, way: str, value: LaneValue, lanes: int) -> LaneValue:
         """The value of another thread of the warp: `lanes` up, `lanes` down, or that of the lane `lanes` (idx)."""
         threads, thread = self.grid.threads, self.thread
         words = [self.dialect.shuffle(self.builder, way, w, lanes, threads, thread) for w in self._words(value)]
         return self._from_words(words, value.dtype)
 
-    def _words(self, value: Value) -> list[Register]:
+    def _words(self, value: LaneValue) -> list[Register]:
         """A register as i32 words, the lowest first."""
         builder, register = self.builder, value.register
         if register.type in ("float", "double"):
@@ -255,19 +257,24 @@ class GridMachine:
         high = builder.binary("lshr", register, _number(32))
         return [builder.convert("trunc", register, "i32"), builder.convert("trunc", high, "i32")]
 
-    def _from_words(self, words: Sequence[Register], dtype: DType) -> Value:
+    def _from_words(self, words: Sequence[Register], dtype: DType) -> LaneValue:
         """The register that they stand for."""
         builder, type, register = self.builder, ELEMENT[dtype], words[0]
         if len(words) == 2:
             low, high = (builder.convert("zext", word, "i64") for word in words)
             register = builder.binary("or", low, builder.binary("shl", high, _number(32)))
         opcode = "bitcast" if type in ("float", "double") else "trunc"
-        return Value(self.math, dtype, builder.convert(opcode, register, type))
+        return LaneValue(self.math, dtype, builder.convert(opcode, register, type))
 
     # -- matrix products -----------------------------------------------------------------------------------------
 
     def level(
-        self, lowering: Lowering, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]
+        self,
+        lowering: NestLowering,
+        loop: int,
+        step: NestStep,
+        chains: list[AccumulatorChain],
+        initial: Sequence[Register],
     ) -> list[Register] | None:
         """The innermost loop of a tiled product: stage a tile of the factors, then take the terms from it."""
         if self.grid.kind != "tiles" or loop != len(self.loops.extents) - 1:
@@ -287,7 +294,7 @@ class GridMachine:
         self.memory.staged = {}
         return tiles.results
 
-    def _stage(self, loop: int, step: Step, start: Register, stop: Register) -> None:
+    def _stage(self, loop: int, step: NestStep, start: Register, stop: Register) -> None:
         """Each thread brings one element of each factor that others need too."""
         moves = {o: shared(self.nest, self.loops, o) for o in step.reads}
         staged = {o: moved for o, moved in moves.items() if moved is not None}
@@ -300,10 +307,10 @@ class GridMachine:
             self.memory.staged[operand] = self._unstaging(number * TILE * TILE, moved, dtype)
         self._barrier()
 
-    def _unstaging(self, slot: int, moved: int, dtype: DType) -> Callable[[], Value]:
+    def _unstaging(self, slot: int, moved: int, dtype: DType) -> Callable[[], LaneValue]:
         """Read a term's factor: thread (row, column) staged element `row` (or `column`) of the product's row."""
 
-        def read() -> Value:
+        def read() -> LaneValue:
             step, own = self.turn, self.builder.binary("urem", self.thread, _number(TILE))
             if moved == self.loops.jam:
                 step, own = self.builder.binary("udiv", self.thread, _number(TILE)), self.turn
@@ -313,21 +320,21 @@ class GridMachine:
 
     # -- shared memory -------------------------------------------------------------------------------------------
 
-    def _share(self, slot: int, index: Register, value: Value) -> None:
+    def _share(self, slot: int, index: Register, value: LaneValue) -> None:
         """Write an element of what all threads share; they may read it behind the next barrier."""
         register = value.register
         if register.type == "i1":
             register = self.builder.convert("zext", register, "i8")
         self.builder.write(f"store {register}, {self._slot(slot, index, value.dtype)}", self.builder.depth)
 
-    def _taken(self, slot: int, index: Register, dtype: DType) -> Value:
+    def _taken(self, slot: int, index: Register, dtype: DType) -> LaneValue:
         """The value that a thread has shared."""
         type = kept_type(dtype)
         register = Register(f"%{self.builder.name()}", type, self.builder.depth)
         self.builder.write(f"{register.text} = load {type}, {self._slot(slot, index, dtype)}", self.builder.depth)
         if ELEMENT[dtype] == "i1":
             register = self.builder.convert("trunc", register, "i1")
-        return Value(self.math, dtype, register)
+        return LaneValue(self.math, dtype, register)
 
     def _slot(self, slot: int, index: Register, dtype: DType) -> Register:
         """The address of an element, `slot` times 8 bytes and `index` elements from the start."""

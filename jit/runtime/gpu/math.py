@@ -9,13 +9,13 @@ from jit.ir.errors import CompileError
 
 from ..llvm.c_functions import FUNCTIONS
 from ..llvm.math import LLVMMath
-from ..llvm.values import Value
+from ..llvm.values import LaneValue
 
 
 class GridMath(LLVMMath):
     """The namespace `m` for one kernel of a GPU."""
 
-    def libm(self, name: str, *operands: Any) -> Value:
+    def libm(self, name: str, *operands: Any) -> LaneValue:
         """A function of the C library, as an expression in float64; float32 is widened and the result rounded."""
         if name not in FUNCTIONS:
             raise CompileError(f"a GPU has no function {name}; leave the op out of the fusion group")

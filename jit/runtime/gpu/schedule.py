@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..kernels.lanes import lanes
-from ..kernels.nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Step
+from ..kernels.nest import Access, Keep, Local, Nest, NestStep, Operand, Reduce, Result
 from ..kernels.schedule import FIXED, Loops
 from ..targets.target import Target
 
@@ -89,7 +89,7 @@ def _moves(nest: Nest, loops: Loops, access: Access, loop: int) -> bool:
 
 # -- kept values -------------------------------------------------------------------------------------------------
 
-_Maker = tuple[Step, int, Keep]
+_Maker = tuple[NestStep, int, Keep]
 """The step that makes a kept value, the first of its results, and how it was to be kept."""
 
 
@@ -116,7 +116,7 @@ def without_kept(nest: Nest) -> Nest:
     return replace(nest, steps=tuple(steps))
 
 
-def _taking_in(step: Step, makers: dict[int, _Maker]) -> Step:
+def _taking_in(step: NestStep, makers: dict[int, _Maker]) -> NestStep:
     """A step that computes again what it was to read."""
     found = [makers.get(o.number) if isinstance(o, Local) else None for o in step.reads]
     if not any(found):

@@ -47,7 +47,7 @@ def digest(parts: Sequence[str]) -> str:
     return hashed.hexdigest()
 
 
-class Cache:
+class DiskCache:
     """A folder of authenticated entries; safe among processes, and harmless when the folder is unusable.
 
     Args:
@@ -135,12 +135,12 @@ def _draw(name: str) -> float:
 
 
 @cache
-def shared() -> Cache | None:
+def shared() -> DiskCache | None:
     """The cache of this process, as the environment asks for it; None if it is switched off or unusable."""
     wanted = os.environ.get("JIT_CACHE", "")
     if wanted.lower() in ("off", "0", "none"):
         return None
-    found = Cache(Path(wanted) if wanted else default_folder(), _limit())
+    found = DiskCache(Path(wanted) if wanted else default_folder(), _limit())
     return found if found.usable else None
 
 

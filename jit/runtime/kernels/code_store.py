@@ -33,7 +33,7 @@ from . import cache as caching
 from . import linking
 
 if TYPE_CHECKING:  # a process that finds its plans in the cache needs none of these
-    from ..llvm.function import Function
+    from ..llvm.function import LoweredFunction
 
 _PASSES = "2: combine, simplify"
 """Changes with what `optimized` does, so that object files of before are not taken for those of now."""
@@ -53,7 +53,7 @@ class Facts(NamedTuple):
     """Calls out of the object file: the names that it uses, and those of the C functions."""
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """The place of a function's code: enough to find its address."""
 
     image: str
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 class Code:
     """A compiled function."""
 
-    def __init__(self, facts: Facts, target: Target, write: Callable[[], Function], address: int) -> None:
+    def __init__(self, facts: Facts, target: Target, write: Callable[[], LoweredFunction], address: int) -> None:
         self.facts = facts
         self.target = target
         self._write = write
@@ -76,13 +76,13 @@ class Code:
         """Of `int32 kernel(void **data, int64 *geometry)`, see `llvm.lowering`."""
 
     @cached_property
-    def function(self) -> Function:
+    def function(self) -> LoweredFunction:
         """The function before LLVM: written when asked for, if the code came from the cache."""
         return self._write()
 
     @property
     def numbers(self) -> tuple[tuple[Any, ...], ...]:
-        """What the function takes as `geometry`, see `llvm.function.Function`."""
+        """What the function takes as `geometry`, see `llvm.function.LoweredFunction`."""
         return self.facts.numbers
 
     @property
@@ -104,7 +104,7 @@ class CodeStore:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         """Held for everything that LLVM does."""
-        self.codes: dict[tuple[Function, Target], Code] = {}
+        self.codes: dict[tuple[LoweredFunction, Target], Code] = {}
         self.by_place: dict[tuple[str, str], Code] = {}
         """Loaded code by object file and name: the same code, however it was asked for."""
         self.images: dict[str, tuple[dict[str, int], Any]] = {}
@@ -118,7 +118,7 @@ class CodeStore:
         """After a fork: a thread that compiled at that moment does not exist in the child, and would hold the lock."""
         self.lock = threading.Lock()
 
-    def compiled(self, functions: Sequence[Function], target: Target) -> list[Code]:
+    def compiled(self, functions: Sequence[LoweredFunction], target: Target) -> list[Code]:
         """Compile those of `functions` that are new; CompileError if one is malformed or calls an unknown function."""
         with self.lock:
             new = [f for f in dict.fromkeys(functions) if (f, target) not in self.codes]
@@ -127,7 +127,7 @@ class CodeStore:
             return [self.codes[f, target] for f in functions]
 
     def recorded(
-        self, record: bytes, writers: Sequence[Callable[[], Function]], target: Target, kept: caching.Cache
+        self, record: bytes, writers: Sequence[Callable[[], LoweredFunction]], target: Target, kept: caching.DiskCache
     ) -> list[Code] | None:
         """The codes of a record; None if an object file is gone, or does not link here."""
         rows = [Facts(*row) for row in ast.literal_eval(record.decode())]
@@ -137,13 +137,13 @@ class CodeStore:
                 return [self._code(f, target, write) for f, write in pairs]
         return None
 
-    def places(self) -> dict[int, Place]:
+    def places(self) -> dict[int, CodePlace]:
         """The origins of the functions of this process, by their addresses."""
         with self.lock:
             codes = list(self.by_place.values())
-        return {c.address: Place(c.facts.image, c.facts.name, c.facts.functions, c.facts.imports) for c in codes}
+        return {c.address: CodePlace(c.facts.image, c.facts.name, c.facts.functions, c.facts.imports) for c in codes}
 
-    def placed(self, place: Place) -> int | None:
+    def placed(self, place: CodePlace) -> int | None:
         """The address of a function of an object file; None if that is not in the cache, or does not link here."""
         kept = caching.shared()
         with self.lock, contextlib.suppress(CompileError):
@@ -151,12 +151,12 @@ class CodeStore:
                 return self.images[place.image][0].get(place.name)
         return None
 
-    def _code(self, facts: Facts, target: Target, write: Callable[[], Function]) -> Code:
+    def _code(self, facts: Facts, target: Target, write: Callable[[], LoweredFunction]) -> Code:
         """The code of a function whose object file is in memory."""
         address = self.images[facts.image][0][facts.name]
         return self.by_place.setdefault((facts.image, facts.name), Code(facts, target, write, address))
 
-    def _compile(self, functions: Sequence[Function], target: Target) -> list[Code]:
+    def _compile(self, functions: Sequence[LoweredFunction], target: Target) -> list[Code]:
         names = _names(len(functions))
         declarations = dict.fromkeys(line for f in functions for line in f.declarations)
         text = "\n".join([*declarations, *(f.named(name) for f, name in zip(functions, names))])
@@ -170,7 +170,7 @@ class CodeStore:
             codes.append(self._code(facts, target, partial(_same, f)))
         return codes
 
-    def _is_loaded(self, place: Facts | Place, target: Target, kept: caching.Cache) -> bool:
+    def _is_loaded(self, place: Facts | CodePlace, target: Target, kept: caching.DiskCache) -> bool:
         """Whether an object file is in memory, into which it is put if the cache has it."""
         if place.image not in self.images:
             image = kept.load(place.image)
@@ -220,7 +220,7 @@ def _names(count: int) -> list[str]:
     return [f"kernel{number}" for number in range(count)]
 
 
-def _same(function: Function) -> Function:
+def _same(function: LoweredFunction) -> LoweredFunction:
     return function
 
 

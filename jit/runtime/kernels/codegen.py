@@ -28,7 +28,7 @@ from . import recipes
 from .code_store import STORE, Code
 
 if TYPE_CHECKING:  # a process that finds its plans in the cache needs none of these
-    from ..llvm.function import Function
+    from ..llvm.function import LoweredFunction
     from .nest import Buffer, Nest
     from .schedule import Loops
 
@@ -169,7 +169,7 @@ def compile_nests(nests: Sequence[Nest], target: Target | None = None) -> list[K
     return [Kernel(nest, code, order) for nest, code, order in zip(nests, codes, loops)]
 
 
-def _lowered(nest: Nest, loops: Loops, target: Target) -> Function:
+def _lowered(nest: Nest, loops: Loops, target: Target) -> LoweredFunction:
     from ..llvm.lower import lower
 
     return lower(nest, loops, target)
@@ -180,14 +180,14 @@ def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -
 
     Args:
         name: Names the function and whatever it is written from, besides the sources of `jit.runtime`.
-        write: What it calls and its definition, as in `llvm.function.Function`; called if it is not in the cache.
+        write: What it calls and its definition, as in `llvm.function.LoweredFunction`; called if not in the cache.
     """
 
-    def written() -> Function:
-        from ..llvm.function import Function
+    def written() -> LoweredFunction:
+        from ..llvm.function import LoweredFunction
 
         declarations, definition = write()
-        return Function(tuple(declarations), definition)
+        return LoweredFunction(tuple(declarations), definition)
 
     return _found_or_compiled([f"routine {name}"], [written], Target.host())[0].address
 
@@ -196,7 +196,7 @@ def compile_routine(name: str, write: Callable[[], tuple[Sequence[str], str]]) -
 
 
 def _found_or_compiled(
-    recipes_: Sequence[str | None], writers: Sequence[Callable[[], Function]], target: Target
+    recipes_: Sequence[str | None], writers: Sequence[Callable[[], LoweredFunction]], target: Target
 ) -> list[Code]:
     """See Note [Code without text]."""
     kept = caching.shared()
@@ -222,7 +222,9 @@ def _layout(buffer: Buffer) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
 _ALIGNMENT = 64
 
 
-def geometry_of(nest: Nest, loops: Loops, function: Function | Code, start: int = 0, stop: int | None = None) -> Any:
+def geometry_of(
+    nest: Nest, loops: Loops, function: LoweredFunction | Code, start: int = 0, stop: int | None = None
+) -> Any:
     """The numbers that a function asks for, as it reads them; the outermost loop runs from `start` to `stop`."""
     from .nest import Bound
 
@@ -254,7 +256,7 @@ def geometry_of(nest: Nest, loops: Loops, function: Function | Code, start: int 
     return (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
 
 
-def _kept(nest: Nest, loops: Loops, function: Function | Code) -> dict[Any, int]:
+def _kept(nest: Nest, loops: Loops, function: LoweredFunction | Code) -> dict[Any, int]:
     """The start of each scratch row; the whole size under None."""
     places, total = {}, 0
     for kind, *where in function.numbers:

@@ -42,7 +42,7 @@ from jit.passes.support.spaces import (
 
 from . import recipes
 from .codegen import Kernel, compile_nest
-from .nest import Access, Buffer, Index, Keep, Local, Nest, Position, Reduce, Result, Step
+from .nest import Access, Buffer, Index, Keep, Local, Nest, NestStep, Position, Reduce, Result
 from .terms import Apply, Read, Reduced, Term, Terms, dtype_of, expanded, wide
 
 Arrays = Sequence[Any]
@@ -99,10 +99,10 @@ def group_nest(body: Graph, inputs: Sequence[Buffer], outputs: Sequence[Buffer] 
         inputs: How its inputs lie.
         outputs: How its results shall lie; row-major unless given.
     """
-    return _Lowering(body, inputs, outputs).nest()
+    return _GroupLowering(body, inputs, outputs).nest()
 
 
-class _Lowering:
+class _GroupLowering:
     """One group: its space, its terms and where its inputs lie."""
 
     def __init__(self, body: Graph, inputs: Sequence[Buffer], outputs: Sequence[Buffer] | None) -> None:
@@ -277,9 +277,9 @@ class _Steps:
         """By the stage that keeps them."""
         self.repeated = _repeated_costs(terms)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[NestStep]:
         """The steps in their order."""
-        found: list[Step] = []
+        found: list[NestStep] = []
         inner = {stage: self._inner(stage) for stage in range(self.last, -1, -1)}  # later ones say what is kept
         for stage in range(self.last + 1):
             outer = self._outer(stage)
@@ -315,7 +315,7 @@ class _Steps:
                 self.kept[term.stage].append(term)
         return roots, results
 
-    def _outer(self, stage: int) -> Step | None:
+    def _outer(self, stage: int) -> NestStep | None:
         """The values that stand still along the row and become known at a stage."""
         if not self.terms.row:
             return None
@@ -353,12 +353,12 @@ class _Steps:
                 work.extend(() if self._is_given(term, stage, inner) else term.arguments)
         return sorted(seen, key=self.place.__getitem__)
 
-    def _step(self, roots: Sequence[Term], results: Sequence[Result], stage: int, inner: bool) -> Step:
+    def _step(self, roots: Sequence[Term], results: Sequence[Result], stage: int, inner: bool) -> NestStep:
         needed = self._needed(roots, stage, inner)
         given = [t for t in needed if self._is_given(t, stage, inner)]
         computed = [t for t in needed if isinstance(t, Apply) and t not in set(given)]
         operands = tuple(t.operand if isinstance(t, Read) else Local(self._local(t)) for t in given)
-        return Step(operands, tuple(results), _body(given, computed, roots), inner)  # type: ignore[arg-type]
+        return NestStep(operands, tuple(results), _body(given, computed, roots), inner)  # type: ignore[arg-type]
 
 
 def _body(given: Sequence[Term], computed: Sequence[Apply], roots: Sequence[Term]) -> Callable[..., Any]:

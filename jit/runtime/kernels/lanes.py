@@ -14,7 +14,7 @@ order:
 from __future__ import annotations
 
 from ..targets.target import Target
-from .nest import Access, Buffer, Nest, Reduce, Scan
+from .nest import Access, Buffer, Nest, NestScan, Reduce
 from .schedule import FIXED, UNIT, Loops, is_contraction
 
 SCAN_LANES = 16
@@ -64,7 +64,7 @@ def _of_scan(nest: Nest) -> int:
     return 1 if any(map(_is_fragile, nest.scans)) else SCAN_LANES
 
 
-def _is_fragile(scan: Scan) -> bool:
+def _is_fragile(scan: NestScan) -> bool:
     """Whether values must be taken in one by one: products of others than the first ones may overflow or vanish."""
     return scan.monoid == "prod" and scan.dtype.is_floating_point
 

@@ -35,7 +35,7 @@ class Unlinkable(Exception):
     """Something in an object file that this linker does not know."""
 
 
-class Section(NamedTuple):
+class SectionHeader(NamedTuple):
     """A row of the table of sections."""
 
     name: int
@@ -106,13 +106,13 @@ def link(image: bytes, imports: Mapping[str, int]) -> tuple[dict[str, int], Any]
     }, memory
 
 
-def _tables(image: bytes) -> tuple[list[Section], list[Symbol], list[str]]:
+def _tables(image: bytes) -> tuple[list[SectionHeader], list[Symbol], list[str]]:
     """The sections, the symbols, and the names of these."""
     if image[:6] != b"\x7fELF\x02\x01" or len(image) < 64:
         raise Unlinkable("no ELF file")
     (start,) = struct.unpack_from("<Q", image, 40)
     size, count = struct.unpack_from("<HH", image, 58)
-    sections = [Section(*struct.unpack_from("<IIQQQQIIQQ", image, start + size * i)) for i in range(count)]
+    sections = [SectionHeader(*struct.unpack_from("<IIQQQQIIQQ", image, start + size * i)) for i in range(count)]
     table = next((s for s in sections if s.type == 2), None)
     if table is None:
         raise Unlinkable("no symbols")
@@ -122,7 +122,7 @@ def _tables(image: bytes) -> tuple[list[Section], list[Symbol], list[str]]:
     return sections, symbols, [heap[s.name : heap.index(0, s.name)].decode() for s in symbols]
 
 
-def _placed(sections: list[Section]) -> tuple[dict[int, int], int]:
+def _placed(sections: list[SectionHeader]) -> tuple[dict[int, int], int]:
     """The place of each section that is needed to run, and the end of the last one."""
     places, end = {}, 0
     for number, section in enumerate(sections):
@@ -134,7 +134,7 @@ def _placed(sections: list[Section]) -> tuple[dict[int, int], int]:
 
 
 def _relocate(
-    image: bytes, sections: list[Section], number: int, place: int, memory: Any, base: int,
+    image: bytes, sections: list[SectionHeader], number: int, place: int, memory: Any, base: int,
     place_of: Callable[[int], int], stub_of: Callable[[int], int | None],
 ) -> None:  # fmt: skip
     """Fill in what a section says of places elsewhere."""
@@ -150,7 +150,7 @@ def _relocate(
             raise Unlinkable(f"relocation of kind {kind}")
 
 
-def _relocations(image: bytes, sections: list[Section], number: int) -> Iterator[tuple[int, int, int, int]]:
+def _relocations(image: bytes, sections: list[SectionHeader], number: int) -> Iterator[tuple[int, int, int, int]]:
     """Offset, symbol, kind and addend."""
     for section in sections:
         if section.type == _RELOCATIONS and section.info == number:

@@ -18,8 +18,8 @@ Note [What a nest can say]
     * Rows that stay: `Keep` hands a value at every point to later steps; the lowering finds a place in scratch memory.
     * Contractions: a step whose body returns two factors, reduced by "dot". The schedule, not the nest, packs operands
       and holds a tile of results in registers; an epilogue is a later step with `inner=False`.
-    * Scans: `Scan` is an operand that the body calls with its value at a point; it returns the running reduction along
-      the one reduced dim, with which the body goes on.
+    * Scans: `NestScan` is an operand that the body calls with its value at a point; it returns the running reduction
+      along the one reduced dim, with which the body goes on.
     * Gather: an Access may be moved by integers read from memory (`Index`), each checked against the size it indexes;
       an index outside of it makes the kernel report an error and read element 0 instead.
     * Padding: an Access may hold only within `Bound`s; outside, the operand is a constant and nothing is read.
@@ -49,7 +49,7 @@ with 0 and grow along the row; `dot` takes two factors. max and min propagate Na
 lowest position counts."""
 
 
-class Record:
+class NestRecord:
     """Base of what a nest consists of: compared by class and content, hashable, and never changed.
 
     Says once for all what `dataclass(frozen=True)` writes and compiles for each class anew, which takes most of the
@@ -67,7 +67,7 @@ class Record:
 
 
 @dataclass(eq=False, repr=False)
-class Buffer(Record):
+class Buffer(NestRecord):
     """An array that the caller passes: the kernel takes arrays of exactly this layout."""
 
     dtype: DType
@@ -93,7 +93,7 @@ class Buffer(Record):
 
 
 @dataclass(eq=False, repr=False)
-class Bound(Record):
+class Bound(NestRecord):
     """A condition on a point: `0 <= offset + sum(i * stride) < size`."""
 
     strides: tuple[int, ...]
@@ -102,7 +102,7 @@ class Bound(Record):
 
 
 @dataclass(eq=False, repr=False)
-class Index(Record):
+class Index(NestRecord):
     """An integer read from memory that moves an access by `stride` elements for each unit.
 
     It must lie within 0..size-1; with `wraps` negative integers count from the end, as in Python.
@@ -115,7 +115,7 @@ class Index(Record):
 
 
 @dataclass(eq=False, repr=False)
-class Access(Record):
+class Access(NestRecord):
     """The affine map of one operand: at point (i0, i1, ...) element `offset + sum(i * stride)` of a buffer.
 
     Stride 0 is a broadcast; chunk, narrow, select, transpose and expand are nothing but other strides and offsets.
@@ -137,7 +137,7 @@ class Access(Record):
 
 
 @dataclass(eq=False, repr=False)
-class Position(Record):
+class Position(NestRecord):
     """An operand that is not in memory: the int64 `offset + sum(i * stride)`, such as a row-major index."""
 
     strides: tuple[int, ...]
@@ -145,14 +145,14 @@ class Position(Record):
 
 
 @dataclass(eq=False, repr=False)
-class Local(Record):
+class Local(NestRecord):
     """An operand that an earlier step made: one value per row if it was reduced, one per point if it was kept."""
 
     number: int
 
 
 @dataclass(eq=False)
-class Scan:
+class NestScan:
     """An operand that is a function: `running(value)` is what values have come to at this point, this one included.
 
     The body calls it once. It runs along the one reduced dim, with a monoid that yields one value. No two are equal:
@@ -164,13 +164,13 @@ class Scan:
     """The dtype of the values and of their accumulator."""
 
 
-Operand = Access | Position | Local | Scan
+Operand = Access | Position | Local | NestScan
 
 # -- results -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False, repr=False)
-class Reduce(Record):
+class Reduce(NestRecord):
     """Combine what the body yields along the row, by one of MONOIDS, into `locals` (two for argmax and argmin)."""
 
     monoid: str
@@ -185,7 +185,7 @@ class Reduce(Record):
 
 
 @dataclass(eq=False, repr=False)
-class Keep(Record):
+class Keep(NestRecord):
     """Hand the value at every point to later steps; of a step that runs once for each row, that one value."""
 
     local: int
@@ -197,7 +197,7 @@ Result = Access | Reduce | Keep
 
 
 @dataclass(eq=False, repr=False)
-class Step(Record):
+class NestStep(NestRecord):
     """One loop over the rows of a nest.
 
     `body(m, *operands)` is called with a math namespace and one value per operand, and returns as many values as its
@@ -216,16 +216,16 @@ class Step(Record):
         return tuple(r for r in self.results if isinstance(r, Access))
 
     @property
-    def scans(self) -> tuple[Scan, ...]:
+    def scans(self) -> tuple[NestScan, ...]:
         """The operands that are running reductions."""
-        return tuple(o for o in self.reads if isinstance(o, Scan))
+        return tuple(o for o in self.reads if isinstance(o, NestScan))
 
 
 # -- the nest ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False, repr=False)
-class Nest(Record):
+class Nest(NestRecord):
     """Steps over `extents`, of which the last `reduced` are the dims of a row; all rows are independent.
 
     Every map is checked to stay inside its buffer, so that no nest can touch memory that it was not given.
@@ -235,7 +235,7 @@ class Nest(Record):
     extents: tuple[int, ...]
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[NestStep, ...]
     reduced: int = 0
     name: str = "kernel"
     """A readable name for the function; letters, digits and underscores."""
@@ -301,7 +301,7 @@ class Nest(Record):
         return min(sum(touched) * buffer.dtype.itemsize, buffer.nbytes)
 
     @property
-    def scans(self) -> tuple[Scan, ...]:
+    def scans(self) -> tuple[NestScan, ...]:
         """Every running reduction."""
         return tuple(scan for step in self.steps for scan in step.scans)
 
@@ -313,14 +313,14 @@ class Nest(Record):
             count *= extent
         return count
 
-    def _space(self, step: Step) -> tuple[int, ...]:
+    def _space(self, step: NestStep) -> tuple[int, ...]:
         """The extents that a step runs over."""
         return self.extents if step.inner else self.extents[: len(self.extents) - self.reduced]
 
-    def _check_read(self, operand: Operand, step: Step) -> None:
+    def _check_read(self, operand: Operand, step: NestStep) -> None:
         if isinstance(operand, Position):
             self._check_strides(operand.strides, "position")
-        if isinstance(operand, Scan):
+        if isinstance(operand, NestScan):
             self._check_scan(operand, step)
         if not isinstance(operand, Access):
             return
@@ -334,7 +334,7 @@ class Nest(Record):
             if index.size < 1 and 0 not in self.extents:
                 raise CompileError(f"{self.name}: an index into a dim of size 0 has nothing to read")
 
-    def _check_scan(self, scan: Scan, step: Step) -> None:
+    def _check_scan(self, scan: NestScan, step: NestStep) -> None:
         if not step.inner or scan.monoid not in MONOIDS[:5]:
             raise CompileError(f"{self.name}: {scan} cannot stand in this step")
         if self.reduced != 1:
@@ -344,7 +344,7 @@ class Nest(Record):
         if len(strides) != len(self.extents):
             raise CompileError(f"{self.name}: {len(strides)} strides in a {verb} for {len(self.extents)} loops")
 
-    def _check(self, access: Access, buffers: tuple[Buffer, ...], verb: str, step: Step) -> None:
+    def _check(self, access: Access, buffers: tuple[Buffer, ...], verb: str, step: NestStep) -> None:
         self._check_strides(access.strides, verb)
         if not 0 <= access.buffer < len(buffers):
             raise CompileError(f"{self.name}: a {verb} names buffer {access.buffer} of {len(buffers)}")
@@ -359,7 +359,7 @@ class Nest(Record):
         if first < low or last > high:
             raise CompileError(f"{self.name}: a {verb} touches elements {first}..{last} of a buffer of {low}..{high}")
 
-    def _check_results(self, step: Step) -> None:
+    def _check_results(self, step: NestStep) -> None:
         for result in step.results:
             if isinstance(result, Access) or (isinstance(result, Keep) and not step.inner):
                 continue
@@ -401,7 +401,7 @@ def one_step(
     comments: tuple[str, ...] = (),
 ) -> Nest:
     """A nest of a single step without reduced dims: every point on its own."""
-    step = Step(tuple(reads), tuple(writes), body)
+    step = NestStep(tuple(reads), tuple(writes), body)
     return Nest(extents, tuple(inputs), tuple(outputs), (step,), 0, name, comments)
 
 

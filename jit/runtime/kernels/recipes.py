@@ -39,7 +39,7 @@ from . import cache as caching
 Body = Callable[..., Any]
 
 
-class Unknown(Exception):
+class UnknownRecipe(Exception):
     """Something whose text would not be exact."""
 
 
@@ -75,7 +75,7 @@ def of_group(body: Graph) -> str | None:
             entries.append([_entry(node, numbers)])
             for value in node.outputs:
                 numbers[value] = len(numbers)
-    except Unknown:
+    except UnknownRecipe:
         return None
     return f"{entries} -> {[numbers[value] for value in body.outputs]}"
 
@@ -85,13 +85,13 @@ def of_node(node: Node) -> str | None:
     numbers = {value: number for number, value in enumerate(dict.fromkeys(node.inputs))}
     try:
         return f"{[_type(value) for value in numbers]} {_entry(node, numbers)}"
-    except Unknown:
+    except UnknownRecipe:
         return None
 
 
 def _entry(node: Node, numbers: dict[Value, int]) -> str:
     if not is_ours(node.kind):
-        raise Unknown(node.kind)
+        raise UnknownRecipe(node.kind)
     operands = [numbers[value] for value in node.inputs]
     types = [_type(value) for value in node.outputs]
     return f"{node.kind} {operands} {exact(node.args)} {exact(node.attributes)} {types}"
@@ -107,7 +107,7 @@ def is_ours(kind: str) -> bool:
 def _type(value: Value) -> str:
     type = value.type
     if not isinstance(type, TensorType) or type.dtype is None or type.sizes is None:
-        raise Unknown(str(type))
+        raise UnknownRecipe(str(type))
     return f"{type.dtype.name} {type.sizes} {type.strides} {type.device}"
 
 
@@ -126,7 +126,7 @@ def exact(thing: Any) -> str:
         return f"%{thing.index}"
     if kind is DType:
         return f"dtype {thing.name}"
-    raise Unknown(kind.__name__)
+    raise UnknownRecipe(kind.__name__)
 
 
 # -- names in the cache ------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from jit.ir.dtypes import DType, int64
 from jit.ir.types import contiguous_strides
 
 from . import recipes
-from .nest import Access, Buffer, Keep, Local, Nest, Operand, Position, Reduce, Result, Step
+from .nest import Access, Buffer, Keep, Local, Nest, NestStep, Operand, Position, Reduce, Result
 from .schedule import is_ordered, merged, schedule
 
 BLOCK_POINTS = 1 << 16
@@ -49,7 +49,7 @@ FEWEST_COLUMNS, FEWEST_TURNS = 128, 64
 """Narrower matrices are left as they are; lower blocks would write too many partial results."""
 
 
-class Call(NamedTuple):
+class SplitCall(NamedTuple):
     """One of the nests."""
 
     nest: Nest
@@ -61,7 +61,7 @@ class Split(NamedTuple):
     """The calls into which a nest was split: they give its outputs, one after the other."""
 
     temporaries: tuple[Buffer, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[SplitCall, ...]
 
     @property
     def alone(self) -> Nest | None:
@@ -105,7 +105,9 @@ def split(nest: Nest) -> Split:
 
 def split_if_worth(nest: Nest) -> Split:
     """The nests over blocks of its rows, or `nest` as it is."""
-    return split(nest) if is_worth(nest) else Split((), (Call(nest, tuple(range(len(nest.inputs + nest.outputs)))),))
+    return (
+        split(nest) if is_worth(nest) else Split((), (SplitCall(nest, tuple(range(len(nest.inputs + nest.outputs)))),))
+    )
 
 
 def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:
@@ -120,7 +122,7 @@ def blocks_of(row: Sequence[int], points: int) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True)
-class _Space:
+class _SplitSpace:
     """The space in which a new nest runs, and the way of the old one's maps into it."""
 
     extents: tuple[int, ...]
@@ -154,7 +156,7 @@ class _Splitter:
         self.locals: dict[int, Access] = {}
         """What is known of each row, by its number: where it stands, with strides along the parallel loops."""
         self.dtypes = dict(_dtypes(nest.steps))
-        self.calls: list[Call] = []
+        self.calls: list[SplitCall] = []
         self.points = BLOCK_POINTS if not _is_tall(nest) else max(TALL_POINTS // _rows_of(nest), FEWEST_TURNS)
         """Points of a block of a row, at most."""
 
@@ -167,7 +169,7 @@ class _Splitter:
             if inner is not None and any(isinstance(r, Reduce) for r in inner.results):
                 partial = self._blocks(inner)
             elif inner is not None:
-                space = _Space((*self.parallel, *self.row), 0, lambda strides: (strides, 0))
+                space = _SplitSpace((*self.parallel, *self.row), 0, lambda strides: (strides, 0))
                 self._call(space, [self._moved_step(inner, space, set())], "", self.nest.cost)
             if partial or outer:
                 self._rows(inner if partial else None, partial, outer, later)
@@ -175,7 +177,7 @@ class _Splitter:
 
     # -- the nests -----------------------------------------------------------------------------------------------
 
-    def _blocks(self, step: Step) -> list[Access]:
+    def _blocks(self, step: NestStep) -> list[Access]:
         """A step that reduces, over the blocks and over what is left of the row; what both come to."""
         loop, count, length = blocks_of(self.row, self.points)
         around, extent, inside = self.row[:loop], self.row[loop], self.row[loop + 1 :]
@@ -190,9 +192,9 @@ class _Splitter:
             return strides, strides[at] * count * length
 
         outer = (*self.parallel, *around)
-        spaces = [(_Space((*outer, count, length, *inside), 1 + len(inside), block), 0)]
+        spaces = [(_SplitSpace((*outer, count, length, *inside), 1 + len(inside), block), 0)]
         if left:
-            spaces.append((_Space((*outer, left, *inside), 1 + len(inside), rest), count))
+            spaces.append((_SplitSpace((*outer, left, *inside), 1 + len(inside), rest), count))
         for space, offset in spaces:
             dims = len(space.extents) - space.reduced
             writes = [
@@ -200,19 +202,21 @@ class _Splitter:
                 for a in partial
             ]
             known = {local for result in step.results if isinstance(result, Reduce) for local in result.locals}
-            store = Step(tuple(map(Local, _reduced(step))), tuple(writes), _as_they_are, inner=False)
+            store = NestStep(tuple(map(Local, _reduced(step))), tuple(writes), _as_they_are, inner=False)
             self._call(space, [self._moved_step(step, space, known), store], "_blocks", self.nest.cost)
         return partial
 
-    def _rows(self, step: Step | None, partial: Sequence[Access], outer: Sequence[Step], later: set[int]) -> None:
+    def _rows(
+        self, step: NestStep | None, partial: Sequence[Access], outer: Sequence[NestStep], later: set[int]
+    ) -> None:
         """The second calls: results of blocks are reduced to those of rows; then what is done once for each row."""
         parts = self._partial_sizes(partial)
         zeros = (0,) * len(parts)
-        space = _Space((*self.parallel, *parts), len(parts), lambda s: ((*s[: len(self.parallel)], *zeros), 0))
+        space = _SplitSpace((*self.parallel, *parts), len(parts), lambda s: ((*s[: len(self.parallel)], *zeros), 0))
         steps, known = [], set()
         if step is not None:
             reduces = tuple(r for r in step.results if isinstance(r, Reduce))
-            steps.append(Step(tuple(partial), reduces, _as_they_are))
+            steps.append(NestStep(tuple(partial), reduces, _as_they_are))
             known.update(_reduced(step))
         for each in outer:
             known.update(r.local for r in each.results if isinstance(r, Keep))
@@ -222,7 +226,7 @@ class _Splitter:
             homes = [self._temporary(self.dtypes[number], self.parallel) for number in needed]
             self.locals.update(zip(needed, homes, strict=True))
             writes = tuple(replace(home, strides=(*home.strides, *zeros)) for home in homes)
-            steps.append(Step(tuple(map(Local, needed)), writes, _as_they_are, inner=False))
+            steps.append(NestStep(tuple(map(Local, needed)), writes, _as_they_are, inner=False))
         self._call(space, steps, "_rows", 1)
 
     def _partial_sizes(self, partial: Sequence[Access]) -> tuple[int, ...]:
@@ -236,7 +240,7 @@ class _Splitter:
         self.buffers.append(Buffer(dtype, (*rows, *parts), (*across, *along)))
         return Access(len(self.buffers) - 1, self.buffers[-1].strides)
 
-    def _moved_step(self, step: Step, space: _Space, known: set[int]) -> Step:
+    def _moved_step(self, step: NestStep, space: _SplitSpace, known: set[int]) -> NestStep:
         """A step with its maps in another space; `known` are the locals that are made in the new nest."""
         reads = tuple(self._moved(operand, space, known) for operand in step.reads)
         results: list[Result] = []
@@ -247,7 +251,7 @@ class _Splitter:
             results.append(result)
         return replace(step, reads=reads, results=tuple(results))
 
-    def _moved(self, operand: Operand, space: _Space, known: set[int]) -> Operand:
+    def _moved(self, operand: Operand, space: _SplitSpace, known: set[int]) -> Operand:
         if isinstance(operand, Local):
             if operand.number in known:
                 return operand
@@ -257,7 +261,7 @@ class _Splitter:
         assert isinstance(operand, Access | Position)
         return self._map(operand, space)
 
-    def _map(self, map: Any, space: _Space) -> Any:
+    def _map(self, map: Any, space: _SplitSpace) -> Any:
         strides, shift = space.place(self.strides[map])
         moved = replace(map, strides=strides, offset=map.offset + shift)
         if isinstance(map, Access) and (map.gather or map.within):
@@ -265,7 +269,7 @@ class _Splitter:
             moved = replace(moved, gather=gather, within=tuple(self._map(b, space) for b in map.within))
         return moved
 
-    def _call(self, space: _Space, steps: Sequence[Step], suffix: str, cost: int) -> None:
+    def _call(self, space: _SplitSpace, steps: Sequence[NestStep], suffix: str, cost: int) -> None:
         """One more nest, of which only the buffers that it needs are operands."""
         reads = sorted({a.buffer for step in steps for a in _accesses(step.reads)})
         writes = sorted({a.buffer for step in steps for a in step.writes})
@@ -280,13 +284,13 @@ class _Splitter:
         ins, outs = (tuple(self.buffers[b] for b in numbers) for numbers in (reads, writes))
         name, comments = self.nest.name + suffix, self.nest.comments
         nest = Nest(space.extents, ins, outs, tuple(renumbered), space.reduced, name, comments, cost)
-        self.calls.append(Call(nest, (*reads, *writes)))
+        self.calls.append(SplitCall(nest, (*reads, *writes)))
 
 
-def _groups(steps: Sequence[Step]) -> Iterator[tuple[Step | None, list[Step]]]:
+def _groups(steps: Sequence[NestStep]) -> Iterator[tuple[NestStep | None, list[NestStep]]]:
     """Each step that runs at every point, with those behind it that run once for each row."""
-    inner: Step | None = None
-    outer: list[Step] = []
+    inner: NestStep | None = None
+    outer: list[NestStep] = []
     for step in steps:
         if step.inner:
             if inner is not None or outer:
@@ -297,17 +301,17 @@ def _groups(steps: Sequence[Step]) -> Iterator[tuple[Step | None, list[Step]]]:
     yield inner, outer
 
 
-def _operands(pair: tuple[Step | None, list[Step]]) -> list[Operand]:
+def _operands(pair: tuple[NestStep | None, list[NestStep]]) -> list[Operand]:
     inner, outer = pair
     return [operand for step in (*([] if inner is None else [inner]), *outer) for operand in step.reads]
 
 
-def _reduced(step: Step) -> list[int]:
+def _reduced(step: NestStep) -> list[int]:
     """The locals that a step reduces its rows to, in the order of its results."""
     return [local for result in step.results if isinstance(result, Reduce) for local in result.locals]
 
 
-def _yielded(step: Step) -> list[DType]:
+def _yielded(step: NestStep) -> list[DType]:
     """The dtypes of the values that a body yields."""
     return [dtype for result in step.results if isinstance(result, Reduce) for dtype in _pair(result)]
 
@@ -316,7 +320,7 @@ def _pair(result: Reduce) -> list[DType]:
     return [result.dtype, int64][: len(result.locals)]
 
 
-def _dtypes(steps: Iterable[Step]) -> Iterator[tuple[int, DType]]:
+def _dtypes(steps: Iterable[NestStep]) -> Iterator[tuple[int, DType]]:
     """The dtype of each local."""
     for step in steps:
         yield from zip(_reduced(step), _yielded(step), strict=True)

@@ -16,7 +16,7 @@ from jit.ir.dtypes import DType, float32, int64
 from jit.ir.errors import CompileError
 from jit.passes.support.spaces import arguments, main_output, row_length
 
-from .nest import Access, Position, Scan
+from .nest import Access, NestScan, Position
 
 SCAN_COST = 8
 
@@ -39,7 +39,7 @@ class Term:
 class Read(Term):
     """An element of memory, the position in the row, or a function that runs along it."""
 
-    operand: Access | Position | Scan | None = None
+    operand: Access | Position | NestScan | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -71,7 +71,7 @@ class Terms:
         self.all.append(term)
         return term
 
-    def read(self, operand: Access | Position | Scan, dtype: DType, axes: frozenset[int]) -> Term:
+    def read(self, operand: Access | Position | NestScan, dtype: DType, axes: frozenset[int]) -> Term:
         """An operand of the nest."""
         term: Term = self._add(Read(dtype, axes, operand=operand))
         return term
@@ -101,7 +101,7 @@ class Terms:
         """The running result of the row's terms at each point; a row of one point leaves it as it is."""
         if not self.row:
             return term
-        function = self.read(Scan(monoid, term.dtype), term.dtype, self.row)
+        function = self.read(NestScan(monoid, term.dtype), term.dtype, self.row)
         return self.apply(lambda m, run, x: run(x), function, term, cost=SCAN_COST)
 
     def _reduced(self, monoid: str, terms: tuple[Term, ...]) -> tuple[Term, Term]:

@@ -39,7 +39,7 @@ class Register(NamedTuple):
         return f"{self.type} {self.text}"
 
 
-class Section:
+class LoopSection:
     """The straight-line code at the top of one loop, or of the function."""
 
     def __init__(self, label: str) -> None:
@@ -63,12 +63,12 @@ class Loop:
     """The values that the last turn left, known once the loop is closed."""
 
 
-class Builder:
+class LLVMBuilder:
     """One function under construction, inside of its open loops, with vectors of `width` lanes (1 means scalars)."""
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self.sections = [Section("entry")]
+        self.sections = [LoopSection("entry")]
         """Of the function and of the open loops, outermost first."""
         self._loops = 0
         self.declarations: dict[str, str] = {}
@@ -211,7 +211,7 @@ class Builder:
         self._loops += 1
         name, depth = self._loops, len(self.sections)
         carried = [Register(f"%{self.name('c')}", r.type, depth) for r in initial]
-        loop, section = Loop(Register(f"%i{name}", "i64", depth), carried), Section(f"loop{name}")
+        loop, section = Loop(Register(f"%i{name}", "i64", depth), carried), LoopSection(f"loop{name}")
         self.sections.append(section)
         yield loop
         self.sections.pop()

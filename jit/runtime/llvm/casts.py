@@ -6,10 +6,10 @@ from jit.ir.dtypes import DType, bool_, float16, float32, float64, int32, int64
 
 from . import halves
 from .build import mangled
-from .values import LaneMath, Value
+from .values import LaneMath, LaneValue
 
 
-def cast(m: LaneMath, x: Value, dtype: DType) -> Value:
+def cast(m: LaneMath, x: LaneValue, dtype: DType) -> LaneValue:
     """x as another dtype that kernels compute in."""
     if x.dtype is dtype:
         return x
@@ -24,14 +24,14 @@ def cast(m: LaneMath, x: Value, dtype: DType) -> Value:
     return _float_to_integer(m, x, dtype) if x.dtype.is_floating_point else _to_integer(m, x, dtype)
 
 
-def _to_half(m: LaneMath, x: Value, dtype: DType) -> Value:
+def _to_half(m: LaneMath, x: LaneValue, dtype: DType) -> LaneValue:
     """Through float32. From float64 to float16 that must round once; to bfloat16 ml_dtypes rounds twice as well."""
     once = x.dtype is float64 and dtype is float16
     single = halves.rounded_to_odd(m, x) if once else cast(m, x, float32).register
     return m.value(dtype, halves.rounded(m, dtype, single))
 
 
-def _to_float(m: LaneMath, x: Value, dtype: DType) -> Value:
+def _to_float(m: LaneMath, x: LaneValue, dtype: DType) -> LaneValue:
     if x.dtype is dtype:
         return x
     if x.dtype.is_floating_point:
@@ -41,13 +41,13 @@ def _to_float(m: LaneMath, x: Value, dtype: DType) -> Value:
     return m.converted(opcode, x, dtype)
 
 
-def _to_integer(m: LaneMath, x: Value, dtype: DType) -> Value:
+def _to_integer(m: LaneMath, x: LaneValue, dtype: DType) -> LaneValue:
     if dtype.itemsize < x.dtype.itemsize:
         return m.converted("trunc", x, dtype)
     return m.converted("sext" if x.dtype.is_signed else "zext", x, dtype)
 
 
-def _float_to_integer(m: LaneMath, x: Value, dtype: DType) -> Value:
+def _float_to_integer(m: LaneMath, x: LaneValue, dtype: DType) -> LaneValue:
     """Toward zero, through int32 (int64 for that): LLVM leaves open what becomes of numbers that do not fit.
 
     As numpy's compiled loops: x86 makes INT_MIN of them, others the nearest bound; the low bits are kept.

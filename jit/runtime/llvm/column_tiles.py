@@ -25,13 +25,13 @@ from contextlib import contextmanager
 
 from jit.ir.dtypes import DType
 
-from ..kernels.nest import Keep, Local, Nest, Reduce, Step
+from ..kernels.nest import Keep, Local, Nest, NestStep, Reduce
 from ..kernels.schedule import BLOCK, FIXED, Loops
 from .build import Register
-from .lowering import Lowering
+from .lowering import NestLowering
 from .memory import kept_bytes
-from .reduce import Chain
-from .values import Value
+from .reduce import AccumulatorChain
+from .values import LaneValue
 
 TILE_BYTES = 1 << 16
 """The size of one accumulator: a small part of the L2 cache, and so wide that most matrices are one tile."""
@@ -61,7 +61,7 @@ def _is_far(nest: Nest, loops: Loops) -> bool:
     return max(steps, default=0) >= SHORT_STRIDE
 
 
-class TiledLowering(Lowering):
+class TiledLowering(NestLowering):
     """One function under construction, see Note [Tiles]."""
 
     most_lanes = 64
@@ -92,7 +92,7 @@ class TiledLowering(Lowering):
             self.machine.enter(self, self.loops.lane, opened.index, self.memory.number("extent", self.loops.lane))
             yield
 
-    def step(self, step: Step) -> None:
+    def step(self, step: NestStep) -> None:
         """A loop over the row and the tile, or over the tile alone."""
         if step.inner:
             self._reduce(step, self.loops.parallel, 0, self._chains(step))
@@ -106,7 +106,7 @@ class TiledLowering(Lowering):
 
     # -- the loops over the row ----------------------------------------------------------------------------------
 
-    def _reduce(self, step: Step, loop: int, level: int, chains: list[Chain]) -> None:
+    def _reduce(self, step: NestStep, loop: int, level: int, chains: list[AccumulatorChain]) -> None:
         """One loop over the row, added to the accumulators of `level`, which begin anew."""
         with self._vectors():
             self._leave(level, chains, [v for chain in chains for v in chain.neutral])
@@ -124,7 +124,7 @@ class TiledLowering(Lowering):
             self._join(level, chains)
 
     def _row_turns(
-        self, step: Step, loop: int, level: int, chains: list[Chain], start: Register, stop: Register
+        self, step: NestStep, loop: int, level: int, chains: list[AccumulatorChain], start: Register, stop: Register
     ) -> None:
         with self.builder.loop(start, stop, 1) as opened:
             self.machine.enter(self, loop, opened.index, self.memory.number("extent", loop))
@@ -136,7 +136,7 @@ class TiledLowering(Lowering):
                 self._reduce(step, loop + 1, level + 1, chains)
                 self._join(level, chains)
 
-    def _join(self, level: int, chains: list[Chain]) -> None:
+    def _join(self, level: int, chains: list[AccumulatorChain]) -> None:
         """Add the accumulators of the next level to those of this one."""
         with self._vectors():
             before, after = self._taken(level, chains), self._taken(level + 1, chains)
@@ -145,7 +145,7 @@ class TiledLowering(Lowering):
 
     # -- what stands in memory -----------------------------------------------------------------------------------
 
-    def _points_of(self, step: Step, accumulators: list[list[Value]]) -> list[Register]:
+    def _points_of(self, step: NestStep, accumulators: list[list[LaneValue]]) -> list[Register]:
         """The body for the current vector, with what earlier steps left for it."""
         for operand in step.reads:
             if isinstance(operand, Local):
@@ -155,26 +155,26 @@ class TiledLowering(Lowering):
     def _dtype_of(self, local: int) -> DType:
         return self.rows[local, 0].dtype
 
-    def _taken(self, level: int, chains: Sequence[Chain]) -> list[list[Value]]:
+    def _taken(self, level: int, chains: Sequence[AccumulatorChain]) -> list[list[LaneValue]]:
         found = []
         for chain in chains:
             places = zip(self._locals(chain), chain.neutral, strict=True)
             found.append([self._get((level, local), start.dtype) for local, start in places])
         return found
 
-    def _leave(self, level: int, chains: Sequence[Chain], values: Sequence[Value]) -> None:
+    def _leave(self, level: int, chains: Sequence[AccumulatorChain], values: Sequence[LaneValue]) -> None:
         for local, value in zip((n for chain in chains for n in self._locals(chain)), values, strict=True):
             self._put((level, local), value)
             self.rows[local, 0] = value
 
-    def _locals(self, chain: Chain) -> tuple[int, ...]:
+    def _locals(self, chain: AccumulatorChain) -> tuple[int, ...]:
         assert isinstance(chain.result, Reduce)
         return chain.result.locals
 
-    def _get(self, key: tuple[int, int], dtype: DType) -> Value:
+    def _get(self, key: tuple[int, int], dtype: DType) -> LaneValue:
         return self.memory.fetched(dtype, self._address(key, dtype))
 
-    def _put(self, key: tuple[int, int], value: Value) -> None:
+    def _put(self, key: tuple[int, int], value: LaneValue) -> None:
         self.memory.leave(value, self._address(key, value.dtype))
 
     def _address(self, key: tuple[int, int], dtype: DType) -> Register:

@@ -11,7 +11,7 @@ from typing import Any
 from jit.ir.dtypes import bool_
 from jit.ir.errors import CompileError
 
-from .values import LaneMath, Value
+from .values import LaneMath, LaneValue
 
 DIVISION_BY_ZERO = 1
 """A bit of what a kernel returns; 0 is success."""
@@ -19,7 +19,7 @@ DIVISION_BY_ZERO = 1
 # -- integers ----------------------------------------------------------------------------------------------------
 
 
-def integer_division(m: LaneMath, a: Value, b: Value) -> tuple[Value, Value]:
+def integer_division(m: LaneMath, a: LaneValue, b: LaneValue) -> tuple[LaneValue, LaneValue]:
     """Quotient and remainder toward zero."""
     if a.dtype is bool_:
         raise CompileError("booleans cannot be divided: the registry casts operands before the body")
@@ -34,26 +34,26 @@ def integer_division(m: LaneMath, a: Value, b: Value) -> tuple[Value, Value]:
     return quotient, a - quotient * divisor
 
 
-def integer_floor_divide(m: LaneMath, a: Value, b: Value) -> Value:
+def integer_floor_divide(m: LaneMath, a: LaneValue, b: LaneValue) -> LaneValue:
     """Rounded down."""
     quotient, rest = integer_division(m, a, b)
     return m.where(_rounded_up(m, rest, b), quotient - 1, quotient)
 
 
-def integer_remainder(m: LaneMath, a: Value, b: Value) -> Value:
+def integer_remainder(m: LaneMath, a: LaneValue, b: LaneValue) -> LaneValue:
     """The remainder of whole numbers, with the sign of b."""
     rest = integer_division(m, a, b)[1]
     return m.where(_rounded_up(m, rest, b), rest + b, rest)
 
 
-def _rounded_up(m: LaneMath, rest: Value, b: Value) -> Value:
+def _rounded_up(m: LaneMath, rest: LaneValue, b: LaneValue) -> LaneValue:
     """Whether rounding toward zero went up: the remainder's sign is not that of the divisor."""
     if not rest.dtype.is_signed:
         return m.constant(False, bool_)
     return (rest != 0) & ((rest ^ b) < 0)
 
 
-def integer_power(m: LaneMath, x: Value, y: Value) -> Value:
+def integer_power(m: LaneMath, x: LaneValue, y: LaneValue) -> LaneValue:
     """x**y by squaring, wrapping around; for negative y, 1 / x**-y toward zero, and 0 for x = 0."""
     bits = f"i{x.dtype.itemsize * 8}"
     m.builder.helpers.setdefault(f"power_{bits}", _POWER.replace("TYPE", bits))
@@ -87,14 +87,14 @@ done:
 # -- floats ------------------------------------------------------------------------------------------------------
 
 
-def float_remainder(m: LaneMath, a: Any, b: Any) -> Value:
+def float_remainder(m: LaneMath, a: Any, b: Any) -> LaneValue:
     """The remainder of floats, with the sign of b, zeros included."""
     rest = m.libm("fmod", a, b)
     signed = m.where((b < 0) != (rest < 0), rest + b, rest)
     return m.where(rest == 0, m.copysign(m.constant(0.0, a.dtype), b), signed)
 
 
-def float_floor_divide(m: LaneMath, a: Any, b: Any) -> Value:
+def float_floor_divide(m: LaneMath, a: Any, b: Any) -> LaneValue:
     """numpy's way: subtract the remainder, divide, and round what should be whole."""
     rest = m.libm("fmod", a, b)
     adjust = (rest != 0) & ((b < 0) != (rest < 0))

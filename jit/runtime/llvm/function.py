@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Function:
+class LoweredFunction:
     """A generated function named `kernel`; equal functions are the same kernel."""
 
     declarations: tuple[str, ...]

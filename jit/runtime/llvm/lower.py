@@ -16,8 +16,8 @@ from ..kernels.nest import Nest
 from ..kernels.schedule import Loops
 from ..targets.target import Target
 from . import column_tiles
-from .function import Function
-from .lowering import Lowering
+from .function import LoweredFunction
+from .lowering import NestLowering
 from .values import ELEMENT
 from .vectors import VectorMachine
 
@@ -26,21 +26,21 @@ MOST_ALIVE = 16
 _REGISTER = re.compile(r"%v\d+")
 
 
-def lower(nest: Nest, loops: Loops, target: Target) -> Function:
+def lower(nest: Nest, loops: Loops, target: Target) -> LoweredFunction:
     """The function that computes `nest`; CompileError if its body asks for what kernels do not have."""
     for buffer in nest.inputs + nest.outputs:
         if buffer.dtype not in ELEMENT:
             raise CompileError(f"kernels do not compute in {buffer.dtype.name}; leave the op out of the fusion group")
     width, vector = lanes(nest, loops, target), lanes_of_vector(nest, target)
     tiled = width > 1 and column_tiles.is_tiled(nest, loops)
-    lowering = column_tiles.TiledLowering if tiled else Lowering
+    lowering = column_tiles.TiledLowering if tiled else NestLowering
     function = _written(lowering, nest, loops, min(width, lowering.most_lanes), target)
     if nest.cost <= LONG or nest.reduced or width <= vector or most_alive(function.definition) <= MOST_ALIVE:
         return function
-    return _written(Lowering, nest, loops, vector, target)
+    return _written(NestLowering, nest, loops, vector, target)
 
 
-def _written(lowering: type[Lowering], nest: Nest, loops: Loops, width: int, target: Target) -> Function:
+def _written(lowering: type[NestLowering], nest: Nest, loops: Loops, width: int, target: Target) -> LoweredFunction:
     """The function whose turns take `width` points at once."""
     return lowering(nest, loops, width, VectorMachine(nest, loops, width, target)).function()
 

@@ -5,8 +5,8 @@ Used by `lower`; `memory` reaches memory, `reduce` combines, a `Machine` writes 
     i32 kernel(ptr data, ptr geometry)
 
 `data` holds the addresses of the buffers, inputs then outputs, then that of a scratch memory if the kernel asks for
-one. `geometry` holds the i64 numbers that `Function.numbers` names. It returns 0, or the errors that occurred or'ed
-together: `division.DIVISION_BY_ZERO` and `llvm.memory.OUT_OF_RANGE`.
+one. `geometry` holds the i64 numbers that `LoweredFunction.numbers` names. It returns 0, or the errors that occurred
+or'ed together: `division.DIVISION_BY_ZERO` and `llvm.memory.OUT_OF_RANGE`.
 
 Note [Numbers at run time, motions at compile time]
     Extents, offsets and strides are passed, so one function serves all sizes; but whether a map stands still,
@@ -42,14 +42,14 @@ from jit.ir.dtypes import DType, int64
 from jit.ir.errors import CompileError
 
 from ..kernels.lanes import LONG
-from ..kernels.nest import Access, Keep, Local, Nest, Operand, Reduce, Result, Scan, Step
+from ..kernels.nest import Access, Keep, Local, Nest, NestScan, NestStep, Operand, Reduce, Result
 from ..kernels.schedule import BLOCK, Loops, is_packed
-from .build import Builder, Register
-from .function import Function
+from .build import LLVMBuilder, Register
+from .function import LoweredFunction
 from .math import LLVMMath
-from .memory import Memory
-from .reduce import MONOIDS, Chain, neutral_of
-from .values import Value
+from .memory import NestMemory
+from .reduce import MONOIDS, AccumulatorChain, neutral_of
+from .values import LaneValue
 
 JAM = 6
 """Rows of a matrix product's result that are computed together."""
@@ -59,7 +59,7 @@ class Machine(Protocol):
     """The machine-dependent part of the lowering of a nest: `VectorMachine`, or `GridMachine` for GPUs."""
 
     @property
-    def builder(self) -> Builder:
+    def builder(self) -> LLVMBuilder:
         """The builder that writes the instructions."""
 
     @property
@@ -67,40 +67,47 @@ class Machine(Protocol):
         """The namespace in which bodies run."""
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> NestMemory:
         """The maps of the nest."""
 
-    def function(self, lowering: Lowering) -> Function:
+    def function(self, lowering: NestLowering) -> LoweredFunction:
         """The whole function: how it begins, the steps at their places, how it ends."""
 
-    def enter(self, lowering: Lowering, loop: int, index: Register, stop: Register) -> None:
+    def enter(self, lowering: NestLowering, loop: int, index: Register, stop: Register) -> None:
         """A turn of `loop` begins at `index`."""
 
-    def begin(self, lowering: Lowering, step: Step) -> None:
+    def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins."""
 
     def level(
-        self, lowering: Lowering, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]
+        self,
+        lowering: NestLowering,
+        loop: int,
+        step: NestStep,
+        chains: list[AccumulatorChain],
+        initial: Sequence[Register],
     ) -> list[Register] | None:
         """A loop over the row in a way of the machine's own, and what the accumulators become; None for the usual."""
 
-    def alone(self, lowering: Lowering, chain: Chain, accumulator: list[Value]) -> list[Value]:
+    def alone(self, lowering: NestLowering, chain: AccumulatorChain, accumulator: list[LaneValue]) -> list[LaneValue]:
         """The reduced row, from the values of lanes or threads."""
 
-    def scanned(self, lowering: Lowering, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
+    def scanned(
+        self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
+    ) -> tuple[LaneValue, Register]:
         """(what values have come to, what the next turn starts from)."""
 
     def fold_and_store(
         self,
-        lowering: Lowering,
-        folds: Sequence[tuple[Reduce, list[Value], list[Value]]],
-        stores: Sequence[tuple[int, Value]],
+        lowering: NestLowering,
+        folds: Sequence[tuple[Reduce, list[LaneValue], list[LaneValue]]],
+        stores: Sequence[tuple[int, LaneValue]],
         guard: Register | None,
     ) -> list[list[Register]]:
         """Let values join their accumulators and store others; what the accumulators become."""
 
 
-class Lowering:
+class NestLowering:
     """One function under construction."""
 
     most_lanes = 1 << 10
@@ -112,12 +119,12 @@ class Lowering:
         self.builder, self.math, self.memory = machine.builder, machine.math, machine.memory
         self.math.calls = nest.cost > LONG and self.builder.width > 1
         self.copies = JAM if loops.jam is not None and self.builder.width > 1 else 1
-        self.rows: dict[tuple[int, int], Value] = {}
+        self.rows: dict[tuple[int, int], LaneValue] = {}
         """What has been reduced: (local, which of the rows computed together) -> value."""
         self.written = 0
         """How many writes the steps before have."""
 
-    def function(self) -> Function:
+    def function(self) -> LoweredFunction:
         """The finished function."""
         return self.machine.function(self)
 
@@ -142,7 +149,7 @@ class Lowering:
             copies, self.copies = self.copies, 1
             for operand, local in packed.items():
                 dtype = self.nest.inputs[operand.buffer].dtype  # type: ignore[union-attr]
-                self._run(Step((operand,), (Keep(local, dtype),), lambda m, x: x))
+                self._run(NestStep((operand,), (Keep(local, dtype),), lambda m, x: x))
             self.copies = copies
         with self._loop(loop):
             self.parallel(loop + 1, packed)
@@ -159,7 +166,7 @@ class Lowering:
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def step(self, step: Step) -> None:
+    def step(self, step: NestStep) -> None:
         """One step of the nest, in the current turn of the parallel loops."""
         self.machine.begin(self, step)
         if step.inner:
@@ -171,7 +178,7 @@ class Lowering:
                 self.memory.left = left
         self.written += len(step.writes)
 
-    def _run(self, step: Step) -> None:
+    def _run(self, step: NestStep) -> None:
         """An inner step: loops over the row around it, then what has been reduced becomes known."""
         chains = self._chains(step)
         initial = [v.register for chain in chains for v in self._start(chain)]
@@ -187,34 +194,36 @@ class Lowering:
                 for local, value in zip(chain.result.locals, self.machine.alone(self, chain, accumulator), strict=True):
                     self.rows[local, chain.copy] = value
 
-    def _chains(self, step: Step) -> list[Chain]:
+    def _chains(self, step: NestStep) -> list[AccumulatorChain]:
         """The accumulators of each of the rows computed together, those of the scans first."""
-        found: list[Reduce | Scan] = [*step.scans, *(r for r in step.results if isinstance(r, Reduce))]
+        found: list[Reduce | NestScan] = [*step.scans, *(r for r in step.results if isinstance(r, Reduce))]
         chains = []
         for copy in range(self.copies):
             for result in found:
                 monoid = MONOIDS[result.monoid]
-                chains.append(Chain(result, copy, monoid, monoid.neutral(self.math, result.dtype)))
+                chains.append(AccumulatorChain(result, copy, monoid, monoid.neutral(self.math, result.dtype)))
         return chains
 
-    def _start(self, chain: Chain) -> list[Value]:
+    def _start(self, chain: AccumulatorChain) -> list[LaneValue]:
         """The start of an accumulator; that of a scan along the lanes is a scalar."""
-        if isinstance(chain.result, Scan) and self.loops.along_row:
+        if isinstance(chain.result, NestScan) and self.loops.along_row:
             with self.builder.lanes_of(1):
                 return chain.monoid.neutral(self.math, chain.result.dtype)
         return chain.neutral
 
-    def values(self, chains: Sequence[Chain], registers: Sequence[Register]) -> list[list[Value]]:
+    def values(self, chains: Sequence[AccumulatorChain], registers: Sequence[Register]) -> list[list[LaneValue]]:
         """Registers as the accumulators of the chains."""
         found, rest = [], list(registers)
         for chain in chains:
             dtypes = [chain.result.dtype, int64][: chain.monoid.width]
-            found.append([Value(self.math, dtype, rest.pop(0)) for dtype in dtypes])
+            found.append([LaneValue(self.math, dtype, rest.pop(0)) for dtype in dtypes])
         return found
 
     # -- the loops over the row ----------------------------------------------------------------------------------
 
-    def _level(self, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]) -> list[Register]:
+    def _level(
+        self, loop: int, step: NestStep, chains: list[AccumulatorChain], initial: Sequence[Register]
+    ) -> list[Register]:
         """One loop over the row, in blocks if it is long; the accumulators that it ends with."""
         special = self.machine.level(self, loop, step, chains, initial)
         if special is not None:
@@ -231,18 +240,24 @@ class Lowering:
             blocks.following = self._joined(chains, blocks.carried, within)
         return blocks.results
 
-    def _is_blocked(self, chains: Sequence[Chain], extent: int, turn: int) -> bool:
+    def _is_blocked(self, chains: Sequence[AccumulatorChain], extent: int, turn: int) -> bool:
         """Whether rounding errors would grow along a loop."""
         reduced = [c.result.monoid for c in chains if isinstance(c.result, Reduce)]
         return set(reduced) == {"sum"} and extent > BLOCK * turn
 
-    def _anew(self, chains: Sequence[Chain], carried: Sequence[Register]) -> list[Register]:
+    def _anew(self, chains: Sequence[AccumulatorChain], carried: Sequence[Register]) -> list[Register]:
         """The starts of the accumulators of a block; scans go on."""
         pairs = zip(chains, self.values(chains, carried), strict=True)
         return [v.register for chain, values in pairs for v in (values if chain.goes_on else chain.neutral)]
 
     def _turns(
-        self, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register], start: Register, stop: Register
+        self,
+        loop: int,
+        step: NestStep,
+        chains: list[AccumulatorChain],
+        initial: Sequence[Register],
+        start: Register,
+        stop: Register,
     ) -> list[Register]:
         turn = self.width if loop == self.loops.lane else 1
         with self.builder.loop(start, stop, turn, initial) as opened:
@@ -253,20 +268,24 @@ class Lowering:
                 opened.following = self._inside(loop + 1, step, chains, opened.carried)
         return opened.results
 
-    def _inside(self, loop: int, step: Step, chains: list[Chain], carried: Sequence[Register]) -> list[Register]:
+    def _inside(
+        self, loop: int, step: NestStep, chains: list[AccumulatorChain], carried: Sequence[Register]
+    ) -> list[Register]:
         """An inner loop that begins anew, or goes on where the monoid says so."""
         if all(chain.goes_on for chain in chains):
             return self._level(loop, step, chains, carried)
         within = self._level(loop, step, chains, self._anew(chains, carried))
         return self._joined(chains, carried, within)
 
-    def _joined(self, chains: Sequence[Chain], a: Sequence[Register], b: Sequence[Register]) -> list[Register]:
+    def _joined(
+        self, chains: Sequence[AccumulatorChain], a: Sequence[Register], b: Sequence[Register]
+    ) -> list[Register]:
         pairs = zip(chains, self.values(chains, a), self.values(chains, b), strict=True)
         return [v.register for c, x, y in pairs for v in (y if c.goes_on else c.monoid.join(self.math, x, y))]
 
     # -- points --------------------------------------------------------------------------------------------------
 
-    def points(self, step: Step, accumulators: list[list[Value]]) -> list[Register]:
+    def points(self, step: NestStep, accumulators: list[list[LaneValue]]) -> list[Register]:
         """The body, for each of the rows computed together; what the accumulators become."""
         following: list[Register] = []
         share = len(accumulators) // self.copies
@@ -288,14 +307,16 @@ class Lowering:
         self.memory.indices[self.loops.jam] = builder.call("i64", "llvm.smin.i64", index, last)  # type: ignore[index]
         return builder.compare("icmp slt", index, extent)
 
-    def _point(self, step: Step, copy: int, accumulators: list[list[Value]], guard: Register | None) -> list[Register]:
+    def _point(
+        self, step: NestStep, copy: int, accumulators: list[list[LaneValue]], guard: Register | None
+    ) -> list[Register]:
         """The body once."""
         carries: list[list[Register]] = []
         results = self._results(step, self._operands(step, accumulators, carries))
         if not all(carries):
             raise CompileError(f"{self.nest.name}: the body does not call its scan")
-        stores: list[tuple[int, Value]] = []
-        folds: list[tuple[Reduce, list[Value], list[Value]]] = []
+        stores: list[tuple[int, LaneValue]] = []
+        folds: list[tuple[Reduce, list[LaneValue], list[LaneValue]]] = []
         for result in step.results:
             taken, results = results[: result.arity], results[result.arity :]
             if isinstance(result, Keep) and step.inner:
@@ -310,15 +331,19 @@ class Lowering:
         joined = self.machine.fold_and_store(self, folds, stores, guard)
         return [register for carry in carries for register in carry or joined.pop(0)]
 
-    def _operands(self, step: Step, accumulators: list[list[Value]], carries: list[list[Register]]) -> list[Any]:
+    def _operands(
+        self, step: NestStep, accumulators: list[list[LaneValue]], carries: list[list[Register]]
+    ) -> list[Any]:
         """The values of a step's operands; those that scans stand for note in `carries` what the next turn gets."""
-        loaded = iter(self.memory.load([o for o in step.reads if not isinstance(o, Scan)]))
+        loaded = iter(self.memory.load([o for o in step.reads if not isinstance(o, NestScan)]))
         carries += [[] for _ in step.scans]
         running = iter([self._running(*each) for each in zip(step.scans, accumulators, carries, strict=False)])
-        return [next(running) if isinstance(o, Scan) else next(loaded) for o in step.reads]
+        return [next(running) if isinstance(o, NestScan) else next(loaded) for o in step.reads]
 
-    def _running(self, scan: Scan, accumulator: list[Value], carry: list[Register]) -> Callable[[Value], Value]:
-        def running(value: Value) -> Value:
+    def _running(
+        self, scan: NestScan, accumulator: list[LaneValue], carry: list[Register]
+    ) -> Callable[[LaneValue], LaneValue]:
+        def running(value: LaneValue) -> LaneValue:
             if carry or value.dtype is not scan.dtype:
                 raise CompileError(f"{self.nest.name}: {scan} is called once, with a value of its dtype")
             scanned, following = self.machine.scanned(self, scan, accumulator[0], value)
@@ -327,7 +352,7 @@ class Lowering:
 
         return running
 
-    def _results(self, step: Step, operands: list[Any]) -> list[Value]:
+    def _results(self, step: NestStep, operands: list[Any]) -> list[LaneValue]:
         """Run the body and check what it returns."""
         returned = step.body(self.math, *operands)
         results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
@@ -337,7 +362,7 @@ class Lowering:
                 f"{self.nest.name}: the body returns {len(results)} results for {len(wanted)} writes and reductions"
             )
         for index, (result, dtype) in enumerate(zip(results, wanted, strict=True)):
-            if not isinstance(result, Value):
+            if not isinstance(result, LaneValue):
                 results[index] = self.math.constant(result, dtype)
             elif result.dtype is not dtype:
                 raise CompileError(
@@ -352,13 +377,17 @@ class Lowering:
             return [result.dtype, result.dtype if result.monoid == "dot" else int64]
         return [result.dtype]
 
-    def fold(self, result: Reduce, carried: list[Value], values: list[Value], mask: Register | None) -> list[Register]:
+    def fold(
+        self, result: Reduce, carried: list[LaneValue], values: list[LaneValue], mask: Register | None
+    ) -> list[Register]:
         """An accumulator that values have joined, but for those that `mask` leaves out."""
         monoid = MONOIDS[result.monoid]
         if mask is not None:
             neutral = neutral_of(self.math, monoid, result.dtype, result.arity)
             pairs = zip(values, neutral, strict=True)
-            values = [Value(self.math, v.dtype, self.builder.select(mask, v.register, n.register)) for v, n in pairs]
+            values = [
+                LaneValue(self.math, v.dtype, self.builder.select(mask, v.register, n.register)) for v, n in pairs
+            ]
         return [v.register for v in monoid.fold(self.math, carried, values)]
 
 

@@ -1,6 +1,6 @@
 """The math namespace over LLVM values: what the lowering of a nest hands to an op's `compute` body as `m`.
 
-It offers the names of `numpy_math`, and `Value` overloads the operators, so that one body serves eager mode and
+It offers the names of `numpy_math`, and `LaneValue` overloads the operators, so that one body serves eager mode and
 kernels. Results are numpy's bit for bit in arithmetic, comparisons, casts and selections: no fast-math flags, no
 contraction. Elementary functions come from `elementary`; the rest are calls of the C library, lane by lane.
 
@@ -30,9 +30,9 @@ from jit.ir.errors import CompileError
 
 from ..targets.target import Target
 from . import division, elementary
-from .arithmetic import Arithmetic
-from .build import Builder, Register, mangled
-from .values import Value
+from .arithmetic import LaneArithmetic
+from .build import LLVMBuilder, Register, mangled
+from .values import LaneValue
 
 LIBM = {
     "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
@@ -52,10 +52,10 @@ class UnsupportedMath(CompileError, AttributeError):
     """A body asks for a function that kernels do not have."""
 
 
-class LLVMMath(Arithmetic):
+class LLVMMath(LaneArithmetic):
     """The namespace `m` for one kernel under construction."""
 
-    def __init__(self, builder: Builder, target: Target) -> None:
+    def __init__(self, builder: LLVMBuilder, target: Target) -> None:
         super().__init__(builder, target)
         self.active: Register | None = None
         """Which lanes of the innermost loop hold points of the nest; None if all do."""
@@ -71,27 +71,29 @@ class LLVMMath(Arithmetic):
 
     # -- division with remainder ---------------------------------------------------------------------------------
 
-    def floor_divide(self, a: Any, b: Any) -> Value:
+    def floor_divide(self, a: Any, b: Any) -> LaneValue:
         """a / b rounded down; integers divided by zero are reported by the kernel, INT_MIN / -1 wraps."""
         return self._division(division.integer_floor_divide, division.float_floor_divide, a, b)
 
-    def remainder(self, a: Any, b: Any) -> Value:
+    def remainder(self, a: Any, b: Any) -> LaneValue:
         """a - b * floor(a / b), with the sign of b."""
         return self._division(division.integer_remainder, division.float_remainder, a, b)
 
-    def trunc_divide(self, a: Any, b: Any) -> Value:
+    def trunc_divide(self, a: Any, b: Any) -> LaneValue:
         """a / b rounded toward zero."""
         return self._division(
             lambda m, x, y: division.integer_division(m, x, y)[0], lambda m, x, y: m.trunc(x / y), a, b
         )
 
-    def fmod(self, a: Any, b: Any) -> Value:
+    def fmod(self, a: Any, b: Any) -> LaneValue:
         """The remainder with the sign of a."""
         return self._division(
             lambda m, x, y: division.integer_division(m, x, y)[1], lambda m, *x: m.libm("fmod", *x), a, b
         )
 
-    def _division(self, of_integers: Callable[..., Value], of_floats: Callable[..., Value], a: Any, b: Any) -> Value:
+    def _division(
+        self, of_integers: Callable[..., LaneValue], of_floats: Callable[..., LaneValue], a: Any, b: Any
+    ) -> LaneValue:
         a, b = self._operands(a, b)
         if a.dtype.is_floating_point:
             return self._through_single(partial(of_floats, self), a, b)
@@ -101,7 +103,7 @@ class LLVMMath(Arithmetic):
 
     # -- powers and elementary functions -------------------------------------------------------------------------
 
-    def power(self, x: Any, y: Any) -> Value:
+    def power(self, x: Any, y: Any) -> LaneValue:
         """x**y. An integer power multiplies and wraps, and reports a negative exponent."""
         x, y = self._operands(x, y)
         is_float, short = x.dtype.is_floating_point, elementary.SHORT_POWERS.get(y.number)
@@ -117,16 +119,16 @@ class LLVMMath(Arithmetic):
         """The square root, correctly rounded."""
         return self._elementary("sqrt", lambda m, v: m._intrinsic("sqrt", v), x)
 
-    def libm(self, name: str, *operands: Any) -> Value:
+    def libm(self, name: str, *operands: Any) -> LaneValue:
         """A float64 function of the C library, called lane by lane; float32 is widened and the result rounded."""
         values = self._operands(*operands)
         wide = [self.cast(v, float64).register for v in values]
-        result = Value(self, float64, self.builder.each_lane(PREFIX + name, "double", *wide))
+        result = LaneValue(self, float64, self.builder.each_lane(PREFIX + name, "double", *wide))
         return self.cast(result, values[0].dtype)
 
-    def _elementary(self, name: str, formula: Callable[..., Value], *operands: Any) -> Any:
+    def _elementary(self, name: str, formula: Callable[..., LaneValue], *operands: Any) -> Any:
         """Apply a formula to floats; of Python numbers alone the result is a Python number."""
-        if not any(isinstance(o, Value) for o in operands):
+        if not any(isinstance(o, LaneValue) for o in operands):
             from ..arrays import numpy_math
 
             return getattr(numpy_math, name)(*map(float, operands)).item()
@@ -136,26 +138,26 @@ class LLVMMath(Arithmetic):
             return self._called(name, formula, values)
         return self._through_single(partial(formula, self), *values)
 
-    def _called(self, name: str, formula: Callable[..., Value], values: Sequence[Value]) -> Value:
+    def _called(self, name: str, formula: Callable[..., LaneValue], values: Sequence[LaneValue]) -> LaneValue:
         """A formula as a function of the kernel."""
         dtype, type = values[0].dtype, values[0].register.type
         function = f"{name}_{dtype.name}_{mangled(type)}"
         if function not in self.builder.helpers:
             self.builder.helpers[function] = self._written(function, formula, values)
-        return Value(self, dtype, self.builder.call(type, function, *(v.register for v in values)))
+        return LaneValue(self, dtype, self.builder.call(type, function, *(v.register for v in values)))
 
-    def _written(self, function: str, formula: Callable[..., Value], values: Sequence[Value]) -> str:
+    def _written(self, function: str, formula: Callable[..., LaneValue], values: Sequence[LaneValue]) -> str:
         """The function's definition."""
-        inner = LLVMMath(Builder(self.builder.width), self.target)
+        inner = LLVMMath(LLVMBuilder(self.builder.width), self.target)
         parameters = [Register(f"%x{number}", v.register.type) for number, v in enumerate(values)]
-        arguments = [Value(inner, v.dtype, register) for v, register in zip(values, parameters)]
+        arguments = [LaneValue(inner, v.dtype, register) for v, register in zip(values, parameters)]
         result = inner._through_single(partial(formula, inner), *arguments).register
         self.builder.declarations.update(inner.builder.declarations)
         self.builder.helpers.update(inner.builder.helpers)
         head = f"define internal {result.type} @{function}({', '.join(map(str, parameters))}) {{\nentry:"
         return "\n".join([head, *inner.builder.sections[0].lines, f"ret {result}", "}\n"])
 
-    def _through_single(self, formula: Callable[..., Value], *values: Value) -> Value:
+    def _through_single(self, formula: Callable[..., LaneValue], *values: LaneValue) -> LaneValue:
         """Compute 16-bit floats in float32 and round the result."""
         dtype = values[0].dtype
         if not dtype.is_half:
@@ -164,16 +166,16 @@ class LLVMMath(Arithmetic):
 
     # -- rare cases ----------------------------------------------------------------------------------------------
 
-    def rare(self, condition: Value, usual: Value, special: Callable[[], Value]) -> Value:
+    def rare(self, condition: LaneValue, usual: LaneValue, special: Callable[[], LaneValue]) -> LaneValue:
         """`special()` where the condition holds, `usual` elsewhere; computed only if some lane needs it."""
 
         def mixed() -> Register:
             return self.where(condition, special(), usual).register
 
         needed = self.builder.any(condition.register)
-        return Value(self, usual.dtype, self.builder.choose(needed, mixed, usual.register))
+        return LaneValue(self, usual.dtype, self.builder.choose(needed, mixed, usual.register))
 
-    def fail_where(self, condition: Value, code: int) -> None:
+    def fail_where(self, condition: LaneValue, code: int) -> None:
         """Make the kernel return `code` if the condition holds at some point of the nest. It goes on computing."""
         mask = condition.register
         if self.active is not None and mask.depth == self.active.depth:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable, Sequence
 from jit.ir.dtypes import DType, bool_, int64
 
 from ..kernels import lanes
-from ..kernels.nest import Access, Bound, Index, Local, Nest, Operand, Position, Scan
+from ..kernels.nest import Access, Bound, Index, Local, Nest, NestScan, Operand, Position
 from ..kernels.schedule import FIXED, UNIT, Loops
 from . import halves
-from .build import Builder, Register, mangled
+from .build import LLVMBuilder, Register, mangled
 from .math import LLVMMath
-from .values import ELEMENT, Value
+from .values import ELEMENT, LaneValue
 
 OUT_OF_RANGE = 4
 """The flag that a kernel returns, or'ed to the errors of `division`, if an index was out of range."""
@@ -45,19 +45,19 @@ def kept_bytes(dtype: DType) -> int:
     return max(dtype.itemsize, 4) if dtype.is_floating_point else dtype.itemsize
 
 
-class Memory:
+class NestMemory:
     """The maps of one nest at the current turn of its loops."""
 
     alignment = ", align 1"
     """The alignment of what is read and written: arrays may start at any byte."""
 
-    def __init__(self, nest: Nest, loops: Loops, builder: Builder, math: LLVMMath) -> None:
+    def __init__(self, nest: Nest, loops: Loops, builder: LLVMBuilder, math: LLVMMath) -> None:
         self.nest, self.loops, self.builder, self.math = nest, loops, builder, math
         self.indices: dict[int, Register] = {}
         """The index of each open loop."""
         self.left: Register | None = None
         """How many points are left along the lanes, this vector's included."""
-        self.locals: dict[int, Value | DType] = {}
+        self.locals: dict[int, LaneValue | DType] = {}
         """What earlier steps made: a value for each row, or the dtype of a scratch row."""
         self.streams = False
         """Whether some stores go past the cache: their order has to be restored at the end."""
@@ -69,7 +69,7 @@ class Memory:
     # -- numbers -------------------------------------------------------------------------------------------------
 
     def number(self, *key: Hashable) -> Register:
-        """A number that the caller passes, see `Function.numbers`."""
+        """A number that the caller passes, see `LoweredFunction.numbers`."""
         place = self.numbers.setdefault(key, len(self.numbers))
         address = self.builder.emit("ptr", f"getelementptr i64, ptr %geometry, i64 {place}")
         return self.builder.emit("i64", f"load i64, {address}", address)
@@ -162,7 +162,7 @@ class Memory:
 
     # -- operands ------------------------------------------------------------------------------------------------
 
-    def load(self, operands: Sequence[Operand]) -> list[Value]:
+    def load(self, operands: Sequence[Operand]) -> list[LaneValue]:
         """The values of a step's operands; what is contiguous along the lanes is loaded in two ways."""
         plain = [
             a for a in dict.fromkeys(operands) if isinstance(a, Access) and self._is_moving(a) and self._is_plain(a)
@@ -183,12 +183,12 @@ class Memory:
         vectors = dict(zip(plain, loaded, strict=False))
         return [self._operand(o, vectors) for o in operands]
 
-    def _operand(self, operand: Operand, vectors: dict[Access, Register]) -> Value:
+    def _operand(self, operand: Operand, vectors: dict[Access, Register]) -> LaneValue:
         if isinstance(operand, Local):
             return self._local(operand.number)
         if isinstance(operand, Position):
             return self._position(operand)
-        assert not isinstance(operand, Scan)  # the lowering answers for these
+        assert not isinstance(operand, NestScan)  # the lowering answers for these
         if operand in vectors:
             return self._decoded(self._dtype(operand), vectors[operand])
         if _guarded(operand):
@@ -239,12 +239,12 @@ class Memory:
         picking = [n for n in range(lane) if any(self.loops.motion(row, n) != FIXED for row in rows)]
         return picking[-1] if picking and lane == len(self.loops.extents) - 1 else None
 
-    def _fixed(self, access: Access) -> Value:
+    def _fixed(self, access: Access) -> LaneValue:
         row, dtype = self._row(self._reads[access]), self._dtype(access)
         type = memory_type(dtype)
         with self.builder.lanes_of(1):
             value = self._decoded(dtype, self.builder.emit(type, f"load {type}, {row}{self.alignment}", row))
-        return Value(self.math, dtype, self.builder.broadcast(value.register))
+        return LaneValue(self.math, dtype, self.builder.broadcast(value.register))
 
     def _vector(self, access: Access, address: Register, mask: Register | None) -> Register:
         """A vector from memory, of active lanes only if there is a mask."""
@@ -264,17 +264,17 @@ class Memory:
             self.builder.write(f"{result} = call {type} @{name}({where}, {lanes}, {fill})", self.builder.depth)
         return Register(result, type, self.builder.depth)
 
-    def _decoded(self, dtype: DType, register: Register) -> Value:
+    def _decoded(self, dtype: DType, register: Register) -> LaneValue:
         if dtype is bool_:
             register = self.builder.compare("icmp ne", register, self.builder.splat("i8", "0"))
         elif dtype.is_half:
             register = halves.decoded(self.math, dtype, register)
-        return Value(self.math, dtype, register)
+        return LaneValue(self.math, dtype, register)
 
     # -- positions, gathers and bounds ---------------------------------------------------------------------------
 
-    def _position(self, position: Position) -> Value:
-        return Value(self.math, int64, self._lanewise(self._points[position]))
+    def _position(self, position: Position) -> LaneValue:
+        return LaneValue(self.math, int64, self._lanewise(self._points[position]))
 
     def _lanewise(self, point: int) -> Register:
         """The number that a point map yields, in every lane."""
@@ -290,7 +290,7 @@ class Memory:
         steps = self.builder.binary("mul", self.lanes(), self.builder.broadcast(stride))
         return self.builder.binary("add", start, steps)
 
-    def _guarded_load(self, access: Access) -> Value:
+    def _guarded_load(self, access: Access) -> LaneValue:
         """A load whose address or whose existence depends on numbers: active lanes within the bounds alone."""
         dtype = self._dtype(access)
         map, type = self._reads[access], memory_type(dtype)
@@ -304,9 +304,9 @@ class Memory:
             loaded = self._masked(access, address, mask, self.builder.vector(type))
             value = self._decoded(dtype, loaded)
             if mask is not None:
-                condition = Value(self.math, bool_, mask)
+                condition = LaneValue(self.math, bool_, mask)
                 value = self.math.where(condition, value, self.math.constant(access.fill, dtype))
-        return Value(self.math, dtype, self.builder.broadcast(value.register))
+        return LaneValue(self.math, dtype, self.builder.broadcast(value.register))
 
     def _is_uniform(self, access: Access, address: Register) -> bool:
         """Whether one load serves all lanes."""
@@ -340,7 +340,7 @@ class Memory:
         with self.builder.lanes_of(width):
             self.math.active = active if moving else None
             number = self.math.cast(self._index_value(index.access, moving), int64)
-            size = Value(self.math, int64, self.builder.broadcast(self.number("index size", place)))
+            size = LaneValue(self.math, int64, self.builder.broadcast(self.number("index size", place)))
             if index.wraps:
                 number = self.math.where(number < 0, number + size, number)
             wrong = (number < 0) | (number >= size)
@@ -351,7 +351,7 @@ class Memory:
         self.math.active = active
         return moved
 
-    def _index_value(self, access: Access, moving: bool) -> Value:
+    def _index_value(self, access: Access, moving: bool) -> LaneValue:
         dtype = self._dtype(access)
         if not moving:
             return self._fixed(access)
@@ -366,34 +366,34 @@ class Memory:
         with self.builder.lanes_of(self.builder.width if moving else 1):
             mask = self.math.constant(True, bool_)
             for bound in bounds:
-                number = Value(self.math, int64, self._lanewise(self._points[bound]))
-                size = Value(self.math, int64, self.builder.broadcast(self.number("size", self._points[bound])))
+                number = LaneValue(self.math, int64, self._lanewise(self._points[bound]))
+                size = LaneValue(self.math, int64, self.builder.broadcast(self.number("size", self._points[bound])))
                 mask = mask & (number >= 0) & (number < size)
         return self.builder.broadcast(mask.register)
 
     # -- what steps hand to one another --------------------------------------------------------------------------
 
-    def _local(self, number: int) -> Value:
+    def _local(self, number: int) -> LaneValue:
         value = self.locals[number]
-        if isinstance(value, Value):
-            return Value(self.math, value.dtype, self.builder.broadcast(value.register))
+        if isinstance(value, LaneValue):
+            return LaneValue(self.math, value.dtype, self.builder.broadcast(value.register))
         return self.fetched(value, self._scratch(number, value))
 
-    def keep(self, number: int, value: Value) -> None:
+    def keep(self, number: int, value: LaneValue) -> None:
         """Write a vector to the scratch row, all of its lanes."""
         self.locals[number] = value.dtype
         self.leave(value, self._scratch(number, value.dtype))
 
-    def fetched(self, dtype: DType, address: Register) -> Value:
+    def fetched(self, dtype: DType, address: Register) -> LaneValue:
         """A vector from scratch memory."""
         type = self.builder.vector(kept_type(dtype))
         here = Register("", "", self.builder.depth)  # not further out, where it has not been written yet
         register = self.builder.emit(type, f"load {type}, {address}{self.alignment}", address, here)
         if dtype is bool_:
             register = self.builder.compare("icmp ne", register, self.builder.splat("i8", "0"))
-        return Value(self.math, dtype, register)
+        return LaneValue(self.math, dtype, register)
 
-    def leave(self, value: Value, address: Register) -> None:
+    def leave(self, value: LaneValue, address: Register) -> None:
         """A vector to scratch memory, all of its lanes."""
         register = self.builder.convert("zext", value.register, "i8") if value.dtype is bool_ else value.register
         register = self.builder.broadcast(register)
@@ -417,7 +417,7 @@ class Memory:
 
     # -- stores --------------------------------------------------------------------------------------------------
 
-    def store_jobs(self, writes: Sequence[tuple[int, Value]]) -> list[tuple[int, Register, Register]]:
+    def store_jobs(self, writes: Sequence[tuple[int, LaneValue]]) -> list[tuple[int, Register, Register]]:
         """(write, what its memory will hold, where) for each write and its value."""
         first = len(self.nest.reads)
         return [(w, self._encoded(v), self._address(first + w, v.dtype.itemsize)) for w, v in writes]
@@ -458,7 +458,7 @@ class Memory:
         builder.block(names[2], depth)
         self.streams = True
 
-    def _encoded(self, value: Value) -> Register:
+    def _encoded(self, value: LaneValue) -> Register:
         if value.dtype is bool_:
             return self.builder.convert("zext", value.register, "i8")
         return halves.encoded(self.math, value.dtype, value.register) if value.dtype.is_half else value.register

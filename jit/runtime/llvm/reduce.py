@@ -14,14 +14,14 @@ import numpy as np
 
 from jit.ir.dtypes import DType, bool_, int64
 
-from ..kernels.nest import Reduce, Scan
+from ..kernels.nest import NestScan, Reduce
 
 if TYPE_CHECKING:
-    from .build import Builder
+    from .build import LLVMBuilder
     from .math import LLVMMath
-    from .values import Value
+    from .values import LaneValue
 
-Values = list["Value"]
+Values = list["LaneValue"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _greatest(dtype: DType) -> Any:
     return math.inf if dtype.is_floating_point else int(np.iinfo(dtype.numpy).max)
 
 
-def _simple(number: Callable[[DType], Any], combine: Callable[[LLVMMath, Value, Value], Value]) -> Monoid:
+def _simple(number: Callable[[DType], Any], combine: Callable[[LLVMMath, LaneValue, LaneValue], LaneValue]) -> Monoid:
     def both(m: LLVMMath, a: Values, b: Values) -> Values:
         return [combine(m, a[0], b[0])]
 
@@ -117,7 +117,7 @@ MONOIDS = {
 }
 
 
-def _add_logarithms(m: LLVMMath, a: Value, b: Value) -> Value:
+def _add_logarithms(m: LLVMMath, a: LaneValue, b: LaneValue) -> LaneValue:
     higher = m.maximum(a, b) + m.log1p(m.exp(-m.abs(a - b)))
     return m.where(a == b, a + math.log(2), higher)  # inf - inf would be NaN
 
@@ -134,11 +134,11 @@ def across_lanes(m: LLVMMath, monoid: Monoid, values: Values) -> Values:
     return values
 
 
-def _part(builder: Builder, m: LLVMMath, values: Values, start: int) -> Values:
+def _part(builder: LLVMBuilder, m: LLVMMath, values: Values, start: int) -> Values:
     return [m.value(v.dtype, builder.lanes_from(v.register, start)) for v in values]
 
 
-def running(m: LLVMMath, monoid: Monoid, neutral: Value, value: Value) -> Value:
+def running(m: LLVMMath, monoid: Monoid, neutral: LaneValue, value: LaneValue) -> LaneValue:
     """The running reduction over the lanes: each takes in the lane 1, 2, 4, ... before it."""
     builder, shift = m.builder, 1
     while shift < builder.width:
@@ -150,22 +150,22 @@ def running(m: LLVMMath, monoid: Monoid, neutral: Value, value: Value) -> Value:
     return value
 
 
-def neutral_of(m: LLVMMath, monoid: Monoid, dtype: DType, arity: int) -> Sequence[Value]:
+def neutral_of(m: LLVMMath, monoid: Monoid, dtype: DType, arity: int) -> Sequence[LaneValue]:
     """The neutral elements that the body may yield where there is no point: as many values as it yields."""
     values = monoid.neutral(m, dtype)
     return values if len(values) == arity else values * arity
 
 
 @dataclass
-class Chain:
+class AccumulatorChain:
     """An accumulator: of one result or scan of a step, for one of the rows computed together."""
 
-    result: Reduce | Scan
+    result: Reduce | NestScan
     copy: int
     monoid: Monoid
-    neutral: list[Value]
+    neutral: list[LaneValue]
 
     @property
     def goes_on(self) -> bool:
         """Whether inner loops go on with the accumulator of outer ones."""
-        return self.monoid.chained or isinstance(self.result, Scan)
+        return self.monoid.chained or isinstance(self.result, NestScan)

@@ -12,7 +12,7 @@ from jit.ir.dtypes import DType, bfloat16, bool_, float16, float32, float64, int
 from jit.ir.errors import CompileError
 
 from ..targets.target import Target
-from .build import Builder, Register
+from .build import LLVMBuilder, Register
 
 ELEMENT = {
     bool_: "i1", uint8: "i8", int8: "i8", int16: "i16", int32: "i32", int64: "i64",
@@ -24,75 +24,75 @@ ELEMENT = {
 class LaneMath(Protocol):
     """The part of the math namespace that formulas beside it are written in."""
 
-    builder: Builder
+    builder: LLVMBuilder
     target: Target
 
-    def value(self, dtype: DType, register: Register) -> Value:
+    def value(self, dtype: DType, register: Register) -> LaneValue:
         """A register as a value of `dtype`."""
 
-    def constant(self, number: Any, dtype: DType) -> Value:
+    def constant(self, number: Any, dtype: DType) -> LaneValue:
         """A number in every lane."""
 
-    def converted(self, opcode: str, x: Value, dtype: DType) -> Value:
+    def converted(self, opcode: str, x: LaneValue, dtype: DType) -> LaneValue:
         """A conversion instruction."""
 
-    def cast(self, x: Any, dtype: Any) -> Value:
+    def cast(self, x: Any, dtype: Any) -> LaneValue:
         """x as another dtype."""
 
-    def bits(self, x: Value) -> Value:
+    def bits(self, x: LaneValue) -> LaneValue:
         """A float's pattern as an integer of its width."""
 
-    def from_bits(self, x: Value, dtype: DType) -> Value:
+    def from_bits(self, x: LaneValue, dtype: DType) -> LaneValue:
         """The float of that pattern."""
 
-    def where(self, condition: Any, a: Any, b: Any) -> Value:
+    def where(self, condition: Any, a: Any, b: Any) -> LaneValue:
         """a where the condition holds, else b."""
 
-    def negative(self, x: Value) -> Value:
+    def negative(self, x: LaneValue) -> LaneValue:
         """-x."""
 
-    def abs(self, x: Value) -> Value:
+    def abs(self, x: LaneValue) -> LaneValue:
         """|x|."""
 
-    def invert(self, x: Value) -> Value:
+    def invert(self, x: LaneValue) -> LaneValue:
         """~x; not, for booleans."""
 
-    def copysign(self, x: Any, sign: Any) -> Value:
+    def copysign(self, x: Any, sign: Any) -> LaneValue:
         """|x| with the sign of `sign`."""
 
-    def floor(self, x: Value) -> Value:
+    def floor(self, x: LaneValue) -> LaneValue:
         """Down to a whole number."""
 
-    def isnan(self, x: Value) -> Value:
+    def isnan(self, x: LaneValue) -> LaneValue:
         """Whether x is NaN."""
 
-    def isfinite(self, x: Value) -> Value:
+    def isfinite(self, x: LaneValue) -> LaneValue:
         """Whether x is neither NaN nor infinite."""
 
-    def right_shift(self, a: Any, b: Any) -> Value:
+    def right_shift(self, a: Any, b: Any) -> LaneValue:
         """a >> b with the sign copied."""
 
-    def integer_operation(self, opcode: str, a: Any, b: Any) -> Value:
+    def integer_operation(self, opcode: str, a: Any, b: Any) -> LaneValue:
         """An instruction on integers or booleans."""
 
-    def libm(self, name: str, *operands: Any) -> Value:
+    def libm(self, name: str, *operands: Any) -> LaneValue:
         """A function of the C library, lane by lane."""
 
-    def fail_where(self, condition: Value, code: int) -> None:
+    def fail_where(self, condition: LaneValue, code: int) -> None:
         """Make the kernel return `code` if the condition holds at some point of the nest."""
 
 
-def _operator(function: str) -> Callable[[Value, Any], Value]:
+def _operator(function: str) -> Callable[[LaneValue, Any], LaneValue]:
     """`a <op> b` as a call of a function of the namespace."""
     return lambda a, b: getattr(a.math, function)(a, b)
 
 
-def _reflected(function: str) -> Callable[[Value, Any], Value]:
+def _reflected(function: str) -> Callable[[LaneValue, Any], LaneValue]:
     """The same for `b <op> a` where b is a number."""
     return lambda a, b: getattr(a.math, function)(b, a)
 
 
-class Value:
+class LaneValue:
     """One lane-wise value of a body: an LLVM register and the dtype it stands for."""
 
     __slots__ = ("dtype", "math", "number", "register")
@@ -110,18 +110,18 @@ class Value:
         raise CompileError("a kernel's body cannot branch on a value; select with m.where(condition, a, b)")
 
     def __repr__(self) -> str:
-        return f"Value({self.dtype.name}, {self.register})"
+        return f"LaneValue({self.dtype.name}, {self.register})"
 
-    def __neg__(self) -> Value:
+    def __neg__(self) -> LaneValue:
         return self.math.negative(self)
 
-    def __pos__(self) -> Value:
+    def __pos__(self) -> LaneValue:
         return self
 
-    def __abs__(self) -> Value:
+    def __abs__(self) -> LaneValue:
         return self.math.abs(self)
 
-    def __invert__(self) -> Value:
+    def __invert__(self) -> LaneValue:
         return self.math.invert(self)
 
     # fmt: off

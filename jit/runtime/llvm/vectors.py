@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from ..kernels.nest import Nest, Reduce, Scan, Step
+from ..kernels.nest import Nest, NestScan, NestStep, Reduce
 from ..kernels.schedule import Loops
 from ..targets.target import Target
-from .build import Builder, Register
-from .function import Function
-from .lowering import Lowering
+from .build import LLVMBuilder, Register
+from .function import LoweredFunction
+from .lowering import NestLowering
 from .math import LLVMMath
-from .memory import Memory
-from .reduce import MONOIDS, Chain, across_lanes, running
-from .values import Value
+from .memory import NestMemory
+from .reduce import MONOIDS, AccumulatorChain, across_lanes, running
+from .values import LaneValue
 
 
 class VectorMachine:
     """A processor: a turn of the loop along the lanes takes `width` points at once."""
 
     def __init__(self, nest: Nest, loops: Loops, width: int, target: Target) -> None:
-        self.builder = Builder(width)
+        self.builder = LLVMBuilder(width)
         self.math = LLVMMath(self.builder, target)
-        self.memory = Memory(nest, loops, self.builder, self.math)
+        self.memory = NestMemory(nest, loops, self.builder, self.math)
 
-    def function(self, lowering: Lowering) -> Function:
+    def function(self, lowering: NestLowering) -> LoweredFunction:
         """The parallel loops with the steps inside of them."""
         lowering.parallel(0, lowering.packed())
         lines = [
@@ -43,28 +43,35 @@ class VectorMachine:
         ]
         declarations = (*self.builder.declarations.values(), *self.builder.helpers.values())
         numbers: tuple[tuple[Hashable, ...], ...] = tuple(self.memory.numbers)  # type: ignore[arg-type]
-        return Function(declarations, "\n".join(lines), numbers, lowering.width)
+        return LoweredFunction(declarations, "\n".join(lines), numbers, lowering.width)
 
-    def enter(self, lowering: Lowering, loop: int, index: Register, stop: Register) -> None:
+    def enter(self, lowering: NestLowering, loop: int, index: Register, stop: Register) -> None:
         """A turn of a loop begins; along the lanes the last one may have fewer points."""
         self.memory.indices[loop] = index
         if loop == lowering.loops.lane and lowering.width > 1:
             self.memory.left = self.builder.binary("sub", stop, index)
 
-    def begin(self, lowering: Lowering, step: Step) -> None:
+    def begin(self, lowering: NestLowering, step: NestStep) -> None:
         """A step begins."""
 
     def level(
-        self, lowering: Lowering, loop: int, step: Step, chains: list[Chain], initial: Sequence[Register]
+        self,
+        lowering: NestLowering,
+        loop: int,
+        step: NestStep,
+        chains: list[AccumulatorChain],
+        initial: Sequence[Register],
     ) -> list[Register] | None:
         """A loop over the row in a way of the machine's own: none."""
         return None
 
-    def alone(self, lowering: Lowering, chain: Chain, accumulator: list[Value]) -> list[Value]:
+    def alone(self, lowering: NestLowering, chain: AccumulatorChain, accumulator: list[LaneValue]) -> list[LaneValue]:
         """The reduced row: the accumulators of its lanes, joined."""
         return across_lanes(self.math, chain.monoid, accumulator) if lowering.loops.along_row else accumulator
 
-    def scanned(self, lowering: Lowering, scan: Scan, carried: Value, value: Value) -> tuple[Value, Register]:
+    def scanned(
+        self, lowering: NestLowering, scan: NestScan, carried: LaneValue, value: LaneValue
+    ) -> tuple[LaneValue, Register]:
         """(what values have come to, what the next turn starts from)."""
         monoid = MONOIDS[scan.monoid]
         if not lowering.loops.along_row or self.builder.width == 1:
@@ -72,7 +79,7 @@ class VectorMachine:
             return value, value.register
         neutral = monoid.neutral(self.math, scan.dtype)[0]
         within = running(self.math, monoid, neutral, value)
-        before = Value(self.math, scan.dtype, self.builder.broadcast(carried.register))
+        before = LaneValue(self.math, scan.dtype, self.builder.broadcast(carried.register))
         value = monoid.join(self.math, [before], [within])[0]
         last = self.builder.width - 1
         with self.builder.lanes_of(1):
@@ -80,9 +87,9 @@ class VectorMachine:
 
     def fold_and_store(
         self,
-        lowering: Lowering,
-        folds: Sequence[tuple[Reduce, list[Value], list[Value]]],
-        stores: Sequence[tuple[int, Value]],
+        lowering: NestLowering,
+        folds: Sequence[tuple[Reduce, list[LaneValue], list[LaneValue]]],
+        stores: Sequence[tuple[int, LaneValue]],
         guard: Register | None,
     ) -> list[list[Register]]:
         """Let the values join their accumulators and store the others; lanes without a point do neither."""

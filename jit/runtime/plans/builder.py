@@ -14,35 +14,35 @@ from jit.ir.dtypes import DType
 from jit.ir.geometry import Geometry
 
 from ..kernels.split import Split
-from .places import Block, Place, Step
+from .places import MemoryBlock, Step, ValuePlace
 
 
 class StretchBuilder(Protocol):
     """Memory for values, and the steps that compute them."""
 
-    places: dict[Value, Place]
+    places: dict[Value, ValuePlace]
     """Where the values are that are known so far."""
     families: dict[Value, deque[Node]]
     """The products that are still to be lowered, by their right operand."""
-    packed: dict[tuple[Block, Geometry], Place]
+    packed: dict[tuple[MemoryBlock, Geometry], ValuePlace]
     """Right operands of several products, in panels."""
 
-    def of(self, value: Value) -> Place:
+    def of(self, value: Value) -> ValuePlace:
         """Where a value is."""
 
-    def soon(self, value: Value) -> Place | None:
+    def soon(self, value: Value) -> ValuePlace | None:
         """Where a value is, if it is known already or a view of what is."""
 
-    def make(self, value: Value) -> Place:
+    def make(self, value: Value) -> ValuePlace:
         """Row-major memory for a new value."""
 
-    def temporary(self, dtype: DType, sizes: tuple[int, ...]) -> Place:
+    def temporary(self, dtype: DType, sizes: tuple[int, ...]) -> ValuePlace:
         """Row-major memory that the stretch alone sees."""
 
-    def alias(self, value: Value, place: Place) -> bool:
+    def alias(self, value: Value, place: ValuePlace) -> bool:
         """Let a value be what lies at a place already; False if its memory is for the caller to keep."""
 
-    def together(self, nodes: Sequence[Node], whole: Place) -> None:
+    def together(self, nodes: Sequence[Node], whole: ValuePlace) -> None:
         """The outputs of several nodes, which one step makes before their turn, follow each other in `whole`."""
 
     def skip(self, node: Node) -> None:
@@ -60,8 +60,10 @@ class StretchBuilder(Protocol):
     def step_of_product(self, step: Step, otherwise: Callable[[], None] | None = None) -> None:
         """One more step, by itself (or what is done `otherwise`), or later, with the kernel that reads its result."""
 
-    def pointwise(self, node: Node, body: Callable[..., Any], reads: Sequence[Place], write: Place, name: str) -> None:
+    def pointwise(
+        self, node: Node, body: Callable[..., Any], reads: Sequence[ValuePlace], write: ValuePlace, name: str
+    ) -> None:
         """A step that fills `write` with `body` of what it reads."""
 
-    def several(self, node: Node, work: Split, operands: list[Place], reusable: Sequence[int] = ()) -> None:
+    def several(self, node: Node, work: Split, operands: list[ValuePlace], reusable: Sequence[int] = ()) -> None:
         """A step for each nest of a group."""

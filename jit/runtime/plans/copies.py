@@ -15,7 +15,7 @@ from jit.passes.support.spaces import told
 from ..kernels import recipes
 from . import homes
 from .builder import StretchBuilder
-from .places import Place
+from .places import ValuePlace
 
 
 def arguments_of(node: Node) -> dict[str, Any]:
@@ -26,9 +26,9 @@ def arguments_of(node: Node) -> dict[str, Any]:
     return dict(zip(op.schema.argument_names, values, strict=True))
 
 
-def copy_to(lowering: StretchBuilder, node: Node, source: Place, target: Place) -> None:
+def copy_to(lowering: StretchBuilder, node: Node, source: ValuePlace, target: ValuePlace) -> None:
     """Fill `target` with `source`, broadcast and cast."""
-    expanded = Place(source.block, source.dtype, source.geometry.expand(target.geometry.sizes))
+    expanded = ValuePlace(source.block, source.dtype, source.geometry.expand(target.geometry.sizes))
     dtype = target.dtype
     body = recipes.named(lambda m, a: m.cast(a, dtype), f"cast to {dtype.name}")
     lowering.pointwise(node, body, [expanded], target, "copy")
@@ -80,11 +80,11 @@ def lower_cat(lowering: StretchBuilder, node: Node) -> None:
         part = target.geometry.window(dim, start, length)
         there = source.block is target.block and homes.is_same(source.geometry, part)
         if not there:  # it may be a view of another part
-            copy_to(lowering, node, source, Place(target.block, target.dtype, part))
+            copy_to(lowering, node, source, ValuePlace(target.block, target.dtype, part))
         start += length
 
 
-def consecutive(places: Sequence[Place]) -> Place | None:
+def consecutive(places: Sequence[ValuePlace]) -> ValuePlace | None:
     """Rows that lie one after the other in memory, as one place."""
     first = places[0]
     follow = all(follows(place, before) for before, place in itertools.pairwise(places))
@@ -92,10 +92,10 @@ def consecutive(places: Sequence[Place]) -> Place | None:
         return None
     rows = sum(place.geometry.sizes[0] for place in places)
     whole = Geometry.contiguous((rows, *first.geometry.sizes[1:]))
-    return Place(first.block, first.dtype, whole._replace(offset=first.geometry.offset))
+    return ValuePlace(first.block, first.dtype, whole._replace(offset=first.geometry.offset))
 
 
-def follows(place: Place, before: Place) -> bool:
+def follows(place: ValuePlace, before: ValuePlace) -> bool:
     """Whether the rows of a place begin where those of another, contiguous one end."""
     same = place.block is before.block and place.dtype is before.dtype
     here, there = place.geometry, before.geometry

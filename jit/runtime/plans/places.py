@@ -38,7 +38,7 @@ class Layout(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Block:
+class MemoryBlock:
     """A piece of memory."""
 
     kind: str
@@ -53,10 +53,10 @@ class Block:
     """The position of a temporary in the arena."""
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """The place of a value."""
 
-    block: Block
+    block: MemoryBlock
     dtype: DType
     geometry: Geometry
 
@@ -77,7 +77,7 @@ class Step:
     """A call of a kernel."""
 
     work: Work
-    operands: list[Place]
+    operands: list[ValuePlace]
     """The operands that it reads, then those that it writes."""
     results: int
     """The number of operands that it writes."""
@@ -100,7 +100,7 @@ class Step:
         return (self.node,) if self.product is None else (self.product, self.node)
 
 
-class Declined(CompileError):
+class StepDeclined(CompileError):
     """A node that turns out not to be native after all."""
 
     def __init__(self, node: Node, error: Exception) -> None:

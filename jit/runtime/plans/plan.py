@@ -33,13 +33,13 @@ from ..arrays.programs import Program, Registers, Runner, locate
 from ..kernels.codegen import Kernel, check_status, compile_nests
 from . import entry, pool
 from .arena import Arena
-from .places import Block, Declined, Layout, Step, Stretch
-from .steps import Lowering, is_free, is_native
+from .places import Layout, MemoryBlock, Step, StepDeclined, Stretch
+from .steps import StretchLowering, is_free, is_native
 
 # -- which nodes run natively ------------------------------------------------------------------------------------
 
 
-class _Cutter:
+class _StretchCutter:
     """Cuts one stage of a graph into stretches and single nodes."""
 
     def __init__(self, nodes: Sequence[Node], refused: frozenset[Node]) -> None:
@@ -122,7 +122,7 @@ def _is_guard(node: Node) -> bool:
     return node.kind == "prim::Guard" or next(node.subgraphs, None) is not None
 
 
-def _stretch(nodes: Sequence[Node], cutter: _Cutter) -> Stretch:
+def _stretch(nodes: Sequence[Node], cutter: _StretchCutter) -> Stretch:
     """The stretch of native `nodes`, with the views and constants that they need in front of their first users."""
     stretch = Stretch([])
     known: set[Value] = set()
@@ -134,7 +134,7 @@ def _stretch(nodes: Sequence[Node], cutter: _Cutter) -> Stretch:
     return stretch
 
 
-def _bring_in(value: Value, stretch: Stretch, known: set[Value], cutter: _Cutter) -> None:
+def _bring_in(value: Value, stretch: Stretch, known: set[Value], cutter: _StretchCutter) -> None:
     chain = []
     while value not in known:
         if value.node not in cutter.free:
@@ -153,12 +153,12 @@ def _bring_in(value: Value, stretch: Stretch, known: set[Value], cutter: _Cutter
 
 
 @dataclass(eq=False, repr=False)
-class Code:
+class StretchCode:
     """A stretch compiled for certain layouts of its inputs."""
 
     stretch: Stretch
     layouts: list[Layout]
-    lowering: Lowering
+    lowering: StretchLowering
     program: Any
     """See Note [A program] in `entry`."""
     operands: int
@@ -199,7 +199,7 @@ class Code:
     def tables(self) -> entry.Tables:
         """The tables that an entry for arrays looks at."""
         inputs = [
-            entry.Input(layout.dtype, layout.shape, layout.strides, argument=index)
+            entry.EntryInput(layout.dtype, layout.shape, layout.strides, argument=index)
             for index, layout in enumerate(self.layouts)
         ]
         return entry.Tables(
@@ -212,9 +212,9 @@ _QUICK = 1 << 16
 """Bytes that a run may touch while it holds the GIL: some microseconds."""
 
 
-def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -> Code:
-    """Lower, place and compile a stretch, leaving `gap` bytes behind each temporary; Declined names a refused node."""
-    lowering = Lowering(stretch, layouts)
+def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -> StretchCode:
+    """Lower, place and compile a stretch, leaving `gap` bytes behind each temporary; StepDeclined names the node."""
+    lowering = StretchLowering(stretch, layouts)
     kernels = _kernels(lowering.steps)
     for number, step in enumerate(lowering.steps):
         step.work.bind(kernels)
@@ -234,7 +234,7 @@ def compile_stretch(stretch: Stretch, layouts: Sequence[Layout], gap: int = 0) -
     program = np.array([*words, 0], np.int64)
     operands = max((len(s.operands) for s in lowering.steps), default=0)
     nodes = [step.node for step in lowering.steps]
-    return Code(stretch, list(layouts), lowering, program, operands, size, list(kernels.values()), kept, nodes)
+    return StretchCode(stretch, list(layouts), lowering, program, operands, size, list(kernels.values()), kept, nodes)
 
 
 def _geometries(step: Step) -> list[Any]:
@@ -263,27 +263,27 @@ def _kernels(steps: Sequence[Step]) -> dict[int, Kernel]:
             try:
                 compile_nests(step.nests)
             except CompileError as error:
-                raise Declined(step.node, error) from error
+                raise StepDeclined(step.node, error) from error
         raise
 
 
-def _base(block: Block, stretch: Stretch) -> int:
+def _base(block: MemoryBlock, stretch: Stretch) -> int:
     """The number of the base that a block counts from."""
     outputs = 1 + len(stretch.inputs)
     first = {"temporary": 0, "input": 1, "output": outputs, "constant": outputs + len(stretch.outputs)}
     return first[block.kind] + block.number
 
 
-def _place_temporaries(lowering: Lowering, gap: int) -> int:
+def _place_temporaries(lowering: StretchLowering, gap: int) -> int:
     """Give every temporary its offset: one that dies where another of its size is made hands its memory on."""
     arena = Arena(gap)
-    starting: dict[int, list[Block]] = {}
-    ending: dict[int, list[Block]] = {}
+    starting: dict[int, list[MemoryBlock]] = {}
+    ending: dict[int, list[MemoryBlock]] = {}
     for block in lowering.blocks:
         if block.kind == "temporary" and block.first >= 0:
             starting.setdefault(block.first, []).append(block)
             ending.setdefault(block.last, []).append(block)
-    handed: set[Block] = set()
+    handed: set[MemoryBlock] = set()
     for number, step in enumerate(lowering.steps):
         free = [b for i in step.reusable if (b := step.operands[i].block).last == number]
         for block in starting.get(number, ()):
@@ -311,7 +311,7 @@ class Native:
         """The registers of its inputs."""
         self.results: list[int] = []
         """Those of its outputs."""
-        self.codes: list[Code] = []
+        self.codes: list[StretchCode] = []
         self.code = compile_stretch(stretch, [Layout.of(v.type) for v in stretch.inputs])  # type: ignore[arg-type]
         self._call = self._ready(self.code)
 
@@ -320,7 +320,7 @@ class Native:
         found = self._call(*arrays)
         return found if found is not None else self._otherwise(arrays)
 
-    def _ready(self, code: Code) -> Any:
+    def _ready(self, code: StretchCode) -> Any:
         self.codes.append(code)
         return entry.make_entry(code.tables()) if entry.available() else _ByCtypes(code)
 
@@ -355,7 +355,7 @@ _VARIANTS = 8
 class _ByCtypes:
     """Runs a stretch where entries are not available."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: StretchCode) -> None:
         self._code = code
         self._execute = entry.executor()
         self._spare: list[Any] = []
@@ -446,14 +446,14 @@ def _pieces(nodes: Sequence[Node]) -> list[Native | Node]:
     refused: frozenset[Node] = frozenset()
     while True:
         try:
-            return _assembled(nodes, _Cutter(nodes, refused))
-        except Declined as declined:
+            return _assembled(nodes, _StretchCutter(nodes, refused))
+        except StepDeclined as declined:
             if declined.node in refused:  # it would be refused for ever
                 raise
             refused |= {declined.node}
 
 
-def _assembled(nodes: Sequence[Node], cutter: _Cutter) -> list[Native | Node]:
+def _assembled(nodes: Sequence[Node], cutter: _StretchCutter) -> list[Native | Node]:
     runs = list(cutter.cut())
     stretches = {run[0]: _stretch(run, cutter) for run in runs if run[0] in cutter.native}
     outside = _outside(nodes, cutter)
@@ -471,16 +471,16 @@ def _assembled(nodes: Sequence[Node], cutter: _Cutter) -> list[Native | Node]:
     return _with_views(pieces, [node for node in nodes if node in outside], ready)
 
 
-def _is_single(node: Node, cutter: _Cutter) -> bool:
+def _is_single(node: Node, cutter: _StretchCutter) -> bool:
     return node not in cutter.native and node not in cutter.free
 
 
-def _leaves(value: Value, cutter: _Cutter) -> bool:
+def _leaves(value: Value, cutter: _StretchCutter) -> bool:
     """Whether a value is returned or used in another stage."""
     return any(use.node not in cutter.order for use in value.uses)
 
 
-def _outside(nodes: Sequence[Node], cutter: _Cutter) -> set[Node]:
+def _outside(nodes: Sequence[Node], cutter: _StretchCutter) -> set[Node]:
     """The views and constants that somebody else than native nodes of the stage asks for."""
     found: set[Node] = set()
     for node in reversed(nodes):

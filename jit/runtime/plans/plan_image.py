@@ -37,7 +37,7 @@ class Unkeepable(Exception):
 
 def image_of(engine: PlannedEngine) -> tuple[dict[str, Any], bytes]:
     """The head and the block of a plan; Unkeepable if something in it is not plain data."""
-    writer = _Writer()
+    writer = _PlanImageWriter()
     stages = []
     for program, natives in zip(engine.programs, engine.natives, strict=True):
         calls = iter(natives)
@@ -62,7 +62,7 @@ def _register(output: Any) -> int | None:
     return output.index
 
 
-class _Writer:
+class _PlanImageWriter:
     """A block in the making."""
 
     def __init__(self) -> None:

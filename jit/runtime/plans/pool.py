@@ -34,7 +34,7 @@ MOST_OPERANDS = 256
 """A step with more operands is not shared."""
 
 
-class _Pool(Routine):
+class _ThreadPool(Routine):
     """A routine that knows the pool."""
 
     def field(self, name: str) -> Word:
@@ -52,7 +52,7 @@ class _Pool(Routine):
 
 def share() -> str:
     """`share(pool, step, operands)`: compute the parts of a step by all threads; -1 if the pool is somebody else's."""
-    r = _Pool("share", ["pool", "step", "operands"])
+    r = _ThreadPool("share", ["pool", "step", "operands"])
     with r.when(r.less(r.field("threads"), 1)):
         r.leave(-1)
     with r.unless(r.same(r.call_on("mutex_trylock", "owner"), 0)):
@@ -91,7 +91,7 @@ def share() -> str:
 
 def _work() -> str:
     """`work(argument)`: what a thread does; its argument is (pool, its number, the first generation that it awaits)."""
-    r = _Pool("kernel", ["argument"])
+    r = _ThreadPool("kernel", ["argument"])
     r._write(f"%pool = add i64 {r.word('%argument')}, 0")
     number, seen, due = r.word("%argument", 1), r.variable(), r.variable()
     own = r.space(str(MOST_OPERANDS))
@@ -118,7 +118,7 @@ def _work() -> str:
     return r.text()
 
 
-def _compute(r: _Pool, number: Word, own: Word) -> None:
+def _compute(r: _ThreadPool, number: Word, own: Word) -> None:
     """Part `number` of the job, with scratch memory of its own, which is the last operand."""
     kernel, count, operands = r.field("kernel"), r.field("count"), r.field("operands")
     geometry = r.word(r.field("geometries"), r.add(number, 1))

@@ -38,7 +38,7 @@ from jit.ir.types import TENSOR
 
 from ..arrays.interpreter import Assembler
 from ..arrays.programs import Engine, Program, Registers, Runner
-from ..kernels.code_store import STORE, Place
+from ..kernels.code_store import STORE, CodePlace
 from . import entry
 
 ALIGNMENT = 64
@@ -84,7 +84,7 @@ def _address_of(function: Sequence[Any]) -> int | None:
         except (ImportError, CompileError):  # SciPy has gone since
             return None
     image, name, count, imports = function
-    return STORE.placed(Place(image, name, count, tuple((a, b) for a, b in imports)))
+    return STORE.placed(CodePlace(image, name, count, tuple((a, b) for a, b in imports)))
 
 
 def _data(array: Any) -> int:
@@ -93,14 +93,14 @@ def _data(array: Any) -> int:
 
 @dataclass(eq=False)
 class RestoredCode:
-    """The code of a recalled plan, with as much of `plan.Code` as calls need."""
+    """The code of a recalled plan, with as much of `plan.StretchCode` as calls need."""
 
-    layouts: list[entry.Input]
+    layouts: list[entry.EntryInput]
     outputs: list[tuple[tuple[int, ...], Any]]
     facts: dict[str, Any]
     memory: Any
     local: Callable[[], Any]
-    """Makes the `plan.Code` that this one stands for."""
+    """Makes the `plan.StretchCode` that this one stands for."""
 
     def failed(self, status: int) -> None:
         """Raise what a run has returned."""
@@ -126,7 +126,7 @@ class RestoredNative:
         self.reads: list[int] = facts["reads"]
         self.results: list[int] = facts["results"]
         layouts = [
-            entry.Input(_DTYPES[name].numpy, tuple(shape), tuple(strides), argument=index)
+            entry.EntryInput(_DTYPES[name].numpy, tuple(shape), tuple(strides), argument=index)
             for index, (name, shape, strides) in enumerate(facts["layouts"])
         ]
         outputs = [(tuple(shape), _DTYPES[name].numpy) for name, shape in facts["outputs"]]

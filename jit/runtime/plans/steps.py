@@ -1,7 +1,7 @@
 """Lowering of a stretch of a graph to steps: which kernel, on which memory, in which order.
 
-Comes between the graph and `plan`. Every value gets a `Place`: a block of memory and a geometry in it, so that views
-cost nothing. Every other node becomes one or more steps, each a call of some `Work`: kernels of nests, products,
+Comes between the graph and `plan`. Every value gets a `ValuePlace`: a block of memory and a geometry in it, so that
+views cost nothing. Every other node becomes one or more steps, each a call of some `Work`: kernels of nests, products,
 convolutions, pooling.
 """
 
@@ -26,7 +26,7 @@ from ..kernels.nest_work import NestWork
 from ..products import conv_steps, epilogues, pooling, products
 from ..products.tiled import Tiled
 from . import copies, homes
-from .places import Block, Declined, Held, Layout, Place, Step, Stretch
+from .places import Held, Layout, MemoryBlock, Step, StepDeclined, Stretch, ValuePlace
 
 
 def is_free(node: Node) -> bool:
@@ -79,13 +79,13 @@ def _is_plain(value: Value) -> bool:
 # -- lowering ----------------------------------------------------------------------------------------------------
 
 
-class Lowering:
-    """The steps of a stretch whose inputs lie as `layouts` say; Declined names a node that has no steps."""
+class StretchLowering:
+    """The steps of a stretch whose inputs lie as `layouts` say; StepDeclined names a node that has no steps."""
 
     def __init__(self, stretch: Stretch, layouts: Sequence[Layout]) -> None:
-        self.places: dict[Value, Place] = {}
+        self.places: dict[Value, ValuePlace] = {}
         self.steps: list[Step] = []
-        self.blocks: list[Block] = []
+        self.blocks: list[MemoryBlock] = []
         self.constants: list[Any] = []
         """Arrays that the steps read."""
         self._nests: dict[Any, split.Split] = {}
@@ -96,10 +96,10 @@ class Lowering:
         """Nodes that were lowered before their turn."""
         self.families = products.families(stretch.nodes)
         """The products that are still to be lowered, by their right operand."""
-        self.packed: dict[tuple[Block, Geometry], Place] = {}
+        self.packed: dict[tuple[MemoryBlock, Geometry], ValuePlace] = {}
         """Right operands of several products, in panels."""
         self._nodes = set(stretch.nodes)
-        self._held: dict[Block, Held] = {}
+        self._held: dict[MemoryBlock, Held] = {}
         """Products that the kernels that read them may follow tile by tile, by what they write."""
         self._tiled: dict[Any, Tiled | None] = {}
         for number, (value, layout) in enumerate(zip(stretch.inputs, layouts, strict=True)):
@@ -120,13 +120,13 @@ class Lowering:
             else:
                 self._group(node)
         except Error as error:  # such as a view of an input that lies otherwise than its type says
-            raise Declined(node, error) from error
+            raise StepDeclined(node, error) from error
 
-    def of(self, value: Value) -> Place:
+    def of(self, value: Value) -> ValuePlace:
         """The place of a value."""
         return self.places[value]
 
-    def make(self, value: Value) -> Place:
+    def make(self, value: Value) -> ValuePlace:
         """Row-major memory for a new value: an output of the stretch, or a temporary."""
         type = value.type
         assert isinstance(type, TensorType) and type.dtype is not None and type.sizes is not None
@@ -139,13 +139,13 @@ class Lowering:
         self.places[value] = place
         return place
 
-    def _at_home(self, value: Value) -> Place:
+    def _at_home(self, value: Value) -> ValuePlace:
         """Memory within that of the `cat` that the value will be part of."""
         home = self._homes[value]
         whole = self.places.get(home.whole) or self.make(home.whole)
-        return Place(whole.block, whole.dtype, home.geometry)
+        return ValuePlace(whole.block, whole.dtype, home.geometry)
 
-    def soon(self, value: Value) -> Place | None:
+    def soon(self, value: Value) -> ValuePlace | None:
         """The place of a value, if it is known already or a view of what is."""
         wanted, chain = value, []
         while value not in self.places:
@@ -158,19 +158,19 @@ class Lowering:
             self._early.add(node)
         return self.places[wanted]
 
-    def alias(self, value: Value, place: Place) -> bool:
+    def alias(self, value: Value, place: ValuePlace) -> bool:
         """Let a value be what lies there already, unless its memory is for the caller to keep."""
         if value in self._outputs or value in self._homes or value in self.places:
             return False
         self.places[value] = place
         return True
 
-    def together(self, nodes: Sequence[Node], whole: Place) -> None:
+    def together(self, nodes: Sequence[Node], whole: ValuePlace) -> None:
         """The outputs of several nodes, which one step makes before their turn, follow each other in `whole`."""
         start = 0
         for node in nodes:
             rows = node.output.type.sizes[0]  # type: ignore[attr-defined]
-            self.places[node.output] = Place(whole.block, whole.dtype, whole.geometry.window(0, start, rows))
+            self.places[node.output] = ValuePlace(whole.block, whole.dtype, whole.geometry.window(0, start, rows))
             start += rows
         self._early.update(nodes)
 
@@ -182,17 +182,17 @@ class Lowering:
         """Whether the stretch may choose where a value lies."""
         return value not in self._outputs and value not in self._homes
 
-    def temporary(self, dtype: DType, sizes: tuple[int, ...]) -> Place:
+    def temporary(self, dtype: DType, sizes: tuple[int, ...]) -> ValuePlace:
         """Row-major memory within the arena."""
         geometry = Geometry.contiguous(sizes)
-        block = Block("temporary", geometry.numel * dtype.itemsize)
+        block = MemoryBlock("temporary", geometry.numel * dtype.itemsize)
         self.blocks.append(block)
-        return Place(block, dtype, geometry)
+        return ValuePlace(block, dtype, geometry)
 
-    def _laid_out(self, buffer: Buffer) -> Place:
+    def _laid_out(self, buffer: Buffer) -> ValuePlace:
         """Temporary memory that lies as a nest has it."""
         block, dtype, _ = self.temporary(buffer.dtype, buffer.sizes)
-        return Place(block, dtype, Geometry(buffer.sizes, buffer.strides))
+        return ValuePlace(block, dtype, Geometry(buffer.sizes, buffer.strides))
 
     def step(self, step: Step) -> None:
         """One more step; nothing if it computes no element."""
@@ -228,12 +228,14 @@ class Lowering:
 
     def scratch(self, number: int, nbytes: int) -> None:
         """Memory for step `number` alone, as its last operand."""
-        place = Place(Block("temporary", nbytes, 0, number, number), uint8, Geometry.contiguous((nbytes,)))
+        place = ValuePlace(MemoryBlock("temporary", nbytes, 0, number, number), uint8, Geometry.contiguous((nbytes,)))
         self.blocks.append(place.block)
         self.steps[number].operands.append(place)
         self.steps[number].scratch += 1
 
-    def pointwise(self, node: Node, body: Callable[..., Any], reads: Sequence[Place], write: Place, name: str) -> None:
+    def pointwise(
+        self, node: Node, body: Callable[..., Any], reads: Sequence[ValuePlace], write: ValuePlace, name: str
+    ) -> None:
         """A step that fills `write` with `body` of what it reads: a copy, or a fill, which counts as no work."""
         layouts: list[Any] = [place.layout for place in (*reads, write)]
         nest = pointwise_nest(body, layouts[:-1], layouts[-1:], name)
@@ -243,9 +245,9 @@ class Lowering:
 
     def _constant(self, node: Node) -> None:
         array = np.ascontiguousarray(node.attributes["value"])
-        block = Block("constant", array.nbytes, len(self.constants))
+        block = MemoryBlock("constant", array.nbytes, len(self.constants))
         self.constants.append(array)
-        self.places[node.output] = Place(block, from_numpy(array.dtype), Geometry.contiguous(array.shape))
+        self.places[node.output] = ValuePlace(block, from_numpy(array.dtype), Geometry.contiguous(array.shape))
 
     def _view(self, node: Node) -> None:
         op = find(node.kind)
@@ -254,7 +256,7 @@ class Lowering:
         arguments = op.join(node.operands, {k: node.resolve(v) for k, v in node.attributes.items()})[1:]
         found = op.body(geometry, *arguments)
         for value, placed in zip(node.outputs, found if isinstance(found, list) else [found], strict=True):
-            self.places[value] = Place(block, dtype, placed)
+            self.places[value] = ValuePlace(block, dtype, placed)
 
     def _group(self, node: Node) -> None:
         """A FusionGroup, or another node as a group of its own."""
@@ -279,7 +281,7 @@ class Lowering:
             held.otherwise()
         self.several(node, self._nests[key], [*reads, *writes], reusable)
 
-    def _last_held(self, reads: Sequence[Place]) -> Held | None:
+    def _last_held(self, reads: Sequence[ValuePlace]) -> Held | None:
         """The largest of the products that were held back for a kernel; the others become steps."""
         held = [self._held.pop(block) for block in dict.fromkeys(place.block for place in reads) if block in self._held]
         held.sort(key=lambda product: product.step.operands[-1].geometry.numel)
@@ -288,7 +290,7 @@ class Lowering:
         return held[-1] if held else None
 
     def _epilogue(
-        self, node: Node, key: Any, product: Step, reads: Sequence[Place], writes: Sequence[Place],
+        self, node: Node, key: Any, product: Step, reads: Sequence[ValuePlace], writes: Sequence[ValuePlace],
         reusable: Sequence[int],
     ) -> bool:  # fmt: skip
         """A kernel and the product that it reads as one step, if the kernel is an epilogue."""
@@ -310,7 +312,7 @@ class Lowering:
         self.step(step)
         return True
 
-    def several(self, node: Node, work: split.Split, operands: list[Place], reusable: Sequence[int] = ()) -> None:
+    def several(self, node: Node, work: split.Split, operands: list[ValuePlace], reusable: Sequence[int] = ()) -> None:
         """A step for each nest of a group; what is reusable are operands of the only one."""
         places = [*operands, *(self._laid_out(buffer) for buffer in work.temporaries)]
         points = [math.prod(call.nest.extents) for call in work.calls]
@@ -339,12 +341,12 @@ def _entry(node: Node, numbers: dict[Value, int]) -> Any:
     return (node.kind, operands, repr(node.args), repr(node.attributes), types)
 
 
-def _input_place(number: int, layout: Layout) -> Place:
+def _input_place(number: int, layout: Layout) -> ValuePlace:
     size = layout.itemsize
     if any(s % size for s in layout.strides):
         raise CompileError(f"byte strides {layout.strides} are no multiples of {size}")
     geometry = Geometry(layout.shape, tuple(s // size for s in layout.strides))
-    return Place(Block("input", geometry.numel * size, number), from_numpy(layout.dtype), geometry)
+    return ValuePlace(MemoryBlock("input", geometry.numel * size, number), from_numpy(layout.dtype), geometry)
 
 
 def _alone(node: Node, values: Sequence[Value]) -> Node:
@@ -357,7 +359,7 @@ def _alone(node: Node, values: Sequence[Value]) -> Node:
     return Graph().create("prim::FusionGroup", (), {"body": body})
 
 
-def _reusable(body: Graph, reads: Sequence[Place], results: Sequence[Place]) -> tuple[int, ...]:
+def _reusable(body: Graph, reads: Sequence[ValuePlace], results: Sequence[ValuePlace]) -> tuple[int, ...]:
     """The operands that lie as the results do and are only read by pointwise nodes as they are."""
     result = results[0]
     if any(place.geometry != result.geometry for place in results):
@@ -391,7 +393,7 @@ class _Library(NamedTuple):
 
     is_able: Callable[[Node], bool]
     """Whether a stretch may contain a node of this kind."""
-    lower: Callable[[Lowering, Node], None]
+    lower: Callable[[StretchLowering, Node], None]
     is_flexible: bool = False
     """Whether its results may lie anyhow."""
 

@@ -13,7 +13,7 @@ from jit.ir import Node
 
 from ..arrays.programs import Engine, Program, Registers
 from . import entry
-from .plan import Code, Native, _data, _fits
+from .plan import Native, StretchCode, _data, _fits
 from .views import flops_of, parts_of, work_of_node, work_of_step
 
 
@@ -79,7 +79,7 @@ def _steps_of(native: Native, arrays: Sequence[Any], stage: int) -> Iterator[Tim
             yield Timed(name, stage, seconds, *work_of_step(step), _shares(*step.nodes), True)
 
 
-def _durations(code: Code, arrays: Sequence[Any]) -> list[float]:
+def _durations(code: StretchCode, arrays: Sequence[Any]) -> list[float]:
     """Seconds that each step takes, less what it takes to call a program of no steps."""
     execute = entry.executor()
     outputs = [np.empty(shape, dtype) for shape, dtype in code.outputs]
@@ -104,7 +104,7 @@ def _durations(code: Code, arrays: Sequence[Any]) -> list[float]:
     return found
 
 
-def _programs(code: Code) -> Iterator[Any]:
+def _programs(code: StretchCode) -> Iterator[Any]:
     """The program cut into one for each step, see Note [A program] in `entry`."""
     at = 0
     for _ in code.lowering.steps:

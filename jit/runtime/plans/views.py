@@ -16,7 +16,7 @@ from ..arrays.programs import Engine
 from ..kernels.codegen import Kernel
 from ..kernels.work import NestUse
 from .places import Step
-from .plan import Code
+from .plan import StretchCode
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def kernels_of(engine: Engine) -> list[KernelView]:
     return [view for stage, code in codes for view in _views(code, stage)]
 
 
-def _views(code: Code, stage: int) -> Iterator[KernelView]:
+def _views(code: StretchCode, stage: int) -> Iterator[KernelView]:
     uses: dict[int, list[tuple[Step, NestUse]]] = {}
     for step in code.lowering.steps:
         for use in step.work.nests:

@@ -62,7 +62,7 @@ def as_matrix(sizes: Sequence[int], strides: Sequence[int]) -> Matrix | None:
 
 
 @dataclass(frozen=True)
-class Product(Work):
+class BlasProduct(Work):
     """C[i] = alpha A[i] B[i] + beta C[i], for i below `batch`; C is row-major."""
 
     dtype: DType

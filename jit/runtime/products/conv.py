@@ -36,7 +36,7 @@ from jit.ir.dtypes import DType
 from ..kernels.work import Pieces, Work
 from ..llvm.product_tiles import ELEMENT, lanes_of, tile_sizes
 from ..targets.target import Target
-from .conv_code import BLOCK, FIELDS, WIDE, Shape, compiled
+from .conv_code import BLOCK, FIELDS, WIDE, ConvShape, compiled
 from .tiled import TILE_BYTES, even
 
 Triple = tuple[int, int, int]
@@ -47,7 +47,7 @@ _DEEPEST = 640
 _MOST_SEGMENTS = 8
 
 
-class Window(NamedTuple):
+class ConvWindow(NamedTuple):
     """A kernel that moves over an image of three spatial dims (1 where there are fewer)."""
 
     image: Triple
@@ -67,14 +67,14 @@ class Window(NamedTuple):
         """The number of places of the kernel."""
         return math.prod(self.places)
 
-    def flat(self) -> Window:
+    def flat(self) -> ConvWindow:
         """The same with all places in one row, if nothing else than their number matters."""
         plain = self.taps == 1 and self.stride == (1, 1, 1) and self.padding == (0, 0, 0) and self.image == self.places
         return self._replace(image=(1, 1, self.number), places=(1, 1, self.number)) if plain else self
 
 
 @dataclass(frozen=True)
-class Convolution(Work):
+class ConvolutionWork(Work):
     """y = weight * x (+ bias), row-major; operands are x, weight, (bias,) y."""
 
     dtype: DType
@@ -84,7 +84,7 @@ class Convolution(Work):
     """The number of channels of a group."""
     filters: int
     """The number of filters of a group."""
-    window: Window
+    window: ConvWindow
     bias: bool = False
     relu: bool = False
     """Whether what is negative becomes 0."""
@@ -137,7 +137,9 @@ class Convolution(Work):
         rows = self.groups % block if self.is_depthwise else self.filters % tile
         last = (self.vectors - 1) % tile_sizes()[1] + 1
         stride = self.window.stride[2]
-        return compiled(Shape(self.dtype, self.is_depthwise, rows, last, self.segments, stride, self.bias, self.relu))
+        return compiled(
+            ConvShape(self.dtype, self.is_depthwise, rows, last, self.segments, stride, self.bias, self.relu)
+        )
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
         """The numbers for a range of `panels`."""
@@ -186,7 +188,7 @@ class Convolution(Work):
         """Vectors of many channels, one after the other, if it is depthwise."""
         return self.is_depthwise
 
-    def in_tiles(self) -> Convolution:
+    def in_tiles(self) -> ConvolutionWork:
         """The same with strips that suit tiles: as long as each other if possible, since others have other kernels."""
         most = max(TILE_BYTES // (self.filters * tile_sizes()[1] * Target.host().vector_bytes), 1)
         even = (count for count in range(2 * most, most // 2, -1) if self._across % count == 0)
@@ -244,7 +246,7 @@ class Convolution(Work):
         return -(-self.groups // WIDE) if self.is_depthwise else -(-self._across // self._strip)
 
 
-def supports(work: Convolution) -> bool:
+def supports(work: ConvolutionWork) -> bool:
     """Whether there is code for the convolution."""
     target, w, lanes = Target.host(), work.window, lanes_of(work.dtype) if work.dtype in ELEMENT else 0
     if not lanes or not target.has_convolutions or not work.effort:
@@ -258,7 +260,7 @@ def supports(work: Convolution) -> bool:
 
 
 @lru_cache(256)
-def _rows_of(window: Window, lanes: int) -> tuple[Any, Any, Any]:
+def _rows_of(window: ConvWindow, lanes: int) -> tuple[Any, Any, Any]:
     """Segments of each vector: place row (-1: none), first lane, and number of lanes."""
     across = window.places[2]
     first = np.arange(-(-window.number // lanes)) * lanes
@@ -269,12 +271,12 @@ def _rows_of(window: Window, lanes: int) -> tuple[Any, Any, Any]:
     return np.where(end > begin, row, -1), begin - first[:, None], np.maximum(end - begin, 0)
 
 
-def _segments(window: Window, lanes: int) -> int:
+def _segments(window: ConvWindow, lanes: int) -> int:
     return int(_rows_of(window, lanes)[0].shape[1])
 
 
 @lru_cache(64)
-def segment_tables(window: Window, dtype: DType) -> tuple[Any, Any]:
+def segment_tables(window: ConvWindow, dtype: DType) -> tuple[Any, Any]:
     """Tables for each vector and segment: where tap 0 is (depth, height, bytes), lanes by tap column; and the taps.
 
     A panel's vectors are all there, if need be without a segment. The number of segments of a panel stands in front
@@ -302,7 +304,7 @@ def segment_tables(window: Window, dtype: DType) -> tuple[Any, Any]:
     return table, np.ascontiguousarray(taps, np.int64)
 
 
-def _lanes_within(w: Window, lanes: int, lane: Any, count: Any, column: Any) -> Any:
+def _lanes_within(w: ConvWindow, lanes: int, lane: Any, count: Any, column: Any) -> Any:
     """Bits of the lanes that a segment has within the image, for each column of the kernel."""
     number = np.arange(lanes)
     inside = (number >= lane[..., None]) & (number < (lane + count)[..., None])

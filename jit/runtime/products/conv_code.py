@@ -23,7 +23,7 @@ BLOCK, WIDE = 4, 32
 """Channels of a depthwise convolution that are computed together, and that share what is known of places."""
 
 
-class Shape(NamedTuple):
+class ConvShape(NamedTuple):
     """The facts that decide on the code of a convolution."""
 
     dtype: DType
@@ -40,12 +40,12 @@ class Shape(NamedTuple):
 
 
 @cache
-def compiled(shape: Shape) -> int:
+def compiled(shape: ConvShape) -> int:
     """The address of a kernel."""
     from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
-        writer = (_Depthwise if shape.depthwise else _Packing)(shape, Target.host())
+        writer = (_DepthwiseForward if shape.depthwise else _Packing)(shape, Target.host())
         text = writer.kernel()
         return writer.declarations, text
 
@@ -89,10 +89,10 @@ class SegmentWriter(TileWriter):
         return value if self.stride == 1 else self.shuffle(value, value, range(0, self.wide, self.stride), self.wide)
 
 
-class _Writer(SegmentWriter):
+class _ConvWriter(SegmentWriter):
     """The part that both ways to compute y have in common."""
 
-    def __init__(self, shape: Shape, target: Target) -> None:
+    def __init__(self, shape: ConvShape, target: Target) -> None:
         super().__init__(shape.dtype, shape.segments, shape.stride, target)
         self.shape = shape
         self.of |= {name: self.word("%geometry", index) for name, index in _AT.items()}
@@ -121,7 +121,7 @@ class _Writer(SegmentWriter):
                 self.store(value, where)
 
 
-class _Packing(_Writer):
+class _Packing(_ConvWriter):
     """Products of the weight and packed patches."""
 
     def kernel(self) -> str:
@@ -248,7 +248,7 @@ class _Packing(_Writer):
         }
 
 
-class _Depthwise(_Writer):
+class _DepthwiseForward(_ConvWriter):
     """One kernel for each channel: nothing is laid out. What all taps see of a panel is noted for many channels."""
 
     def kernel(self) -> str:

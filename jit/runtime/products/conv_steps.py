@@ -27,16 +27,16 @@ from ..kernels.nest import Buffer
 from ..kernels.nest_work import NestWork
 from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, copy_to
-from ..plans.places import Place, Step
+from ..plans.places import Step, ValuePlace
 from . import conv
-from .conv import Convolution, Triple, Window
+from .conv import ConvolutionWork, ConvWindow, Triple
 from .conv_weight import WeightGradient
 
 _FEWEST = 8
 """Filters of a group (unless it is one) from which a weight's gradient is computed here: vectors run along them."""
 
 
-class Layer(NamedTuple):
+class ConvLayer(NamedTuple):
     """The convolution that a node belongs to, as a map from the larger image x to the smaller one y."""
 
     dtype: Any
@@ -45,26 +45,30 @@ class Layer(NamedTuple):
     channels: int
     """The number of channels of a group."""
     filters: int
-    window: Window
+    window: ConvWindow
 
-    def forward(self, bias: bool = False) -> Convolution:
+    def forward(self, bias: bool = False) -> ConvolutionWork:
         """The work of the map itself."""
-        return Convolution(self.dtype, self.batch, self.groups, self.channels, self.filters, self.window.flat(), bias)
+        return ConvolutionWork(
+            self.dtype, self.batch, self.groups, self.channels, self.filters, self.window.flat(), bias
+        )
 
 
-def layer_of(x: Sequence[int], weight: Sequence[int], y: Sequence[int], arguments: dict[str, Any], dtype: Any) -> Layer:
+def layer_of(
+    x: Sequence[int], weight: Sequence[int], y: Sequence[int], arguments: dict[str, Any], dtype: Any
+) -> ConvLayer:
     """The layer, from the sizes of its three tensors and what a node says of its window."""
     dims = len(x) - 2
 
     def three(numbers: Sequence[int], fill: int) -> Triple:
         return _triple([fill] * (3 - dims) + list(numbers) * (dims if len(numbers) == 1 else 1))
 
-    window = Window(
+    window = ConvWindow(
         three(x[2:], 1), three(weight[2:], 1), three(y[2:], 1), three(arguments["stride"], 1),
         three(arguments["padding"], 0), three(arguments["dilation"], 1),
     )  # fmt: skip
     groups = arguments["groups"]
-    return Layer(dtype, x[0], groups, x[1] // groups, y[1] // groups, window)
+    return ConvLayer(dtype, x[0], groups, x[1] // groups, y[1] // groups, window)
 
 
 def _triple(numbers: Sequence[int]) -> Triple:
@@ -72,7 +76,7 @@ def _triple(numbers: Sequence[int]) -> Triple:
     return a, b, c
 
 
-class Phase(NamedTuple):
+class ConvPhase(NamedTuple):
     """The entries of an image that meet the same taps, along one dim."""
 
     first: int
@@ -87,7 +91,7 @@ class Phase(NamedTuple):
     dilation: int
 
 
-def phases(size: int, kernel: int, stride: int, padding: int, dilation: int) -> list[Phase]:
+def phases(size: int, kernel: int, stride: int, padding: int, dilation: int) -> list[ConvPhase]:
     """The phases of an image of `size` entries.
 
     >>> [(p.first, p.tap, p.taps, p.padding) for p in phases(6, 3, 2, 1, 1)]
@@ -101,19 +105,19 @@ def phases(size: int, kernel: int, stride: int, padding: int, dilation: int) -> 
         tap = next((i for i in range(min(every, kernel)) if (first + padding - i * dilation) % stride == 0), kernel)
         taps = -(-(kernel - tap) // every)
         before = (taps - 1) * apart - (first + padding - tap * dilation) // stride
-        found.append(Phase(first, count, tap, every, taps, before, apart))
+        found.append(ConvPhase(first, count, tap, every, taps, before, apart))
     return found
 
 
 class Part(NamedTuple):
     """A phase of the map by the input: where its result belongs, which taps it meets, and the work."""
 
-    at: tuple[Phase, Phase, Phase]
-    work: Convolution | None
+    at: tuple[ConvPhase, ConvPhase, ConvPhase]
+    work: ConvolutionWork | None
     """None if it meets no tap."""
 
 
-def parts_by_input(layer: Layer) -> Iterator[Part]:
+def parts_by_input(layer: ConvLayer) -> Iterator[Part]:
     """The convolutions that the map by the input is made of."""
     w = layer.window
     each = [phases(*numbers) for numbers in zip(w.image, w.kernel, w.stride, w.padding, w.dilation, strict=True)]
@@ -121,8 +125,8 @@ def parts_by_input(layer: Layer) -> Iterator[Part]:
         kernel, padding, dilation, places = (
             _triple([getattr(phase, name) for phase in chosen]) for name in ("taps", "padding", "dilation", "entries")
         )
-        window = Window(w.places, kernel, places, (1, 1, 1), padding, dilation)
-        work = Convolution(layer.dtype, layer.batch, layer.groups, layer.filters, layer.channels, window.flat())
+        window = ConvWindow(w.places, kernel, places, (1, 1, 1), padding, dilation)
+        work = ConvolutionWork(layer.dtype, layer.batch, layer.groups, layer.filters, layer.channels, window.flat())
         yield Part((chosen[0], chosen[1], chosen[2]), work if min(kernel) > 0 else None)
 
 
@@ -150,7 +154,7 @@ def is_convolution(node: Node) -> bool:
     return conv.supports(layer_of(x, w, y, arguments, dtype).forward())
 
 
-def _has_by_input(layer: Layer) -> bool:
+def _has_by_input(layer: ConvLayer) -> bool:
     works = [part.work for part in parts_by_input(layer)] if max(layer.window.stride) <= 4 else [None]
     return any(works) and all(work is None or conv.supports(work) for work in works)
 
@@ -221,12 +225,20 @@ def lower_backward(lowering: StretchBuilder, node: Node) -> None:
         _over_places(lowering, node, g, lowering.make(node.outputs[2]))
 
 
-def _step(lowering: StretchBuilder, node: Node, work: Convolution | WeightGradient, operands: list[Place]) -> None:
+def _step(
+    lowering: StretchBuilder, node: Node, work: ConvolutionWork | WeightGradient, operands: list[ValuePlace]
+) -> None:
     lowering.step(Step(work, operands, 1, node))
 
 
 def _forward(
-    lowering: StretchBuilder, node: Node, work: Convolution, x: Place, w: Place, result: Place, bias: Place | None
+    lowering: StretchBuilder,
+    node: Node,
+    work: ConvolutionWork,
+    x: ValuePlace,
+    w: ValuePlace,
+    result: ValuePlace,
+    bias: ValuePlace | None,
 ) -> None:
     more = [] if bias is None else [bias]
     work = replace(work, bias=bias is not None)
@@ -234,7 +246,13 @@ def _forward(
 
 
 def _by_input(
-    lowering: StretchBuilder, node: Node, layer: Layer, y: Place, w: Place, result: Place, bias: Place | None
+    lowering: StretchBuilder,
+    node: Node,
+    layer: ConvLayer,
+    y: ValuePlace,
+    w: ValuePlace,
+    result: ValuePlace,
+    bias: ValuePlace | None,
 ) -> None:
     """See Note [By the input]."""
     whole = max(layer.window.stride) == 1
@@ -250,7 +268,7 @@ def _by_input(
             copy_to(lowering, node, made, target)
 
 
-def _turned(w: Place, layer: Layer, part: Part) -> Place:
+def _turned(w: ValuePlace, layer: ConvLayer, part: Part) -> ValuePlace:
     """The taps of a part, the last one first, and for each channel those of all filters of the group."""
     kernel = layer.window.kernel
     steps = (math.prod(kernel), kernel[1] * kernel[2], kernel[2], 1)
@@ -264,7 +282,7 @@ def _turned(w: Place, layer: Layer, part: Part) -> Place:
     return w._replace(geometry=Geometry(sizes, strides, offset))
 
 
-def _phase_of(result: Place, layer: Layer, part: Part) -> Place:
+def _phase_of(result: ValuePlace, layer: ConvLayer, part: Part) -> ValuePlace:
     """The places of the entries of a part."""
     geometry, dims = result.geometry, result.geometry.ndim - 2
     for dim, (phase, stride) in enumerate(list(zip(part.at, layer.window.stride, strict=True))[3 - dims :], 2):
@@ -272,7 +290,7 @@ def _phase_of(result: Place, layer: Layer, part: Part) -> Place:
     return result._replace(geometry=geometry)
 
 
-def _fill(lowering: StretchBuilder, node: Node, target: Place, bias: Place | None) -> None:
+def _fill(lowering: StretchBuilder, node: Node, target: ValuePlace, bias: ValuePlace | None) -> None:
     """Entries that meet no tap: 0, or the bias."""
     if bias is not None:
         dims = target.geometry.ndim - 2
@@ -284,18 +302,18 @@ def _fill(lowering: StretchBuilder, node: Node, target: Place, bias: Place | Non
     lowering.pointwise(node, body, [], target, "fill")
 
 
-def contiguous(lowering: StretchBuilder, node: Node, place: Place) -> Place:
+def contiguous(lowering: StretchBuilder, node: Node, place: ValuePlace) -> ValuePlace:
     """The place, or a row-major copy of it."""
     return place if place.geometry.is_contiguous else _copy(lowering, node, place)
 
 
-def _copy(lowering: StretchBuilder, node: Node, place: Place) -> Place:
+def _copy(lowering: StretchBuilder, node: Node, place: ValuePlace) -> ValuePlace:
     copy = lowering.temporary(place.dtype, place.geometry.sizes)
     copy_to(lowering, node, place, copy)
     return copy
 
 
-def _over_places(lowering: StretchBuilder, node: Node, y: Place, result: Place) -> None:
+def _over_places(lowering: StretchBuilder, node: Node, y: ValuePlace, result: ValuePlace) -> None:
     """The gradient of a bias: the sum of y over images and places."""
     body = Graph()
     F = GraphBuilder(body)

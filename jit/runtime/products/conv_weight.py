@@ -29,7 +29,7 @@ from ..kernels.work import Work
 from ..llvm.product_tiles import TileWriter, lanes_of, tile_sizes
 from ..llvm.words import Word
 from ..targets.target import Target
-from .conv import Convolution, Window, segment_tables
+from .conv import ConvolutionWork, ConvWindow, segment_tables
 from .conv_code import SegmentWriter
 
 BLOCK = 8
@@ -50,7 +50,7 @@ _DEPTHWISE_FIELDS = (
 )  # fmt: skip
 
 
-class Shape(NamedTuple):
+class WeightShape(NamedTuple):
     """The facts that decide on the code."""
 
     dtype: DType
@@ -68,7 +68,7 @@ class Shape(NamedTuple):
 class WeightGradient(Work):
     """The gradient of the weight of `forward`; operands are x, that of y, and that of the weight."""
 
-    forward: Convolution
+    forward: ConvolutionWork
 
     @property
     def panels(self) -> int:
@@ -96,8 +96,8 @@ class WeightGradient(Work):
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
         c = self.forward
         if c.is_depthwise:
-            return _compiled(Shape(c.dtype, True, 0, False, c.groups % BLOCK, c.segments, c.window.stride[2]))
-        return _compiled(Shape(c.dtype, False, self._vectors, self._pads))
+            return _compiled(WeightShape(c.dtype, True, 0, False, c.groups % BLOCK, c.segments, c.window.stride[2]))
+        return _compiled(WeightShape(c.dtype, False, self._vectors, self._pads))
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
         """The numbers for a range of `panels`."""
@@ -172,13 +172,13 @@ class WeightGradient(Work):
         return tall * line, -(-places // lanes) * lanes * line, -(-image // 64) * 64
 
 
-def _padded(w: Window) -> tuple[int, int, int]:
+def _padded(w: ConvWindow) -> tuple[int, int, int]:
     d, h, n = (size + 2 * padding for size, padding in zip(w.image, w.padding, strict=True))
     return d, h, n
 
 
 @lru_cache(64)
-def _offsets(w: Window, channels: int, dtype: DType) -> tuple[Any, Any]:
+def _offsets(w: ConvWindow, channels: int, dtype: DType) -> tuple[Any, Any]:
     """Bytes of each (channel, tap) from a place, whole tiles of them, and of each row of places, in a padded image."""
     _, height, width = _padded(w)
     plane = math.prod(_padded(w))
@@ -200,11 +200,11 @@ def _address(array: Any) -> int:
 
 
 @cache
-def _compiled(shape: Shape) -> int:
+def _compiled(shape: WeightShape) -> int:
     from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
-        writer = (_Depthwise if shape.depthwise else _Products)(shape, Target.host())
+        writer = (_DepthwiseWeight if shape.depthwise else _Products)(shape, Target.host())
         text = writer.kernel()
         return writer.declarations, text
 
@@ -214,7 +214,7 @@ def _compiled(shape: Shape) -> int:
 class _Products(TileWriter):
     """Tiles of 8 (channel, tap) pairs and a panel of filters."""
 
-    def __init__(self, shape: Shape, target: Target) -> None:
+    def __init__(self, shape: WeightShape, target: Target) -> None:
         super().__init__(shape.dtype, target)
         self.shape, self.line = shape, tile_sizes()[1] * self.bytes
         self.of = {name: self.word("%geometry", index) for name, index in _AT.items()}
@@ -327,10 +327,10 @@ class _Products(TileWriter):
                     self.masked_store(line, to, mask)
 
 
-class _Depthwise(SegmentWriter):
+class _DepthwiseWeight(SegmentWriter):
     """One tap of some channels at a time, along all places of all images."""
 
-    def __init__(self, shape: Shape, target: Target) -> None:
+    def __init__(self, shape: WeightShape, target: Target) -> None:
         super().__init__(shape.dtype, shape.segments, shape.stride, target)
         self.shape = shape
         self.of |= {name: self.word("%geometry", index) for index, name in enumerate(_DEPTHWISE_FIELDS)}

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from ..kernels.nest import Nest
 from ..kernels.work import Tileable, Work
 from ..plans.builder import StretchBuilder
-from ..plans.places import Place, Step
+from ..plans.places import Step, ValuePlace
 from .tiled import Tiled, epilogue
 
 
@@ -36,7 +36,7 @@ def _in_tiles(work: Work) -> Tileable | None:
     return tileable if tileable is not None and 0 not in tileable.axes and tileable.tile != tileable.axes else None
 
 
-def tiled(nest: Nest, product: Step, reads: Sequence[Place]) -> Tiled | None:
+def tiled(nest: Nest, product: Step, reads: Sequence[ValuePlace]) -> Tiled | None:
     """A kernel that reads a product's result, together with the product; None if it is no epilogue."""
     work, result = _in_tiles(product.work), product.operands[-1]
     made = frozenset(number for number, place in enumerate(reads) if place.block is result.block)

@@ -41,7 +41,7 @@ _FEWEST_IN_BATCHES = 128
 """Rows from which it pays to pack a matrix for one product of a batch."""
 
 
-class Shape(NamedTuple):
+class PackedShape(NamedTuple):
     """The facts that decide on the code of a product."""
 
     dtype: DType
@@ -55,7 +55,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Product(Work):
+class PackedProduct(Work):
     """C = A B, or the packing of B alone. Operands are A, B, C; or A, the packed B, C; or B and where it is packed."""
 
     dtype: DType
@@ -97,7 +97,7 @@ class Product(Work):
         packs = "" if self.packed else "rows" if self.b[1] == 1 else "columns"
         left = columns % panel_columns(self.dtype) // lanes_of(self.dtype)
         return _compiled(
-            Shape(self.dtype, rows % tile_sizes()[0] if self.multiplies else 0, left, packs, self.multiplies)
+            PackedShape(self.dtype, rows % tile_sizes()[0] if self.multiplies else 0, left, packs, self.multiplies)
         )
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
@@ -120,7 +120,7 @@ class Product(Work):
 
     # -- tiles -----------------------------------------------------------------------------------------------------
 
-    def in_tiles(self) -> Product:
+    def in_tiles(self) -> PackedProduct:
         """As it is."""
         return self
 
@@ -161,7 +161,7 @@ class Product(Work):
         return Pieces(functions, np.array(geometries), starts @ np.array(steps, np.int64).T * size)
 
 
-def supports(product: Product) -> bool:
+def supports(product: PackedProduct) -> bool:
     """Whether there is code for the product, which is then at least as fast as BLAS."""
     rows, columns, inner = product.sizes
     if product.batch > 1 and rows < _FEWEST_IN_BATCHES:
@@ -174,7 +174,7 @@ def supports(product: Product) -> bool:
     return columns % lanes == 0 and straight and near and inner <= _DEEPEST and rows * inner * size <= _WIDEST
 
 
-def supports_tiles(product: Product) -> bool:
+def supports_tiles(product: PackedProduct) -> bool:
     """The same for a product that is computed tile by tile: only some rows need be in the cache."""
     return supports(replace(product, sizes=(product.tile[1], *product.sizes[1:])))
 
@@ -188,22 +188,22 @@ def panel_columns(dtype: DType) -> int:
 
 
 @cache
-def _compiled(shape: Shape) -> int:
+def _compiled(shape: PackedShape) -> int:
     from ..kernels.codegen import compile_routine
 
     return compile_routine(f"packed {tuple(shape)}", lambda: _written(shape, Target.host()))
 
 
-def _written(shape: Shape, target: Target) -> tuple[tuple[str, ...], str]:
-    writer = _Writer(shape, target)
+def _written(shape: PackedShape, target: Target) -> tuple[tuple[str, ...], str]:
+    writer = _PackedWriter(shape, target)
     text = writer.kernel()
     return writer.declarations, text
 
 
-class _Writer(TileWriter):
+class _PackedWriter(TileWriter):
     """Writes one kernel."""
 
-    def __init__(self, shape: Shape, target: Target) -> None:
+    def __init__(self, shape: PackedShape, target: Target) -> None:
         super().__init__(shape.dtype, target)
         self.shape = shape
         self.of = {name: self.word("%geometry", index) for name, index in _AT.items()}

@@ -27,7 +27,7 @@ from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of
 from ..plans.places import Step
 from ..targets.target import Target
-from .conv import Convolution, Triple, Window, segment_tables, supports
+from .conv import ConvolutionWork, ConvWindow, Triple, segment_tables, supports
 from .conv_code import SegmentWriter
 from .conv_steps import contiguous
 
@@ -47,12 +47,12 @@ _INDEX = 8
 
 
 @dataclass(frozen=True)
-class MaxPool(Work):
+class MaxPoolWork(Work):
     """The maxima of windows of many planes, and where they are; operands are x, y, and the indices."""
 
     dtype: DType
     planes: int
-    window: Window
+    window: ConvWindow
     indices: bool = True
     """Whether anybody wants to know where they are."""
 
@@ -73,7 +73,7 @@ class MaxPool(Work):
 
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
-        work = Convolution(self.dtype, 1, 1, 1, 1, self.window)
+        work = ConvolutionWork(self.dtype, 1, 1, 1, 1, self.window)
         return _compiled(self.dtype, work.segments, self.window.stride[2], any(self.window.padding), self.indices)
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
@@ -90,12 +90,12 @@ class MaxPool(Work):
 
 
 @dataclass(frozen=True)
-class MeanPool(Work):
+class MeanPoolWork(Work):
     """The means of windows of many planes; operands are x and y."""
 
     dtype: DType
     planes: int
-    window: Window
+    window: ConvWindow
     ceil: bool
     """Whether windows may hang over; they are divided by less then."""
     counts_padding: bool
@@ -119,7 +119,7 @@ class MeanPool(Work):
 
     def function(self) -> int:
         """The address of `i32 kernel(ptr data, ptr geometry)`."""
-        work = Convolution(self.dtype, 1, 1, 1, 1, self.window)
+        work = ConvolutionWork(self.dtype, 1, 1, 1, 1, self.window)
         return _compiled_means(self.dtype, work.segments, self.window.stride[2])
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
@@ -135,7 +135,7 @@ class MeanPool(Work):
 
 
 @dataclass(frozen=True)
-class MaxUnpool(Work):
+class MaxUnpoolWork(Work):
     """Numbers added where indices say, in the order of the places; operands are y, the indices, and x."""
 
     dtype: DType
@@ -169,7 +169,7 @@ class MaxUnpool(Work):
 
 
 @lru_cache(64)
-def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
+def _positions(w: ConvWindow, lanes: int) -> tuple[Any, Any, Any]:
     """The distance of each tap from a window's first entry; and the place of that, or of the first one in the image."""
     grids = np.stack(np.meshgrid(*map(np.arange, w.kernel), indexing="ij"), -1).reshape(-1, 3) * w.dilation
     scale = np.array([w.image[1] * w.image[2], w.image[2], 1])
@@ -185,7 +185,7 @@ def _positions(w: Window, lanes: int) -> tuple[Any, Any, Any]:
 
 
 @lru_cache(64)
-def _divisors(work: MeanPool, lanes: int) -> Any:
+def _divisors(work: MeanPoolWork, lanes: int) -> Any:
     """The divisor of the sum at each place, in whole vectors."""
     w = work.window
     pool = PoolGeometry(w.kernel[1:], w.stride[1:], w.padding[1:], w.dilation[1:], work.ceil)
@@ -206,14 +206,14 @@ def _compiled(dtype: DType, segments: int, stride: int, pads: bool, indices: boo
     from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
-        writer = _MaxPool(dtype, segments, stride, pads, indices, Target.host())
+        writer = _MaxPoolWriter(dtype, segments, stride, pads, indices, Target.host())
         text = writer.kernel()
         return writer.declarations, text
 
     return compile_routine(f"max pool {dtype.name} {segments} {stride} {pads} {indices}", written)
 
 
-class _MaxPool(SegmentWriter):
+class _MaxPoolWriter(SegmentWriter):
     """One vector of places after the other, of each plane; indices are vectors of i64."""
 
     def __init__(self, dtype: DType, segments: int, stride: int, pads: bool, indices: bool, target: Target) -> None:
@@ -298,14 +298,14 @@ def _compiled_means(dtype: DType, segments: int, stride: int) -> int:
     from ..kernels.codegen import compile_routine
 
     def written() -> tuple[tuple[str, ...], str]:
-        writer = _MeanPool(dtype, segments, stride, Target.host())
+        writer = _MeanPoolWriter(dtype, segments, stride, Target.host())
         text = writer.kernel()
         return writer.declarations, text
 
     return compile_routine(f"mean pool {dtype.name} {segments} {stride}", written)
 
 
-class _MeanPool(SegmentWriter):
+class _MeanPoolWriter(SegmentWriter):
     """One vector of places after the other, of each plane."""
 
     def kernel(self) -> str:
@@ -383,7 +383,7 @@ def _type(value: Value) -> TensorType:
     return value.type
 
 
-def _window(arguments: dict[str, Any], x: TensorType, y: TensorType) -> Window:
+def _window(arguments: dict[str, Any], x: TensorType, y: TensorType) -> ConvWindow:
     assert x.sizes is not None and y.sizes is not None
 
     def flat(numbers: Any, depth: int) -> Triple:
@@ -391,24 +391,24 @@ def _window(arguments: dict[str, Any], x: TensorType, y: TensorType) -> Window:
         return depth, height, width
 
     kernel = arguments["kernel_size"]
-    return Window(
+    return ConvWindow(
         flat(x.sizes[-2:], 1), flat(kernel, 1), flat(y.sizes[-2:], 1), flat(arguments["stride"] or kernel, 1),
         flat(arguments["padding"], 0), flat(arguments.get("dilation", [1]), 1),
     )  # fmt: skip
 
 
-def _maxima(node: Node) -> MaxPool:
+def _maxima(node: Node) -> MaxPoolWork:
     x, y = _type(node.inputs[0]), _type(node.outputs[0])
     assert x.dtype is not None and x.sizes is not None
-    return MaxPool(x.dtype, math.prod(x.sizes[:-2]), _window(arguments_of(node), x, y))
+    return MaxPoolWork(x.dtype, math.prod(x.sizes[:-2]), _window(arguments_of(node), x, y))
 
 
-def _means(node: Node) -> MeanPool:
+def _means(node: Node) -> MeanPoolWork:
     x, arguments = _type(node.inputs[0]), arguments_of(node)
     assert x.dtype is not None and x.sizes is not None
     window = _window(arguments, x, _type(node.output))
     rest = (arguments[name] for name in ("ceil_mode", "count_include_pad", "divisor_override"))
-    return MeanPool(x.dtype, math.prod(x.sizes[:-2]), window, *rest)
+    return MeanPoolWork(x.dtype, math.prod(x.sizes[:-2]), window, *rest)
 
 
 def is_max_pool(node: Node) -> bool:
@@ -421,12 +421,12 @@ def is_mean_pool(node: Node) -> bool:
     return arguments_of(node)["divisor_override"] != 0 and _is_supported(node, _means)
 
 
-def _is_supported(node: Node, work_of: Callable[[Node], MaxPool | MeanPool]) -> bool:
+def _is_supported(node: Node, work_of: Callable[[Node], MaxPoolWork | MeanPoolWork]) -> bool:
     x, y = _type(node.inputs[0]), _type(node.outputs[0])
     if x.dtype not in ELEMENT or not x.numel or not y.numel:
         return False
     work = work_of(node)
-    return supports(Convolution(work.dtype, 1, 1, 1, 1, work.window))
+    return supports(ConvolutionWork(work.dtype, 1, 1, 1, 1, work.window))
 
 
 def is_max_unpool(node: Node) -> bool:
@@ -457,5 +457,5 @@ def lower_max_unpool(lowering: StretchBuilder, node: Node) -> None:
     y, indices = (contiguous(lowering, node, lowering.of(arguments[name])) for name in ("grad_output", "indices"))
     result = lowering.make(node.output)
     places, plane = (math.prod(place.geometry.sizes[-2:]) for place in (y, result))
-    work = MaxUnpool(y.dtype, result.geometry.numel // plane, places, plane)
+    work = MaxUnpoolWork(y.dtype, result.geometry.numel // plane, places, plane)
     lowering.step(Step(work, [y, indices, result], 1, node))

@@ -10,11 +10,10 @@ from jit.ir import Node, Value, kernel_of
 from jit.passes.support.spaces import sizes_of
 
 from ..kernels import recipes, split
-from ..kernels.nest import Access, Buffer, Local, Nest, Reduce
-from ..kernels.nest import Step as NestStep
+from ..kernels.nest import Access, Buffer, Local, Nest, NestStep, Reduce
 from ..plans.builder import StretchBuilder
 from ..plans.copies import arguments_of, consecutive, copy_to, follows
-from ..plans.places import Place, Step
+from ..plans.places import Step, ValuePlace
 from . import blas, packed
 
 
@@ -72,7 +71,7 @@ def lower_dot(lowering: StretchBuilder, node: Node) -> None:
     lowering.several(node, split.split(Nest((length,), ins, outs, steps, 1, "dot")), [a, b, result])
 
 
-def _family(lowering: StretchBuilder, node: Node, a: Place) -> dict[Node, Place]:
+def _family(lowering: StretchBuilder, node: Node, a: ValuePlace) -> dict[Node, ValuePlace]:
     """Products with the same right operand whose left ones are rows that follow those of `node`, which is the first.
 
     Note [Products that are one]
@@ -110,14 +109,14 @@ _TOGETHER = 1 << 21
 """Bytes of results that are made ahead of their time, at most."""
 
 
-def _batch(place: Place, side: int) -> Place:
+def _batch(place: ValuePlace, side: int) -> ValuePlace:
     """A matrix or vector as a batch of matrices: a vector is a row on the left and a column on the right."""
     geometry = place.geometry
     if geometry.ndim == 1:
         geometry = geometry.insert(side, 1, 0)
     if geometry.ndim == 2:
         geometry = geometry.insert(0, 1, 0)
-    return Place(place.block, place.dtype, geometry)
+    return ValuePlace(place.block, place.dtype, geometry)
 
 
 def lower_addmm(lowering: StretchBuilder, node: Node) -> None:
@@ -132,7 +131,7 @@ def lower_addmm(lowering: StretchBuilder, node: Node) -> None:
 
 
 def _multiply(
-    lowering: StretchBuilder, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float
+    lowering: StretchBuilder, node: Node, a: ValuePlace, b: ValuePlace, result: ValuePlace, alpha: float, beta: float
 ) -> None:
     """result = alpha a b + beta result, over a batch."""
     if (alpha, beta) == (1.0, 0.0) and _multiply_packed(lowering, node, a, b, result):
@@ -141,23 +140,23 @@ def _multiply(
 
 
 def _multiply_by_blas(
-    lowering: StretchBuilder, node: Node, a: Place, b: Place, result: Place, alpha: float, beta: float
+    lowering: StretchBuilder, node: Node, a: ValuePlace, b: ValuePlace, result: ValuePlace, alpha: float, beta: float
 ) -> None:
     a, b = _straight(lowering, node, a), _straight(lowering, node, b)
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
     left, right = (blas.as_matrix(p.geometry.sizes[1:], p.geometry.strides[1:]) for p in (a, b))
     assert left is not None and right is not None
     steps = (a.geometry.strides[0], b.geometry.strides[0], rows * columns)
-    product = blas.Product(result.dtype, (rows, columns, inner), left, right, alpha, beta, batch, steps)
+    product = blas.BlasProduct(result.dtype, (rows, columns, inner), left, right, alpha, beta, batch, steps)
     lowering.step(Step(product, [a, b, result], 1, node))
 
 
-def _multiply_packed(lowering: StretchBuilder, node: Node, a: Place, b: Place, result: Place) -> bool:
+def _multiply_packed(lowering: StretchBuilder, node: Node, a: ValuePlace, b: ValuePlace, result: ValuePlace) -> bool:
     """A product without BLAS, if there is code for it. What many products of few rows share is packed once."""
     (batch, rows, inner), columns = a.geometry.sizes, b.geometry.sizes[2]
     after, *left = a.geometry.strides
     beside, *right = b.geometry.strides
-    work = packed.Product(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
+    work = packed.PackedProduct(result.dtype, (rows, columns, inner), (left[0], left[1]), (right[0], right[1]))
     work = replace(work, batch=batch, next=(after, beside))
     if not packed.supports(work):
         if 0 in (batch, *work.sizes) or not packed.supports_tiles(work):
@@ -177,7 +176,7 @@ def _multiply_packed(lowering: StretchBuilder, node: Node, a: Place, b: Place, r
     return True
 
 
-def _straight(lowering: StretchBuilder, node: Node, place: Place) -> Place:
+def _straight(lowering: StretchBuilder, node: Node, place: ValuePlace) -> ValuePlace:
     """The operand, copied if BLAS cannot be told how it lies."""
     if blas.as_matrix(place.geometry.sizes[1:], place.geometry.strides[1:]) is not None:
         return place

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 from . import amdgpu, arm, nvidia, x86
-from .family import GENERIC, Dialect, Family
+from .family import GENERIC, Dialect, ProcessorFamily
 
 FAMILIES = (x86.FAMILY, arm.FAMILY, nvidia.FAMILY, amdgpu.FAMILY)
 
 
 @cache
-def family_of(triple: str) -> Family:
+def family_of(triple: str) -> ProcessorFamily:
     """The family that LLVM's name of a target belongs to; `GENERIC` where no file here speaks of it.
 
     >>> family_of("x86_64-unknown-linux-gnu").name, family_of("riscv64-unknown-linux-gnu").name
@@ -20,4 +20,4 @@ def family_of(triple: str) -> Family:
     return next((family for family in FAMILIES if triple.startswith(family.triples)), GENERIC)
 
 
-__all__ = ["FAMILIES", "GENERIC", "Dialect", "Family", "family_of"]
+__all__ = ["FAMILIES", "GENERIC", "Dialect", "ProcessorFamily", "family_of"]

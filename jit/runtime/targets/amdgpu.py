@@ -6,14 +6,14 @@ shares (3) and a thread's own (5); see LLVM's "User Guide for AMDGPU Backend".
 
 from __future__ import annotations
 
-from ..llvm.build import Builder, Register
-from .family import YES, Dialect, Family
+from ..llvm.build import LLVMBuilder, Register
+from .family import YES, Dialect, ProcessorFamily
 
 WAVE = 64
 _BARRIER = "llvm.amdgcn.s.barrier"
 
 
-def _shuffle(builder: Builder, way: str, word: Register, lanes: int, threads: int, thread: Register) -> Register:
+def _shuffle(builder: LLVMBuilder, way: str, word: Register, lanes: int, threads: int, thread: Register) -> Register:
     """Read another lane's value, by the number of the lane times 4."""
     count = Register(str(lanes), "i32")
     own = builder.convert("trunc", builder.binary("and", thread, Register(str(WAVE - 1), "i64")), "i32")
@@ -22,7 +22,7 @@ def _shuffle(builder: Builder, way: str, word: Register, lanes: int, threads: in
     return builder.call("i32", "llvm.amdgcn.ds.bpermute", place, word)
 
 
-FAMILY = Family(
+FAMILY = ProcessorFamily(
     "amdgpu",
     ("amdgcn",),
     vector_bytes=(("", 4),),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .family import YES, Family
+from .family import YES, ProcessorFamily
 
-FAMILY = Family(
+FAMILY = ProcessorFamily(
     "arm",
     ("aarch64", "arm64"),
     vector_bytes=(("", 16),),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..llvm.build import Builder, Register
+from ..llvm.build import LLVMBuilder, Register
 
 T = TypeVar("T")
 Table = tuple[tuple[str, T], ...]
@@ -57,13 +57,13 @@ class Dialect:
     barrier: tuple[str, ...]
     """Instructions at which all threads of a block meet."""
     barrier_declaration: str
-    shuffle: Callable[[Builder, str, Register, int, int, Register], Register]
+    shuffle: Callable[[LLVMBuilder, str, Register, int, int, Register], Register]
     """(builder, way, word, lanes, threads, thread): the i32 of another thread of the warp. The way is "up" or "down",
     by `lanes`, or "idx", which takes that of the lane `lanes`. Threads beyond the end give anything."""
 
 
 @dataclass(frozen=True)
-class Family:
+class ProcessorFamily:
     """Facts that processors of one kind have in common."""
 
     name: str
@@ -92,7 +92,7 @@ class Family:
     """The dialect of a GPU: scalar code in many threads, and no C library."""
 
 
-GENERIC = Family(
+GENERIC = ProcessorFamily(
     "generic",
     (),
     vector_bytes=(("", 16),),

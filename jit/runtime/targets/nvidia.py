@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from ..llvm.build import Builder, Register
-from .family import YES, Dialect, Family
+from ..llvm.build import LLVMBuilder, Register
+from .family import YES, Dialect, ProcessorFamily
 
 WARP = 32
 _BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
 
 
-def _shuffle(builder: Builder, way: str, word: Register, lanes: int, threads: int, thread: Register) -> Register:
+def _shuffle(builder: LLVMBuilder, way: str, word: Register, lanes: int, threads: int, thread: Register) -> Register:
     mask = (1 << min(threads, WARP)) - 1
     first = Register(str(mask - (1 << 32) if mask >> 31 else mask), "i32")
     tail = [Register(str(lanes), "i32"), Register("0" if way == "up" else "31", "i32")]
     return builder.call("i32", f"llvm.nvvm.shfl.sync.{way}.i32", first, word, *tail)
 
 
-FAMILY = Family(
+FAMILY = ProcessorFamily(
     "nvidia",
     ("nvptx64",),
     vector_bytes=(("", 4),),

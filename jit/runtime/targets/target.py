@@ -13,7 +13,7 @@ from typing import Any
 from jit.ir.errors import CompileError
 
 from ..kernels.cache import digest, shared
-from . import Family, family_of
+from . import ProcessorFamily, family_of
 from .family import by_feature
 
 
@@ -63,7 +63,7 @@ class Target:
         return Target("amdgcn-amd-amdhsa", arch, () if arch.startswith("gfx9") else ("wavefrontsize64",))
 
     @property
-    def family(self) -> Family:
+    def family(self) -> ProcessorFamily:
         """The facts that hold for all processors of its kind."""
         return family_of(self.triple)
 

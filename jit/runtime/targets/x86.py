@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..llvm.build import Register
-from .family import Family, brought_by
+from .family import ProcessorFamily, brought_by
 
 
 def _instruction(name: str, a: Register, b: Register) -> list[Any]:
@@ -23,7 +23,7 @@ def _instruction(name: str, a: Register, b: Register) -> list[Any]:
     return [f"llvm.x86.{family}.{name}.{kind}.{bits}", a, b, *rounding]
 
 
-FAMILY = Family(
+FAMILY = ProcessorFamily(
     "x86",
     ("x86_64", "amd64"),
     vector_bytes=(("avx512f", 64), ("avx", 32), ("", 16)),

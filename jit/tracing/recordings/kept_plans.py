@@ -43,7 +43,7 @@ def name_of(trace: Trace) -> str | None:
         return None
     try:
         text = marshal.dumps(_recording(trace), 2)  # of this version, equal things have equal bytes
-    except (recipes.Unknown, ValueError):
+    except (recipes.UnknownRecipe, ValueError):
         return None
     target = Target.host()
     return recipes.name_of([f"plan {planned_count()} {hashlib.sha256(text).hexdigest()}"], target)
@@ -109,7 +109,7 @@ def _graph(graph: Graph, numbers: dict[Value, int]) -> tuple[Any, ...]:
     nodes = []
     for node in graph.nodes:
         if not known.setdefault(node.kind, node.kind.startswith("prim::") or recipes.is_ours(node.kind)):
-            raise recipes.Unknown(node.kind)
+            raise recipes.UnknownRecipe(node.kind)
         nodes.append((node.kind, node.stage, *_operands(node, numbers), tuple(map(_type, node.outputs))))
         for value in node.outputs:
             numbers[value] = len(numbers)
@@ -145,7 +145,7 @@ def _plain(thing: Any) -> Any:
         return ["array", thing.dtype.name, thing.dtype.str, thing.shape, thing.strides, contents]
     if kind is Graph:
         return ["graph", _graph(thing, {})]
-    raise recipes.Unknown(kind.__name__)
+    raise recipes.UnknownRecipe(kind.__name__)
 
 
 _SCALARS = frozenset((int, float, complex, bool, str, type(None)))

@@ -145,7 +145,7 @@ def _order(native: Any, recording: Recording) -> list[int] | None:
 
 def _inputs(
     items: Sequence[Any], owners: Sequence[Any], recording: Recording, native: Any, keeps: bool
-) -> list[entry.Input] | None:
+) -> list[entry.EntryInput] | None:
     """The arguments' tensors, then the captures. If a call keeps its history, that of an argument may be longer."""
     program = recording.plan(recording.chains[0]).interpreter.programs[0]
     bases = {register: number for number, register in enumerate(native.reads, 1)}
@@ -176,7 +176,7 @@ def _lies_as(array: Any, layout: Any) -> bool:
     return array.dtype is dtype and array.shape == shape and all(n == 1 or a == b for n, a, b in steps)
 
 
-def _input(owner: Tensor, may_have_history: bool = False) -> entry.Input | None:
+def _input(owner: Tensor, may_have_history: bool = False) -> entry.EntryInput | None:
     """What a tensor must be; None for one whose history could change what it is."""
     array, kind = owner._array, type(owner)
     if type(array) is not np.ndarray:
@@ -193,7 +193,7 @@ def _input(owner: Tensor, may_have_history: bool = False) -> entry.Input | None:
     marks = [(_slots()[name], value) for name, value in held.items()]
     writeable = bool(array.flags.writeable)
     slot = _slots()["_array"]
-    return entry.Input(array.dtype, array.shape, array.strides, -1, None, kind, slot, marks, writeable)
+    return entry.EntryInput(array.dtype, array.shape, array.strides, -1, None, kind, slot, marks, writeable)
 
 
 # -- surroundings ------------------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ from ...llvm.words import Word
 from .cpython import DATA, DIMS, DTYPE, FLAGS, NDIM, STRIDES, TYPE
 from .layout import ANY, INPUT
 from .records import Record
-from .writer import Row, Rows, Writer
+from .writer import EntryWriter, TableRow, TableRows
 
 
-def check_objects(r: Writer) -> None:
+def check_objects(r: EntryWriter) -> None:
     """As many arguments as there were, and those that are no tensors the same objects."""
     with r.unless(r.same("%count", r.header["arguments"])):
         r.miss()
@@ -19,7 +19,7 @@ def check_objects(r: Writer) -> None:
             r.miss()
 
 
-def collect_arrays(r: Writer, arrays: Word, bases: Word) -> None:
+def collect_arrays(r: EntryWriter, arrays: Word, bases: Word) -> None:
     """Find and check the arrays, and note where the data of those that are read lies."""
     rows, source = r.header.rows("inputs"), r.variable()
     with r.loop(r.header["inputs"]) as i:
@@ -39,8 +39,8 @@ def collect_arrays(r: Writer, arrays: Word, bases: Word) -> None:
 
 def array_in(header: Record) -> str:
     """`input(header, row, object)`: the array in `object` if it is as the row says, else 0."""
-    r = Writer(header, "input", ["header", "row", "object"])
-    row, array = Row(r, "%row", INPUT), r.variable()
+    r = EntryWriter(header, "input", ["header", "row", "object"])
+    row, array = TableRow(r, "%row", INPUT), r.variable()
     r.put(array, 0, "%object")
     with r.unless(r.same(row["slot"], 0)):
         r.require(r.same(r.word("%object", TYPE // 8), row["type"]))
@@ -61,7 +61,7 @@ def array_in(header: Record) -> str:
     return r.text()
 
 
-def _check_dims(r: Writer, row: Row, array: Word) -> None:
+def _check_dims(r: EntryWriter, row: TableRow, array: Word) -> None:
     sizes, strides, dims = r.word(array, DIMS // 8), r.word(array, STRIDES // 8), row.rows("dims")
     with r.loop(row["dims"]) as i:
         dim = dims[i]
@@ -71,7 +71,7 @@ def _check_dims(r: Writer, row: Row, array: Word) -> None:
             r.require(r.same(r.word(strides, i), stride))
 
 
-def _check_bare(r: Writer, thing: Word) -> None:
+def _check_bare(r: EntryWriter, thing: Word) -> None:
     """An object must have no attributes beside its slots."""
     attributes = r.api("PyObject_GenericGetDict", thing, 0)
     with r.when(r.same(attributes, 0)):
@@ -84,7 +84,7 @@ def _check_bare(r: Writer, thing: Word) -> None:
 
 def apart(header: Record) -> str:
     """`apart(header, arrays)`: 1 if the first arrays, those of the arguments, share no memory."""
-    r = Writer(header, "apart", ["header", "arrays"])
+    r = EntryWriter(header, "apart", ["header", "arrays"])
     rows = r.header.rows("inputs")
     with r.loop(r.header["apart"]) as i:
         low, high = _extent(r, rows, i)
@@ -96,7 +96,7 @@ def apart(header: Record) -> str:
     return r.text()
 
 
-def _extent(r: Writer, rows: Rows, index: Word) -> tuple[Word, Word]:
+def _extent(r: EntryWriter, rows: TableRows, index: Word) -> tuple[Word, Word]:
     row = rows[index]
     data = r.word(r.word("%arrays", index), DATA // 8)
     return r.add(data, row["low"]), r.add(data, row["high"])

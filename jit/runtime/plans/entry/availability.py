@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .making import make_entry
-from .tables import Input, Tables
+from .tables import EntryInput, Tables
 
 
 @cache
@@ -35,7 +35,7 @@ def _works() -> bool:
     """An array goes in and one comes out; another one is refused."""
     given, other = np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32)
     refuse: Callable[[int], Any] = lambda status: None  # noqa: E731
-    layout = Input(given.dtype, given.shape, given.strides, argument=0)
+    layout = EntryInput(given.dtype, given.shape, given.strides, argument=0)
     tables = Tables([layout], [((4,), np.dtype(np.int64))], np.zeros(1, np.int64), 0, 0, (), refuse)
     entry = make_entry(tables)
     result = entry(given)

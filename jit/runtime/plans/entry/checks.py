@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from ...llvm.words import Word
 from .cpython import TYPE, lineage_offsets
-from .records import Column, Memory, number, optional, rows, several, thing
-from .writer import Row, Writer
+from .records import Column, RecordMemory, number, optional, rows, several, thing
+from .writer import EntryWriter, TableRow
 
 MISSING = object()
 """What a dict holds under a key that it does not have."""
@@ -28,11 +28,11 @@ class Check(NamedTuple):
     """How the rows of a table are compared."""
 
     table: Column
-    write: Callable[[Writer, Row], None]
+    write: Callable[[EntryWriter, TableRow], None]
     """Writes the check of a row, which returns 0 from the routine if there is a difference."""
 
 
-def checked(*columns: Column | str, by: Callable[[Writer, Row], None]) -> Any:
+def checked(*columns: Column | str, by: Callable[[EntryWriter, TableRow], None]) -> Any:
     """A field that is a table with these columns; `by` writes the check of a row, see `Check`."""
     return field(default_factory=list, metadata={"columns": columns, "check": by})
 
@@ -44,7 +44,7 @@ def checks_of(kind: type) -> list[Check]:
     return [Check(rows(each.name, *each.metadata["columns"]), each.metadata["check"]) for each in tables]
 
 
-def _context(r: Writer, row: Row) -> None:
+def _context(r: EntryWriter, row: TableRow) -> None:
     held = r.variable()
     r.api("PyContextVar_Get", row["variable"], 0, held, returns="i32")
     found = r.word(held)
@@ -52,49 +52,49 @@ def _context(r: Writer, row: Row) -> None:
     r.require(r.same(found, row["value"]))
 
 
-def _slot(r: Writer, row: Row) -> None:
+def _slot(r: EntryWriter, row: TableRow) -> None:
     found = r.api("PyDict_GetItemWithError", row["dict"], row["key"])
     r.require(r.same(found, row["value"]), may_raise=True)
 
 
-def _cell(r: Writer, row: Row) -> None:
+def _cell(r: EntryWriter, row: TableRow) -> None:
     found = _let_go(r, r.api("PyCell_Get", row["cell"]))
     r.require(r.same(found, row["value"]))
 
 
-def _size(r: Writer, row: Row) -> None:
+def _size(r: EntryWriter, row: TableRow) -> None:
     found = r.api("PyObject_Size", row["container"])
     r.require(r.same(found, row["size"]), may_raise=True)
 
 
-def _class(r: Writer, row: Row) -> None:
+def _class(r: EntryWriter, row: TableRow) -> None:
     found = r.word(row["thing"], TYPE // 8)
     r.require(r.same(found, row["class"]))
 
 
-def _lineage(r: Writer, row: Row) -> None:
+def _lineage(r: EntryWriter, row: TableRow) -> None:
     for place, held in (("mro_place", "mro"), ("name_place", "name")):
         found = r.word(row[place])
         r.require(r.same(found, row[held]))
 
 
-def _space(r: Writer, row: Row) -> None:
+def _space(r: EntryWriter, row: TableRow) -> None:
     found = _let_go(r, r.api("PyObject_GenericGetDict", row["thing"], 0))
     r.require(r.same(found, row["dict"]), may_raise=True)
 
 
-def _item(r: Writer, row: Row) -> None:
+def _item(r: EntryWriter, row: TableRow) -> None:
     found = r.api("PyList_GetItem", row["list"], row["index"])
     r.require(r.same(found, row["value"]), may_raise=True)
 
 
-def _function(r: Writer, row: Row) -> None:
+def _function(r: EntryWriter, row: TableRow) -> None:
     for ask, held in (("Defaults", "defaults"), ("KwDefaults", "keywords"), ("Code", "code")):
         found = r.api(f"PyFunction_Get{ask}", row["function"])
         r.require(r.same(found, row[held]))
 
 
-def _order(r: Writer, row: Row) -> None:
+def _order(r: EntryWriter, row: TableRow) -> None:
     place, count, keys = row["dict"], row["keys"], row.rows("keys")
     position, key = r.variable(), r.variable()
     r.put(position, 0, 0)
@@ -105,14 +105,14 @@ def _order(r: Writer, row: Row) -> None:
     r.require(r.same(r.api("PyDict_Next", place, position, key, 0, returns="i32"), 0))
 
 
-def _let_go(r: Writer, found: Word) -> Word:
+def _let_go(r: EntryWriter, found: Word) -> Word:
     """Drop the reference to what was found, if anything: only its address counts."""
     with r.unless(r.same(found, 0)):
         r.api("Py_DecRef", found, returns="void")
     return found
 
 
-def _lineage_places(kinds: Sequence[type], memory: Memory) -> Sequence[Sequence[int]]:
+def _lineage_places(kinds: Sequence[type], memory: RecordMemory) -> Sequence[Sequence[int]]:
     return [[address + offset for address in memory.addresses(kinds)] for offset in lineage_offsets()]
 
 

@@ -8,7 +8,7 @@ from .checks import checks_of
 from .cpython import DATA, FIRST_ITEM
 from .layout import header_of
 from .records import Record
-from .writer import Writer
+from .writer import EntryWriter
 
 
 def code_of(kind: type) -> tuple[tuple[str, ...], str]:
@@ -23,7 +23,7 @@ def code_of(kind: type) -> tuple[tuple[str, ...], str]:
 
 def surroundings(kind: type) -> str:
     """`surroundings(header)`: 1 if everything that the function reads besides its arguments is as it was."""
-    r = Writer(header_of(kind), "surroundings", ["header"])
+    r = EntryWriter(header_of(kind), "surroundings", ["header"])
     for check in checks_of(kind):
         with r.header.each(check.table.name) as row:
             check.write(r, row)
@@ -33,7 +33,7 @@ def surroundings(kind: type) -> str:
 
 def residue(header: Record) -> str:
     """`residue(header)`: 1 if the Python function that looks at the rest says so."""
-    r = Writer(header, "residue", ["header"])
+    r = EntryWriter(header, "residue", ["header"])
     function = r.header["residue"]
     with r.when(r.same(function, 0)):
         r.leave(1)
@@ -49,7 +49,7 @@ def residue(header: Record) -> str:
 
 def entry(header: Record) -> str:
     """The function that Python calls, with METH_FASTCALL; `self` is a tuple whose first item is the header's array."""
-    r = Writer(header, "kernel", ["self", "arguments", "count"])
+    r = EntryWriter(header, "kernel", ["self", "arguments", "count"])
     r.find_header(r.word(r.word("%self", FIRST_ITEM // 8), DATA // 8))
     arguments.check_objects(r)
     arrays, bases, outputs = (r.space(r.header[table]) for table in ("inputs", "bases", "outputs"))
@@ -75,12 +75,12 @@ def entry(header: Record) -> str:
     return r.text()
 
 
-def _release(r: Writer, arrays: Word) -> None:
+def _release(r: EntryWriter, arrays: Word) -> None:
     with r.loop(r.header["inputs"]) as i:
         r.api("Py_DecRef", r.word(arrays, i), returns="void")
 
 
-def _run(r: Writer, bases: Word, problem: Word) -> Word:
+def _run(r: EntryWriter, bases: Word, problem: Word) -> Word:
     """Execute the program in an arena of its own; negative if there are no outputs (-1) or is no arena (-2)."""
     status, memory, thread = r.variable(), r.variable(), r.variable()
     r.put(status, 0, -1)
@@ -103,7 +103,7 @@ def _run(r: Writer, bases: Word, problem: Word) -> Word:
     return r.word(status)
 
 
-def _keep_arena(r: Writer, memory: Word) -> None:
+def _keep_arena(r: EntryWriter, memory: Word) -> None:
     """For the next call, unless another one has left its own meanwhile."""
     spare = r.header["spare"]
     with r.when(r.same(spare, 0)):

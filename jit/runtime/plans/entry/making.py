@@ -10,14 +10,14 @@ from typing import Any
 from .code import code_of
 from .cpython import FASTCALL, function_address
 from .layout import header_of
-from .records import Memory
+from .records import RecordMemory
 from .tables import Tables, header_words
 
 
 def make_entry(tables: Tables) -> Callable[..., Any]:
     """The callable for `tables`: returns outputs, or None if the call is another than they describe."""
     kind: type = type(tables)
-    memory = Memory()
+    memory = RecordMemory()
     header = header_words(tables, memory)
     held = (header, _Spare(header, header_of(kind).places["spare"]), memory)
     return _new_function()(ctypes.byref(_method(kind)), held, None)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 
-class Memory:
+class RecordMemory:
     """Tables in memory, and the objects that they refer to."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Column:
 
     names: tuple[str, ...]
     """The words that it takes."""
-    encode: Callable[[Sequence[Any], Memory], Sequence[Sequence[int]]]
+    encode: Callable[[Sequence[Any], RecordMemory], Sequence[Sequence[int]]]
     """What they hold, for the values of many records: for each word a sequence as long as that of the values."""
     inner: Record | None = None
     """A row of it, if it is a table."""
@@ -79,7 +79,7 @@ def thing(name: str) -> Column:
 def optional(name: str, absent: Any = None) -> Column:
     """A column of Python objects some of which may be `absent`, which is 0."""
 
-    def encode(values: Sequence[Any], memory: Memory) -> Sequence[Sequence[int]]:
+    def encode(values: Sequence[Any], memory: RecordMemory) -> Sequence[Sequence[int]]:
         pairs = zip(values, memory.addresses(values))
         return ([0 if value is absent else address for value, address in pairs],)
 
@@ -102,7 +102,7 @@ def several(name: str, column: Column) -> Column:
     )
 
 
-def _tables(tables: Sequence[Sequence[Sequence[Any]]], row: Record, memory: Memory) -> Sequence[Sequence[int]]:
+def _tables(tables: Sequence[Sequence[Sequence[Any]]], row: Record, memory: RecordMemory) -> Sequence[Sequence[int]]:
     """Sizes and addresses of tables, which lie side by side."""
     sizes = list(map(len, tables))
     first = memory.table(row.words([record for table in tables for record in table], memory))
@@ -115,7 +115,7 @@ class Record:
     >>> row = Record(number("low"), rows("steps", number("size"), number("stride")), number("high"))
     >>> row.places
     {'low': 0, 'steps': 1, 'steps_at': 2, 'high': 3}
-    >>> low, steps, _, high = row.words([(-8, [(2, 4), (3, 8)], 24)], Memory())
+    >>> low, steps, _, high = row.words([(-8, [(2, 4), (3, 8)], 24)], RecordMemory())
     >>> low, steps, high
     (-8, 2, 24)
     """
@@ -131,7 +131,7 @@ class Record:
         if len(self.places) != len(words):
             raise ValueError(f"two words of a record have the same name: {words}")
 
-    def words(self, records: Sequence[Sequence[Any]], memory: Memory) -> list[int]:
+    def words(self, records: Sequence[Sequence[Any]], memory: RecordMemory) -> list[int]:
         """The words of records side by side, each of which is given by a value per column."""
         if not records:
             return []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...llvm.words import Word
 from .cpython import DATA
 from .records import Record
-from .writer import Writer
+from .writer import EntryWriter
 
 
-def make_outputs(r: Writer, bases: Word, outputs: Word) -> Word:
+def make_outputs(r: EntryWriter, bases: Word, outputs: Word) -> Word:
     """New arrays, in the order in which they are returned; the address of a word that says if that failed."""
     problem = r.variable()
     r.put(problem, 0, 0)
@@ -31,7 +31,7 @@ def make_outputs(r: Writer, bases: Word, outputs: Word) -> Word:
     return problem
 
 
-def fail(r: Writer, outputs: Word, status: Word) -> None:
+def fail(r: EntryWriter, outputs: Word, status: Word) -> None:
     """Let go of the outputs, and raise: by a Python function that takes the status."""
     with r.loop(r.header["outputs"]) as i:
         array = r.word(outputs, i)
@@ -47,7 +47,7 @@ def fail(r: Writer, outputs: Word, status: Word) -> None:
 
 def returned(header: Record) -> str:
     """`results(header, outputs)`: what Python gets for the output arrays, whose references it takes."""
-    r = Writer(header, "results", ["header", "outputs"])
+    r = EntryWriter(header, "results", ["header", "outputs"])
     wrap, count = r.header["wrap"], r.header["returned"]
     with r.loop(r.header["outputs"], count) as i:
         r.api("Py_DecRef", r.word("%outputs", i), returns="void")
@@ -70,7 +70,7 @@ def returned(header: Record) -> str:
 
 def tensor(header: Record) -> str:
     """`tensor(header, array)`: a new Tensor that owns the reference to `array`, or 0."""
-    r = Writer(header, "tensor", ["header", "array"])
+    r = EntryWriter(header, "tensor", ["header", "array"])
 
     def filled(kind: str) -> Word:
         made = r.api("PyType_GenericAlloc", r.header[f"{kind}_type"], 0)

@@ -14,11 +14,11 @@ from .. import pool
 from .checks import Checks, checks_of
 from .cpython import WRITEABLE, array_allocator, function_table
 from .layout import ANY, INPUT, header_of
-from .records import Memory, address_of
+from .records import RecordMemory, address_of
 
 
 @dataclass
-class Input:
+class EntryInput:
     """An array that a call must bring, and where it comes from."""
 
     dtype: Any
@@ -57,7 +57,7 @@ class Wrapping:
 class Tables(Checks):
     """All that an entry looks at."""
 
-    inputs: Sequence[Input]
+    inputs: Sequence[EntryInput]
     outputs: Sequence[tuple[tuple[int, ...], Any]]
     """Shape and dtype, in the order of their bases, which follow those of the inputs."""
     program: Any
@@ -88,7 +88,7 @@ class Tables(Checks):
     kept: Any = None
 
 
-def header_words(tables: Tables, memory: Memory) -> Any:
+def header_words(tables: Tables, memory: RecordMemory) -> Any:
     """The header: an array of words, alive as long as `memory` is."""
     memory.kept.append(tables)
     kind: type = type(tables)
@@ -111,7 +111,7 @@ def _arguments(tables: Tables) -> dict[str, Any]:
     }
 
 
-def _input_row(number: int, needed: Input) -> list[Any]:
+def _input_row(number: int, needed: EntryInput) -> list[Any]:
     dims = list(zip(needed.shape, needed.strides, strict=True))
     reaches = [(n - 1) * s for n, s in dims]
     return INPUT.ordered(vars(needed) | {

@@ -10,12 +10,12 @@ from .cpython import FUNCTIONS
 from .records import Record
 
 
-class Writer(Routine):
+class EntryWriter(Routine):
     """A routine that knows the header, whose address is its parameter or variable `%header`."""
 
     def __init__(self, header: Record, name: str, parameters: Sequence[str]) -> None:
         super().__init__(name, parameters)
-        self.header = Row(self, "%header", header)
+        self.header = TableRow(self, "%header", header)
 
     def find_header(self, address: Word) -> None:
         """Define `%header`, in a routine that does not get it."""
@@ -38,10 +38,10 @@ class Writer(Routine):
         self.leave(self.header["none"])
 
 
-class Row:
+class TableRow:
     """A record in memory that native code reads: `row[name]` loads a word, each time that it is written."""
 
-    def __init__(self, writer: Writer, address: Word, record: Record) -> None:
+    def __init__(self, writer: EntryWriter, address: Word, record: Record) -> None:
         self._writer = writer
         self.address = address
         self._record = record
@@ -52,26 +52,26 @@ class Row:
     def __setitem__(self, name: str, value: Word | int) -> None:
         self._writer.put(self.address, self._record.places[name], value)
 
-    def rows(self, table: str) -> Rows:
+    def rows(self, table: str) -> TableRows:
         """The rows of one of its tables."""
-        return Rows(self._writer, self[f"{table}_at"], self._record.tables[table])
+        return TableRows(self._writer, self[f"{table}_at"], self._record.tables[table])
 
     @contextmanager
-    def each(self, table: str) -> Iterator[Row]:
+    def each(self, table: str) -> Iterator[TableRow]:
         """Loop over the rows of one of its tables."""
         rows = self.rows(table)
         with self._writer.loop(self[table]) as i:
             yield rows[i]
 
 
-class Rows:
+class TableRows:
     """Records of one kind, side by side."""
 
-    def __init__(self, writer: Writer, address: Word, record: Record) -> None:
+    def __init__(self, writer: EntryWriter, address: Word, record: Record) -> None:
         self._writer = writer
         self._address = address
         self._record = record
 
-    def __getitem__(self, index: Word) -> Row:
+    def __getitem__(self, index: Word) -> TableRow:
         offset = self._writer.scale(index, 8 * len(self._record.places))
-        return Row(self._writer, self._writer.add(self._address, offset), self._record)
+        return TableRow(self._writer, self._writer.add(self._address, offset), self._record)
