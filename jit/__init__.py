@@ -90,7 +90,7 @@ __all__ = [
     "device", "get_default_device", "get_num_interop_threads", "get_num_threads", "set_default_device",
     "set_num_interop_threads", "set_num_threads",
 ]  # fmt: skip
-"""What is written by hand; the operators come from the registry, see `jit.eager.functions.public`."""
+"""The public names written by hand; operators come from the registry, see `jit.eager.functions.public`."""
 
 _LATER = {
     "export_onnx": "tracing.exporting", "ExportReport": "tracing.exporting", "CppOp": "native",

@@ -1,4 +1,4 @@
-"""How operators with several algorithms choose among them: `jit.backends.cudnn`, `jit.use_deterministic_algorithms`.
+"""Choice among the algorithms of an operator: `jit.backends.cudnn`, `jit.use_deterministic_algorithms`.
 
 The names are PyTorch's. There is no cuDNN here: `benchmark` and `deterministic` govern the convolutions here,
 see Note [How a convolution is computed]; `enabled` and `allow_tf32` are kept and change nothing.

@@ -63,7 +63,7 @@ class CppOp:
 
     @property
     def address(self) -> int:
-        """Where the function is."""
+        """The address of the function."""
         return _address(self._owner)
 
     def __call__(self, *tensors: Tensor) -> Any:

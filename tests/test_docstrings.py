@@ -7,6 +7,7 @@ failure, and so is a line that is no longer true.
 import ast
 import doctest
 import importlib
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,11 @@ ROOMS = (
     "linalg.py", "special.py", "backends.py", "native.py", "eager/creation.py", "eager/methods.py",
     "eager/context.py", "eager/generators.py",
 )  # fmt: skip
-HEADLESS = {"What", "How", "Which", "Of", "By", "From", "Those", "As"}
+HEADLESS = {
+    *("As", "At", "Among", "By", "For", "From", "His", "How", "In", "It", "Its", "Of", "On", "That", "Their", "Them"),
+    *("They", "Those", "To", "What", "Where", "Which", "Who", "Whose", "With"),
+}
+"""Words with which a sentence leaves its noun for later."""
 REFERENCE = re.compile(r"(?:see|as of|those of) `([\w.]+)`", re.IGNORECASE)
 
 
@@ -149,6 +154,23 @@ def test_public_names_say_what_they_take_and_raise():
     listed = set((ROOT / "tests" / "undocumented.txt").read_text().splitlines())
     assert not now - listed, "write these docstrings, or mend them:\n" + "\n".join(sorted(now - listed))
     assert not listed - now, "take these lines out of undocumented.txt:\n" + "\n".join(sorted(listed - now))
+
+
+def documented(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and the text of every docstring: of modules, classes and functions, and beneath what is assigned."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+            for before, after in itertools.pairwise(node.body):
+                if isinstance(before, (ast.Assign, ast.AnnAssign)) and isinstance(after, ast.Expr):
+                    text = after.value.value if isinstance(after.value, ast.Constant) else ""
+                    yield after.lineno, text if isinstance(text, str) else ""
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "jit").rglob("*.py")), ids=module_of)
+def test_first_words_name_the_thing(file):
+    found = documented(ast.parse(file.read_text()))
+    assert not [(line, text) for line, text in found if text.split()[:1] and text.split()[0].strip(".,:;") in HEADLESS]
 
 
 def test_the_offences_are_seen():

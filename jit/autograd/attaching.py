@@ -52,7 +52,7 @@ def attach(op: Op, values: Sequence[Any], outputs: Sequence[Tensor], original: T
 
 
 def _carrying(op: Op, outputs: Sequence[Tensor]) -> list[int]:
-    """Which outputs can have gradients."""
+    """A mask of the outputs that can have gradients."""
     numbers = range(len(outputs)) if op.schema.returns[0].type.is_list else op.differentiable
     return [
         i
@@ -67,7 +67,7 @@ Saver = Callable[[Sequence[Any], Sequence[Tensor]], Any]
 
 @cache
 def _savers(op: Op, needs: tuple[Any, ...]) -> list[tuple[str, Saver]]:
-    """What the derivative formulas of the arguments marked in `needs` ask for, and how to keep it."""
+    """The values that derivative formulas of the arguments marked in `needs` ask for, and the way to keep each."""
     if op.backward is not None:
         rules = [op.backward]
     else:

@@ -95,7 +95,7 @@ class SavedTensor:
         self.storage = tensor._storage
         self.version = tensor._storage.version
         self._index = output
-        """Which output of the node this is; None for an input."""
+        """The number of the node's output that this is; None for an input."""
         self._edge = edge_of(tensor) if output is None else None  # an output's would make a cycle
         self.what = what
         if self.storage.inference:
@@ -104,7 +104,7 @@ class SavedTensor:
             )
         hooks = context.SAVING.get()
         self._packed: Any = None
-        """What a hook has made of the tensor, and the hook that makes it again; None without hooks."""
+        """The result of a hook on the tensor, and the hook that makes it again; None without hooks."""
         if hooks is not None and context.TRACE.get() is None:
             pack, unpack = hooks
             with context.no_grad(), context.saving(None):
@@ -191,7 +191,7 @@ class Node:
         if name:
             self.name = name
         self.edges: tuple[Edge | None, ...] = tuple(edges)
-        """Where each input's gradient goes; None where none is wanted."""
+        """The edge of each input's gradient; None where none is wanted."""
         self.outputs = outputs
         self.serial = next(SERIALS.get())
         """Later operations run their derivatives first."""
@@ -337,7 +337,7 @@ class OpNode(Node):
         """Per tensor argument: None for a tensor, the length for a list of tensors."""
         self._has_lists = groups.count(None) < len(groups)
         self.saved: dict[str, Any] | None = None
-        """What the formulas name: SavedTensors, Metas and plain values."""
+        """The values that the formulas name: SavedTensors, Metas and plain values."""
         self.metas: tuple[Meta | None, ...] = ()
         """One per edge, for reducing a broadcast gradient."""
         self.conjugated = False

@@ -114,21 +114,21 @@ class Sharing:
         self.light: list[tuple[int, Node]] = []
         order = sorted(task.pending, key=lambda node: -node.serial)
         self.personal = deque(node for node in order if node.belongs_to_caller)
-        """What only the caller runs, in order."""
+        """Nodes that only the caller runs, in order."""
         self.ranks = {node.serial: rank for rank, node in enumerate(order)} if context.GRAD_ENABLED.get() else {}
         """The order of one thread, where it numbers what is recorded."""
         self.first_serial = next_serial()
         self.waiting = set(self.personal)
         self.ready: set[Node] = set()
-        """Those of them whose gradients have come."""
+        """Nodes of the caller's whose gradients have come."""
         self.slots = self._slots(order)
         self.helpers = 0
-        """How many have been called and have not left."""
+        """The number of nodes that have been called and have not left."""
         self.limit = node_thread_count() - 1
         self.running = 0
-        """How many helpers run a node."""
+        """The number of helpers that run a node."""
         self.news: SimpleQueue[None] = SimpleQueue()
-        """What the caller waits for: a helper has run a node."""
+        """The event that the caller waits for: a helper has run a node."""
         self.stopped = False
         self.failures: list[tuple[int, BaseException]] = []
         for _, node in task.ready:

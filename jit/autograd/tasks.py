@@ -39,20 +39,20 @@ class Task:
         self.barrier = set(self.asked) if within else set()
         """Nodes behind which nothing is to be run."""
         self.pending = dependencies([edge.node for edge in roots], self.barrier)
-        """How many gradients each node that has not run still waits for."""
+        """The number of gradients that each node which has not run still waits for."""
         self.wanted = None if inputs is None else _leading_to(self.pending, set(self.asked))
         """The nodes worth running: those on a path to an input; None: all."""
         self.buffers: Buffers = {}
         self.ready: list[tuple[int, Node]] = []
         self.callbacks: list[Callable[[], Any]] = []
-        """To be called at the end."""
+        """Functions to be called at the end."""
         outer: Task | None = context.BACKWARD.get()
         self.level: int = 0 if outer is None else outer.level + 1
         self.halt: list[bool] = [] if outer is None else outer.halt
         """Not empty as soon as nobody waits for the result."""
         self.checked = context.ANOMALY.get()
         self.watch: Any = None
-        """What watches the calls of a function that is being recorded: it looks at the user's code alone."""
+        """The hook that watches the calls of a function that is being recorded: it looks at the user's code alone."""
 
     def reaches(self, node: Node, running: Node) -> bool:
         """Whether `node` is the one that runs now, or will be run."""

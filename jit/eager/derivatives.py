@@ -1,4 +1,4 @@
-"""What eager code asks of autograd: to remember how tensors were computed, and to say so later.
+"""Questions of eager code to autograd: to remember how tensors were computed, and to say so later.
 
 Tensors and operators know no node and no engine. They ask `autograd`, which `jit.autograd` sets when it is loaded.
 """
@@ -24,11 +24,11 @@ class Node(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called: `AddBackward`."""
+        """The name of the node: `AddBackward`."""
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """Where the gradients of the inputs go: nodes, and numbers of their outputs."""
+        """The nodes to which gradients of the inputs go, and numbers of their outputs."""
 
     @property
     def metadata(self) -> dict[Any, Any]:

@@ -48,7 +48,7 @@ class Effects:
     def __init__(self) -> None:
         self.outer = NOTES.get()
         self.regions: dict[Any, Region] = {}
-        """In the order of the first writes. Memory that nobody refers to any more is forgotten."""
+        """The notes in the order of the first writes. Memory that nobody refers to any more is forgotten."""
         self.drawn: dict[Generator, RandomState] = {}
         """The states that generators had before."""
 

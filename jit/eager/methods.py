@@ -1,4 +1,4 @@
-"""What makes a Tensor feel like one in Python: operators, indexing, conversions, text, hooks.
+"""Methods that make a Tensor feel like one in Python: operators, indexing, conversions, text, hooks.
 
 Everything here is a line over generated functions; importing this module completes the class.
 """

@@ -1,4 +1,4 @@
-"""What all networks have in common, for those who trace, export or watch them and know no layer.
+"""Facts that all networks have in common, for those who trace, export or watch them and know no layer.
 
 The networks are those of `jit.nn`: `Module` is derived from `Network`.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from .hooks import HookTable
 
 FORWARD_PRE, FORWARD, BACKWARD_PRE, BACKWARD = HookTable(), HookTable(), HookTable(), HookTable()
-"""What runs around every call of any network; entries are those of a network's own tables."""
+"""Hooks around every call of any network; entries are those of a network's own tables."""
 CALLS = {"forward_pre": FORWARD_PRE, "forward": FORWARD, "backward_pre": BACKWARD_PRE, "backward": BACKWARD}
 """All of them, for traces to look at: what is recorded with other hooks is another trace."""
 

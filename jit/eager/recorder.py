@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Recorder(Protocol):
-    """Who records the operators that run."""
+    """The recorder of the operators that run."""
 
     # -- what runs -----------------------------------------------------------------------------------------------
 
@@ -44,7 +44,7 @@ class Recorder(Protocol):
         """The nodes of autograd.Functions that have been recorded, and have a backward."""
 
     def checkpointed(self) -> AbstractContextManager[None]:
-        """What is recorded in this block stands under a checkpoint of its own."""
+        """A block whose nodes stand under a checkpoint of its own."""
 
     # -- what tensors hold ---------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class Recorder(Protocol):
         """The only element of a tensor as a traced number; None for a tensor that is not recorded."""
 
     def elements(self, tensor: Tensor) -> Any:
-        """What `tolist()` gives, as traced numbers."""
+        """The result of `tolist()`, as traced numbers."""
 
     # -- how they lie --------------------------------------------------------------------------------------------
 
@@ -78,13 +78,13 @@ class Recorder(Protocol):
         """The strides, or that of `dim`, of which `plain` are the numbers."""
 
     def base(self, tensor: Tensor) -> Tensor | None:
-        """What `tensor` is a view of."""
+        """The tensor that `tensor` is a view of."""
 
     def fact(self, tensor: Tensor, name: str) -> Any:
-        """What this very object says of itself by `name`."""
+        """The fact `name` of this very object."""
 
     def note_offset(self, tensor: Tensor) -> None:
-        """Where a tensor starts in its storage has been read."""
+        """Note that somebody has read where a tensor starts in its storage."""
 
     def note_layout(self, tensor: Tensor) -> None:
         """Whether a tensor is contiguous has been read."""

@@ -135,9 +135,9 @@ class Tensor(Methods):
         """The numpy array; None for an undefined tensor."""
         self._storage = _fresh_storage() if storage is None else storage
         self._bindings: Any = None
-        """What traces know this tensor as; see jit.tracing.recorder.memory."""
+        """The bindings of this tensor in traces; see jit.tracing.recorder.memory."""
         self._viewed: Tensor | None = None
-        """What it is a view of, which is none itself."""
+        """The tensor that it is a view of, which is none itself."""
         self._path: tuple[ViewStep, ...] = ()
         self._requires_grad = False
         self._grad: Tensor | None = None

@@ -33,7 +33,7 @@ class ViewStep(NamedTuple):
 
 
 class Maker(NamedTuple):
-    """Who has made a view, where that was no operator that records its derivative."""
+    """The maker of a view, where that was no operator that records its derivative."""
 
     function: str
     """The name of the custom Function; empty under `no_grad`."""
@@ -44,11 +44,11 @@ class Maker(NamedTuple):
 
 
 UNTRACKED = Maker("", 0, False, None)
-"""Of a view that was taken under `no_grad`."""
+"""The maker of a view that was taken under `no_grad`."""
 
 
 def maker_of(path: Sequence[ViewStep]) -> Maker | None:
-    """Who else has made a view that `path` leads to; the last one, if there were several."""
+    """The maker of a view to which `path` leads that is no operator; the last one, if there were several."""
     for step in reversed(path):
         if step.maker is not None:
             return step.maker

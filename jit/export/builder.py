@@ -120,9 +120,9 @@ class OnnxBuilder:
         self.domains: set[str] = set()
         """Domains other than the standard one that nodes come from."""
         self.origin = Origin()
-        """What the nodes made from now on come from."""
+        """The origin of the nodes made from now on."""
         self.outs: list[Recorded] = []
-        """What the operator being written returned when it was traced."""
+        """The results that the operator being written had when it was traced."""
         self._sizes: dict[tuple[onnx_ir.Value, int], Scalar] = {}
         self._serial = 0
 

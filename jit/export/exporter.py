@@ -145,7 +145,7 @@ class _Export:
         self.inputs: list[_ModelInput] = []
         self.values: dict[Value, Any] = {}
         self.results: list[Any] = []
-        """What the graph returns: Values and constants."""
+        """The returns of the graph: Values and constants."""
         self.outputs: list[onnx_ir.Value] = []
         self.output_axes: dict[str, dict[int, str]] = {}
         self.output_names: list[str] = []

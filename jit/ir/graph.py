@@ -63,7 +63,7 @@ class Value:
         self.node = node
         """The node that defines it; for an input of the graph, the stage's `prim::Param`."""
         self.offset = offset
-        """Which output of that node it is."""
+        """The number of this output of that node."""
         self.name = name
         """Unique in the graph, printed after the percent sign."""
         self.type = type

@@ -106,7 +106,7 @@ class Op:
         self.computes_in: str | None = None
         """The argument in whose dtype the op computes whatever the others are, as `masked_fill` does."""
         self.refusals: tuple[Refusal, ...] = ()
-        """Which dtypes the promoted operands must not have."""
+        """The dtypes that the promoted operands must not have."""
         self.result: DType | Callable[[DType], DType] | None = None
         """The dtype of a pointwise result or of a view, or the rule for it, where it is not what the op computes in
         (comparisons: bool; the size of a complex number: real)."""
@@ -118,7 +118,7 @@ class Op:
         """Whether that body gets numbers as numpy scalars, apart from 0-d tensors."""
         self.type_rule: Callable[..., Any] | None = None
         self.derivatives: dict[str, Derivative] = {}
-        """By argument, for derivatives declared as a dict."""
+        """The derivatives declared as a dict, by argument."""
         self.backward: Derivative | None = None
         """One function for all arguments, with a `needs` mask."""
         self.symbolic: str | Callable[..., Any] | None = None
@@ -128,12 +128,12 @@ class Op:
         self.missing: dict[str, str] = {}
         """Facet name, or "grad.<argument>" -> reason why it is absent."""
         self.differentiable: tuple[int, ...] = (0,)
-        """Which outputs carry gradients."""
+        """The numbers of the outputs that carry gradients."""
         self.holomorphic = True
         """Whether the derivative of a complex result is written as for real numbers, g * f'(x), and conjugated by the
         caller; False where the formula itself follows the convention for complex numbers (`abs`, `angle`, `real`)."""
         self.kernel = POINTWISE if kind == "pointwise" else Kernel()
-        """What loops, plans and profiles need to know of it."""
+        """The facts that loops, plans and profiles need."""
         self.measures: bool | Callable[..., bool] = False
         """Whether the sizes of its results depend on elements; or a function that says so of arguments."""
         self.pieces: Callable[..., bool] | None = None
@@ -148,7 +148,7 @@ class Op:
         self.shows_all = False
         """Views: whether they start where their base does and show all of its elements."""
         self.namespaces: tuple[str, ...] = ("jit", "Tensor")
-        """Where users find it: "jit", "Tensor", "nn.functional", "linalg", "special"."""
+        """The places where users find it: "jit", "Tensor", "nn.functional", "linalg", "special"."""
         self.aliases: tuple[str, ...] = ()
         self.spreads = False
         """Whether users may give the members of its list of tensors one by one: `broadcast_tensors(x, y)`."""

@@ -78,7 +78,7 @@ class ModuleWatch:
         self.incoming: tuple[Any, ...] | None = None
         """The gradients of the results, once they are known."""
         self.arguments: WatchedRow | None = None
-        """What is known of the arguments."""
+        """The facts that are known of the arguments."""
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments behind the first gate."""

@@ -39,7 +39,7 @@ Generator: TypeAlias = object
 
 
 class Arithmetic(Protocol):
-    """What Python's operators apply to."""
+    """Operands of Python's operators."""
 
     def __neg__(self) -> Self: ...
     def __invert__(self) -> Self: ...
@@ -70,7 +70,7 @@ class Elements(Arithmetic, Protocol):
 
 
 class Shaped(Protocol):
-    """What is known of a tensor without its elements."""
+    """Facts of a tensor without its elements."""
 
     @property
     def shape(self) -> Ints: ...
@@ -84,7 +84,7 @@ class Shaped(Protocol):
 
 
 class Meta(Shaped, Protocol):
-    """What a derivative gets of an argument of which it names `<argument>_meta`."""
+    """The facts that a derivative gets of an argument of which it names `<argument>_meta`."""
 
     def storage_offset(self) -> int: ...
 
@@ -135,7 +135,7 @@ E = TypeVar("E")
 
 
 class Functions(Protocol[E]):
-    """What both math namespaces know by numpy's names."""
+    """Functions that both math namespaces know by numpy's names."""
 
     inf: float
     nan: float

@@ -346,7 +346,7 @@ class _Cuts:
         self.graph, self.supported, self.runs = graph, supported, _Runs(supported)
         self.cutter = PieceCutter(graph)
         self.recomputed: dict[Value, float] = {}
-        """How many instructions an element takes that are spent more than once, as far as it is cut."""
+        """The number of instructions for an element that are spent more than once, as far as it is cut."""
 
     def run(self) -> bool:
         """Whether there was anything to do."""

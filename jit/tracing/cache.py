@@ -20,7 +20,7 @@ class Outgrown(Exception):
 
 
 class RecordingCache:
-    """What one function has recorded.
+    """The recordings of one function.
 
     Args:
         surroundings: What the function reads besides its arguments; it learns what more there is to look at.
@@ -91,7 +91,7 @@ class RecordingCache:
             return lost
 
     def _look_at_more(self, call: TracedCall, before: World, grown: GrowingWorld, is_alone: bool) -> None:
-        """From now on keys have all in them that a call has read, its own among them."""
+        """Let keys have all in them that a call has read, its own key among them."""
         if not is_alone:
             before = self._world_of(grown)
         self._surroundings.learn(grown.footprint)

@@ -12,11 +12,11 @@ from .surroundings.reasons import why_anew
 
 
 class Explanation:
-    """What `explain()` of a traced function says."""
+    """The sentences of a traced function's `explain()`."""
 
     def __init__(self) -> None:
         self._said: tuple[str, str, str] = ("", "it has not been called yet", "")
-        """How the sentence begins, why, and what more there is to say; replaced as a whole, as threads do."""
+        """The beginning of the sentence, why, and what more there is to say; replaced as a whole, as threads do."""
 
     def __str__(self) -> str:
         return "".join(self._said)
@@ -55,7 +55,7 @@ class Explanation:
         self._say("it was not kept, because ", f"the call {effect}, which a recording cannot repeat")
 
     def loaded(self) -> None:
-        """It came in a file."""
+        """Say that it came in a file."""
         self._say("", "it was loaded")
 
     def also(self, words: str) -> None:

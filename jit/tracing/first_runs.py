@@ -27,7 +27,7 @@ class FirstRuns:
 
     function: Callable[..., Any]
     forward: Any
-    """That of its module, if it belongs to one."""
+    """The traced `forward` of its module, if it belongs to one."""
     strict: bool
     _asks: bool | None = None
     """Whether the function asks numbers for their exact type, or code that it has called so far does."""

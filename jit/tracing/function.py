@@ -89,7 +89,7 @@ class TracedFunction(Watched):
         self._methods: weakref.WeakKeyDictionary[Any, TracedFunction] = weakref.WeakKeyDictionary()
         self._warned = False
         self._effects = 0
-        """How many runs have changed something of Python's."""
+        """The number of runs that have changed something of Python's."""
         self.keep_examples = False
         """Whether recordings keep copies of the arrays that they were made with."""
         self.open_sizes = False
@@ -99,7 +99,7 @@ class TracedFunction(Watched):
         self._shortcuts: tuple[tuple[Shortcut, Recording], ...] = ()
         """The latest ones first."""
         self._open: tuple[tuple[Shortcut, Recording], ...] = ()
-        """Those that calls may take: a class with `__getattr__` looks up attributes slowly."""
+        """The shortcuts that calls may take: a class with `__getattr__` looks up attributes slowly."""
         self.misses = 0
         """Calls that recorded."""
 

@@ -32,7 +32,7 @@ class FunctionParameters:
 
     @property
     def named(self) -> Mapping[str, inspect.Parameter]:
-        """By their names; none if nobody knows them."""
+        """The parameters by their names; none if nobody knows them."""
         return {} if self.signature is None else self.signature.parameters
 
     def bind(self, function: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[str], list[Any]]:

@@ -1,4 +1,4 @@
-"""Which recordings serve many sizes: the policy behind `dynamic=`; see Note [Families]."""
+"""Sizes: which recordings serve many of them, the policy behind `dynamic=`; see Note [Families]."""
 
 from __future__ import annotations
 

@@ -151,13 +151,13 @@ class IterationSpace:
         """The sizes that the last node spans."""
         self.extents = list(frame)
         self.inside: dict[int, tuple[int, ...]] = {}
-        """Of axes that consist of others, outermost first."""
+        """The parts of axes that consist of others, outermost first."""
         self.reduced: tuple[int, ...] | None = None
         """The axes of a row, those of size 1 left out; None if nothing is reduced."""
         self.scans = False
         """Whether something runs along the row, which then is one axis."""
         self.axes: dict[Value, Axes] = {}
-        """Of values that members make."""
+        """The axes of values that members make."""
         self.demands: dict[tuple[Node, Value], Axes] = {}
         """Along which axes a member reads an operand."""
         self.members: set[Node] = set()

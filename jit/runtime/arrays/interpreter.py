@@ -45,7 +45,7 @@ class Assembler:
         self.graph = graph
         self.host = host
         self.count = 0
-        """How many registers there are."""
+        """The number of registers."""
         self.guards = 0
         """The number of the next guard that says none."""
         self.registers: dict[Value, int] = {}

@@ -1,4 +1,4 @@
-"""What runs: programs of instructions over numbered registers, one for each stage, and what is asked of who has them.
+"""Programs: instructions over numbered registers, one program for each stage, and the engines that have them.
 
 A register is freed after its last use, in whatever stage that is, so what a later stage needs is exactly what survives
 a run: its `state`.
@@ -46,12 +46,12 @@ class Program:
 
 
 class Engine(Protocol):
-    """What runs a graph: the interpreter, a plan made in this process, or one that another process has made."""
+    """The engine of a graph: the interpreter, a plan made in this process, or one that another process has made."""
 
     programs: list[Program]
-    """Of each stage."""
+    """The program of each stage."""
     count: int
-    """How many registers there are."""
+    """The number of registers."""
 
     @property
     def graph(self) -> Graph:

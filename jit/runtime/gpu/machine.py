@@ -141,7 +141,7 @@ class GridMachine:
         row = self.builder.binary("udiv", self.thread, _number(TILE))
         column = self.builder.binary("urem", self.thread, _number(TILE))
         self.steps_of = {self.loops.lane: row, self.loops.jam: column}
-        """Which element of the row of the product a thread stages, of an operand that moves along a loop."""
+        """The element of the product's row that a thread stages, of an operand that moves along a loop."""
         places = {self.loops.lane: column, self.loops.jam: row}
         counts = [self._tiles(extent) if loop in places else extent for loop, extent in enumerate(extents)]
         for loop, index in enumerate(self._split(block, counts)):

@@ -73,7 +73,7 @@ class Code:
         self.target = target
         self._write = write
         self.address = address
-        """Of `int32 kernel(void **data, int64 *geometry)`, see `llvm.lowering`."""
+        """The address of `int32 kernel(void **data, int64 *geometry)`, see `llvm.lowering`."""
 
     @cached_property
     def function(self) -> LoweredFunction:
@@ -82,7 +82,7 @@ class Code:
 
     @property
     def numbers(self) -> tuple[tuple[Any, ...], ...]:
-        """What the function takes as `geometry`, see `llvm.function.LoweredFunction`."""
+        """The numbers that the function takes as `geometry`, see `llvm.function.LoweredFunction`."""
         return self.facts.numbers
 
     @property

@@ -61,7 +61,7 @@ class Kernel:
         self.geometry = geometry_of(nest, loops, code)
         """The numbers that the function is called with."""
         self.scratch_bytes = _kept(nest, loops, code)[None]
-        """How much scratch memory a call needs, aligned to 64 bytes; 0 for most kernels."""
+        """The scratch memory that a call needs, in bytes, aligned to 64; 0 for most kernels."""
         self._call = _SIGNATURE(code.address)
         self._empty = 0 in nest.extents
         self._layouts = [_layout(buffer) for buffer in nest.inputs + nest.outputs]

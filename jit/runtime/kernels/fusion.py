@@ -274,7 +274,7 @@ class _Steps:
         self.last = max((t.stage for t in terms.all), default=0)
         self.locals: dict[Term, int] = {}
         self.kept: dict[int, list[Term]] = {}
-        """By the stage that keeps them."""
+        """The terms that are kept, by the stage that keeps them."""
         self.repeated = _repeated_costs(terms)
 
     def steps(self) -> list[NestStep]:

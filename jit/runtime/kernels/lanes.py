@@ -1,4 +1,4 @@
-"""How many points of a nest a turn of the loop along the lanes takes: its vectors, and how many of them at a time.
+"""Lanes: how many points a turn of the loop along them takes, as vectors of so many points each.
 
 Comes after `schedule`, which says along which loop the lanes run; the lowerings for processors and GPUs ask. In this
 order:
@@ -28,13 +28,13 @@ MODERATE, LONG = 16, 300
 long, so one vector leaves the machine waiting. Rows that an index picks are read faster, too: more of them are on their
 way at a time; and what goes past the cache is written faster. Longer bodies than `LONG` call elementary functions."""
 MANY_REGISTERS = 32
-"""With fewer vector registers than this, half as many accumulators are held in them."""
+"""The number of vector registers below which half as many accumulators are held in them."""
 STREAM_BYTES = 1 << 25
 """Outputs of so many bytes are written past the cache."""
 
 
 def lanes(nest: Nest, loops: Loops, target: Target) -> int:
-    """How many points a turn of the loop along the lanes takes."""
+    """The number of points that a turn of the loop along the lanes takes."""
     if target.vector_bytes < 16:
         return 1
     if loops.along_row:
@@ -51,7 +51,7 @@ def lanes(nest: Nest, loops: Loops, target: Target) -> int:
 
 
 def lanes_of_vector(nest: Nest, target: Target) -> int:
-    """How many of the widest elements a vector register holds."""
+    """The number of the widest elements that a vector register holds."""
     return target.vector_bytes // _widest(nest)
 
 

@@ -290,7 +290,7 @@ class Nest(NestRecord):
 
     @property
     def nbytes(self) -> int:
-        """What a run reads and writes at least: each element once, of a broadcast and of what two maps look at, too."""
+        """The bytes that a run reads and writes at least: each element once, also where two maps look."""
         reads = (self._touched([a for a in self.reads if a.buffer == i], b) for i, b in enumerate(self.inputs))
         writes = (self._touched([a for a in self.writes if a.buffer == i], b) for i, b in enumerate(self.outputs))
         return sum(reads) + sum(writes)

@@ -20,7 +20,7 @@ class NestWork(Work):
 
     nest: Nest
     operators: int
-    """How many are computed at a point, about."""
+    """The number of operators that are computed at a point, about."""
     share: float = 1.0
     """The share of the node's work that it does."""
     kernel: Kernel = field(init=False, repr=False)
@@ -38,7 +38,7 @@ class NestWork(Work):
 
     @property
     def panels(self) -> int:
-        """How many turns the outermost loop has, if they may be shared."""
+        """The number of turns of the outermost loop, if they may be shared."""
         return self.kernel.rows
 
     @property
@@ -69,7 +69,7 @@ class NestWork(Work):
         return self.kernel.geometry if last is None else self.kernel.part(first, last)
 
     def moved_bytes(self, operands: int) -> int:
-        """What the nest's maps touch, which may be less than the operands."""
+        """The bytes that the nest's maps touch, which may be fewer than the operands have."""
         return self.nest.nbytes
 
     def flops(self, *of_nodes: int) -> int:

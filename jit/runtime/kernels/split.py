@@ -154,7 +154,7 @@ class _Splitter:
         """The number of the first output."""
         self.buffers = [*nest.inputs, *nest.outputs]
         self.locals: dict[int, Access] = {}
-        """What is known of each row, by its number: where it stands, with strides along the parallel loops."""
+        """The facts of each row, by its number: where it stands, with strides along the parallel loops."""
         self.dtypes = dict(_dtypes(nest.steps))
         self.calls: list[SplitCall] = []
         self.points = BLOCK_POINTS if not _is_tall(nest) else max(TALL_POINTS // _rows_of(nest), FEWEST_TURNS)

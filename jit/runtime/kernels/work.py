@@ -1,4 +1,4 @@
-"""What a step of a plan calls, whatever computes it: a function of machine code, its arguments, and how long it takes.
+"""Work of a plan's step, whatever computes it: a function of machine code, its arguments, and its effort.
 
 A kind of work is one class in one file: `NestWork` here beside; in `jit.runtime.products` the products of BLAS and
 packed ones, convolutions, the gradients of their weights, pooling, and products with a kernel behind them by tiles.
@@ -22,9 +22,9 @@ class NestUse(NamedTuple):
 
     nest: Nest
     calls: int
-    """How often the work calls it."""
+    """The number of calls by the work."""
     share: float
-    """How much of the node's work a call does."""
+    """The share of a call in the node's work."""
 
 
 class Work(Protocol):
@@ -39,11 +39,11 @@ class Work(Protocol):
 
     @property
     def panels(self) -> int:
-        """How many ranges the work can be cut into."""
+        """The number of ranges into which the work can be cut."""
 
     @property
     def effort(self) -> int:
-        """How many operations it takes, to be compared with `long`."""
+        """The number of operations that it takes, to be compared with `long`."""
 
     @property
     def scratch_bytes(self) -> int:
@@ -75,11 +75,11 @@ class Work(Protocol):
         return None
 
     def moved_bytes(self, operands: int) -> int:
-        """How many bytes are read and written at least, of operands of so many bytes."""
+        """The bytes that are read and written at least, of operands of so many bytes."""
         return operands
 
     def flops(self, *of_nodes: int) -> int:
-        """How many operators at elements are computed, for nodes that count as so many (see `views.flops_of`)."""
+        """The number of operators at elements, for nodes that count as so many (see `views.flops_of`)."""
         return of_nodes[0]
 
     def label(self, operator: str) -> str:

@@ -69,7 +69,7 @@ class LLVMBuilder:
     def __init__(self, width: int) -> None:
         self.width = width
         self.sections = [LoopSection("entry")]
-        """Of the function and of the open loops, outermost first."""
+        """The sections of the function and of the open loops, outermost first."""
         self._loops = 0
         self.declarations: dict[str, str] = {}
         """Function name -> its declaration."""

@@ -1,4 +1,4 @@
-"""From a nest and its loops to a function of LLVM IR, for processors: how many lanes, and where accumulators stand.
+"""Lowering of a nest and its loops to LLVM IR, for processors: how many lanes, and where accumulators stand.
 
 Comes after `schedule` and `lanes`, before `codegen`. The function itself is written by `lowering`.
 """

@@ -120,9 +120,9 @@ class NestLowering:
         self.math.calls = nest.cost > LONG and self.builder.width > 1
         self.copies = JAM if loops.jam is not None and self.builder.width > 1 else 1
         self.rows: dict[tuple[int, int], LaneValue] = {}
-        """What has been reduced: (local, which of the rows computed together) -> value."""
+        """The reduced values: (local, which of the rows computed together) -> value."""
         self.written = 0
-        """How many writes the steps before have."""
+        """The number of writes of the steps before."""
 
     def function(self) -> LoweredFunction:
         """The finished function."""

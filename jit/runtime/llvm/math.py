@@ -58,7 +58,7 @@ class LLVMMath(LaneArithmetic):
     def __init__(self, builder: LLVMBuilder, target: Target) -> None:
         super().__init__(builder, target)
         self.active: Register | None = None
-        """Which lanes of the innermost loop hold points of the nest; None if all do."""
+        """A mask of the lanes of the innermost loop that hold points of the nest; None if all do."""
         self.calls = False
         """Whether elementary functions are called, see Note [Elementary functions that are called]."""
 

@@ -56,13 +56,13 @@ class NestMemory:
         self.indices: dict[int, Register] = {}
         """The index of each open loop."""
         self.left: Register | None = None
-        """How many points are left along the lanes, this vector's included."""
+        """The number of points that are left along the lanes, this vector's included."""
         self.locals: dict[int, LaneValue | DType] = {}
-        """What earlier steps made: a value for each row, or the dtype of a scratch row."""
+        """The results of earlier steps: a value for each row, or the dtype of a scratch row."""
         self.streams = False
         """Whether some stores go past the cache: their order has to be restored at the end."""
         self.numbers: dict[Hashable, int] = {}
-        """What the function is told of the geometry: a name for each number -> its place."""
+        """The numbers of the geometry that the function is told: a name for each -> its place."""
         self._reads = {access: number for number, access in enumerate(nest.reads)}
         self._points = {point: number for number, point in enumerate(nest.points)}
 

@@ -104,7 +104,7 @@ class LaneValue:
         self.dtype = dtype
         self.register = register
         self.number = number
-        """What it is, if it is a literal."""
+        """The number, if it is a literal."""
 
     def __bool__(self) -> bool:
         raise CompileError("a kernel's body cannot branch on a value; select with m.where(condition, a, b)")

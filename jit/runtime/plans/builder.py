@@ -21,17 +21,17 @@ class StretchBuilder(Protocol):
     """Memory for values, and the steps that compute them."""
 
     places: dict[Value, ValuePlace]
-    """Where the values are that are known so far."""
+    """The places of the values that are known so far."""
     families: dict[Value, deque[Node]]
     """The products that are still to be lowered, by their right operand."""
     packed: dict[tuple[MemoryBlock, Geometry], ValuePlace]
     """Right operands of several products, in panels."""
 
     def of(self, value: Value) -> ValuePlace:
-        """Where a value is."""
+        """The place of a value."""
 
     def soon(self, value: Value) -> ValuePlace | None:
-        """Where a value is, if it is known already or a view of what is."""
+        """The place of a value, if it is known already or a view of what is."""
 
     def make(self, value: Value) -> ValuePlace:
         """Row-major memory for a new value."""

@@ -310,7 +310,7 @@ class Native:
         self.reads: list[int] = []
         """The registers of its inputs."""
         self.results: list[int] = []
-        """Those of its outputs."""
+        """The registers of its outputs."""
         self.codes: list[StretchCode] = []
         self.code = compile_stretch(stretch, [Layout.of(v.type) for v in stretch.inputs])  # type: ignore[arg-type]
         self._call = self._ready(self.code)

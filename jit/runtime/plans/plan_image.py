@@ -68,19 +68,19 @@ class _PlanImageWriter:
     def __init__(self) -> None:
         self.block = bytearray()
         self.pointers: list[int] = []
-        """Where in the block a word is a distance from its beginning."""
+        """The places in the block where a word is a distance from its beginning."""
         self.calls: list[int] = []
-        """Where a word is the number of a function."""
+        """The places where a word is the number of a function."""
         self.functions: dict[int, Sequence[Any]] = {}
-        """Those that are called, by address."""
+        """The functions that are called, by address."""
         self._known = _functions()
         if min(self._known, default=_LEAST_ADDRESS) < _LEAST_ADDRESS:
             raise Unkeepable("a function whose address could be a size")
         self._arrays: dict[int, tuple[int, int]] = {}
-        """By address: how long an array is, and where it lies in the block."""
+        """The length and the place in the block of each array, by address."""
 
     def native(self, native: Native) -> dict[str, Any]:
-        """What `RestoredNative` must know."""
+        """The facts that `RestoredNative` must know."""
         code = native.codes[0]
         words = [array for array in _flat([code.program, code.kept]) if self._add(array) and _holds_words(array)]
         constants = code.lowering.constants

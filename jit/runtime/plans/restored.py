@@ -175,7 +175,7 @@ class RestoredEngine(Runner):
 
     @property
     def natives(self) -> Any:
-        """Those of the local plan."""
+        """The native calls of the local plan."""
         return self.local_plan.natives
 
     def freeze(self) -> None:

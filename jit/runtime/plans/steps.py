@@ -89,7 +89,7 @@ class StretchLowering:
         self.constants: list[Any] = []
         """Arrays that the steps read."""
         self._nests: dict[Any, split.Split] = {}
-        """By what decides on them: equal layers share a kernel."""
+        """Nests by what decides on them: equal layers share a kernel."""
         self._outputs = {value: number for number, value in enumerate(stretch.outputs)}
         self._homes = homes.homes(stretch.nodes, stretch.outputs, is_free, _is_flexible)
         self._early: set[Node] = set()

@@ -100,7 +100,7 @@ class BlasProduct(Work):
         return _product_function()
 
     def geometry(self, first: int = 0, last: int | None = None) -> Any:
-        """What `_FIELDS` names."""
+        """The numbers that `_FIELDS` names."""
         integers, scalars, letters = self.kept
         size = self.dtype.itemsize
         m, n, k, lda, ldb, ldc = (_address(integers) + 4 * i for i in range(6))

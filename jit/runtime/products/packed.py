@@ -121,7 +121,7 @@ class PackedProduct(Work):
     # -- tiles -----------------------------------------------------------------------------------------------------
 
     def in_tiles(self) -> PackedProduct:
-        """As it is."""
+        """The work as it is."""
         return self
 
     @property

@@ -191,7 +191,7 @@ class Tiled(Work):
     _nests: dict[Sizes, Nest] = field(init=False)
     """The nests by the sizes of tiles."""
     _kernels: Mapping[int, Kernel] = field(init=False)
-    """By the `id` of their nests."""
+    """Kernels by the `id` of their nests."""
 
     def __post_init__(self) -> None:
         self._nests = {sizes: self.epilogue.of_tile(sizes) for sizes in dict.fromkeys(map(tuple, self._sizes.tolist()))}
@@ -241,7 +241,7 @@ class Tiled(Work):
         return np.array([_address(program), self.operands + 2 + len(self._bases)], np.int64)
 
     def flops(self, *of_nodes: int) -> int:
-        """Those of the product and of the kernel."""
+        """The flops of the product and of the kernel."""
         of_product, of_kernel = of_nodes
         return self.product.flops(of_product) + of_kernel
 

@@ -53,7 +53,7 @@ class Notes(Effects):
         self._trace = trace
         self._mode = context.GRAD_ENABLED.get()
         self._undo: dict[int, list[Undo]] = {}
-        """By the identity of tensors: what they are besides elements."""
+        """The ways back from changes of tensors' metadata, by identity of the tensors."""
         self._versions: dict[Storage, tuple[int, Any]] = {}
 
     def note_write(self, tensor: Tensor) -> None:

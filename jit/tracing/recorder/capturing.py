@@ -1,4 +1,4 @@
-"""What comes from outside a traced function: tensors, generators and numbers that it uses become hidden inputs."""
+"""Captures: tensors, generators and numbers from outside that a traced function uses become hidden inputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Captures:
 
     def __init__(self, tape: Tape, memory: TraceMemory, identities: Identities, locate: Locate) -> None:
         self.found: list[Capture] = []
-        """In the order of the inputs that they are, behind those of the arguments."""
+        """The captures in the order of the inputs that they are, behind those of the arguments."""
         self.facts: dict[tuple[Value, str], Any] = {}
         """The facts that the function has read of the tensors behind inputs; see Note [Metadata]."""
         self.locate = locate

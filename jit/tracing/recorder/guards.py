@@ -23,10 +23,10 @@ class Guards:
     def __init__(self, tape: Tape, strict: bool = False) -> None:
         self.strict = strict
         self.records: list[GuardRecord] = []
-        """In the order in which they were taken."""
+        """The guards in the order in which they were taken."""
         self._tape = tape
         self._outcomes: dict[Value, Any] = {}
-        """What was decided on -> the outcome."""
+        """Values that were decided on -> the outcome."""
 
     def guard(self, value: Value, outcome: Any) -> None:
         """Python has decided on `value`: the trace holds while it is `outcome`."""

@@ -1,4 +1,4 @@
-"""Which objects are which: the function gets others than its caller has, and some become views of themselves."""
+"""Identities: the function gets other objects than its caller has, and some become views of themselves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Identities:
         return self.outer.get(tensor, tensor)
 
     def inside(self, tensor: Tensor) -> Tensor:
-        """What stands for an argument, or the tensor itself."""
+        """The stand-in for an argument, or the tensor itself."""
         return self.inner.get(tensor, tensor)
 
     def forget(self) -> None:

@@ -51,7 +51,7 @@ class Counter:
     cells: list[StorageCell]
     """The same list for all counters of this memory."""
     version: int
-    """That of the storage after the last write that was recorded."""
+    """The storage's version after the last write that was recorded."""
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -72,12 +72,12 @@ class TraceMemory:
 
     def __init__(self) -> None:
         self.inputs: list[StorageCell] = []
-        """Those that came from outside."""
+        """The cells that came from outside."""
         self.uncounted = UncountedWrites()
         self._counters: weakref.WeakKeyDictionary[Storage, Counter] = weakref.WeakKeyDictionary()
         self._bindings: list[Binding] = []
         self.originals: dict[Value, Any] = {}
-        """What inputs held that the function has written to since, the states of generators among them."""
+        """The values that inputs held which the function has written to since, states of generators among them."""
         self._dirty: dict[StorageCell, None] = {}
         """Inputs that were written to, in order."""
 

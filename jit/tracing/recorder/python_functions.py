@@ -12,7 +12,7 @@ from .memory import StorageCell
 
 
 class PythonFunctions:
-    """What one trace knows of the Python functions that it has called."""
+    """The Python functions that one trace has called."""
 
     def __init__(self) -> None:
         self.handles: weakref.WeakKeyDictionary[Any, Value] = weakref.WeakKeyDictionary()

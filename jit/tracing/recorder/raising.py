@@ -66,7 +66,7 @@ class TraceErrors:
             self._impurity.note_caught(f"an error of {name}")
 
     def refuse(self, name: str) -> None:
-        """That `name` raises is a decision, and no decision is allowed; it matters only if the error is caught."""
+        """Refuse a decision that none may be: that `name` raises matters only if the error is caught."""
         self.refused = self.refused or TraceError(
             f"{at_line()}the function catches an error of {name}, and strict=True forbids such a decision; check the "
             "operands beforehand, or trace without strict"

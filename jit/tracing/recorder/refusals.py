@@ -12,7 +12,7 @@ from .scalars import Scalars
 
 
 class Impurity:
-    """What a function has done that no recording can repeat, and on what else its recording depends in silence.
+    """Deeds of a function that no recording can repeat, and what else its recording depends on in silence.
 
     It is told by jit.tracing.surroundings.impurity, and by whoever refuses something.
     """
@@ -29,7 +29,7 @@ class Impurity:
         self.failures: list[tuple[Any, int]] = []
         """The places where functions in C have raised something: code, and the instruction in it."""
         self.printing = 0
-        """How many calls of `print` are under way."""
+        """The number of calls of `print` under way."""
         self._scalars = scalars
 
     def note_impure(self, what: str) -> None:

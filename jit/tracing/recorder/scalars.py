@@ -33,15 +33,15 @@ class Scalars:
 
     @property
     def alive(self) -> list[TracedScalar]:
-        """Those that somebody still has."""
+        """The traced numbers that somebody still has."""
         return [number for reference in self.handed_out if (number := reference()) is not None]
 
     def given(self, number: TracedScalar) -> Any:
-        """What the function gets for a traced number."""
+        """The object that the function gets for a traced number."""
         return number._decide() if self.plain else number
 
     def become_plain(self) -> None:
-        """From now on the function gets plain numbers."""
+        """Give the function plain numbers from now on."""
         if any(reference() is not None for reference in self.handed_out):
             self.asked_late = True
         self.plain = True

@@ -62,7 +62,7 @@ class Tape:
 
     @contextlib.contextmanager
     def checkpointed(self) -> Iterator[None]:
-        """What is recorded in this block stands under a checkpoint of its own, unless a backward runs it."""
+        """A block whose nodes stand under a checkpoint of its own, unless a backward runs it."""
         around = context.CHECKPOINTS.get()
         token = context.CHECKPOINTS.set(around if self._is_in_backward() else (*around, next_serial()))
         try:

@@ -234,7 +234,7 @@ class Trace:
         return self.scalars.handed_out
 
     def shape_of(self, tensor: Tensor) -> Any:
-        """What the function gets for the sizes of a tensor."""
+        """The sizes of a tensor as the function gets them."""
         return measuring.shape_of(self, tensor)
 
     def sizes_of(self, tensor: Tensor) -> Any:
@@ -246,7 +246,7 @@ class Trace:
         return measuring.item(self, tensor)
 
     def elements(self, tensor: Tensor) -> Any:
-        """What `tolist()` gives, as traced numbers."""
+        """The result of `tolist()`, as traced numbers."""
         return measuring.elements(self, tensor)
 
     def scalar_node(self, kind: str, operands: Sequence[Any], number: Any) -> TracedScalar:
@@ -268,7 +268,7 @@ class Trace:
         self.gradients.write(tensor, gradient)
 
     def accumulate(self, tensor: Tensor, gradient: Tensor, differentiable: bool) -> None:
-        """What `jit.autograd.nodes.accumulate` does, by operators that are recorded."""
+        """Accumulate a gradient as `jit.autograd.nodes.accumulate` does, by operators that are recorded."""
         self.gradients.accumulate(tensor, gradient, differentiable)
 
     def note_hook(self, tensor: Tensor, hook: Callable[[Any], Any]) -> None:
@@ -329,11 +329,11 @@ class Trace:
     # -- metadata ------------------------------------------------------------------------------------------------
 
     def fact(self, tensor: Tensor, name: str) -> Any:
-        """What is known of this very object by `name`; of one from outside it is a fact from now on."""
+        """The fact `name` of this very object; of one from outside it is a fact of the recording from now on."""
         return metadata.fact(self, tensor, name)
 
     def base(self, tensor: Tensor) -> Tensor | None:
-        """What `tensor` is a view of."""
+        """The tensor that `tensor` is a view of."""
         return metadata.base(self, tensor)
 
     def strides(self, tensor: Tensor, plain: tuple[int, ...], dim: int | None) -> Any:
@@ -341,7 +341,7 @@ class Trace:
         return metadata.strides(self, tensor, plain, dim)
 
     def note_offset(self, tensor: Tensor) -> None:
-        """Where a tensor starts in its storage has been read."""
+        """Note that somebody has read where a tensor starts in its storage."""
         metadata.note_offset(self, tensor)
 
     def note_layout(self, tensor: Tensor) -> None:

@@ -37,7 +37,7 @@ class UncountedWrites:
         self.possible = False
         """Whether there is such memory."""
         self._writes: list[tuple[StorageCell, Storage, int]] = []
-        """Which cell, the storage that has counted it, and a number between those of the autograd nodes around."""
+        """The cell, the storage that has counted it, and a number between those of the autograd nodes around."""
 
     def note(self, cell: StorageCell, storage: Storage) -> None:
         """A cell was written to through a tensor of `storage`."""

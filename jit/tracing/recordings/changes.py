@@ -1,4 +1,4 @@
-"""What a call of a recording changes outside: elements, generators, gradients, and what tensors are views of."""
+"""Changes outside by a call of a recording: elements, generators, gradients, and what tensors are views of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .histories import overwrite
 
 @dataclass(frozen=True, slots=True)
 class EffectSpec:
-    """What a call changes of the objects behind its inputs, which are told by number."""
+    """The changes of a call to the objects behind its inputs, which are told by number."""
 
     targets: list[int] = field(default_factory=list)
     """Per update: the index of the input that it is written to."""

@@ -1,4 +1,4 @@
-"""What has to hold for a call besides its key, so that a recording can run it."""
+"""Conditions of a call besides its key, which must hold so that a recording can run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..surroundings.sharing import sharing_of
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a recording takes for granted of the tensors behind its inputs, which are told by number."""
+    """Facts that a recording takes for granted of the tensors behind its inputs, which are told by number."""
 
     reads: list[tuple[int, int | None]] = field(default_factory=list)
     """Pairs (input, other input): what the `.grad` of an input has to be at first; None: there must be none."""
@@ -30,7 +30,7 @@ class Conditions:
         return bool(self.reads or self.hookless or self.facts or self.sharing)
 
     def other_gradient(self, owners: Sequence[Any], name: Callable[[int], str]) -> str | None:
-        """Which `.grad` is not what it has to be, in words; None if all of them are.
+        """The `.grad` that is not what it has to be, in words; None if all of them are.
 
         Args:
             owners: The tensors behind the inputs.
@@ -42,7 +42,7 @@ class Conditions:
         return None
 
     def unmet(self, owners: Sequence[Any], name: Callable[[int], str], writes: bool) -> str | None:
-        """Which other condition does not hold, in words; None if all of them do.
+        """The other condition that does not hold, in words; None if all of them do.
 
         Args:
             owners: The tensors behind the inputs.

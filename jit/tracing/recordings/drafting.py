@@ -74,7 +74,7 @@ class Draft:
         for name, number in call.promoted.items():
             self.values[call.names.index(name)] = trace.add_number(number, name)
         self.numbers = [trace.add_number(number.value, number.name) for number in call.world.numbers]
-        """What stands in the places of promoted numbers around the function."""
+        """The stand-ins in the places of promoted numbers around the function."""
 
     def _twin(self, tensor: Tensor, inners: dict[Tensor, Tensor]) -> Tensor:
         """A stand-in for another object that is the same tensor as one before."""
@@ -341,7 +341,7 @@ def _describe(trace: Trace, leaves: Sequence[Any]) -> tuple[list[OutputSpec], li
 def _gradients_left(
     trace: Trace, slots: Sequence[GradientSlot], values: Sequence[Any], number: int
 ) -> list[tuple[int, int | None]]:
-    """What the function leaves in `.grad` of its inputs: pairs (input, output). The first such output is `number`."""
+    """The `.grad` of inputs that the function leaves: pairs (input, output). The first such output is `number`."""
     found: list[tuple[int, int | None]] = []
     for slot in slots:
         place = trace.graph.inputs.index(slot.value)
@@ -356,7 +356,7 @@ def _gradients_left(
 
 
 def _conditions(trace: Trace) -> Conditions:
-    """What the recording takes for granted of its inputs; see docs/tracing.md."""
+    """The facts that the recording takes for granted of its inputs; see docs/tracing.md."""
     place = {value: index for index, value in enumerate(trace.graph.inputs)}
     reads = [slot for slot in trace.gradients.slots.values() if slot.is_read]
     return Conditions(
@@ -388,7 +388,7 @@ def _tensors(leaves: Sequence[Any]) -> list[Tensor]:
 
 
 def _root_of(trace: Trace, cell: Any, leaves: Sequence[Any], values: list[Any], carriers: list[Any]) -> int | None:
-    """Which return is all of the memory that several outputs show parts of; one more return if it is no output."""
+    """The return that is all of the memory of which several outputs show parts; one more return if it is no output."""
     for number, leaf in enumerate(leaves):
         binding = trace.memory.binding(leaf) if isinstance(leaf, Tensor) else None
         if binding is not None and binding.cell is cell and not binding.path:

@@ -58,7 +58,7 @@ class Recollection:
         self.made = list(made)
         self.at = 0
         self.raised: Exception | None = None
-        """What the last function that was called raised."""
+        """The exception of the last function that was called."""
         self.is_doubtful = False
         """Whether an operator has raised: a recording may have called functions that come behind it."""
 

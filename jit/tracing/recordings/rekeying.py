@@ -27,7 +27,7 @@ class Change:
     def __init__(self, before: World, after: World) -> None:
         self._before, self._after = before, after
         self._moved: dict[int, bool] = {}
-        """By the identity of recordings that were looked at: whether they hold on."""
+        """Whether recordings that were looked at hold on, by their identity."""
         self._kept: list[Any] = []
 
     def cache(self, entries: dict[Key, Entry]) -> dict[Key, Entry]:

@@ -1,4 +1,4 @@
-"""How the result of a call is made from what a run of a recording returned."""
+"""Results of a call, made from what a run of a recording returned."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True)
 class ResultSpec:
-    """How the result of a call is made."""
+    """The way of a call's result out of a run."""
 
     outputs: list[OutputSpec]
     structure: Any
@@ -71,7 +71,7 @@ class ResultSpec:
 
 
 class Returned:
-    """What a run has returned, as tensors that are made when somebody first wants them.
+    """The values that a run has returned, as tensors that are made when somebody first wants them.
 
     Args:
         results: Arrays and numbers.
@@ -85,7 +85,7 @@ class Returned:
     def __init__(self, results: Sequence[Any], storages: Sequence[Any], node: Any, carrying: Sequence[int]) -> None:
         self.results = results
         self.tensors: dict[int, Tensor] = {}
-        """Those made so far, by number."""
+        """The tensors made so far, by number."""
         self._storages, self._node, self._carrying = storages, node, carrying
 
     def tensor(self, index: int) -> Tensor:

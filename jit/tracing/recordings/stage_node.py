@@ -93,7 +93,7 @@ class StageNode(Node):
         self.plan: Plan | None = None
         """The plan whose run left `state`."""
         self.sizes: Any = None
-        """Those of the inputs, if the recording is general."""
+        """The sizes of the inputs, if the recording is general."""
 
     def release(self) -> None:
         self.kept = self.live = self.state = self.plan = None

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Shortcut = Callable[..., Any]
 _ARGUMENTS = 16
-"""How many tensor arguments a shortcut takes: each is compared with each."""
+"""The most tensor arguments that a shortcut takes: each is compared with each."""
 
 
 def shortcut(call: TracedCall, recording: Recording) -> Shortcut | None:
@@ -130,7 +130,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _order(native: Any, recording: Recording) -> list[int] | None:
-    """Which outputs of the stretch the function returns; None if its results are more than that."""
+    """The outputs of the stretch that the function returns; None if its results are more than that."""
     plan = recording.plan(recording.chains[0])
     returned = plan.interpreter.programs[0].outputs
     specs = recording.result.outputs
@@ -177,7 +177,7 @@ def _lies_as(array: Any, layout: Any) -> bool:
 
 
 def _input(owner: Tensor, may_have_history: bool = False) -> entry.EntryInput | None:
-    """What a tensor must be; None for one whose history could change what it is."""
+    """The facts that a tensor must have; None for one whose history could change what it is."""
     array, kind = owner._array, type(owner)
     if type(array) is not np.ndarray:
         return None
@@ -255,14 +255,14 @@ def _write_items(name: str, argument: Any, checks: list[str], items: list[str]) 
 
 @cache
 def _slots() -> dict[str, int]:
-    """Where tensors keep their attributes."""
+    """The offsets at which tensors keep their attributes."""
     names = [name for name in Tensor.__slots__ if not name.startswith("__")]
     return {name: entry.slot_offset(Tensor, name) for name in names}
 
 
 @cache
 def _wrapping(single: bool, inference: bool) -> entry.Wrapping | None:
-    """How arrays become tensors: with what `tensor_of` sets there; None if that is more than constants."""
+    """The way of arrays into tensors: with what `tensor_of` sets there; None if that is more than constants."""
     tensor = tensor_of(np.zeros(()))
     tensor._storage.inference = inference
     held = {name: getattr(tensor, name) for name in _slots() if name not in ("_array", "_storage")}
@@ -294,5 +294,5 @@ def _structured(call: Shortcut, structure: Structure) -> Shortcut:
 
 
 def hits(short: Shortcut) -> int:
-    """How many calls have gone this way."""
+    """The number of calls that have gone this way."""
     return entry.hits_of(getattr(short, "__wrapped__", short))

@@ -1,4 +1,4 @@
-"""What code reads: the globals that it names and attributes of modules among them, closure cells, defaults."""
+"""Reads of code: the globals that it names and attributes of modules among them, closure cells, defaults."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def _with_parents(name: str) -> Iterator[str]:
 
 
 def _plain_globals(space: dict[str, Any]) -> Iterator[Child]:
-    """For code that may read globals by names made at run time: all numbers, strings, tensors and containers."""
+    """Globals for code that may read them by names made at run time: all numbers, strings, tensors and containers."""
     for name, value in list(space.items()):
         if isinstance(value, (*PLAIN, Tensor, list, tuple, dict, np.ndarray)) and not name.startswith("__"):
             yield name, EntryOf(space.get, name), None
 
 
 def _module_entries(prefix: str, module: Any, code: types.CodeType, seen: set[int]) -> Iterator[Child]:
-    """What code may read from a module that it names."""
+    """The entries that code may read from a module that it names."""
     space, found = vars(module), scan(code)
     may_miss = not {"hasattr", "getattr", "AttributeError"}.isdisjoint(found.loaded)
     for name in [*found.named, *(s for s in found.strings if s in space)] if may_miss else found.named:
@@ -101,7 +101,7 @@ def _module_entries(prefix: str, module: Any, code: types.CodeType, seen: set[in
 
 
 def cells_of(function: types.FunctionType) -> Iterator[Child]:
-    """What a function's code reads besides globals: closure cells and defaults."""
+    """The reads of a function's code besides globals: closure cells and defaults."""
     if "declarations" in vars(function) and is_ours(function.__code__.co_filename):
         return  # an operator
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):

@@ -1,4 +1,4 @@
-"""What is asked of objects and compared by its value: the order of a dict's keys, the level of a logger."""
+"""Facts that are asked of objects and compared by value: the order of a dict's keys, the level of a logger."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LENGTHS = (dict.__len__, set.__len__, OrderedDict.__len__)
 
 
 class OrderOf(FactOf):
-    """Which keys or elements there are, in which order: by identity, since they may be tensors."""
+    """The keys or elements of a container in their order: by identity, since they may be tensors."""
 
     __slots__ = ()
     called = "the keys of a container in their order"
@@ -122,7 +122,7 @@ class GenerationOf(FactOf):
 
 
 class AbstractClasses(Fact):
-    """What `isinstance` with an abstract class goes by."""
+    """The state that `isinstance` with an abstract class goes by."""
 
     __slots__ = ()
     called = "what is registered with abstract classes"
@@ -175,7 +175,7 @@ class Environment(Fact):
 
 
 class DecimalContext(Fact):
-    """What decimal numbers are rounded to."""
+    """The precision and rounding of decimal numbers."""
 
     __slots__ = ()
     called = "what decimal numbers are rounded to"
@@ -197,7 +197,7 @@ class Setting:
 
 
 class SettingNow(FactOf):
-    """How a setting is set."""
+    """The present value of a setting."""
 
     __slots__ = ()
     called = "a setting"

@@ -120,7 +120,7 @@ def _takes_constant(instructions: list[dis.Instruction], at: int) -> bool:
     """Whether the second argument of the call of what instruction `at` loads is a constant, by the stack's depth."""
     depth = 0
     starts: dict[int, int] = {}
-    """How deep the stack is above the function; the instruction at which each argument starts."""
+    """The depth of the stack above the function; the instruction at which each argument starts."""
     for index, i in enumerate(instructions[at + 1 :], at + 1):
         if "JUMP" in i.opname or i.opname == "FOR_ITER":
             return False
@@ -214,12 +214,12 @@ class Footprint:
         self.everything = everything
         """Whether nobody knows: then all code counts that can be reached."""
         self.codes: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
-        """By identity: code whose globals count, and these."""
+        """Code whose globals count, and these, by identity."""
         self.started: dict[int, types.CodeType] = {}
-        """By identity: all code that has run, and code inside of that."""
+        """All code that has run, and code inside of that, by identity."""
         self._harmless: set[int] = set()
         self.layers: dict[int, tuple[types.CodeType, dict[str, Any]]] = {}
-        """By identity: code of this package's layers, and its globals."""
+        """Code of this package's layers, and its globals, by identity."""
         self.names: set[str] = set()
         self.strings: set[str] = set()
         self.modules: dict[str, None] = {}
@@ -229,7 +229,7 @@ class Footprint:
         self.asks_environment = False
         """Whether code of Python's library looks at `os.environ` on somebody's behalf."""
         self.steps: list[Step] = []
-        """How it has grown."""
+        """The steps by which it has grown."""
 
     def copy(self) -> Footprint:
         """One that may grow on its own."""

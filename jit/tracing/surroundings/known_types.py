@@ -1,4 +1,4 @@
-"""What is known of types: which of their objects never change, have nothing to look at, or are nobody's business."""
+"""Known types: whose objects never change, have nothing to look at, or are nobody's business."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a walk has seen, as rows of the tables that a native call compares, and as one question for Python."""
+"""Checks of what a walk has seen: rows of the tables that a native call compares, and one question for Python."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _add(checks: NativeChecks, asked: Iterable[Asked], known: Set[int]) -> list[
 
 
 class _SpaceOf(Question):
-    """Where an object has its attributes."""
+    """The dict in which an object has its attributes."""
 
     __slots__ = ("reference",)
     called = "the dict of an object's attributes"
@@ -98,7 +98,7 @@ def _distinct(asked: Iterable[Asked]) -> list[Asked]:
 
 
 def _unchanged(places: Sequence[Asked], types: Sequence[Any], contents: Sequence[Any], facts: Sequence[Asked]) -> bool:
-    """What `Observations.has_changed` asks, of what native code cannot see."""
+    """The questions of `Observations.has_changed` that native code cannot ask."""
     for place, value in places:
         if place() is not value:
             return False

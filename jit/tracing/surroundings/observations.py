@@ -1,4 +1,4 @@
-"""What a walk has seen, and whether all of it is still as it was."""
+"""Observations of a walk, and whether all of them still hold."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .properties import look_of
 
 
 class Observations:
-    """What a walk has seen, noted in the form in which it is compared."""
+    """Observations of a walk, noted in the form in which they are compared."""
 
     def __init__(self, kinds: dict[int, Any] | None = None) -> None:
         self._given_kinds = kinds or {}
-        """By identity: what tensors are to be taken for, whatever they are now."""
+        """The kinds that tensors are to be taken for, whatever they are now, by identity."""
         self.tensors: list[Any] = []
         """Tensors and generators in the order in which they were met, each once."""
         self.numbers: list[tuple[str, Place]] = []
@@ -92,7 +92,7 @@ class Observations:
         return index
 
     def note_type(self, tensor: Tensor) -> Any:
-        """What Python can ask of a tensor is noted, and returned."""
+        """Note all that Python can ask of a tensor, and return it."""
         kind = self._given_kinds.get(id(tensor)) or look_of(tensor)
         self.types.append((tensor, kind))
         return kind
@@ -158,12 +158,12 @@ class Observations:
         return (value for _, _, value in self.slots)
 
     def kinds(self) -> dict[int, Any]:
-        """By identity: what each tensor was when it was first looked at."""
+        """The kind of each tensor when it was first looked at, by identity."""
         return {id(tensor): kind for tensor, kind in self.types}
 
 
 def _state_of(function: types.FunctionType) -> tuple[Any, Any, Any]:
-    """What can be set anew of a function."""
+    """The settable state of a function."""
     return function.__code__, function.__defaults__, function.__kwdefaults__
 
 

@@ -38,7 +38,7 @@ def space_of(value: Any) -> dict[str, Any] | None:
 
 
 def attributes_of(tensor: Any) -> dict[str, Any]:
-    """What the user has attached to a tensor."""
+    """The attributes that the user has attached to a tensor."""
     return {name: value for name, value in vars(tensor).items() if name not in OURS}
 
 
@@ -71,7 +71,7 @@ def keys_of(container: Any) -> list[Any]:
 
 @functools.lru_cache(4096)
 def _iterating(kind: Any) -> Callable[[Any], Any]:
-    """What gives the keys of such containers."""
+    """The functions that give the keys of such containers."""
     kinds = (collections.OrderedDict, dict, set, frozenset)
     return next((base.__iter__ for base in kinds if issubclass(kind, base)), iter)
 

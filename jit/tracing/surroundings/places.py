@@ -1,4 +1,4 @@
-"""Where a function looks: one class for each kind of place, such as a closure cell or an item of a list.
+"""Places where a function looks: one class for each kind, such as a closure cell or an item of a list.
 
 Note [Places]
     A place is called to ask what stands there now. It says itself
@@ -38,16 +38,16 @@ class CheckRow(NamedTuple):
     """A row of a table of native checks."""
 
     table: str
-    """Which: a field of `jit.runtime.plans.entry.Tables`."""
+    """The field of `jit.runtime.plans.entry.Tables` that it goes into."""
     cells: tuple[Any, ...]
 
 
 class Question:
-    """What is asked again in every call: a call gives the answer."""
+    """A question that is asked again in every call: a call gives the answer."""
 
     __slots__: tuple[str, ...] = ()
     called: ClassVar[str]
-    """What a question of this kind asks for, in words."""
+    """Words for what a question of this kind asks for."""
 
     def __call__(self) -> Any:
         raise NotImplementedError
@@ -70,14 +70,14 @@ class Question:
 
 
 class Place(Question):
-    """Where a function looks: a call says which object stands there now. See Note [Places]."""
+    """A place where a function looks: a call says which object stands there now. See Note [Places]."""
 
     __slots__ = ()
     is_weak: ClassVar[bool] = False
     """Whether nobody here may keep alive what stands there."""
 
     def writer(self) -> Write | None:
-        """What sets the place; None where Python cannot."""
+        """A function that sets the place; None where Python cannot."""
         return None
 
 
@@ -172,7 +172,7 @@ def _rows_of(wanted: Sequence[tuple[Any, Any, Any]]) -> Sequence[CheckRow] | Non
 
 
 class CellOf(Place):
-    """What a closure cell holds."""
+    """The content of a closure cell."""
 
     __slots__ = ("cell",)
     called = "a closure cell"
@@ -252,7 +252,7 @@ class ElementOf(Place):
 
 
 class ValueOf(Place):
-    """What a context variable holds."""
+    """The value of a context variable."""
 
     __slots__ = ("variable",)
     called = "the value of a context variable"
@@ -265,7 +265,7 @@ class ValueOf(Place):
 
 
 class TargetOf(Place):
-    """What a `weakref.proxy` stands for."""
+    """The object that a `weakref.proxy` stands for."""
 
     __slots__ = ("proxy",)
     called = "the target of a proxy"
@@ -297,7 +297,7 @@ class AttributeOf(Place):
 
 
 class DescriptionOf(Place):
-    """What a function, a class or another object of Python's says of itself."""
+    """The description that a function, a class or another object of Python's gives of itself."""
 
     __slots__ = ("name", "value")
     called = "a description"
@@ -359,7 +359,7 @@ class ClassEntryOf(Place):
         return value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
 
     def rows(self, answer: Any, known: Set[int]) -> Sequence[CheckRow] | None:
-        """In the dict behind the `__dict__` of the class, which is a view."""
+        """Rows for the dict behind the `__dict__` of the class, which is a view."""
         view: Any = vars(self.kind)
         found = gc.get_referents(view)
         if type(view) is not types.MappingProxyType or len(found) != 1 or self() is not answer:
@@ -407,7 +407,7 @@ class Itself(Place):
 
 
 class Referent(Place):
-    """What a weak reference leads to, which nobody here is to keep alive."""
+    """The object that a weak reference leads to, which nobody here is to keep alive."""
 
     __slots__ = ("reference",)
     called = "the referent of a weak reference"

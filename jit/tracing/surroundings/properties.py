@@ -51,7 +51,7 @@ def kind_of(tensor: Any) -> tuple[Any, ...]:
 
 
 def look_of(tensor: Tensor) -> tuple[Any, ...]:
-    """What Python can ask of a tensor in reach without reading its elements."""
+    """The facts that Python can ask of a tensor in reach without reading its elements."""
     array = tensor._array
     if array is None:
         return ("undefined",)

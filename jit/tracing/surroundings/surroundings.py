@@ -1,4 +1,4 @@
-"""What a function reads besides its arguments: globals, closures, attributes of modules, classes and objects.
+"""Surroundings: what a function reads besides its arguments - globals, closures, attributes of modules and objects.
 
 Tensors found there give captures their names. Plain Python values found there are baked into a trace, so they are
 watched: the fingerprint of what was seen is part of the key, and a changed global, closure cell or attribute is
@@ -41,18 +41,18 @@ class Surroundings:
             self._roots.append(("self", Referent(reference)))
         self._view: View | None = None
         self.footprint = Footprint()
-        """What has run so far: it is replaced by a larger one as further code runs."""
+        """The footprint of what has run so far: it is replaced by a larger one as further code runs."""
         inner = getattr(function, "__func__", function)
         if isinstance(inner, types.FunctionType):
             self.footprint.take((inner.__code__, inner.__globals__))
         self.generation = 0
-        """How often the footprint has been replaced."""
+        """The number of times that the footprint has been replaced."""
         self.promoted: set[str] = set()
         """Names of numbers that are not part of the key."""
         self._unasked: set[str] = set()
-        """Those of them that nobody has asked for."""
+        """Numbers promoted because they drifted, not by `promote()`."""
         self._baked_in: set[str] = set()
-        """Those that have been, and are no longer."""
+        """Numbers promoted for drift once, and baked in again for good."""
 
     def promote(self, name: str) -> None:
         """Leave the number called `name` out of the key."""
@@ -79,7 +79,7 @@ class Surroundings:
         return bool(names)
 
     def look(self) -> View:
-        """What is there now: the last view as long as nothing has changed."""
+        """The present view: the last one as long as nothing has changed."""
         view = self._view
         if view is None or view.generation != self.generation or view.has_changed():
             view = self._view = self.view()
@@ -137,7 +137,7 @@ class World:
         """A hashable summary."""
         self.generation = surroundings.generation
         self.tensors = [tensor for view in self._views for tensor in view.tensors]
-        """What captures are, by their places."""
+        """The captures by their places."""
         self.numbers = [Number(name, place, place()) for view in self._views for name, place in view.numbers]
         """Promoted numbers, as they are now."""
         self._random: Any = None
@@ -161,11 +161,11 @@ class World:
         return (value for view in self._views for value in view.objects())
 
     def watch_random(self) -> None:
-        """From now on, drawing from the random generators of Python and numpy counts as an effect."""
+        """Count draws from the random generators of Python and numpy as effects from now on."""
         self._random = random_states()
 
     def effect(self) -> str | None:
-        """What the call has done to Python, in words that fit behind "the call"; None if nothing can be seen."""
+        """The deed of the call to Python, in words that fit behind "the call"; None if nothing can be seen."""
         if self._random is not None and self._random != random_states():
             return "draws from the random numbers of Python or numpy"
         for number in self.numbers:
@@ -189,11 +189,11 @@ class GrowingWorld(World):
         self.footprint = view.footprint
         self._first = self.footprint.size()
         self._ran: dict[int, types.CodeType] = {}
-        """By identity: the code that has run in this call."""
+        """The code that has run in this call, by identity."""
         self._is_stale = view.has_other_types()
         """Whether another thread has changed a tensor since the world was looked at."""
         self.tell: Callable[[types.CodeType], None] | None = None
-        """Who else wants to know of code that starts to run."""
+        """Listeners that want to know of code that starts to run."""
         super().__init__(view, view_of_objects(before.given, self.footprint, grows=True), before.given)
         grow(self._views, self.footprint, ())
 
@@ -208,11 +208,11 @@ class GrowingWorld(World):
         return {name for view in self._views for name in view.late}
 
     def effect(self) -> str | None:
-        """As of any world; and a function that ran may hold what nobody has found."""
+        """The deed of the call, as of any world; and a function that ran may hold what nobody has found."""
         return super().effect() or self._hidden_function() or (_STALE if self._is_stale else None)
 
     def _hidden_function(self) -> str | None:
-        """What is wrong if code has run whose closure is out of reach; code inside of code that ran is made inside."""
+        """The fault if code has run whose closure is out of reach; code inside of code that ran is made inside."""
         found = {id(function.__code__) for view in self._views for _, function, _ in view.functions}
         found |= {id(inner) for code, _ in self.footprint.codes.values() for inner in codes_in(code)}
         for key, code in self._ran.items():
@@ -223,11 +223,11 @@ class GrowingWorld(World):
         return None
 
     def kinds(self) -> dict[int, Any]:
-        """By identity: what each tensor was before it was used."""
+        """The kind of each tensor before it was used, by identity."""
         return {key: kind for view in self._views for key, kind in view.kinds().items()}
 
     def settled(self) -> World:
-        """What later calls will look at: nothing grows any more."""
+        """The world that later calls will look at: nothing grows any more."""
         self.surroundings.settle()
         return self.with_objects(self.surroundings)
 

@@ -70,7 +70,7 @@ class Fingerprint(tuple[Any, ...]):
 
 
 class View(Observations):
-    """What one walk has seen, and how it goes on: see Note [Watching] and Note [Growing]."""
+    """A walk's observations, and how it goes on: see Note [Watching] and Note [Growing]."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class View(Observations):
         self._live = False
         """Whether it grows while the function runs."""
         self.generation = 0
-        """Of the footprint that the view was made with."""
+        """The generation of the footprint with which the view was made."""
         self.entered = False
         """Whether a function has started that had been found before."""
         self.named: set[str] = set()
@@ -106,7 +106,7 @@ class View(Observations):
         self._waiting: dict[str, list[Child]] = {}
         """Places that count as soon as some code names an attribute."""
         self._idle: dict[int, list[tuple[str, types.FunctionType]]] = {}
-        """By their code: functions that have not run."""
+        """Functions that have not run, by their code."""
         self._lines: list[Any] = []
         with looking():
             self._follow([(name, place, None) for name, place in roots])
@@ -117,7 +117,7 @@ class View(Observations):
         """A hashable summary of every plain value in reach."""
 
     def riddle(self) -> str | None:
-        """What makes this view incomplete, in words; None if nothing does."""
+        """The thing that makes this view incomplete, in words; None if nothing does."""
         if len(self.slots) >= _LIMIT:
             return f"reads more than {_LIMIT} places"
         for name, value in self._opaque:
@@ -159,7 +159,7 @@ class View(Observations):
         return made
 
     def settle(self) -> None:
-        """It has grown, and is over with it."""
+        """End the growth of the view."""
         self._live = False
         self.fingerprint = Fingerprint(self._lines)
 
@@ -281,7 +281,7 @@ class View(Observations):
         return found
 
     def _inside(self, name: str, function: types.FunctionType) -> list[Child]:
-        """What the code of a function reads, if it has run."""
+        """The reads of a function's code, if it has run."""
         code = function.__code__
         if self.footprint.everything and not is_users(code.co_filename) and id(code) not in self.footprint.codes:
             return []

@@ -10,7 +10,7 @@ from .writer import EntryWriter, TableRow, TableRows
 
 
 def check_objects(r: EntryWriter) -> None:
-    """As many arguments as there were, and those that are no tensors the same objects."""
+    """Compare the number of arguments, and those that are no tensors by identity."""
     with r.unless(r.same("%count", r.header["arguments"])):
         r.miss()
     with r.header.each("statics") as row:

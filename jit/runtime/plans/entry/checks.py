@@ -21,11 +21,11 @@ from .records import Column, RecordMemory, number, optional, rows, several, thin
 from .writer import EntryWriter, TableRow
 
 MISSING = object()
-"""What a dict holds under a key that it does not have."""
+"""The value of a dict under a key that it does not have."""
 
 
 class Check(NamedTuple):
-    """How the rows of a table are compared."""
+    """The comparison of a table's rows."""
 
     table: Column
     write: Callable[[EntryWriter, TableRow], None]
@@ -127,9 +127,9 @@ class Checks:
     contexts: list[tuple[Any, Any]] = checked("variable", "value", by=_context)
     """ContextVars with a default, and what they hold."""
     slots: list[tuple[Any, Any, Any]] = checked("dict", "key", optional("value", absent=MISSING), by=_slot)
-    """What dicts hold under a key."""
+    """Values of dicts under a key."""
     cells: list[tuple[Any, Any]] = checked("cell", "value", by=_cell)
-    """What closure cells hold."""
+    """Contents of closure cells."""
     sizes: list[tuple[Any, int]] = checked("container", number("size"), by=_size)
     """The lengths of containers."""
     classes: list[tuple[Any, type]] = checked("thing", "class", by=_class)
@@ -139,7 +139,7 @@ class Checks:
     spaces: list[tuple[Any, dict[str, Any]]] = checked("thing", "dict", by=_space)
     """The dicts in which objects have their attributes."""
     items: list[tuple[list[Any], int, Any]] = checked("list", number("index"), "value", by=_item)
-    """What lists hold at an index."""
+    """Items of lists at an index."""
     functions: list[tuple[Any, Any, Any, Any]] = checked(
         "function", optional("defaults"), optional("keywords"), "code", by=_function
     )

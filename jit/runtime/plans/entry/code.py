@@ -104,7 +104,7 @@ def _run(r: EntryWriter, bases: Word, problem: Word) -> Word:
 
 
 def _keep_arena(r: EntryWriter, memory: Word) -> None:
-    """For the next call, unless another one has left its own meanwhile."""
+    """Keep the arena for the next call, unless another one has left its own meanwhile."""
     spare = r.header["spare"]
     with r.when(r.same(spare, 0)):
         r.header["spare"] = memory

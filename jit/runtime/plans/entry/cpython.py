@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 TYPE, DATA, NDIM, DIMS, STRIDES, DTYPE, FLAGS = 8, 16, 24, 32, 40, 56, 64
-"""Where things are in an object and in a numpy array, in bytes."""
+"""Offsets of fields in an object and in a numpy array, in bytes."""
 FIRST_ITEM = 24
-"""Where the items of a tuple begin: behind its reference count, type and size."""
+"""The offset of the items of a tuple: behind its reference count, type and size."""
 WRITEABLE = 0x400
 """A flag of arrays."""
 FASTCALL = 0x80
@@ -33,7 +33,7 @@ FUNCTIONS = (
     "PyList_GetItem", "PyFunction_GetDefaults",
     "PyFunction_GetKwDefaults", "PyFunction_GetCode",
 )  # fmt: skip
-"""What is called, in the order of the table of addresses."""
+"""The functions that are called, in the order of the table of addresses."""
 
 
 def function_address(name: str) -> int:
@@ -63,12 +63,12 @@ def array_allocator() -> int:
 
 
 _PYARRAY_EMPTY = 184
-"""Its place in numpy's table of functions, which compiled modules rely on."""
+"""The index of `PyArray_Empty` in numpy's table of functions, which compiled modules rely on."""
 
 
 @cache
 def lineage_offsets() -> tuple[int, int]:
-    """Where a class keeps its `__mro__` and its `__qualname__`, in bytes."""
+    """The offsets at which a class keeps its `__mro__` and its `__qualname__`, in bytes."""
     kind: Any = type("Kind", (), {"__qualname__": "a name that nobody else has"})
     count = type.__dict__["__basicsize__"].__get__(type) // 8  # the fields of a class that is made by a class statement
     words = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(id(kind)))
@@ -77,7 +77,7 @@ def lineage_offsets() -> tuple[int, int]:
 
 
 def slot_offset(kind: type, name: str) -> int:
-    """Where the instances of a class with `__slots__` keep an attribute, in bytes."""
+    """The offset at which the instances of a class with `__slots__` keep an attribute, in bytes."""
     member = ctypes.c_int64.from_address(id(kind.__dict__[name]) + 40).value  # PyMemberDescrObject.d_member
     text, offset = ctypes.c_char_p.from_address(member).value, ctypes.c_int64.from_address(member + 16).value
     if text is None or text.decode() != name:

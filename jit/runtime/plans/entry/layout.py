@@ -15,7 +15,7 @@ INPUT = Record(
     rows("dims", number("size"), number("stride")), number("flags"), number("mask"), number("low"), number("high"),
     number("base"),
 )  # fmt: skip
-"""What `tables.EntryInput` says: `low` and `high` are the bounds of its memory, from where its data begins."""
+"""The words of `tables.EntryInput`: `low` and `high` are the bounds of its memory, from where its data begins."""
 
 OUTPUT = Record("arguments", number("base"), number("place"), several("sizes", number("size")), "dtype")
 """An array to make: the arguments of `empty`, the number of its base, and its place among the results."""

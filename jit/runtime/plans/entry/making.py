@@ -24,7 +24,7 @@ def make_entry(tables: Tables) -> Callable[..., Any]:
 
 
 def hits_of(entry: Any) -> int:
-    """How many calls of an entry have found what it describes."""
+    """The number of calls of an entry that found what it describes."""
     return int(entry.__self__[0][header_of(Tables).places["hits"]])
 
 

@@ -46,7 +46,7 @@ def address_of(array: Any) -> int:
 
 _NO_WORDS = np.zeros(1, np.int64)
 _NOWHERE = address_of(_NO_WORDS)
-"""Where tables without rows lie."""
+"""The memory of tables without rows."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Column:
     names: tuple[str, ...]
     """The words that it takes."""
     encode: Callable[[Sequence[Any], RecordMemory], Sequence[Sequence[int]]]
-    """What they hold, for the values of many records: for each word a sequence as long as that of the values."""
+    """The words of many records' values: for each word a sequence as long as that of the values."""
     inner: Record | None = None
     """A row of it, if it is a table."""
 
@@ -127,7 +127,7 @@ class Record:
         self.places = {name: place for place, name in enumerate(words)}
         """The index of every word."""
         self.tables = {column.name: column.inner for column in self.columns if column.inner is not None}
-        """What a row is, of each column that is a table."""
+        """The record of a row, for each column that is a table."""
         if len(self.places) != len(words):
             raise ValueError(f"two words of a record have the same name: {words}")
 

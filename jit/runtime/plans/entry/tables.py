@@ -1,4 +1,4 @@
-"""What an entry is to look at, as Python says it, and how that becomes the words of `layout`."""
+"""Tables of an entry, as Python says them, and how they become the words of `layout`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class EntryInput:
     dtype: Any
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    """In bytes."""
+    """Steps in bytes."""
     argument: int = -1
-    """Which argument holds it; -1 for `object`."""
+    """The number of the argument that holds it; -1 for `object`."""
     object: Any = None
     type: Any = None
     """If the array is in a slot of the argument: the class that it must have, and no attributes beside its slots."""
@@ -34,14 +34,14 @@ class EntryInput:
     marks: Sequence[tuple[int, Any]] = ()
     """Other slots of it, and what they must hold."""
     writeable: bool | None = None
-    """What its flag must be; None if it does not matter."""
+    """The flag that it must have; None if it does not matter."""
     base: int | None = None
     """The number of the base that is its data: the first inputs are 1, 2, ... unless given; -1 if nothing reads it."""
 
 
 @dataclass
 class Wrapping:
-    """How outputs become objects of the caller's: instances of `tensor_type` with slots set."""
+    """The way of outputs into objects of the caller's: instances of `tensor_type` with slots set."""
 
     tensor_type: type
     tensor_slots: Sequence[tuple[int, Any]]
@@ -73,15 +73,15 @@ class Tables(Checks):
     release: bool = True
     """Whether to let other threads run meanwhile."""
     arguments: int | None = None
-    """How many arguments; as many as inputs unless given."""
+    """The number of arguments; as many as inputs unless given."""
     statics: Sequence[tuple[int, Any]] = ()
     """(argument, the object that it must be)."""
     residue: Callable[[], bool] | None = None
-    """What else must be true."""
+    """A question to Python for what else must be true."""
     order: Sequence[int] | None = None
-    """Which outputs to return, by number; all of them unless given."""
+    """The outputs to return, by number; all of them unless given."""
     reads: int | None = None
-    """How many inputs have bases; all of them unless given."""
+    """The number of inputs that have bases; all of them unless given."""
     apart: int = 0
     """The first so many inputs must not overlap."""
     wrapping: Wrapping | None = None
@@ -142,7 +142,7 @@ def _first_output(tables: Tables) -> int:
 
 
 def _maker(outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Callable[..., Any]:
-    """What makes the outputs: as fast as can be, or, if one of them is large, with care."""
+    """The function that makes the outputs: as fast as can be, or, if one of them is large, with care."""
     return blocks.empty if any(math.prod(n) * dtype.itemsize >= blocks.LARGE for n, dtype in outputs) else np.empty
 
 

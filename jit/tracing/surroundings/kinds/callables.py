@@ -1,4 +1,4 @@
-"""What can be called: functions, methods, partials, caches, properties, getters."""
+"""Kinds of callables: functions, methods, partials, caches, properties, getters."""
 
 from __future__ import annotations
 

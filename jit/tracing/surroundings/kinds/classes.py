@@ -49,7 +49,7 @@ class Classes(ObjectKind):
             yield from _entries(prefix, value)
 
     def names_looked_up(self, value: Any) -> frozenset[str]:
-        """Those of a protocol, which `isinstance` asks for."""
+        """The names of a protocol, which `isinstance` asks for."""
         if "_is_protocol" not in vars(value):
             return frozenset()
         spaces = [vars(base) for base in value.__mro__ if "_is_protocol" in vars(base)]
@@ -62,7 +62,7 @@ _NAMELESS = frozenset({"__dict__", "__weakref__", "__qualname__", "__slots__", "
 
 
 def _entries(prefix: str, kind: type) -> Iterator[Child]:
-    """What the user's classes hold: constants, methods, properties; inherited ones too."""
+    """The entries of the user's classes: constants, methods, properties; inherited ones too."""
     for base in kind.__mro__:
         if is_foreign_class(base):
             continue
@@ -83,7 +83,7 @@ def _entries(prefix: str, kind: type) -> Iterator[Child]:
 
 
 def class_spaces(kind: type) -> Iterator[Any]:
-    """Where a class of the user's, and those that it inherits from, have their entries: there may be more one day."""
+    """The dicts of a class of the user's, and of those that it inherits from: there may be more entries one day."""
     if not issubclass(kind, Function):
         yield from (vars(base) for base in kind.__mro__ if not is_foreign_class(base))
 

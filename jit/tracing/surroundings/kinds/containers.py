@@ -105,7 +105,7 @@ def _element(value: Any) -> Any:
 
 
 def _carried(seen: Observations, name: str, container: Any) -> tuple[Any, ...]:
-    """How many attributes an object of a class derived from a container's has."""
+    """The number of attributes that an object of a class derived from a container's has."""
     space = None if type(container) in EXACT else space_of(container)
     if space is None:
         return ()

@@ -71,7 +71,7 @@ _LISTED = frozenset(_BY_TYPE) - {type, types.ModuleType}
 
 @functools.lru_cache(4096)
 def kind_of(kind: Any) -> ObjectKind:
-    """What is known of the objects of a class: by the class itself if that is listed, otherwise by its bases."""
+    """The kind of a class's objects: by the class itself if that is listed, otherwise by its bases."""
     return _BY_TYPE.get(kind) or next(known for known in KNOWN if known.includes(kind))
 
 

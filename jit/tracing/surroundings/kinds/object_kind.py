@@ -1,4 +1,4 @@
-"""What a kind of object is: what a fingerprint says of one, and which places are behind it.
+"""Kinds of objects: what a fingerprint says of one, and which places are behind it.
 
 Note [Kinds of objects]
     A kind of Python object that can be watched is one class, listed in jit.tracing.surroundings.kinds.known. It says
@@ -31,9 +31,9 @@ from ..peeking import asked, space_of
 from ..places import Child, ClassOf, EntryOf, SharedHooks, SlotOf, TableEntryOf, WrappedBy, reference_to
 
 TABLES = ("_parameters", "_buffers", "_modules")
-"""Where network modules keep what is in their state dict."""
+"""The tables in which network modules keep what is in their state dict."""
 Line = tuple[Any, ...]
-"""What a fingerprint says of one object: its name, and what must be as it was."""
+"""A line of a fingerprint, about one object: its name, and what must be as it was."""
 
 
 class Same:
@@ -58,7 +58,7 @@ class ObjectKind:
     """Any object; and the base of the kinds of which more is known. See Note [Kinds of objects]."""
 
     called: ClassVar[str] = "an object"
-    """What an object of this kind is, in words."""
+    """Words for an object of this kind."""
     types: ClassVar[tuple[Any, ...]] = ()
     attributes: ClassVar[Literal["always", "of subclasses", "never"]] = "always"
     """Whether attributes are behind an object besides what `below` says."""
@@ -68,7 +68,7 @@ class ObjectKind:
         return issubclass(kind, self.types or object)
 
     def look(self, seen: Observations, name: str, value: Any) -> Line:
-        """What the fingerprint says of an object.
+        """The line of the fingerprint for an object.
 
         Args:
             seen: Takes notes of what may change without another object standing in the place.
@@ -88,7 +88,7 @@ class ObjectKind:
         return (name, Same(type(value)), tuple(map(len, (space, *tables))), answer)
 
     def fact_about(self, value: Any) -> Fact | None:
-        """What an object goes by that stands in none of its attributes."""
+        """The state of an object that stands in none of its attributes."""
         return None
 
     def below(self, prefix: str, value: Any, footprint: Footprint) -> Iterator[Child]:
@@ -152,7 +152,7 @@ _MACHINERY = frozenset({"_cache", "parent", "manager", "lock", "stream", "filter
 
 
 def _of_log(prefix: str, value: Any) -> Iterator[Child]:
-    """What code can ask of loggers, handlers and formatters besides what makes them work."""
+    """The attributes of loggers, handlers and formatters that code can ask for, besides what makes them work."""
     if type(value).__module__ == "logging" and not isinstance(value, type):
         for key in list(space_of(value) or ()):
             if key not in _MACHINERY:
