@@ -169,11 +169,12 @@ def _state_of(function: types.FunctionType) -> tuple[Any, Any, Any]:
 
 def _gives_unseen(value: Any) -> bool:
     """Whether something can be taken from an object in a way that leaves no trace in what is watched."""
-    if not isinstance(value, Iterator) or isinstance(value, COPIED) or type(value) in weakref.ProxyTypes:
+    kind = type(value)  # objects may say of themselves what they like, and fail at that
+    if not issubclass(kind, Iterator) or issubclass(kind, COPIED) or kind in weakref.ProxyTypes:
         return False
-    if isinstance(getattr(type(value), "__next__", None), types.FunctionType) and not isinstance(value, io.IOBase):
+    if isinstance(getattr(kind, "__next__", None), types.FunctionType) and not issubclass(kind, io.IOBase):
         return False  # what it has left is in its attributes
-    return not isinstance(value, io.IOBase) or (not value.closed and value.readable())
+    return not issubclass(kind, io.IOBase) or (not value.closed and value.readable())
 
 
 __all__ = ["Observations"]

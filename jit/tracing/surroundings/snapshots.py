@@ -252,7 +252,7 @@ def _undoing_contents(thing: Any) -> Iterator[Undo]:
     elif isinstance(thing, np.ndarray):
         if thing.flags.writeable:
             yield functools.partial(np.copyto, thing, thing.copy())
-    elif isinstance(thing, type(os.environ)):
+    elif issubclass(type(thing), type(os.environ)):  # an abstract class would ask the object, which may fail
         yield _mapping(thing)
     elif isinstance(thing, np.random.Generator):
         yield functools.partial(setattr, thing.bit_generator, "state", thing.bit_generator.state)
