@@ -75,6 +75,10 @@ class DTypeError(Error, TypeError):
     """An element type that the operator does not take."""
 
 
+class UndecidedSizeError(Error, ValueError):
+    """A question about sizes whose answer depends on what a call brings, where nobody answers it."""
+
+
 class DimError(Error, IndexError):
     """A dimension or index that is out of range."""
 

@@ -28,6 +28,7 @@ from jit.ir.kernel import Kernel
 from jit.ir.op import array, composite
 from jit.ir.samples import Sample, make, sample, strided
 from jit.ir.settings import Settings, settings_for_call
+from jit.ir.sizes import any_symbolic
 from jit.ir.types import UNDEFINED, TensorType
 
 from .convolving import ConvGeometry, by_input, by_weight, forward, window_of
@@ -57,7 +58,8 @@ def _fit(
         raise DTypeError(f"convolution: expects one dtype, got {names}; cast one")
     shapes = tuple(input.shape), tuple(weight.shape), None if bias is None else tuple(bias.shape)
     numbers = tuple(stride), tuple(padding), tuple(dilation), transposed, tuple(output_padding), groups
-    return _fit_sizes(*shapes, *numbers)
+    find = _fit_sizes.__wrapped__ if any_symbolic(*shapes) else _fit_sizes
+    return find(*shapes, *numbers)
 
 
 @lru_cache(1024)

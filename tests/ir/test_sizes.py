@@ -1,0 +1,172 @@
+"""Sizes as expressions: normal forms, bounds, decisions and the conditions that they leave; against plain ints."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from jit.ir.errors import UndecidedSizeError
+from jit.ir.size_conditions import SizeConditions, compiled
+from jit.ir.sizes import SizeExpr, SizeSymbol, deciding, greatest, least
+
+NAMES = ("k", "m", "n")
+K, M, N = (SizeSymbol(name).size for name in NAMES)
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+    "min": least, "max": greatest,
+}  # fmt: skip
+COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+
+expressions = st.recursive(
+    st.sampled_from(NAMES) | st.integers(-3, 9),
+    lambda inner: st.tuples(st.sampled_from(sorted(ARITHMETIC)), inner, inner),
+    max_leaves=8,
+)
+values = st.fixed_dictionaries({name: st.integers(2, 40) for name in NAMES})
+
+
+def computed(tree: Any, sizes: Mapping[str, Any]) -> Any:
+    if isinstance(tree, tuple):
+        return ARITHMETIC[tree[0]](computed(tree[1], sizes), computed(tree[2], sizes))
+    return sizes[tree] if isinstance(tree, str) else tree
+
+
+def symbols(numbers: Mapping[str, int]) -> dict[str, SizeSymbol]:
+    return {name: SizeSymbol(name, hint=number) for name, number in numbers.items()}
+
+
+@settings(max_examples=400, deadline=None)
+@given(expressions, values, values)
+def test_an_expression_is_the_number_that_ints_give(tree: Any, first: dict[str, int], other: dict[str, int]) -> None:
+    """Its value, its text read as Python and its bounds, at every size for which what was decided still holds."""
+    known = symbols(first)
+    conditions = SizeConditions()
+    try:
+        with deciding(conditions):
+            size = computed(tree, {name: symbol.size for name, symbol in known.items()})
+    except ZeroDivisionError:
+        with pytest.raises(ZeroDivisionError):
+            computed(tree, first)
+        return
+    for numbers in (first, other):
+        at = {known[name]: number for name, number in numbers.items()}
+        if numbers is first:
+            assert conditions.holds(at)
+        elif not conditions.holds(at):
+            continue
+        wanted = computed(tree, numbers)
+        if not isinstance(size, SizeExpr):
+            assert size == wanted
+            continue
+        assert size.evaluate(at) == wanted
+        assert eval(str(size), dict(numbers)) == wanted
+        low, high = size.bounds
+        assert (low is None or low <= wanted) and (high is None or wanted <= high)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(expressions, expressions, st.sampled_from(COMPARISONS)), min_size=1, max_size=5), values, values
+)
+def test_answers_hold_as_long_as_the_conditions_do(
+    questions: list[Any], first: dict[str, int], other: dict[str, int]
+) -> None:
+    known = symbols(first)
+    conditions = SizeConditions()
+    sizes = {name: symbol.size for name, symbol in known.items()}
+    try:
+        with deciding(conditions):
+            answers = [bool(compare(computed(a, sizes), computed(b, sizes))) for a, b, compare in questions]
+    except ZeroDivisionError:
+        assume(False)
+    assert answers == [compare(computed(a, first), computed(b, first)) for a, b, compare in questions]
+    test = compiled(conditions.found, list(known.values()))
+    assert test(**first)
+    holds = conditions.holds({known[name]: number for name, number in other.items()})
+    assert test(**other) == holds
+    if holds:
+        assert answers == [compare(computed(a, other), computed(b, other)) for a, b, compare in questions]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        ((N + 1) * (N - 1), "n*n-1"),
+        ((4 * N + 6) // 4, "n+1"),
+        (2 * N * M // N, "2*m"),
+        (N // 2 // 3, "n//6"),
+        (N // 4 * 4, "n-(n%4)"),
+        ((8 * N + 3) % 8, "3"),
+        (N % 8 % 4, "n%4"),
+        (-(N // 2), "-(n//2)"),
+        (2 * (N % 4) + M, "m+2*(n%4)"),
+        ((N + 1) // M, "(n+1)//m"),
+        (greatest(N, 1), "n"),
+        (greatest(N - 3, 0), "max(n-3, 0)"),
+        (least(N, M, N), "min(m, n)"),
+        (least(greatest(M, 9), greatest(9, M)), "max(m, 9)"),
+        (N - N, "0"),
+        (N % N, "0"),
+    ],
+)
+def test_normal_forms(size: Any, text: str) -> None:
+    assert str(size) == text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [N - N // 2 >= 1, N // 2 * 2 <= N, N * M >= N, N * M - N >= 2, least(N, M) <= N, greatest(N, M) >= least(K, M),
+     N % 8 < 8, N // 3 < N, (N + 1) != 1, 2 * N + 2 * M != 3, N > 1],
+)  # fmt: skip
+def test_bounds_decide(known: Any) -> None:
+    """None of these needs a decision: there is nobody here who would take one."""
+    assert known is True
+
+
+def test_what_nobody_decides_is_an_error() -> None:
+    for question in (lambda: N == M, lambda: N > 2, lambda: N // M, lambda: range(N), lambda: int(N), lambda: [0] * N):
+        with pytest.raises(UndecidedSizeError):
+            bool(question())
+
+
+def found(ask: Callable[..., Any], **hints: int) -> list[str]:
+    """The conditions that are left by what `ask` does with sizes."""
+    conditions = SizeConditions()
+    with deciding(conditions):
+        ask(*(SizeSymbol(name, hint=hint).size for name, hint in hints.items()))
+    return [str(condition) for condition in conditions.found]
+
+
+def test_a_decision_is_as_general_as_the_question() -> None:
+    assert found(lambda n: n % 8 == 0, n=16) == ["n%8 == 0"]
+    assert found(lambda n: (n > 37, n > 30, n >= 38), n=40) == ["n >= 38"]
+    assert found(lambda n: (n > 37, n > 30), n=31) == ["37 >= n", "n >= 31"]
+    assert found(lambda n: max(n, 1), n=5) == []
+    assert found(lambda n, m: n == m, n=5, m=5) == ["m == n"]
+    assert found(lambda n, m: n == m, n=5, m=6) == ["m != n"]
+    assert found(lambda n: list(range(n)), n=3) == ["n == 3"]
+    assert found(lambda n: (n % 4 == 0, n // 4 * 4 == n, n // 4 * 8 == 2 * n), n=8) == ["n%4 == 0"]
+    assert found(lambda n, m: (n == m, n * 4 == m * 4, n + 1 > m), n=5, m=5) == ["m == n"]
+    assert found(lambda n: (2 * n == 10, n == 5), n=5) == ["n == 5"]
+    assert found(lambda n: 2 * n == 9, n=5) == []
+
+
+def test_sizes_beyond_32_bits() -> None:
+    n = SizeSymbol("n", hint=2**40)
+    assert (n.size * n.size).hint == 2**80
+    assert found(lambda n: n * n > 2**70, n=2**40) == ["n*n >= 1180591620717411303425"]
+
+
+def test_a_size_passes_for_an_int() -> None:
+    assert isinstance(N, int) and type(N) is SizeExpr
+    assert {N: 1}[SizeSymbol("n").size] == 1
+    assert str(pickle.loads(pickle.dumps(N // 2 + M))) == str(N // 2 + M)
+    with deciding(SizeConditions()):
+        assert sum([SizeSymbol("n", hint=3).size] * 2) == 6

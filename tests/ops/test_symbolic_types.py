@@ -1,0 +1,74 @@
+"""Type rules compute with sizes that are symbols: every sample of every operator, at its sizes and at others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jit.ir.errors import Error
+from jit.ir.size_conditions import SizeConditions
+from jit.ir.sizes import SizeExpr, SizeSymbol, deciding
+from jit.ir.types import TensorType
+from tests.ops.test_ops import arguments, each, type_of
+from tests.registry_cases import Case, cases
+
+TRIALS = 6
+
+
+def named(type: Any, symbols: list[SizeSymbol]) -> Any:
+    """A row-major type with a symbol for each size of 2 and more."""
+    if not isinstance(type, TensorType) or type.strides is not None or type.shape is None:
+        return type
+    dims: list[Any] = []
+    for size in type.shape:
+        if isinstance(size, int) and size >= 2:
+            symbols.append(SizeSymbol(f"n{len(symbols)}", hint=size))
+        dims.append(symbols[-1].size if isinstance(size, int) and size >= 2 else size)
+    return TensorType(type.dtype, tuple(dims), None, type.device)
+
+
+def at(value: Any, sizes: Mapping[SizeSymbol, int]) -> Any:
+    """A type, or types in lists, at values of the symbols."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(at(item, sizes) for item in value)
+    if type(value) is SizeExpr:
+        return value.evaluate(sizes)
+    if not isinstance(value, TensorType):
+        return value
+    shape, strides = (None if dims is None else at(dims, sizes) for dims in (value.shape, value.strides))
+    return TensorType(value.dtype, shape, strides, value.device)
+
+
+@cases(lambda op: op.type_rule is not None or op.kind in ("view", "pointwise"))
+def test_type_rules_take_symbols(case: Case) -> None:
+    symbols: list[SizeSymbol] = []
+    values = arguments(case.op, case.sample)
+    operands = [each(value, lambda array: named(type_of(array), symbols)) for value in values]
+    conditions = SizeConditions()
+    with deciding(conditions):
+        types = case.op.infer(operands)
+    assert at(types, {s: s.hint for s in symbols if s.hint}) == case.op.infer([each(v, type_of) for v in values])
+    draw = random.Random(case.id)
+    for _ in range(TRIALS):
+        others: dict[int | None, int] = {}
+        sizes = {s: others.setdefault(s.hint, draw.choice([s.hint or 2, draw.randint(2, 12), 9])) for s in symbols}
+        if conditions.holds(sizes):
+            assert at(types, sizes) == case.op.infer([at(operand, sizes) for operand in operands])
+
+
+def test_what_a_rule_refuses_it_refuses_for_symbols() -> None:
+    from jit.ir.op import REGISTRY
+
+    n, m = SizeSymbol("n", hint=3), SizeSymbol("m", hint=4)
+    left, right = (at(TensorType(None, (s.size,)), {}) for s in (n, m))
+    with deciding(SizeConditions()), pytest.raises(Error, match="do not broadcast"):
+        REGISTRY["aten::add"].infer([TensorType(_float(), left.shape), TensorType(_float(), right.shape), 1])
+
+
+def _float() -> Any:
+    from jit.ir import dtypes
+
+    return dtypes.float32
