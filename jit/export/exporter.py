@@ -17,6 +17,7 @@ from jit.ir import dtypes
 from jit.ir.collector import collector_resting
 from jit.ir.errors import ExportError, UsageError
 from jit.ir.graph import Graph, Value, leaves
+from jit.ir.sizes import SizeExpr
 from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, Type, UndefinedType
 
 from . import peephole, writer
@@ -180,7 +181,7 @@ class _Export:
                 raise UsageError(f"dynamic_axes names {name!r}, which is no input; the inputs are {_quoted(inputs)}.")
         for item in self.inputs:
             shape = item.value.type.shape if isinstance(item.value.type, TensorType) else None
-            item.axes.update({dim: size for dim, size in enumerate(shape or ()) if isinstance(size, str)})
+            item.axes.update({dim: str(size) for dim, size in enumerate(shape or ()) if type(size) is SizeExpr})
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@
     node     = [ value ":" type { "," value ":" type } "=" ] kind [ "[" name "=" item { "," name "=" item } "]" ] args
     inputs   = "(" [ value ":" type { "," value ":" type } ] ")"
     args     = "(" [ item { "," item } ] ")"
+    size     = a number, or names and numbers with + - * // % min() max(), as in Python
 
 Spaces and line ends mean nothing, except that the comment right behind a node tells its source and scope.
 """
@@ -26,6 +27,7 @@ from .errors import ParseError
 from .graph import Graph, Node, Stage, Value
 from .printer import content_hash, read_comment
 from .random_state import RandomState
+from .sizes import SizeExpr, SizeSymbol, divided_by_positive, greatest, least
 from .types import (
     BOOL,
     COMPLEX_SCALAR,
@@ -44,6 +46,8 @@ T = TypeVar("T")
 
 DEEPEST = 100
 """The deepest nesting of lists."""
+MOST_TERMS = 100
+"""The most terms of a size."""
 
 
 def parse(
@@ -90,7 +94,7 @@ _TOKEN = re.compile(
       | (?P<word>[A-Za-z_][\w.]*(?:::?\w[\w.]*)?)
       | (?P<hash><sha256:[0-9a-f]+>)
       | (?P<opaque><[^<>\n]*>)
-      | (?P<mark>\.\.\.|[()\[\]{{}},=:?])
+      | (?P<mark>\.\.\.|//|[()\[\]{{}},=:?+*%-])
       | (?P<end>\Z)
       | (?P<unknown>.)
     )""",
@@ -99,7 +103,9 @@ _TOKEN = re.compile(
 
 _SIMPLE_TYPES: dict[str, Type] = {str(t): t for t in (INT, FLOAT, BOOL, COMPLEX_SCALAR, HANDLE, GENERATOR, UNDEFINED)}
 _WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, "inf": math.inf, "nan": math.nan}
-_NUMBERED = re.compile(r"\d+")
+_CALLS: dict[str, Callable[..., Any]] = {"complex": complex, "slice": slice, "RandomState": RandomState}
+_RESERVED = frozenset({*_SIMPLE_TYPES, *_WORDS, *_CALLS, "Tensor", *dtypes.BY_TEXT})
+"""Words that are no names of sizes."""
 
 
 class _Parser:
@@ -322,20 +328,84 @@ class _Parser:
         return TensorType(dtype, tuple(dims), extras.get("strides"), extras.get("device", "cpu"))
 
     def dim(self, extras: dict[str, Any]) -> Dim | Any:
-        """A size, a name or `?`; `strides=[...]` and `device=...` go to `extras`."""
-        if self.kind == "number" and _NUMBERED.fullmatch(self.token):
-            return self.integer()
+        """A size or `?`; `strides=[...]` and `device=...` go to `extras`."""
         if self.take_if("?"):
             return None
-        name = self.take_kind("word", "a size, a name or '?'")
-        if name not in ("strides", "device") or not self.take_if("="):
-            return name
+        at, name = self.start, self.token
+        if name not in ("strides", "device") or not self.text.startswith("=", self.end):
+            size = self.size()
+            if type(size) is int and size < 0:
+                self.refuse(f"expected a size, a name or '?', found {name!r}", at)
+            return size
+        self.advance()
+        self.take("=")
         if name == "device":
             extras[name] = self.take_kind("word", "a device, such as cuda:0")
         else:
             self.take("[")
-            extras[name] = tuple(self.listed(self.integer, "]"))
+            extras[name] = tuple(self.listed(self.size, "]"))
         return _EXTRA
+
+    # -- sizes ---------------------------------------------------------------------------------------------------
+
+    def size(self) -> int:
+        """A number, or an expression such as `2*n+1`."""
+        return self.sum()
+
+    def sum(self) -> int:
+        total = self.product()
+        while self.token in ("+", "-") or (self.kind == "number" and self.token[0] == "-"):
+            sign = -1 if self.take_if("-") else 1
+            self.take_if("+")
+            total = self.moderate(total + sign * self.product())
+        return total
+
+    def product(self) -> int:
+        """Sizes with *, // and % between them, taken from the left as in Python."""
+        if self.take_if("-"):
+            return -self.product()
+        found = self.operand()
+        while self.token in ("*", "//", "%"):
+            at, sign = self.start, self.token
+            self.advance()
+            other = self.operand()
+            if sign == "*":
+                found = self.moderate(found * other)
+            elif type(other) is int and other < 1:
+                self.refuse("a size is divided by 1 or more", at)
+            else:
+                found = divided_by_positive(found, other)[sign == "%"]
+        return found
+
+    def operand(self) -> int:
+        at, name = self.start, self.token
+        if self.kind == "number" and _is_integer(name):
+            return self.integer()
+        if self.kind == "word" and not name.isidentifier():
+            self.refuse(f"{name!r} is no name of a size: letters, digits and underscores", at)
+        if self.kind != "word" and name != "(":
+            self.fail("a size, a name or '?'")
+        self.advance()
+        if name in ("min", "max") or name == "(":
+            return self.enclosed(name, at)
+        return SizeSymbol(name).size
+
+    def enclosed(self, name: str, at: int) -> int:
+        if self.depth >= DEEPEST:
+            self.refuse(f"sizes are nested more than {DEEPEST} deep", at)
+        self.depth += 1
+        if name != "(":
+            self.take("(")
+        found = self.listed(self.size, ")")
+        self.depth -= 1
+        if len(found) != 1 and name == "(" or not found:
+            self.refuse("expected one size in parentheses", at)
+        return {"(": least, "min": least, "max": greatest}[name](*found)
+
+    def moderate(self, size: int) -> int:
+        if type(size) is SizeExpr and len(size.terms) > MOST_TERMS:
+            self.refuse(f"this size is a sum of more than {MOST_TERMS} terms", self.start)
+        return size
 
     def integer(self) -> int:
         if self.kind != "number" or not _is_integer(self.token):
@@ -347,11 +417,11 @@ class _Parser:
     # -- operands and constants ----------------------------------------------------------------------------------
 
     def item(self) -> Any:
-        """A value, a constant, or a list or dict of them."""
+        """A value, a constant, a size, or a list or dict of them."""
         if self.kind == "value":
             return self.value()
         if self.token not in ("[", "{"):
-            return self.constant()
+            return self.size() if self.begins_size() else self.constant()
         if self.depth >= DEEPEST:
             self.refuse(f"lists are nested more than {DEEPEST} deep", self.start)
         self.depth += 1
@@ -360,6 +430,14 @@ class _Parser:
         found: Any = tuple(self.listed(self.item, "]")) if is_list else dict(self.listed(self.pair, "}"))
         self.depth -= 1
         return found
+
+    def begins_size(self) -> bool:
+        """Whether a size that is no number begins here."""
+        if self.token in ("-", "(", "min", "max"):
+            return True
+        if self.kind == "number":
+            return _is_integer(self.token) and self.text[self.end : self.end + 1] in tuple("*+-/%")
+        return self.kind == "word" and self.token.isidentifier() and self.token not in _RESERVED
 
     def pair(self) -> tuple[Any, Any]:
         at, key = self.start, self.constant()
@@ -455,7 +533,6 @@ class _Parser:
 
 
 _EXTRA = object()
-_CALLS: dict[str, Callable[..., Any]] = {"complex": complex, "slice": slice, "RandomState": RandomState}
 
 
 def _is_integer(token: str) -> bool:

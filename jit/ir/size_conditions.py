@@ -6,7 +6,7 @@
     ...     n.size > 1, n.size % 4 == 0, n.size // 4 * 4 == n.size, n.size < 40
     (True, True, True, True)
     >>> print(*conditions.found, sep="; ")
-    n%4 == 0; 39 >= n
+    n % 4 == 0; 39 >= n
 
 The first question is answered by the bounds of `n`, the third one by what the second one has found.
 """
@@ -63,7 +63,7 @@ class SizeConditions:
 
     def __init__(self, given: Iterable[SizeCondition] = ()) -> None:
         self.found: list[SizeCondition] = []
-        """What was decided by hints, in order; without `given`."""
+        """The conditions that were decided by hints, in order; without `given`."""
         self.source: Any = None
         """The user's line for which questions are asked now."""
         self._same: dict[Atom, int] = {}

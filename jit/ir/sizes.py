@@ -10,7 +10,7 @@ Note [Normal form]
     minima and maxima that these rules do not dissolve:
 
         (n + 1)*(n - 1)     n*n-1                 (n//2)//3           n//6
-        (4*n + 6)//4        n+1                   (n//4)*4            n-n%4
+        (4*n + 6)//4        n+1                   (n//4)*4            n-(n % 4)
         (2*n*m)//n          2*m                   (8*n + 3)%8         3
         max(n, 1)           n, if n is >= 2       min(n, m, n)        min(m, n)
 
@@ -75,7 +75,8 @@ class SizeFunction:
         self.name = name
         self.operands = tuple(operands)
         texts = [str(o) if not self.is_infix or _is_simple(o) else f"({o})" for o in self.operands]
-        self._text = name.join(texts) if self.is_infix else f"{name}({', '.join(texts)})"
+        sign = " % " if name == "%" else name  # in the text of a graph, %8 is a value
+        self._text = sign.join(texts) if self.is_infix else f"{name}({', '.join(texts)})"
 
     @property
     def is_infix(self) -> bool:
@@ -115,6 +116,11 @@ def deciding(decider: Decider | None) -> Iterator[None]:
         yield
     finally:
         _DECIDER.reset(token)
+
+
+def are_decided() -> bool:
+    """Whether somebody answers questions about sizes here."""
+    return _DECIDER.get() is not None
 
 
 if TYPE_CHECKING:
@@ -202,6 +208,10 @@ class SizeExpr(_Base):
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
+
+    def is_same(self, other: object) -> bool:
+        """Whether another size is the same expression; equal by form, so equal for all values."""
+        return type(other) is SizeExpr and self.terms == other.terms
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
@@ -373,7 +383,7 @@ def _evaluated(atom: Atom, values: Mapping[Any, int]) -> int:
 
 
 def _replaced_alone(size: int, values: Mapping[Any, int]) -> int:
-    """What a size is replaced by if it is one of the atoms that have a value, now that its operands are simpler."""
+    """The value of a size that has become one of the atoms that have values, now that its operands are simpler."""
     if type(size) is SizeExpr and len(size.terms) == 1:
         ((product, factor),) = size.terms.items()
         if factor == 1 and len(product) == 1 and product[0] in values:
@@ -414,7 +424,7 @@ def _product(a: int, b: int) -> int:
 
 
 def _recombined(terms: Mapping[Monomial, int]) -> int:
-    """The size with these terms, where a quotient times its divisor becomes a difference: 4*(n//4) is n-n%4."""
+    """The size with these terms, where a quotient times its divisor becomes a difference: 4*(n//4) is n-(n % 4)."""
     for product, factor in terms.items():
         for atom in product if factor else ():
             rest = _without_divisor(product, factor, atom)
@@ -428,7 +438,7 @@ def _recombined(terms: Mapping[Monomial, int]) -> int:
 
 
 def _without_divisor(product: Monomial, factor: int, atom: Atom) -> int | None:
-    """What is left of a term without a quotient and its divisor; None if it does not hold both."""
+    """The rest of a term without a quotient and its divisor; None if it does not hold both."""
     if not isinstance(atom, SizeFunction) or atom.name != "//":
         return None
     rest = list(product)
@@ -456,6 +466,13 @@ def divided(a: int, b: int) -> tuple[int, int]:
             raise ZeroDivisionError("a size is divided by 0")
         quotient, remainder = divided(-a, -b)
         return quotient, -remainder
+    return divided_by_positive(a, b)
+
+
+def divided_by_positive(a: int, b: int) -> tuple[int, int]:
+    """Quotient and remainder, where the divisor is known to be 1 or more."""
+    if type(a) is not SizeExpr and type(b) is not SizeExpr:
+        return divmod(a, b)
     found = _exactly(_terms(a), b)
     if found is not None:
         return found, 0
@@ -507,7 +524,7 @@ def _by_size(a: int, b: SizeExpr) -> tuple[int, int]:
 
 
 def _atoms(a: int, b: int) -> tuple[int, int]:
-    """Quotient and remainder of what no rule takes further apart."""
+    """Quotient and remainder where no rule takes the size further apart."""
     if type(a) is not SizeExpr and type(b) is not SizeExpr:
         return divmod(a, b)
     if all(within_bounds(">=", bounds_of(size)) for size in (a, b - 1 - a)):
@@ -540,7 +557,7 @@ def _inner_quotient(a: int) -> tuple[int, int, int] | None:
 
 
 def _without_remainders(a: int, b: int) -> int:
-    """What has the same remainder as `a`: (x%p + y)%b is (x + y)%b where b divides p."""
+    """A size with the same remainder as `a`: (x%p + y)%b is (x + y)%b where b divides p."""
     if type(b) is not int:
         return a
     found: int = a

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .dtypes import DType
+from .sizes import SizeExpr, are_decided
 
-Dim: TypeAlias = "int | str | None"
-"""A size: known, named (a dynamic axis), or unknown."""
+Dim: TypeAlias = "int | SizeExpr | None"
+"""A size: a number, an expression of symbols (a dynamic axis is one), or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +17,9 @@ class Type:
     """Base of the types; `str()` is the form that the IR text uses."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TensorType(Type):
-    """A strided array: `Float(2, 3)`, or `Tensor` where nothing is known."""
+    """A strided array: `Float(2, 3)`, or `Tensor` where nothing is known. Equal types have the same text."""
 
     dtype: DType | None = None
     shape: tuple[Dim, ...] | None = None
@@ -33,9 +34,13 @@ class TensorType(Type):
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
-        """The shape if every size is a known number, else None."""
-        if self.shape is None or not all(isinstance(d, int) for d in self.shape):
-            return None
+        """The shape if every size is a known number, else None.
+
+        Expressions count as known in a `deciding` block, where somebody answers what is asked about them.
+        """
+        for dim in self.shape or ():
+            if type(dim) is not int and (type(dim) is not SizeExpr or not are_decided()):
+                return None
         return self.shape  # type: ignore[return-value]
 
     @property
@@ -49,6 +54,16 @@ class TensorType(Type):
             count *= size
         return count
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, TensorType) or self.dtype is not other.dtype or self.device != other.device:
+            return False
+        return _same(self.shape, other.shape) and _same(self.strides, other.strides)
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.shape, self.strides, self.device))
+
     def __str__(self) -> str:
         name = self.dtype.text if self.dtype else "Tensor"
         if self.shape is None:
@@ -59,6 +74,16 @@ class TensorType(Type):
         if self.device != "cpu":
             dims.append(f"device={self.device}")
         return f"{name}({', '.join(dims)})"
+
+
+def _same(a: tuple[Dim, ...] | None, b: tuple[Dim, ...] | None) -> bool:
+    """Whether dims are the same numbers and expressions; nobody is asked whether expressions are equal by chance."""
+    if a is None or b is None:
+        return a is b
+    return len(a) == len(b) and all(
+        x is y or (x.is_same(y) if type(x) is SizeExpr else type(y) is not SizeExpr and x == y)
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

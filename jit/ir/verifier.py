@@ -345,7 +345,7 @@ def _agree(declared: Type, inferred: Type, with_strides: bool) -> bool:
     if len(declared.shape) != len(inferred.shape) or declared.device != inferred.device:
         return False
     pairs = zip(declared.shape, inferred.shape, strict=True)
-    if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+    if any(type(a) is int and type(b) is int and a != b for a, b in pairs):
         return False
     return not with_strides or _strides(declared) == _strides(inferred)
 

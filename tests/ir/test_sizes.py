@@ -102,11 +102,11 @@ def test_answers_hold_as_long_as_the_conditions_do(
         ((4 * N + 6) // 4, "n+1"),
         (2 * N * M // N, "2*m"),
         (N // 2 // 3, "n//6"),
-        (N // 4 * 4, "n-(n%4)"),
+        (N // 4 * 4, "n-(n % 4)"),
         ((8 * N + 3) % 8, "3"),
-        (N % 8 % 4, "n%4"),
+        (N % 8 % 4, "n % 4"),
         (-(N // 2), "-(n//2)"),
-        (2 * (N % 4) + M, "m+2*(n%4)"),
+        (2 * (N % 4) + M, "m+2*(n % 4)"),
         ((N + 1) // M, "(n+1)//m"),
         (greatest(N, 1), "n"),
         (greatest(N - 3, 0), "max(n-3, 0)"),
@@ -145,14 +145,14 @@ def found(ask: Callable[..., Any], **hints: int) -> list[str]:
 
 
 def test_a_decision_is_as_general_as_the_question() -> None:
-    assert found(lambda n: n % 8 == 0, n=16) == ["n%8 == 0"]
+    assert found(lambda n: n % 8 == 0, n=16) == ["n % 8 == 0"]
     assert found(lambda n: (n > 37, n > 30, n >= 38), n=40) == ["n >= 38"]
     assert found(lambda n: (n > 37, n > 30), n=31) == ["37 >= n", "n >= 31"]
     assert found(lambda n: max(n, 1), n=5) == []
     assert found(lambda n, m: n == m, n=5, m=5) == ["m == n"]
     assert found(lambda n, m: n == m, n=5, m=6) == ["m != n"]
     assert found(lambda n: list(range(n)), n=3) == ["n == 3"]
-    assert found(lambda n: (n % 4 == 0, n // 4 * 4 == n, n // 4 * 8 == 2 * n), n=8) == ["n%4 == 0"]
+    assert found(lambda n: (n % 4 == 0, n // 4 * 4 == n, n // 4 * 8 == 2 * n), n=8) == ["n % 4 == 0"]
     assert found(lambda n, m: (n == m, n * 4 == m * 4, n + 1 > m), n=5, m=5) == ["m == n"]
     assert found(lambda n: (2 * n == 10, n == 5), n=5) == ["n == 5"]
     assert found(lambda n: 2 * n == 9, n=5) == []
