@@ -1,7 +1,7 @@
 """Conditions on sizes: what was decided while something was computed with them, and for which sizes it is right.
 
-    >>> n = SizeSymbol("n", hint=12)
-    >>> conditions = SizeConditions()
+    >>> n = SizeSymbol("n")
+    >>> conditions = SizeConditions({n: 12})
     >>> with deciding(conditions):
     ...     n.size > 1, n.size % 4 == 0, n.size // 4 * 4 == n.size, n.size < 40
     (True, True, True, True)
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .errors import UndecidedSizeError
 from .sizes import Atom, Bounds, Decider, SizeExpr, SizeFunction, SizeSymbol, bounds_of, deciding, within_bounds
 
 RELATIONS: Mapping[str, Callable[[int], bool]] = {
@@ -55,15 +56,17 @@ class SizeCondition:
 
 
 class SizeConditions:
-    """Decides questions about sizes, by what is known of them, else by their hints, which then is a condition.
+    """Decides questions about sizes: by what is known of them, else by what they are now, which then is a condition.
 
     Args:
+        values: The numbers that the symbols stand for now.
         given: Conditions that hold already.
     """
 
-    def __init__(self, given: Iterable[SizeCondition] = ()) -> None:
+    def __init__(self, values: Mapping[SizeSymbol, int], given: Iterable[SizeCondition] = ()) -> None:
+        self.values = dict(values)
         self.found: list[SizeCondition] = []
-        """The conditions that were decided by hints, in order; without `given`."""
+        """The conditions under which answers were given, in order; without `given`."""
         self.source: Any = None
         """The user's line for which questions are asked now."""
         self._same: dict[Atom, int] = {}
@@ -75,8 +78,14 @@ class SizeConditions:
 
     def decide(self, relation: str, difference: SizeExpr) -> bool:
         """Whether `difference relation 0`, relation being "==" or ">="."""
-        with deciding(_HINTS):
+        with deciding(_Values(self.values)):
             return self._decide(relation, difference)
+
+    def number(self, size: SizeExpr) -> int:
+        """The number that a size is now; that it is this one becomes a condition."""
+        found = _number(size, self.values)
+        self.decide("==", size - found)
+        return found
 
     def _decide(self, relation: str, difference: SizeExpr) -> bool:
         size = self._simplified(difference)
@@ -91,7 +100,7 @@ class SizeConditions:
         condition = SizeCondition(relation, reduced, self.source)
         if condition in self._known:
             return self._known[condition]
-        outcome = RELATIONS[relation](reduced.hint)
+        outcome = RELATIONS[relation](_number(reduced, self.values))
         taken = condition if outcome else _opposite(condition)
         self.found.append(taken)
         self._learn(taken)
@@ -144,14 +153,24 @@ class SizeConditions:
                     return
 
 
-class _Hints:
-    """Decides by hints, and notes nothing: what a size was made under, such as divisors of 1 or more, is known."""
+class _Values:
+    """Decides by numbers, and notes nothing: what a size was made under, such as divisors of 1 or more, is known."""
+
+    def __init__(self, values: Mapping[SizeSymbol, int]) -> None:
+        self.values = values
 
     def decide(self, relation: str, difference: SizeExpr) -> bool:
-        return RELATIONS[relation](difference.hint)
+        return RELATIONS[relation](self.number(difference))
+
+    def number(self, size: SizeExpr) -> int:
+        return _number(size, self.values)
 
 
-_HINTS = _Hints()
+def _number(size: SizeExpr, values: Mapping[SizeSymbol, int]) -> int:
+    found = size.evaluate(values)
+    if type(found) is SizeExpr:
+        raise UndecidedSizeError(f"{size} is not known as a number: nobody has said what its symbols stand for")
+    return found
 
 
 def _simplest_last(term: Any) -> Any:
@@ -195,7 +214,7 @@ def _opposite(condition: SizeCondition) -> SizeCondition:
 def compiled(conditions: Sequence[SizeCondition], symbols: Sequence[SizeSymbol]) -> Callable[..., bool]:
     """A function of the symbols' values that says whether all conditions hold.
 
-    >>> n = SizeSymbol("n", hint=4)
+    >>> n = SizeSymbol("n")
     >>> compiled([SizeCondition(">=", n.size - 3)], [n])(2)
     False
     """

@@ -2,8 +2,8 @@
 
 Type rules, geometries of views, passes and plans are written for ints. They run as they are where some of these are
 `SizeExpr`s: arithmetic gives expressions in a normal form, and what Python decides on - a comparison, a loop, an
-index - is answered for the number that each symbol stands for just now, its hint, and noted as a condition, so that
-whoever has asked knows for which sizes the answer holds (see `jit.ir.size_conditions`).
+index - is answered for the numbers that the symbols stand for just now, and noted as a condition, so that whoever has
+asked knows for which sizes the answer holds (see `jit.ir.size_conditions`).
 
 Note [Normal form]
     A size is a sum of products of atoms with integer coefficients. Atoms are symbols, and the quotients, remainders,
@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from .errors import UndecidedSizeError
@@ -38,7 +38,7 @@ Bounds: TypeAlias = "tuple[int | None, int | None]"
 class SizeSymbol:
     """A size that a call brings: the size of one dim of one input.
 
-    >>> n = SizeSymbol("n", hint=5).size
+    >>> n = SizeSymbol("n").size
     >>> print(2 * (n + 1) - n, n * 4 // n)
     n+2 4
     """
@@ -49,8 +49,6 @@ class SizeSymbol:
     """The least value: sizes 0 and 1 are left out, because they broadcast, or make a dim vanish."""
     high: int | None = None
     """The greatest value."""
-    hint: int | None = field(default=None, compare=False)
-    """The value for which decisions are taken."""
 
     @property
     def size(self) -> SizeExpr:
@@ -103,6 +101,9 @@ class Decider(Protocol):
 
     def decide(self, relation: str, difference: SizeExpr) -> bool:
         """Whether `difference relation 0`, relation being "==" or ">="."""
+
+    def number(self, size: SizeExpr) -> int:
+        """The number that a size is, from now on."""
 
 
 _DECIDER: ContextVar[Decider | None] = ContextVar("decider", default=None)
@@ -177,14 +178,6 @@ class SizeExpr(_Base):
     def bounds(self) -> Bounds:
         """The bounds that follow from those of the symbols."""
         return bounds_of(self)
-
-    @property
-    def hint(self) -> int:
-        """The value for the hints of the symbols; UndecidedSizeError if one has none."""
-        found = self.evaluate({s: s.hint for s in self.symbols if s.hint is not None})
-        if type(found) is SizeExpr:
-            raise UndecidedSizeError(f"{self} is not known as a number: its symbols have no value here")
-        return found
 
     def evaluate(self, values: Mapping[Any, int]) -> int:
         """The size for values of its symbols, or of other atoms; ints or sizes.
@@ -294,9 +287,10 @@ class SizeExpr(_Base):
         return not _holds("==", self)
 
     def __index__(self) -> int:
-        number = self.hint
-        _holds("==", self - number)
-        return number
+        decider = _DECIDER.get()
+        if decider is None:
+            raise UndecidedSizeError(f"{self} is asked for as a number, and it is not known here which one")
+        return decider.number(self)
 
     __int__ = __trunc__ = __floor__ = __ceil__ = __index__
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from jit.ir.dtypes import float32
 from jit.ir.errors import Error
+from jit.ir.op import REGISTRY
 from jit.ir.size_conditions import SizeConditions
 from jit.ir.sizes import SizeExpr, SizeSymbol, deciding
 from jit.ir.types import TensorType
@@ -18,15 +20,18 @@ from tests.registry_cases import Case, cases
 TRIALS = 6
 
 
-def named(type: Any, symbols: list[SizeSymbol]) -> Any:
+def named(type: Any, symbols: dict[SizeSymbol, int]) -> Any:
     """A row-major type with a symbol for each size of 2 and more."""
     if not isinstance(type, TensorType) or type.strides is not None or type.shape is None:
         return type
     dims: list[Any] = []
     for size in type.shape:
         if isinstance(size, int) and size >= 2:
-            symbols.append(SizeSymbol(f"n{len(symbols)}", hint=size))
-        dims.append(symbols[-1].size if isinstance(size, int) and size >= 2 else size)
+            symbol = SizeSymbol(f"n{len(symbols)}")
+            symbols[symbol] = size
+            dims.append(symbol.size)
+        else:
+            dims.append(size)
     return TensorType(type.dtype, tuple(dims), None, type.device)
 
 
@@ -44,31 +49,23 @@ def at(value: Any, sizes: Mapping[SizeSymbol, int]) -> Any:
 
 @cases(lambda op: op.type_rule is not None or op.kind in ("view", "pointwise"))
 def test_type_rules_take_symbols(case: Case) -> None:
-    symbols: list[SizeSymbol] = []
+    symbols: dict[SizeSymbol, int] = {}
     values = arguments(case.op, case.sample)
     operands = [each(value, lambda array: named(type_of(array), symbols)) for value in values]
-    conditions = SizeConditions()
+    conditions = SizeConditions(symbols)
     with deciding(conditions):
         types = case.op.infer(operands)
-    assert at(types, {s: s.hint for s in symbols if s.hint}) == case.op.infer([each(v, type_of) for v in values])
+    assert at(types, symbols) == case.op.infer([each(v, type_of) for v in values])
     draw = random.Random(case.id)
     for _ in range(TRIALS):
-        others: dict[int | None, int] = {}
-        sizes = {s: others.setdefault(s.hint, draw.choice([s.hint or 2, draw.randint(2, 12), 9])) for s in symbols}
+        others: dict[int, int] = {}
+        sizes = {s: others.setdefault(n, draw.choice([n, draw.randint(2, 12), 9])) for s, n in symbols.items()}
         if conditions.holds(sizes):
             assert at(types, sizes) == case.op.infer([at(operand, sizes) for operand in operands])
 
 
 def test_what_a_rule_refuses_it_refuses_for_symbols() -> None:
-    from jit.ir.op import REGISTRY
-
-    n, m = SizeSymbol("n", hint=3), SizeSymbol("m", hint=4)
-    left, right = (at(TensorType(None, (s.size,)), {}) for s in (n, m))
-    with deciding(SizeConditions()), pytest.raises(Error, match="do not broadcast"):
-        REGISTRY["aten::add"].infer([TensorType(_float(), left.shape), TensorType(_float(), right.shape), 1])
-
-
-def _float() -> Any:
-    from jit.ir import dtypes
-
-    return dtypes.float32
+    n, m = SizeSymbol("n"), SizeSymbol("m")
+    operands = [TensorType(float32, (s.size,)) for s in (n, m)]
+    with deciding(SizeConditions({n: 3, m: 4})), pytest.raises(Error, match="do not broadcast"):
+        REGISTRY["aten::add"].infer([*operands, 1])
