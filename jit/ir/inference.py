@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .geometry import broadcast_shapes
 from .graph import Node, Value
 from .op import Op, find
 from .scalars import result_type, scalar_function, type_of_category, type_of_number
@@ -39,7 +40,15 @@ def inferred_types(node: Node) -> list[Type] | None:
     try:
         return op.infer(_arguments(node, op))
     except _UnknownNumber:
-        return None
+        return [_broadcast(node)] if op.kind == "pointwise" else None
+
+
+def _broadcast(node: Node) -> TensorType:
+    """The type of a pointwise result, with its sizes alone: these no number has a say in."""
+    types = [value.type for value in node.inputs if isinstance(value.type, TensorType)]
+    if not types or any(type.sizes is None for type in types):
+        return TensorType()
+    return TensorType(None, broadcast_shapes(*(type.sizes or () for type in types)), None, types[0].device)
 
 
 class _UnknownNumber(Exception):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import UndecidedSizeError
-from .sizes import Atom, Bounds, Decider, SizeExpr, SizeFunction, SizeSymbol, bounds_of, deciding, within_bounds
+from .sizes import Atom, Bounds, Decider, SizeExpr, SizeFunction, SizeSymbol, bounds_of, deciding, within_bounds, without_quotients
 
 RELATIONS: Mapping[str, Callable[[int], bool]] = {
     "==": lambda size: size == 0,
@@ -88,7 +88,10 @@ class SizeConditions:
         return found
 
     def _decide(self, relation: str, difference: SizeExpr) -> bool:
-        size = self._simplified(difference)
+        size = self.simplified(difference)
+        other = without_quotients(size)
+        if _length(other) < _length(size):
+            size = other
         if type(size) is not SizeExpr:
             return RELATIONS[relation](size)
         known = within_bounds(relation, bounds_of(size, self._bounds))
@@ -112,7 +115,8 @@ class SizeConditions:
 
     # -- what is known -------------------------------------------------------------------------------------------
 
-    def _simplified(self, size: int) -> int:
+    def simplified(self, size: int) -> int:
+        """The size with what is known to be equal by one name, or by its number."""
         return size.evaluate(self._same) if self._same and type(size) is SizeExpr else size
 
     def _learn(self, condition: SizeCondition) -> None:
@@ -181,6 +185,10 @@ def _simplest_last(term: Any) -> Any:
 
 def _replaced(size: int, values: Mapping[Any, int]) -> int:
     return size.evaluate(values) if type(size) is SizeExpr else size
+
+
+def _length(size: int) -> int:
+    return len(size.terms) if type(size) is SizeExpr else 0
 
 
 def _mentions(size: int, atom: Atom) -> bool:

@@ -10,7 +10,7 @@ Note [Normal form]
     minima and maxima that these rules do not dissolve:
 
         (n + 1)*(n - 1)     n*n-1                 (n//2)//3           n//6
-        (4*n + 6)//4        n+1                   (n//4)*4            n-(n % 4)
+        (4*n + 6)//4        n+1                   -(-n//4)            (n+3)//4
         (2*n*m)//n          2*m                   (8*n + 3)%8         3
         max(n, 1)           n, if n is >= 2       min(n, m, n)        min(m, n)
 
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -173,6 +173,19 @@ class SizeExpr(_Base):
     def symbols(self) -> set[SizeSymbol]:
         """The symbols that it is made of."""
         return {s for product in self.terms for atom in product for s in _symbols(atom)}
+
+    @property
+    def lone_symbol(self) -> SizeSymbol | None:
+        """The symbol that it is; None for all other sizes."""
+        if len(self.terms) == 1:
+            ((product, factor),) = self.terms.items()
+            if factor == 1 and len(product) == 1 and isinstance(product[0], SizeSymbol):
+                return product[0]
+        return None
+
+    def function(self, symbols: Sequence[SizeSymbol]) -> Callable[..., int]:
+        """The size as a function of the values of `symbols`, much faster than `evaluate`."""
+        return cast("Callable[..., int]", eval(f"lambda {', '.join(s.name for s in symbols)}: {self}"))
 
     @property
     def bounds(self) -> Bounds:
@@ -406,7 +419,7 @@ def _sum(*parts: tuple[int, int]) -> int:
     for size, factor in parts:
         for product, own in _terms(size).items():
             terms[product] += own * factor
-    return _recombined(terms)
+    return _of_terms(terms)
 
 
 def _product(a: int, b: int) -> int:
@@ -414,21 +427,25 @@ def _product(a: int, b: int) -> int:
     for left, factor in _terms(a).items():
         for right, other in _terms(b).items():
             terms[tuple(sorted((*left, *right), key=str))] += factor * other
-    return _recombined(terms)
+    return _of_terms(terms)
 
 
-def _recombined(terms: Mapping[Monomial, int]) -> int:
-    """The size with these terms, where a quotient times its divisor becomes a difference: 4*(n//4) is n-(n % 4)."""
+def without_quotients(size: int) -> int:
+    """The size, where a quotient times its divisor becomes a difference: 4*(n//4) is n-(n % 4).
+
+    Differences of sizes often cancel in this form, which else would be longer than the normal one.
+    """
+    terms = _terms(size)
     for product, factor in terms.items():
-        for atom in product if factor else ():
+        for atom in product:
             rest = _without_divisor(product, factor, atom)
             if rest is not None:
                 assert isinstance(atom, SizeFunction)
                 others = {p: f for p, f in terms.items() if p != product}
                 dividend, divisor = atom.operands
-                whole = dividend - divided(dividend, divisor)[1]
-                return _sum((_of_terms(others), 1), (_product(whole, rest), 1))
-    return _of_terms(terms)
+                whole = dividend - divided_by_positive(dividend, divisor)[1]
+                return without_quotients(_sum((_of_terms(others), 1), (_product(whole, rest), 1)))
+    return size
 
 
 def _without_divisor(product: Monomial, factor: int, atom: Atom) -> int | None:
@@ -505,6 +522,10 @@ def _by_number(a: int, b: int) -> tuple[int, int]:
     common = math.gcd(b, *inside.values())
     rest = _of_terms({product: factor // common for product, factor in inside.items()}) + number // common
     quotient, remainder = _atoms(rest, b // common)
+    if inside and all(2 * factor > b for factor in inside.values()):  # (2*n)//3 is n-(n+2)//3
+        above = _of_terms(dict.fromkeys(inside, 1))
+        away = _of_terms({product: b - factor for product, factor in inside.items()})
+        quotient = above - divided_by_positive(away + b - 1 - number, b)[0]
     return outside + quotient, common * remainder + number % common
 
 
@@ -631,7 +652,7 @@ def bounds_of(size: int, known: Mapping[Atom, Bounds] | None = None) -> Bounds:
         return found
     factor = math.lcm(*(_divisor(atom, "//") for product in size.terms for atom in product))
     if factor > 1:
-        low, high = _plain_bounds(_terms(size * factor), known)
+        low, high = _plain_bounds(_terms(without_quotients(size * factor)), known)
         found = _tighter(found, (None if low is None else -(-low // factor), None if high is None else high // factor))
     return _tighter(found, _plain_bounds(_as_quotients(size.terms), known))
 

@@ -9,16 +9,18 @@ Unoptimised graphs give the same bits as eager mode, because both run `jit.runti
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from jit.ir import Graph, Node, Op, Value, find
+from jit.ir import Graph, Node, Op, TensorType, Value, find
 from jit.ir.errors import GraphError
 from jit.ir.graph import Ref, leaves, map_template
 from jit.ir.refusals import FOREIGN, note_of_numbers
 from jit.ir.scalars import exactly
+from jit.ir.sizes import SizeExpr, SizeSymbol
 
 from .attempts import attempt
 from .execute import execute
@@ -49,13 +51,47 @@ class Assembler:
         self.guards = 0
         """The number of the next guard that says none."""
         self.registers: dict[Value, int] = {}
+        self.sizes: dict[SizeExpr, int] = {}
+        """The registers of sizes that are expressions."""
+        self._symbols: dict[SizeSymbol, tuple[int, int]] = {}
+        """The input, by its register, and the dim that each symbol is the size of."""
         self.programs = [Program() for _ in graph.stages]
         for program, stage in zip(self.programs, graph.stages, strict=True):
             program.inputs = [self.new_register(value) for value in stage.inputs]
+            for value in stage.inputs:
+                self._find_symbols(value)
+
+    def _find_symbols(self, value: Value) -> None:
+        shape = value.type.shape if isinstance(value.type, TensorType) else None
+        for dim, size in enumerate(shape or ()):
+            if type(size) is SizeExpr and (symbol := size.lone_symbol) is not None:
+                self._symbols.setdefault(symbol, (self.registers[value], dim))
+
+    def _compute_sizes(self, template: Any, program: Program, node: Node) -> None:
+        """Let the expressions in a template have registers, with instructions that compute them."""
+        for size in leaves(template):
+            if type(size) is SizeExpr and size not in self.sizes:
+                self.sizes[size] = self.count
+                self.count += 1
+                program.instructions.append(self._size_instruction(size))
+                program.nodes.append(node)
+
+    def _size_instruction(self, size: SizeExpr) -> Instruction:
+        symbols = sorted(size.symbols, key=str)
+        if not self._symbols.keys() >= size.symbols:
+            raise GraphError(f"the size {size} is used, and no input says what {', '.join(map(str, symbols))} are")
+        places, function, result = [self._symbols[s] for s in symbols], size.function(symbols), self.sizes[size]
+
+        def run(r: Registers) -> None:
+            r[result] = function(*[r[register].shape[dim] for register, dim in places])
+
+        run.touched = (result, *(register for register, _ in places))  # type: ignore[attr-defined]
+        return run
 
     def finish(self) -> None:
         """All nodes have their instructions: say what stages return, and when registers are freed."""
         for program, stage in zip(self.programs, self.graph.stages, strict=True):
+            self._compute_sizes(stage.outputs, program, stage.result)
             program.outputs = [map_template(self._placed(self.registers), o) for o in stage.outputs]
             program.updates = [self.registers[value] for _, value in stage.updates]
         self._plan_frees()
@@ -67,7 +103,12 @@ class Assembler:
         return number
 
     def _placed(self, registers: dict[Value, int]) -> Callable[[Any], Any]:
-        return lambda leaf: Ref(registers[leaf]) if isinstance(leaf, Value) else leaf
+        def place(leaf: Any) -> Any:
+            if type(leaf) is SizeExpr:
+                return Ref(self.sizes[leaf])
+            return Ref(registers[leaf]) if isinstance(leaf, Value) else leaf
+
+        return place
 
     def lower(self, node: Node, program: Program, registers: dict[Value, int] | None = None) -> None:
         """Add the instructions of a node; `registers` are those of a body."""
@@ -76,6 +117,9 @@ class Assembler:
         if isinstance(body, Graph) and node.kind != "prim::FusionGroup":
             self._lower_body(node, body, program, registers)
             return
+        if any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))):
+            self._compute_sizes((node.args, node.attributes), program, node)
+            registers = ChainMap(registers, self.sizes)  # type: ignore[arg-type]
         results = [self.new_register(value, registers) for value in node.outputs]
         program.instructions.append(self.instruction(node, results, registers))
         program.nodes.append(node)
@@ -198,17 +242,21 @@ def fused_group(node: Node) -> FusedGroup:
 
 
 def _touching(run: Instruction, node: Node, results: Sequence[int], registers: dict[Value, int]) -> Instruction:
-    run.touched = (*results, *(registers[value] for value in node.inputs))  # type: ignore[attr-defined]
+    sizes = (leaf for leaf in leaves((node.args, node.attributes)) if type(leaf) is SizeExpr)
+    run.touched = (*results, *(registers[read] for read in (*node.inputs, *sizes)))  # type: ignore[attr-defined]
     return run
 
 
-def _fetcher(template: Sequence[Any], registers: dict[Value, int]) -> Callable[[Registers], list[Any]]:
-    """A function from registers to the arguments that `template` (with Values in it) stands for."""
+def _fetcher(template: Sequence[Any], registers: Mapping[Any, int]) -> Callable[[Registers], list[Any]]:
+    """A function from registers to the arguments that `template` (with Values and sizes in it) stands for."""
+
+    def place(leaf: Any) -> Any:
+        return Ref(registers[leaf]) if _has_register(leaf) else leaf
+
     constants = list(template)
-    direct = [(i, registers[v]) for i, v in enumerate(template) if isinstance(v, Value)]
-    nested = [
-        (i, v) for i, v in enumerate(template) if isinstance(v, tuple) and any(isinstance(x, Value) for x in leaves(v))
-    ]
+    direct = [(i, registers[v]) for i, v in enumerate(template) if _has_register(v)]
+    lists = [(i, v) for i, v in enumerate(template) if isinstance(v, tuple)]
+    nested = [(i, map_template(place, v)) for i, v in lists if any(map(_has_register, leaves(v)))]
     if not nested:
 
         def fetch(r: Registers) -> list[Any]:
@@ -224,13 +272,17 @@ def _fetcher(template: Sequence[Any], registers: dict[Value, int]) -> Callable[[
         for index, register in direct:
             values[index] = r[register]
         for index, inner in nested:
-            values[index] = map_template(lambda leaf: r[registers[leaf]] if isinstance(leaf, Value) else leaf, inner)
+            values[index] = map_template(lambda leaf: r[leaf.index] if type(leaf) is Ref else leaf, inner)
         return values
 
     return fetch_nested
 
 
-def _op_instruction(op: Op, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _has_register(leaf: Any) -> bool:
+    return isinstance(leaf, Value) or type(leaf) is SizeExpr
+
+
+def _op_instruction(op: Op, node: Node, results: list[int], registers: Mapping[Any, int]) -> Instruction:
     if op.kind == "composite":
         raise GraphError(f"{node.kind} has no body to run; it was parsed or built without one, so decompose it first")
     attributes = {k: node.resolve(v) for k, v in node.attributes.items()}
