@@ -170,7 +170,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape by the broadcasting rule; ShapeError names the two that do not fit."""
     result: tuple[int, ...] = ()
     for shape in shapes:
-        if shape == result:
+        if len(shape) == len(result) and shape == result:
             continue
         long, short = (shape, result) if len(shape) >= len(result) else (result, shape)
         merged = list(long)

@@ -28,7 +28,7 @@ class PoolGeometry(NamedTuple):
             room = n + 2 * p - reach
             count = (-(-room // s) if self.ceil else room // s) + 1
             found.append(count - 1 if self.ceil and (count - 1) * s >= n + p else count)
-        if min(found) < 1:
+        if any(size < 1 for size in found):
             raise ShapeError(f"pooling: a window of {list(self.kernel)} does not fit the sizes {list(sizes)}")
         return found
 

@@ -19,7 +19,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import UndecidedSizeError
-from .sizes import Atom, Bounds, Decider, SizeExpr, SizeFunction, SizeSymbol, bounds_of, deciding, within_bounds, without_quotients
+from .sizes import (
+    Atom,
+    Bounds,
+    Decider,
+    SizeExpr,
+    SizeFunction,
+    SizeSymbol,
+    bounds_of,
+    deciding,
+    within_bounds,
+    without_quotients,
+)
 
 RELATIONS: Mapping[str, Callable[[int], bool]] = {
     "==": lambda size: size == 0,

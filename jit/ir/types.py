@@ -141,8 +141,7 @@ def is_contiguous(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
         return True
     step = 1
     for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
-        if size != 1:
-            if stride != step:
-                return False
-            step *= size
+        if stride != step and size != 1:
+            return False
+        step *= size
     return True

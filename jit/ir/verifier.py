@@ -347,6 +347,8 @@ def _agree(declared: Type, inferred: Type, with_strides: bool) -> bool:
     pairs = zip(declared.shape, inferred.shape, strict=True)
     if any(type(a) is int and type(b) is int and a != b for a, b in pairs):
         return False
+    if declared.sizes is None or inferred.sizes is None:
+        return True
     return not with_strides or _strides(declared) == _strides(inferred)
 
 

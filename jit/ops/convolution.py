@@ -82,7 +82,7 @@ def _fit_sizes(
         places = w.image(input[2:], kernel, extra)
     else:
         places = w.places(input[2:], kernel)
-    if min(places) < 1 or 0 in kernel:
+    if any(place < 1 for place in places) or 0 in kernel:
         raise ShapeError(f"convolution: the kernel {list(kernel)} does not fit the padded input {list(input)}")
     return Fit(w, (input[0], filters, *places))
 

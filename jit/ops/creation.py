@@ -220,7 +220,7 @@ def range_length(start: Any, end: Any, step: Any) -> int:
     """The number of start, start + step, ... that lie before `end`."""
     if step == 0:
         raise UsageError("arange: step must not be zero")
-    if not all(map(math.isfinite, (start, end, step))):
+    if not all(isinstance(number, int) or math.isfinite(number) for number in (start, end, step)):
         raise UsageError(f"arange: the range from {start} to {end} in steps of {step} is not finite")
     if (end - start) * step < 0:
         raise UsageError(f"arange: {end} cannot be reached from {start} in steps of {step}")
@@ -231,7 +231,13 @@ def range_length(start: Any, end: Any, step: Any) -> int:
 
 def whole_range(start: Number, end: Number, step: Number, dtype: DType | None) -> tuple[Any, Any, Any]:
     """The range as `dtype` counts it: int64 sees the whole parts of all three numbers, as ATen does."""
-    return (int(start), int(end), int(step)) if dtype is dtypes.int64 else (start, end, step)
+    if dtype is not dtypes.int64:
+        return start, end, step
+    return _whole(start), _whole(end), _whole(step)
+
+
+def _whole(number: Number) -> Any:
+    return number if isinstance(number, int) else int(number)  # type: ignore[arg-type]
 
 
 @array(f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {NEW}",

@@ -155,7 +155,7 @@ def _by_dim(pad: Ints, ndim: int) -> list[tuple[int, int]]:
 
 def _padded_shape(shape: Ints, pad: Ints) -> tuple[int, ...]:
     sizes = tuple(s + before + after for s, (before, after) in zip(shape, _by_dim(pad, len(shape))))
-    if min(sizes, default=0) < 0:
+    if any(size < 0 for size in sizes):
         raise ShapeError(f"pad: {list(pad)} cuts {list(shape)} down to negative sizes")
     return sizes
 

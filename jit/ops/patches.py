@@ -21,7 +21,7 @@ def patch_counts(name: str, sizes: Ints, kernel: Ints, dilation: Ints, padding: 
     """The number of patches downward and across."""
     for what, numbers, least in (("kernel_size", kernel, 1), ("dilation", dilation, 1), ("padding", padding, 0),
                                  ("stride", stride, 1)):  # fmt: skip
-        if min(numbers) < least:
+        if any(number < least for number in numbers):
             raise UsageError(f"{name}: {what} {list(numbers)} must be at least {least}")
     down, across = (
         (size + 2 * p - d * (k - 1) - 1) // s + 1

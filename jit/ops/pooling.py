@@ -668,7 +668,7 @@ def _averaged(m: Numpy, x: Array, matrices: Any) -> Any:
 def _adaptive_sizes(name: str, shape: Ints, n: int, output_size: Ints) -> list[int]:
     if len(shape) not in (n + 1, n + 2) or 0 in shape[len(shape) - n :]:
         raise ShapeError(f"{name}: expects {n + 1} or {n + 2} dims, none of the last empty, got {list(shape)}")
-    if min(output_size) < 0:
+    if any(size < 0 for size in output_size):
         raise UsageError(f"{name}: output_size {list(output_size)} must not be negative")
     return [*shape[: len(shape) - n], *output_size]
 

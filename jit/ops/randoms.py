@@ -54,7 +54,7 @@ def _element(dtype: DType | None) -> Any:
 
 
 def _check_sizes(size: Ints) -> None:
-    if min(size, default=0) < 0:
+    if any(n < 0 for n in size):
         raise ShapeError(f"a tensor cannot have the negative size in {list(size)}")
 
 

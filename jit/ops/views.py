@@ -843,7 +843,7 @@ def _() -> Iterator[Sample]:
 def as_strided(geometry: Geometry, size: Ints, stride: Ints, storage_offset: int | None) -> Geometry:
     if len(size) != len(stride):
         raise ShapeError(f"as_strided: {list(size)} and {list(stride)} are not equally long")
-    if min(size, default=0) < 0 or min(stride, default=0) < 0:
+    if any(n < 0 for n in (*size, *stride)):
         raise ShapeError(f"as_strided: sizes {list(size)} and strides {list(stride)} must not be negative")
     return Geometry(tuple(size), tuple(stride), geometry.offset if storage_offset is None else storage_offset)
 

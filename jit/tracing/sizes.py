@@ -10,7 +10,7 @@ from jit.ir.errors import TraceError
 from .explanation import Explanation
 from .recordings.chains import BRANCHES
 from .recordings.recording import Recording
-from .recordings.shapes import OFTEN, Dims, Pattern, SizeFamily, first_difference, general_kind, pattern_of
+from .recordings.shapes import OFTEN, Dims, Pattern, SizeFamily, first_difference, general_kind, pattern_of, varying_in
 from .surroundings.calls import Entry, Key, TracedCall, leaf_names
 
 SAMPLES = 4
@@ -75,8 +75,7 @@ class SizeFamilies:
             return
         entry = family.general.setdefault(pattern, {}).setdefault(_general_key(call.key, pattern), Entry())
         if len(entry.recordings) < BRANCHES:
-            varying = [(at, d) for at, index in enumerate(recording.positions) for d in pattern[index]]
-            entry.recordings.append(recording.generalised(varying))
+            entry.recordings.append(recording.generalised(varying_in(pattern, recording.positions)))
             where = ", ".join(f"{n}.shape[{d}]" for n, dims in zip(names, pattern, strict=True) for d in dims)
             explanation.also(f"from now on one recording serves all sizes of 2 and more of {where}")
 

@@ -38,7 +38,7 @@ def test_the_second_size_makes_one_recording_for_all():
         agree(f, network, (n, 2, 2))
     assert (f.hits, f.misses) == (5, 2)
     assert "serves all sizes of 2 and more of x.shape[0]" in f.explain()
-    assert "%x : Float(?, ?, ?)" in str(f.graph) and len(f.graph.stages) == 2
+    assert "%x : Float(n, 2, 2)" in str(f.graph) and len(f.graph.stages) == 2
     assert f.has_trace_for(normal(100, 2, 2)) and not f.has_trace_for(normal(100, 2, 3))
 
 

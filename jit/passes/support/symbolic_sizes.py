@@ -75,7 +75,7 @@ def name_sizes(
 
 
 def _simplify(graph: Graph, conditions: SizeConditions) -> None:
-    """Call sizes that have turned out to be equal by one name, and those that have turned out to be numbers by these."""
+    """Call sizes that are equal, by what was found, by one name, and those that are numbers by these."""
 
     def simple(leaf: Any) -> Any:
         return conditions.simplified(leaf) if type(leaf) is SizeExpr else leaf
@@ -213,3 +213,19 @@ class _Namer:
 
     def _now(self, dim: Any) -> Any:
         return dim.evaluate(self.conditions.values) if type(dim) is SizeExpr else dim
+
+
+def forget_sizes(graph: Graph, stages: range) -> None:
+    """Let no type in some stages know a size."""
+    for value in graph.values:
+        if value.stage in stages:
+            _forget(value)
+    for node in graph.nodes:
+        for body in node.subgraphs if node.stage in stages else ():
+            for value in body.values:
+                _forget(value)
+
+
+def _forget(value: Value) -> None:
+    if isinstance(value.type, TensorType) and value.type.shape is not None:
+        value.type = TensorType(value.type.dtype, (None,) * len(value.type.shape), None, value.type.device)

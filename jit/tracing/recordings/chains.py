@@ -108,7 +108,7 @@ def numbered(graph: Graph) -> Graph:
     """A copy whose guards know their places in the recording, whatever a pass may do to them."""
     copy = graph.clone()
     for index, node in enumerate(_guards(copy)):
-        node.attributes["index"] = index
+        node.attributes.setdefault("index", index)
     return copy
 
 

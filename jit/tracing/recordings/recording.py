@@ -33,9 +33,9 @@ from .compiling import engine, unoptimised
 from .conditions import Conditions
 from .hosting import PythonHost
 from .kept_plans import keep, name_of, recalled
+from .named_sizes import NamedSizes, SizeTest, with_named_sizes
 from .recalling import recollection
 from .results import ResultSpec, Returned
-from .shapes import forget_sizes
 from .stage_node import Kept, StageNode, mark_of
 
 Optimise = Callable[[Graph], Graph]
@@ -68,6 +68,8 @@ class Recording:
     """Whether it serves many sizes; see jit.tracing.recordings.shapes."""
     varying: tuple[tuple[int, int], ...] = ()
     """The sizes that vary: pairs of an input and a dim."""
+    size_test: SizeTest | None = None
+    """The conditions on these, once somebody has asked for the graph."""
     calls_python: bool = False
     """Whether it calls autograd.Functions, whose results are remembered during a call."""
     damaged: type[Error] | None = None
@@ -94,11 +96,16 @@ class Recording:
     def folded(self, chain: Chain) -> Graph:
         """The graph of a chain, folded and tidy."""
         if chain.graph is None:
-            chain.graph = graph_of(chain.trace, self.general)
-            if self.general:
-                forget_sizes(chain.graph)
+            chain.graph = self._named(chain).graph if self.general else graph_of(chain.trace)
             run(chain.graph, CLEANUP, options={"dce": {"by_sizes": self.general}})
         return chain.graph
+
+    def _named(self, chain: Chain) -> NamedSizes:
+        """The graph of a chain of a general recording."""
+        named = with_named_sizes(chain.trace, self.varying)
+        if self.size_test is None:
+            self.size_test = SizeTest(named, self.varying)
+        return named
 
     def plan(self, chain: Chain) -> Plan:
         """The plan of a chain, built when first needed and after a stage was added."""
@@ -148,7 +155,7 @@ class Recording:
         """A recording of the same program, its forward alone, in which the sizes (input, dim) vary."""
         return replace(
             self, chains=[Chain(fork(self.trace, 1))], optimise=unoptimised, general=True, varying=tuple(varying),
-            examples=[], tried=None, lock=threading.RLock(),
+            examples=[], tried=None, size_test=None, lock=threading.RLock(),
         )  # fmt: skip
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -185,10 +192,20 @@ class Recording:
         if self.chains[0].is_spoilt:
             return "an interrupt has spoilt it"
         return (
-            self.conditions.other_gradient(owners, self._name)
+            self._other_sizes(owners)
+            or self.conditions.other_gradient(owners, self._name)
             or self._other_capture(owners, known)
             or self.conditions.unmet(owners, self._name, writes=bool(self.effects.targets))
         )
+
+    def _other_sizes(self, owners: Sequence[Any]) -> str | None:
+        """The condition on sizes that a call does not meet, in words; None if it meets all of them."""
+        if not self.general:
+            return None
+        if self.size_test is None:
+            self._graph_of(self.chains[0])
+        assert self.size_test is not None
+        return self.size_test.unmet(owners)
 
     def _name(self, index: int) -> str:
         return self.trace.graph.inputs[index].name

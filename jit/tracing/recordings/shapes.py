@@ -20,13 +20,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from jit.ir import Graph, Node, TensorType, Value, find
 from jit.ir.graph import map_template
+from jit.ir.sizes import SizeExpr, any_symbolic
+from jit.passes.support.symbolic_sizes import SizesMisfit
+
+from ..recorder.tracer import Trace
+from .chains import fork
+from .named_sizes import with_named_sizes
 
 OFTEN = 32
 """The number of calls of one size that earn it a recording of its own."""
@@ -88,19 +94,43 @@ class SizeFamily:
         """The key under which the same program was recorded for other sizes; this one waits for further partners."""
         if self.closed is not None:
             return None
-        others = [(k, r) for k, r in self.samples if k != key and r.outcomes == recording.outcomes]
+        others = [(k, r) for k, r in self.samples if k != key]
         self.samples.append((key, recording))
-        if not others:  # most functions never see another size
-            return None
-        mine = signature(recording)
-        return next((k for k, r in others if signature(r) == mine), None)
+        return next((k for k, r in others if same_program(recording, r, pattern_of(key.tensors, k.tensors))), None)
+
+
+def varying_in(pattern: Pattern, positions: Sequence[int]) -> list[tuple[int, int]]:
+    """The sizes that vary, as pairs of an input and a dim.
+
+    Args:
+        pattern: The dims that vary, for each tensor among the arguments.
+        positions: Which of these tensors are inputs.
+    """
+    return [(at, dim) for at, index in enumerate(positions) for dim in pattern[index]]
 
 
 # -- when two programs are the same ------------------------------------------------------------------------------
 
 
-def signature(recording: Any) -> Any:
-    """All that makes a recording's stage 0, except sizes and strides."""
+def same_program(one: Any, other: Any, pattern: Pattern) -> bool:
+    """Whether two recordings are the same once the sizes in `pattern` have names."""
+    if one.positions != other.positions:
+        return False
+    varying = varying_in(pattern, one.positions)
+    try:
+        graphs = [with_named_sizes(_forward(recording.trace), varying).graph for recording in (one, other)]
+    except SizesMisfit:
+        return False
+    return bool(signature(one, graphs[0]) == signature(other, graphs[1]))
+
+
+def _forward(trace: Trace) -> Trace:
+    """A trace without the backwards that were recorded since."""
+    return trace if len(trace.graph.stages) == 1 else fork(trace, 1)
+
+
+def signature(recording: Any, graph: Graph) -> Any:
+    """All that makes stage 0 of a recording, `graph` being its graph with names for sizes."""
     trace = recording.trace
     found = trace.captures.found
     captures = [(c.name, c.place, c.gradient_of, c.number, c.place is None and id(c.owner)) for c in found]
@@ -110,7 +140,7 @@ def signature(recording: Any) -> Any:
     moves = [(i, _path(path), grad) for i, path, grad in effects.moves]
     metadata = (conditions.facts, moves, result.tags)
     counted = (conditions.hookless, recording.spent, result.count)
-    return (skeleton(trace.graph, 0), captures, outputs, *rest, *metadata, *counted)
+    return (skeleton(graph, 0), captures, outputs, *rest, *metadata, *counted)
 
 
 def _path(path: Sequence[Any]) -> Any:
@@ -118,7 +148,7 @@ def _path(path: Sequence[Any]) -> Any:
 
 
 def skeleton(graph: Graph, stage: int) -> Any:
-    """The nodes of a stage and what it returns, with values numbered in order and without their sizes."""
+    """The nodes of a stage and what it returns, with values numbered in order; of sizes, those that have names."""
     numbers: dict[Value, int] = {}
     for number, each in enumerate(graph.stages):
         for value in each.inputs if number <= stage else ():
@@ -138,7 +168,8 @@ def skeleton(graph: Graph, stage: int) -> Any:
 def _line(node: Node, numbers: Mapping[Value, int]) -> Any:
     attributes = {k: v for k, v in node.attributes.items() if not isinstance(v, Graph)}
     operands = _numbered(node, node.args, numbers), _numbered(node, attributes, numbers)
-    return (node.kind, *operands, [_kind(value) for value in node.outputs], _pieces_depend_on(node))
+    parts = [skeleton(body, 0) for body in node.subgraphs]
+    return (node.kind, *operands, [_kind(value) for value in node.outputs], _pieces_depend_on(node), parts)
 
 
 def _pieces_depend_on(node: Node) -> Any:
@@ -154,7 +185,10 @@ def _pieces_depend_on(node: Node) -> Any:
 
 def _kind(value: Value) -> Any:
     type = value.type
-    return (type.dtype, type.ndim, type.strides is None) if isinstance(type, TensorType) else str(type)
+    if not isinstance(type, TensorType):
+        return str(type)
+    named = any_symbolic(type.shape)
+    return (type.dtype, type.ndim, type.strides is None, str(type) if named else None)
 
 
 def _numbered(node: Node, template: Any, numbers: Mapping[Value, int]) -> Any:
@@ -171,7 +205,7 @@ def _frozen(template: Any) -> Any:
 def _frozen_leaf(leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray):
         return f"{leaf.dtype}{leaf.shape}{leaf.tobytes()!r}"
-    return (type(leaf).__name__, repr(leaf)) if isinstance(leaf, (bool, int, float, complex)) else leaf
+    return (type(leaf).__name__, repr(leaf)) if isinstance(leaf, (bool, int, float, complex, SizeExpr)) else leaf
 
 
 def first_difference(one: Graph, other: Graph) -> str:
@@ -180,16 +214,3 @@ def first_difference(one: Graph, other: Graph) -> str:
     at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     node = next((n for i, n in enumerate(n for n in one.nodes if n.stage == 0) if i == at), None)
     return "the result" if node is None else f"{node.kind} at {node.source}"
-
-
-# -- the general graph -------------------------------------------------------------------------------------------
-
-
-def forget_sizes(graph: Graph) -> None:
-    """Let no type in `graph` know a size."""
-    for value in graph.values:
-        if isinstance(value.type, TensorType) and value.type.shape is not None:
-            value.type = replace(value.type, shape=(None,) * len(value.type.shape), strides=None)
-    for node in graph.nodes:
-        for body in node.subgraphs:
-            forget_sizes(body)
