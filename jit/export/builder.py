@@ -27,10 +27,10 @@ import numpy as np
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
 from jit.ir.geometry import wrap_dims
-from jit.ir.types import Dim, TensorType
 
 from . import complexes
 from .complexes import Pairs, as_pairs
+from .dims import Dim, ExportedType
 from .opsets import OPSETS, TYPE_STRINGS, element_type
 from .proxies import OnnxProxy, Scalar, Unsupported
 from .signatures import Signature, first_opset, signature
@@ -67,7 +67,7 @@ class Recorded:
     """Results of an operator when it was traced: `g.out`."""
 
     builder: OnnxBuilder
-    type: TensorType
+    type: ExportedType
 
     @property
     def dtype(self) -> DType | None:

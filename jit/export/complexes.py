@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jit.ir import dtypes
-from jit.ir.types import Dim
 
+from .dims import Dim
 from .proxies import OnnxProxy, Unsupported
 
 if TYPE_CHECKING:

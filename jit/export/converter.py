@@ -22,6 +22,7 @@ from jit.ir.op import Op, find
 from jit.ir.types import GeneratorType, HandleType, ScalarType, TensorType, UndefinedType
 
 from .builder import OnnxBuilder, Origin, Recorded
+from .dims import ExportedType
 from .naming import is_numbered, path, short
 from .opsets import OPSETS
 from .proxies import KINDS, Missing, OnnxProxy, Scalar, Unsupported, kind_of
@@ -226,7 +227,7 @@ class Converter:
         """The ONNX value of one output, named and typed as it was recorded."""
         if isinstance(value.type, (GeneratorType, HandleType, UndefinedType)):
             return None
-        recorded = _sized(value, self.sizes) if _is_tensor(value) else TensorType()
+        recorded = _sized(value, self.sizes) if _is_tensor(value) else ExportedType()
         if item is None:
             reason = f"ONNX does not give output number {value.offset} of {node.kind}"
             return Missing(self.g, reason, recorded.dtype, recorded.shape)
@@ -363,12 +364,12 @@ def _is_tensor(value: Value) -> bool:
     return isinstance(value.type, TensorType)
 
 
-def _sized(value: Value, sizes: KnownSizes) -> TensorType:
+def _sized(value: Value, sizes: KnownSizes) -> ExportedType:
     """The recorded type of a tensor, with names for the sizes that follow dynamic axes."""
     assert isinstance(value.type, TensorType)
     inferred = sizes.runs[0].known.get(value)
     dtype = value.type.dtype or (inferred.dtype if isinstance(inferred, TensorType) else None)
-    return TensorType(dtype, sizes.dims(value), None, value.type.device)
+    return ExportedType(dtype, sizes.dims(value))
 
 
 def _for_promotion(item: Any) -> Any:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from jit.ir.types import Dim
-
+from .dims import Dim
 from .opsets import ELEMENT_TYPES, IR_VERSIONS
 
 if TYPE_CHECKING:

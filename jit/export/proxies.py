@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jit.ir import dtypes
 from jit.ir.dtypes import DType
-from jit.ir.types import Dim
+
+from .dims import Dim
 
 if TYPE_CHECKING:
     import numpy as np

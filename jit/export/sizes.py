@@ -31,7 +31,9 @@ from jit.ir.graph import Graph, Node, Value, map_template
 from jit.ir.inference import SIZES
 from jit.ir.op import Op, find
 from jit.ir.scalars import scalar_function
-from jit.ir.types import UNDEFINED, Dim, ScalarType, TensorType, Type
+from jit.ir.types import UNDEFINED, ScalarType, TensorType, Type
+
+from .dims import Dim
 
 
 class _UnknownSize:
@@ -351,7 +353,7 @@ def _merged(value: Value, found: Any) -> Any:
     if recorded.shape is None:
         return found
     if found.shape is None or len(found.shape) != len(recorded.shape):
-        dims: tuple[Dim, ...] = (None,) * len(recorded.shape)
+        dims: tuple[Any, ...] = (None,) * len(recorded.shape)
     else:
         dims = tuple(old if type(old) is type(new) else new for old, new in zip(recorded.shape, found.shape))
     return TensorType(recorded.dtype, dims, recorded.strides, recorded.device)

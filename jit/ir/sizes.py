@@ -314,7 +314,7 @@ class SizeExpr(_Base):
         return float(int(self))
 
 
-def any_symbolic(*shapes: Iterable[int] | None) -> bool:
+def any_symbolic(*shapes: Iterable[int | None] | None) -> bool:
     """Whether sizes that are no numbers are among these: what is found out for them goes into no cache."""
     return any(type(size) is SizeExpr for sizes in shapes if sizes is not None for size in sizes)
 

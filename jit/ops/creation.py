@@ -237,7 +237,7 @@ def whole_range(start: Number, end: Number, step: Number, dtype: DType | None) -
 
 
 def _whole(number: Number) -> Any:
-    return number if isinstance(number, int) else int(number)  # type: ignore[arg-type]
+    return number if isinstance(number, int) else int(number)
 
 
 @array(f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {NEW}",

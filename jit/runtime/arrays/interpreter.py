@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from .programs import GuardFailed, Instruction, Program, Registers, Runner
 
 if TYPE_CHECKING:
     from ..kernels.fusion import FusedGroup
+
+
+Places: TypeAlias = Mapping[Any, int]
+"""The registers of values, and of sizes that are expressions."""
 
 
 class Host(Protocol):
@@ -117,11 +121,12 @@ class Assembler:
         if isinstance(body, Graph) and node.kind != "prim::FusionGroup":
             self._lower_body(node, body, program, registers)
             return
+        places: Places = registers
         if any(type(leaf) is SizeExpr for leaf in leaves((node.args, node.attributes))):
             self._compute_sizes((node.args, node.attributes), program, node)
-            registers = ChainMap(registers, self.sizes)  # type: ignore[arg-type]
+            places = ChainMap(cast("dict[Any, int]", registers), cast("dict[Any, int]", self.sizes))
         results = [self.new_register(value, registers) for value in node.outputs]
-        program.instructions.append(self.instruction(node, results, registers))
+        program.instructions.append(self.instruction(node, results, places))
         program.nodes.append(node)
 
     def _lower_body(self, node: Node, body: Graph, program: Program, registers: dict[Value, int]) -> None:
@@ -132,7 +137,7 @@ class Assembler:
         for value, result in zip(node.outputs, body.outputs, strict=True):
             registers[value] = inner[result]
 
-    def instruction(self, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+    def instruction(self, node: Node, results: list[int], registers: Places) -> Instruction:
         op = find(node.kind)
         if op is not None:
             return _op_instruction(op, node, results, registers)
@@ -146,7 +151,7 @@ class Assembler:
             f"the interpreter does not know {node.kind}; it runs aten::, prim::, ^PythonOps and cpp:: nodes"
         )
 
-    def _host_instruction(self, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+    def _host_instruction(self, node: Node, results: list[int], registers: Places) -> Instruction:
         inputs = [registers[value] for value in node.inputs]
         host = self.host
         if host is None:
@@ -241,13 +246,13 @@ def fused_group(node: Node) -> FusedGroup:
     return FusedGroup(node, lambda inputs: Interpreter(body).run(0, inputs)[0])
 
 
-def _touching(run: Instruction, node: Node, results: Sequence[int], registers: dict[Value, int]) -> Instruction:
+def _touching(run: Instruction, node: Node, results: Sequence[int], registers: Places) -> Instruction:
     sizes = (leaf for leaf in leaves((node.args, node.attributes)) if type(leaf) is SizeExpr)
     run.touched = (*results, *(registers[read] for read in (*node.inputs, *sizes)))  # type: ignore[attr-defined]
     return run
 
 
-def _fetcher(template: Sequence[Any], registers: Mapping[Any, int]) -> Callable[[Registers], list[Any]]:
+def _fetcher(template: Sequence[Any], registers: Places) -> Callable[[Registers], list[Any]]:
     """A function from registers to the arguments that `template` (with Values and sizes in it) stands for."""
 
     def place(leaf: Any) -> Any:
@@ -282,7 +287,7 @@ def _has_register(leaf: Any) -> bool:
     return isinstance(leaf, Value) or type(leaf) is SizeExpr
 
 
-def _op_instruction(op: Op, node: Node, results: list[int], registers: Mapping[Any, int]) -> Instruction:
+def _op_instruction(op: Op, node: Node, results: list[int], registers: Places) -> Instruction:
     if op.kind == "composite":
         raise GraphError(f"{node.kind} has no body to run; it was parsed or built without one, so decompose it first")
     attributes = {k: node.resolve(v) for k, v in node.attributes.items()}
@@ -321,7 +326,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _scalar_instruction(node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _scalar_instruction(node: Node, results: list[int], registers: Places) -> Instruction:
     fetch, function, (only,) = _fetcher(node.operands, registers), _SCALARS[node.kind[6:]], results
 
     def run(r: Registers) -> None:
@@ -335,7 +340,7 @@ def _scalar_instruction(node: Node, results: list[int], registers: dict[Value, i
     return _touching(run, node, results, registers)
 
 
-def _constant(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _constant(_: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
     value = node.attribute("value")
     array = isinstance(value, np.ndarray)
 
@@ -345,7 +350,7 @@ def _constant(_: Assembler, node: Node, results: list[int], registers: dict[Valu
     return _touching(run, node, results, registers)
 
 
-def _size(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _size(_: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
     source, dim = registers[node.inputs[0]], node.attribute("dim")
 
     def run(r: Registers) -> None:
@@ -354,7 +359,7 @@ def _size(_: Assembler, node: Node, results: list[int], registers: dict[Value, i
     return _touching(run, node, results, registers)
 
 
-def _item(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _item(_: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
     source = registers[node.inputs[0]]
 
     def run(r: Registers) -> None:
@@ -366,7 +371,7 @@ def _item(_: Assembler, node: Node, results: list[int], registers: dict[Value, i
     return _touching(run, node, results, registers)
 
 
-def _guard(assembler: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _guard(assembler: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
     source, expected = registers[node.inputs[0]], node.attribute("expected")
     index = node.attribute("index", assembler.guards)
     assembler.guards = index + 1
@@ -381,7 +386,7 @@ def _guard(assembler: Assembler, node: Node, results: list[int], registers: dict
     return _touching(run, node, results, registers)
 
 
-def _raises(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _raises(_: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
     places, raised, (only,) = {value: registers[value] for value in node.inputs}, attempt(node), results
 
     def run(r: Registers) -> None:
@@ -390,7 +395,7 @@ def _raises(_: Assembler, node: Node, results: list[int], registers: dict[Value,
     return _touching(run, node, results, registers)
 
 
-def _evaluate(assembler: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _evaluate(assembler: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
     fetch, wanted, host = _fetcher(node.operands, registers), node.attribute("wanted"), assembler.host
     if host is None:
         raise GraphError("prim::Eval runs a backward of the user's, and this interpreter was given no host to run it")
@@ -403,7 +408,7 @@ def _evaluate(assembler: Assembler, node: Node, results: list[int], registers: d
     return _touching(run, node, results, registers)
 
 
-def _fusion_group(_: Assembler, node: Node, results: list[int], registers: dict[Value, int]) -> Instruction:
+def _fusion_group(_: Assembler, node: Node, results: list[int], registers: Places) -> Instruction:
     inputs = [registers[value] for value in node.inputs]
     kernel = fused_group(node)
 
@@ -414,7 +419,7 @@ def _fusion_group(_: Assembler, node: Node, results: list[int], registers: dict[
     return _touching(run, node, results, registers)
 
 
-_PRIMITIVES: dict[str, Callable[[Assembler, Node, list[int], dict[Value, int]], Instruction]] = {
+_PRIMITIVES: dict[str, Callable[[Assembler, Node, list[int], Places], Instruction]] = {
     "prim::Constant": _constant, "prim::size": _size, "prim::item": _item, "prim::Guard": _guard,
     "prim::Eval": _evaluate, "prim::FusionGroup": _fusion_group, "prim::raises": _raises,
 }  # fmt: skip
