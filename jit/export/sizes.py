@@ -146,7 +146,7 @@ class KnownSizes:
         for value, dims in self._axes.items():
             for dim, name in dims.items():
                 size = value.type.shape[dim]  # type: ignore[attr-defined]
-                run.axes.setdefault(name, size if isinstance(size, int) else 4)
+                run.axes.setdefault(name, size if type(size) is int else 4)
         return self._evaluate(run)
 
     def _others(self) -> list[SizeRun]:
