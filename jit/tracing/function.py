@@ -7,7 +7,7 @@ A call goes through `TracedFunction` from top to bottom until it has its result:
                     a `Recording` for each path that the guards have taken, or one for many sizes (sizes.py)
     _run            the recordings of the entry are tried, and the one that ran leaves a shortcut (answers.py)
     _record         the function runs, is recorded, and the recording is kept (call_recorder.py)
-    _run_untraced   the function runs as it is, because it has been recorded too often
+    _run_untraced   the function runs as it is: it has too many keys or paths, or does what no recording can repeat
 """
 
 from __future__ import annotations
