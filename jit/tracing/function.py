@@ -74,6 +74,8 @@ class TracedFunction(Watched):
         self._cache = RecordingCache(self._surroundings, SizeFamilies(dynamic))
         self._answers = Answers(self._cache, self._explanation)
         self._shortcuts = self._answers.shortcuts
+        self._open = self._shortcuts.open
+        """The shortcuts that a call tries first, one look-up away: `__getattr__` makes each look-up on `self` slow."""
         runs = FirstRuns(function, getattr(type(owner), "forward", None), self._parameters, strict)
         self._recorder = CallRecorder(runs, self._surroundings, self._cache, self._explanation, self._optimise)
         make = functools.partial(TracedFunction, optimize=optimize, strict=strict, dynamic=dynamic)
@@ -112,7 +114,7 @@ class TracedFunction(Watched):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:
-            for short, recording in self._shortcuts.open:
+            for short, recording in self._open:
                 try:
                     result = short(*args)
                 except Exception:  # which the function may catch: the long way finds out

@@ -158,12 +158,12 @@ def taken() -> tuple[Any, Any]:
 def test_shortcuts_can_be_closed_and_opened(taken: tuple[Any, Any]) -> None:
     shortcuts = ShortcutList(lambda call: True)
     shortcuts.add(*taken)
-    assert shortcuts.open == shortcuts.kept == (taken,)
+    assert shortcuts.open == [*shortcuts.kept] == [taken]
     shortcuts.is_open = False
     shortcuts.add(*taken)
     assert not shortcuts.open and len(shortcuts.kept) == 2
     shortcuts.is_open = True
-    assert shortcuts.open == shortcuts.kept
+    assert shortcuts.open == [*shortcuts.kept]
 
 
 def test_hits_of_shortcuts_that_had_to_go_still_count(taken: tuple[Any, Any]) -> None:

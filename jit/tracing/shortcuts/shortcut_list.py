@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHORTCUTS = 4
 """The number of shortcuts that are tried before a call goes the long way."""
 
-Shortcuts = tuple[tuple[Shortcut, "Recording"], ...]
+KeptShortcut = tuple[Shortcut, "Recording"]
 
 
 class ShortcutList:
@@ -28,9 +28,10 @@ class ShortcutList:
     """
 
     def __init__(self, is_current: Callable[[TracedCall], bool]) -> None:
-        self.kept: Shortcuts = ()
-        self.open: Shortcuts = ()
-        """The shortcuts that calls may take: all that are kept, or none. A call reads it without a lock."""
+        self.kept: tuple[KeptShortcut, ...] = ()
+        self.open: list[KeptShortcut] = []
+        """The shortcuts that calls may take: all that are kept, or none. It is always the same list, which calls go
+        through without a lock: at worst one tries a shortcut that is not for it, and goes the long way."""
         self._is_open = True
         self._is_current = is_current
         self._earlier_hits = 0
@@ -51,7 +52,7 @@ class ShortcutList:
     def is_open(self, value: bool) -> None:
         with self._lock:
             self._is_open = value
-            self.open = self.kept if value else ()
+            self.open[:] = self.kept if value else ()
 
     def shorten(self, call: TracedCall, recording: Recording) -> None:
         """Let further calls like this one take a shortcut to the recording that it has run, if there is one."""
@@ -68,10 +69,11 @@ class ShortcutList:
         with self._lock:
             self._earlier_hits += sum(hits(old) for old, _ in self.kept[SHORTCUTS - 1 :])
             self.kept = ((short, recording), *self.kept[: SHORTCUTS - 1])
-            self.open = self.kept if self._is_open else ()
+            self.open[:] = self.kept if self._is_open else ()
 
     def clear(self) -> None:
         """Forget all shortcuts, and how often they were taken."""
         with self._lock:
-            self.kept = self.open = ()
+            self.kept = ()
+            self.open.clear()
             self._earlier_hits = 0
