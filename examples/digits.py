@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,7 @@ def main() -> None:
     right = accuracy(from_onnx, test_digits)
     print(f"onnxruntime: accuracy {right:.2%}, logits differ by {difference:.1e} of the largest")
     if right < 0.97 or right != accuracy(logits, test_digits):
-        sys.exit("the network reads fewer than 97 % of the digits, or other ones in onnxruntime")
+        sys.exit("the network reads fewer than 97 % of the digits, so train it longer; or onnxruntime reads other ones")
     if difference > 1e-5:
         sys.exit("onnxruntime disagrees with the network")
 
@@ -155,7 +156,11 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("-o", "--output", default="digits.onnx", help="where the ONNX model goes [%(default)s]")
     parser.add_argument("--epochs", type=int, default=8, help="how often each image is learned [%(default)s]")
-    return parser.parse_args()
+    options = parser.parse_args()
+    folder = Path(options.output).resolve().parent
+    if not folder.is_dir():
+        parser.error(f"there is no folder {str(folder)!r} for the model; make it first, or choose another -o")
+    return options
 
 
 def run_onnx(path: str, images: Any) -> Any:

@@ -116,6 +116,8 @@ def _made(value: Any, name: str) -> Any:
     except (TypeError, ValueError):
         required = []
     if required:
+        if isinstance(value, type) and issubclass(value, Module):
+            raise UsageError(f"{name} is a Module that takes arguments; name a function of no arguments that makes one")
         return value
     made = _guarded(value, f"calling {name}()")
     if not isinstance(made, (Module, TracedFunction)) and not callable(made):
