@@ -46,7 +46,7 @@ class Net(nn.Module):
 
 
 def load_digits() -> tuple[jit.Tensor, jit.Tensor, jit.Tensor, jit.Tensor]:
-    """(images to learn from, their digits, images to be tested with, their digits); every fourth is for testing."""
+    """(images to learn from, their digits, images to test with, their digits); every fourth image is for testing."""
     from sklearn.datasets import load_digits as bundled_digits
 
     digits = bundled_digits()
@@ -112,7 +112,7 @@ def model() -> Net:
 
 
 def example_inputs() -> tuple[jit.Tensor]:
-    """What `model` may be called with, for tracing."""
+    """Arguments for `model`, to trace it with."""
     return (load_digits()[2][:8],)
 
 
@@ -152,7 +152,7 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("-o", "--output", default="digits.onnx", help="where the ONNX model goes [%(default)s]")
     parser.add_argument("--epochs", type=int, default=8, help="how often each image is learned [%(default)s]")
