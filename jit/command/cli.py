@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -183,7 +184,9 @@ def _user_line(error: Exception) -> str:
     """The user's line where it happened: the innermost frame that is not ours, a library's or the interpreter's."""
     foreign = (PACKAGE, *sysconfig.get_paths().values(), "<")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(foreign)]
-    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    if not frames or f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" in str(error):  # errors of ours name it
+        return ""
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})"
 
 
 def _run(command: Callable[[], Any]) -> int:

@@ -95,7 +95,8 @@ def _guarded(action: Any, what: str) -> Any:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         line = error.lineno if isinstance(error, SyntaxError) else frame.lineno
         file = error.filename if isinstance(error, SyntaxError) else frame.filename
-        raise UserCodeError(f"{what} raised {type(error).__name__}: {error} ({file}, line {line})") from error
+        said = error.msg if isinstance(error, SyntaxError) else error
+        raise UserCodeError(f"{what} raised {type(error).__name__}: {said} ({file}, line {line})") from error
 
 
 def _made(value: Any, name: str) -> Any:
